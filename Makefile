@@ -1,0 +1,46 @@
+# `make` alone lists the targets. Every target makes what it needs.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.installed ## make the environment in .venv and nothing else
+
+$(VENV)/.installed: requirements.txt requirements-dev.txt
+	@PYTHON=$(PYTHON) bash scripts/setup.sh $(VENV)
+
+system: ## add the system packages that running needs, where it may
+	@bash scripts/system.sh run
+
+system-test: ## add the system packages that the tests need, where it may
+	@bash scripts/system.sh test
+
+run: setup system ## five sites measuring each other on this machine; prints the address of the page
+	@exec $(BIN)/python manage.py up --lab
+
+test: setup system-test ## the whole test suite, database and namespaces included
+	$(BIN)/python -m pytest tests
+
+test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
+	$(BIN)/python -m tests.timescale
+
+lint: setup ## style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test ## what CI runs
+
+bench: setup system-test ## benchmarks, side by side with the usual tools, as ratios
+	$(BIN)/python -m tests.bench
+
+lock: setup ## pin the requirements anew, with hashes and without addresses
+	bash scripts/lock.sh $(BIN)
+
+.PHONY: help setup system system-test run test test-timescale lint check bench lock

@@ -1,0 +1,36 @@
+"""The centre's Celery application and what it does at which time. Each room's tasks are in its `tasks.py`."""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+from celery.schedules import crontab
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
+
+app = Celery("soundings")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+
+app.conf.beat_schedule = {
+    "roll up dirty hours": {
+        "task": "archive.roll_up",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
+    "evaluate alert rules": {
+        "task": "alerts.evaluate",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
+    "plan throughput slots": {
+        "task": "mesh.plan_slots",
+        "schedule": 30.0,
+        "options": {"expires": 30},
+    },
+    "last week's report": {
+        "task": "reports.weekly",
+        "schedule": crontab(minute="15", hour="0", day_of_week="monday"),
+    },
+}

@@ -1,0 +1,45 @@
+"""What the environment says: the variables that configure the centre, read once by `monitor.settings`.
+
+Every variable can also be given as a file, `NAME_FILE`, for secrets. `VARIABLES` is the whole list with its meaning.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+VARIABLES = {
+    "SOUNDINGS_DATABASE_URL": "PostgreSQL to use, as postgresql://user:password@host:port/name",
+    "SOUNDINGS_REDIS_URL": "Redis of the centre, as redis://host:port/0 or redis+socket:///path",
+    "SOUNDINGS_SECRET_KEY": "Django's secret key; made and kept in the data folder where none is given",
+    "SOUNDINGS_DATA": "folder for everything that is written; default ./data",
+    "SOUNDINGS_ALLOWED_HOSTS": "host names under which the pages are served, separated by commas",
+    "SOUNDINGS_PUBLIC_READ": "1 opens the pages without a login",
+    "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine that others reach",
+    "SOUNDINGS_NOTIFY_URLS": "Apprise URLs that incidents are sent to, separated by spaces; default log://",
+}
+
+
+def read(name: str, default: str = "") -> str:
+    """The value of variable `name`, or the content of the file that `name`_FILE points to, or `default`."""
+    if name not in VARIABLES:
+        raise KeyError(name)
+    path = os.environ.get(f"{name}_FILE")
+    if path:
+        try:
+            return Path(path).read_text().strip()
+        except OSError as error:
+            raise ImproperlyConfigured(
+                f"{name}_FILE={path}: {error.strerror}; point it at a readable file or unset it"
+            ) from error
+    return os.environ.get(name, default)
+
+
+def flag(name: str) -> bool:
+    """Whether `name` is switched on: 1 or 0, anything else is an error."""
+    value = read(name, "0")
+    if value not in ("0", "1"):
+        raise ImproperlyConfigured(f"{name}={value!r}: write 1 or 0")
+    return value == "1"

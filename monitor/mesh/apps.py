@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class MeshConfig(AppConfig):
+    name = "monitor.mesh"

@@ -1,0 +1,164 @@
+"""What is measured: sites, hosts, paths, tests, and the measurements and slots that follow from them.
+
+Rows are written by `monitor.mesh.apply` from `mesh.toml` and, for slots, by `monitor.mesh.slots`. Nothing here is ever
+deleted by an apply: what is no longer in the file gets `retired_at`, so that its history keeps its name.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+from probes.contract import Outcome
+
+RETIRED_AT_HELP = "When it left mesh.toml; null while it is in use."
+
+
+class Family(models.IntegerChoices):
+    IPV4 = 4, "IPv4"
+    IPV6 = 6, "IPv6"
+
+
+class Kind(models.TextChoices):
+    PING = "ping"
+    THROUGHPUT = "throughput"
+
+
+class Mesh(models.Model):
+    """The one mesh of this installation: what of `mesh.toml` is not a site, a group or a test."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    name = models.TextField()
+    home_site = models.TextField(blank=True, help_text="Site whose agent `manage.py up` runs.")
+    alerts = models.JSONField(default=dict, help_text="The [alerts] tables, as monitor.mesh.document reads them.")
+    applied_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "mesh"
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="only_one_mesh")]
+
+
+class Site(models.Model):
+    """A place. A monitoring site runs an agent (`has_agent`), a remote site only answers."""
+
+    name = models.TextField(unique=True)
+    title = models.TextField()
+    latitude_deg = models.FloatField()
+    longitude_deg = models.FloatField()
+    country = models.TextField(help_text="ISO 3166 alpha-2 code.")
+    region = models.TextField()
+    has_agent = models.BooleanField()
+    retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
+
+    class Meta:
+        db_table = "site"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Host(models.Model):
+    """An address at a site, in one address family; `address` is a literal or a name that resolves in it."""
+
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="hosts")
+    name = models.TextField(unique=True)
+    address = models.TextField()
+    family = models.SmallIntegerField(choices=Family)
+    for_ping = models.BooleanField(default=True)
+    for_throughput = models.BooleanField(default=True)
+    retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
+
+    class Meta:
+        db_table = "host"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Path(models.Model):
+    """An ordered pair of hosts of one family: the unit of every series."""
+
+    source = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="paths_out")
+    destination = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="paths_in")
+    family = models.SmallIntegerField(choices=Family)
+    retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
+
+    class Meta:
+        db_table = "path"
+        constraints = [models.UniqueConstraint(fields=["source", "destination"], name="one_path_per_pair")]
+
+    def __str__(self) -> str:
+        return f"{self.source} → {self.destination}"
+
+
+class Test(models.Model):
+    """A kind of measurement with its schedule. `parameters` are the fields of its spec, as in mesh.toml."""
+
+    name = models.TextField(unique=True)
+    kind = models.TextField(choices=Kind)
+    every_s = models.PositiveIntegerField()
+    parameters = models.JSONField(default=dict)
+    retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
+
+    class Meta:
+        db_table = "test"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Group(models.Model):
+    """Sites measured together, for the pages: which paths a group contains follows from its sites."""
+
+    name = models.TextField(unique=True)
+    shape = models.TextField()
+    sites = models.ManyToManyField(Site, related_name="groups")
+    retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
+
+    class Meta:
+        db_table = "site_group"
+        ordering = ["name"]
+
+
+class Measurement(models.Model):
+    """A test on a path, from `started_at` until it is retired."""
+
+    path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="measurements")
+    test = models.ForeignKey(Test, on_delete=models.PROTECT, related_name="measurements")
+    started_at = models.DateTimeField()
+    retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
+
+    class Meta:
+        db_table = "measurement"
+        constraints = [models.UniqueConstraint(fields=["path", "test"], name="one_measurement_per_path_and_test")]
+
+
+class Slot(models.Model):
+    """One planned execution of a throughput test. `outcome` is null until it has ended."""
+
+    measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="slots")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    outcome = models.TextField(null=True, choices=[(outcome.value, outcome.value) for outcome in Outcome])
+    detail = models.TextField(blank=True)
+
+    class Meta:
+        db_table = "slot"
+        constraints = [
+            models.CheckConstraint(condition=models.Q(ends_at__gt=models.F("starts_at")), name="slot_ends_after_start")
+        ]
+        indexes = [models.Index(fields=["measurement", "starts_at"], name="slot_by_measurement")]
+
+
+class SlotHost(models.Model):
+    """That a host is taken by a slot. The migration adds the exclusion constraint over (host, time range)."""
+
+    slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="hosts")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT)
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "slot_host"

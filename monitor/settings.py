@@ -1,0 +1,134 @@
+"""Django's settings. What can be configured is in `monitor.environment`; everything else is decided here."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+from psycopg.conninfo import conninfo_to_dict
+
+from monitor import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(environment.read("SOUNDINGS_DATA", str(BASE_DIR / "data"))).resolve()
+
+
+def _secret_key() -> str:
+    """The key from the environment, or one made once and kept in the data folder."""
+    given = environment.read("SOUNDINGS_SECRET_KEY")
+    if given:
+        return given
+    path = DATA_DIR / "secret_key"
+    if not path.exists():
+        DATA_DIR.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(50))
+    return path.read_text()
+
+
+def _database() -> dict[str, object]:
+    """Django's form of SOUNDINGS_DATABASE_URL."""
+    url = environment.read("SOUNDINGS_DATABASE_URL", "postgresql://soundings@localhost/soundings")
+    try:
+        parts = conninfo_to_dict(url)
+    except Exception as error:
+        raise ImproperlyConfigured(
+            f"SOUNDINGS_DATABASE_URL: {error}; write postgresql://user:password@host:port/name"
+        ) from error
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.pop("dbname", "soundings"),
+        "USER": parts.pop("user", ""),
+        "PASSWORD": parts.pop("password", ""),
+        "HOST": parts.pop("host", ""),
+        "PORT": parts.pop("port", ""),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": parts,
+    }
+
+
+SECRET_KEY = _secret_key()
+DEBUG = environment.flag("SOUNDINGS_DEBUG")
+ALLOWED_HOSTS = [
+    name for name in environment.read("SOUNDINGS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",") if name
+]
+PUBLIC_READ = environment.flag("SOUNDINGS_PUBLIC_READ")
+NOTIFY_URLS = environment.read("SOUNDINGS_NOTIFY_URLS", "log://").split()
+REPORT_DIR = DATA_DIR / "reports"
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "monitor.mesh",
+    "monitor.archive",
+    "monitor.alerts",
+    "monitor.reports",
+    "monitor.api",
+    "monitor.web",
+    "monitor.stack",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "monitor.urls"
+WSGI_APPLICATION = "monitor.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": _database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-gb"
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+WHITENOISE_USE_FINDERS = True
+LOGIN_URL = "login"
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+
+CELERY_BROKER_URL = environment.read("SOUNDINGS_REDIS_URL", "redis://localhost:6379/0")
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TIMEZONE = "UTC"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+}

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class StackConfig(AppConfig):
+    name = "monitor.stack"

@@ -1,0 +1,36 @@
+"""`python -m probes …`: measure, run a site's agent, run the lab. Each subcommand is a room's `command.py`.
+
+Exit status: 0 done (total loss included), 1 could not, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+COMMANDS = {
+    "ping": ("probes.ping.command", "measure loss and round-trip times to hosts, with no centre"),
+    "site": ("probes.site.command", "run the agent of a monitoring site"),
+    "lab": ("probes.lab.command", "emulated wide-area paths between network namespaces"),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the subcommand, load its module and run it."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="python -m probes", description="Soundings' probes.")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (module_name, summary) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        if name in arguments[:1]:
+            module = importlib.import_module(module_name)
+            module.add_arguments(subparser)
+            subparser.set_defaults(run=module.run)
+    parsed = parser.parse_args(arguments)
+    status: int = parsed.run(parsed)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""What every kind of measurement is: a spec goes in, a result with exactly one outcome comes out.
+
+A probe measures and nothing else. It raises `ProbeError` when it cannot; whoever runs it turns that into a result.
+The deadline, storage, delivery and schedule belong to the runner (`probes.site`) and not to the probe.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+
+class Outcome(StrEnum):
+    """How a planned measurement ended. Total loss is `MEASURED`: it is a result, not a failure."""
+
+    MEASURED = "measured"
+    DNS_FAILURE = "dns_failure"
+    NOT_PERMITTED = "not_permitted"
+    NO_ROUTE = "no_route"
+    TOOL_FAILURE = "tool_failure"
+    BUSY = "busy"
+    REFUSED = "refused"
+    MISSED = "missed"
+
+
+class ProbeError(Exception):
+    """A measurement that could not be made: its outcome, and whether trying again can help."""
+
+    outcome: Outcome = Outcome.TOOL_FAILURE
+    permanent: bool = False
+
+    def __init__(self, message: str, *, outcome: Outcome | None = None, permanent: bool | None = None) -> None:
+        super().__init__(message)
+        if outcome is not None:
+            self.outcome = outcome
+        if permanent is not None:
+            self.permanent = permanent
+
+
+class NameNotResolved(ProbeError):
+    outcome = Outcome.DNS_FAILURE
+
+
+class NotPermitted(ProbeError):
+    outcome = Outcome.NOT_PERMITTED
+    permanent = True
+
+
+class NoRoute(ProbeError):
+    outcome = Outcome.NO_ROUTE
+
+
+class Deadline:
+    """A moment on the monotonic clock by which a measurement must have ended."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, seconds: float) -> None:
+        self._at = time.monotonic() + seconds
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self._at - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        return time.monotonic() >= self._at
+
+
+SpecT = TypeVar("SpecT", contravariant=True)
+ResultT = TypeVar("ResultT", covariant=True)
+
+
+class Probe(Protocol[SpecT, ResultT]):
+    """One kind of measurement; `probes.registry` lists them all."""
+
+    def can_run(self, spec: SpecT) -> list[str]:
+        """Reasons why `spec` cannot be measured from here, each with its mend; empty if it can."""
+
+    def run(self, spec: SpecT, deadline: Deadline) -> ResultT:
+        """Measure. Raises `ProbeError`; every other exception is a bug."""

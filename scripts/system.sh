@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Adds the system packages that are missing, where it may; otherwise says what to install and goes on.
+# usage: system.sh run|test
+set -euo pipefail
+
+declare -A needed=([iperf3]=iperf3 [ip]=iproute2)
+if [ "$1" = test ]; then
+    needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium]=chromium
+             [debootstrap]=debootstrap [tcpdump]=tcpdump)
+fi
+
+missing=()
+for tool in "${!needed[@]}"; do
+    command -v "$tool" >/dev/null || [ -x "/usr/sbin/$tool" ] || missing+=("${needed[$tool]}")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+sudo=""
+if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo="sudo"; else sudo=none; fi
+fi
+if [ "$sudo" = none ] || ! command -v apt-get >/dev/null; then
+    echo "system: missing: ${missing[*]}. Install with: sudo apt-get install ${missing[*]}" >&2
+    echo "        Going on with what works." >&2
+    exit 0
+fi
+echo "system: installing ${missing[*]}"
+$sudo apt-get update -qq
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
