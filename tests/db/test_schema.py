@@ -1,0 +1,16 @@
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_migrations_are_those_of_the_models():
+    call_command("makemigrations", "--check", "--dry-run", verbosity=0)
+
+
+def test_the_database_keeps_utc():
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW timezone")
+
+        assert cursor.fetchone() == ("UTC",)

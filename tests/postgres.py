@@ -1,0 +1,48 @@
+"""Pytest plugin: a real PostgreSQL for the tests that want a database.
+
+Settings are read when pytest starts, so the address is fixed then; the server is started by the first test that needs
+it. SOUNDINGS_DATABASE_URL names another server to use instead (`make test-timescale` does).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from monitor.stack.postgres import Cluster, find
+from probes.supervise import Supervisor
+
+_folder = Path(tempfile.mkdtemp(prefix="soundings-test-"))
+_folder.chmod(0o755)
+_given = os.environ.get("SOUNDINGS_DATABASE_URL")
+cluster = None if _given else Cluster(_folder / "postgres", find())
+os.environ["SOUNDINGS_DATABASE_URL"] = _given or cluster.url
+os.environ["SOUNDINGS_DATA"] = str(_folder / "data")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a running PostgreSQL."""
+    if cluster is None:
+        yield os.environ["SOUNDINGS_DATABASE_URL"]
+        return
+    assert threading.current_thread() is threading.main_thread()
+    supervisor = Supervisor(_folder / "log", print)
+    cluster.initialise()
+    child = supervisor.add("postgres", cluster.argv)
+    try:
+        supervisor.wait_ready(child, cluster.answers, timeout_s=60)
+        cluster.create_database()
+        yield cluster.url
+    finally:
+        supervisor.stop()
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_folder, ignore_errors=True)
