@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 VARIABLES = {
     "SOUNDINGS_DATABASE_URL": "PostgreSQL to use, as postgresql://user:password@host:port/name",
     "SOUNDINGS_REDIS_URL": "Redis of the centre, as redis://host:port/0 or redis+socket:///path",
-    "SOUNDINGS_SECRET_KEY": "Django's secret key; made and kept in the data folder where none is given",
+    "SOUNDINGS_SECRET_KEY": "Django's secret key; `manage.py up` makes one and keeps it in the data folder",
     "SOUNDINGS_DATA": "folder for everything that is written; default ./data",
     "SOUNDINGS_ALLOWED_HOSTS": "host names under which the pages are served, separated by commas",
     "SOUNDINGS_PUBLIC_READ": "1 opens the pages without a login",

@@ -15,16 +15,13 @@ DATA_DIR = Path(environment.read("SOUNDINGS_DATA", str(BASE_DIR / "data"))).reso
 
 
 def _secret_key() -> str:
-    """The key from the environment, or one made once and kept in the data folder."""
+    """The key from the environment, or the one that `manage.py up` keeps in the data folder, or one for this process
+    alone: commands work without any, but sessions of the pages then end with it."""
     given = environment.read("SOUNDINGS_SECRET_KEY")
-    if given:
-        return given
-    path = DATA_DIR / "secret_key"
-    if not path.exists():
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(50))
-    return path.read_text()
+    kept = DATA_DIR / "secret_key"
+    if given or not kept.exists():
+        return given or secrets.token_urlsafe(50)
+    return kept.read_text()
 
 
 def _database() -> dict[str, object]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +26,17 @@ LONGEST_RESTART_S = 30.0
 STEADY_AFTER_S = 60.0
 STOP_GRACE_S = 10.0
 POLL_S = 0.25
+LONGEST_SOCKET_DIR_BYTES = 85
+
+
+def socket_dir(directory: Path) -> Path:
+    """Folder for the Unix sockets of what runs in `directory`: one inside it, unless that is so deep that a socket's
+    path would not fit into the kernel's 107 bytes."""
+    inside = directory / "socket"
+    if len(os.fsencode(inside)) <= LONGEST_SOCKET_DIR_BYTES:
+        return inside
+    digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"soundings-{digest}"
 
 
 class StartError(Exception):
@@ -39,8 +52,8 @@ class Child:
     log: Path
     environment: Mapping[str, str] | None = None
     directory: Path | None = None
-    user: str | None = None
     stop_signal: signal.Signals = signal.SIGTERM
+    restart_with: Child | None = None
     restarts: int = 0
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
@@ -80,19 +93,22 @@ class Supervisor:
         *,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        user: str | None = None,
         log: Path | None = None,
         stop_signal: signal.Signals = signal.SIGTERM,
+        restart_with: Child | None = None,
     ) -> Child:
-        """Start a process and keep it running from now on. `env` is added to our own environment."""
+        """Start a process and keep it running from now on. `env` is added to our own environment.
+
+        When `restart_with` has to be restarted, so is this one: it lives in something that the other one made.
+        """
         child = Child(
             name=name,
             argv=argv,
             log=log if log is not None else self.log_dir / f"{name}.log",
             environment=env,
             directory=cwd,
-            user=user,
             stop_signal=stop_signal,
+            restart_with=restart_with,
         )
         _start(child)
         self.children.append(child)
@@ -126,6 +142,7 @@ class Supervisor:
                 child.restarts += 1
                 _start(child)
                 self.report(f"{child.name} started again (restart {child.restarts})")
+                self._end_dependents(child)
 
     def _plan_restart(self, child: Child, now: float) -> None:
         if now - child.started_at >= STEADY_AFTER_S:
@@ -134,6 +151,12 @@ class Supervisor:
         child.back_off_s = min(2 * child.back_off_s, LONGEST_RESTART_S)
         code = child.process.returncode if child.process is not None else None
         self.report(f"{child.name} ended with status {code}; see {child.log}")
+
+    def _end_dependents(self, restarted: Child) -> None:
+        """End the children that lived in what the old process had made; they are then started again in the new."""
+        for child in self.children:
+            if child.restart_with is restarted and child.running:
+                _signal_group(child, child.stop_signal)
 
     def stop(self) -> None:
         """Stop every child, the last started first; those that do not obey are killed after a while."""
@@ -163,9 +186,6 @@ def _start(child: Child) -> None:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 cwd=child.directory,
-                user=child.user,
-                group=None if child.user is None else _group_of(child.user),
-                extra_groups=None if child.user is None else [],
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
@@ -173,12 +193,6 @@ def _start(child: Child) -> None:
             raise StartError(f"{child.name}: cannot start {child.argv[0]}: {error.strerror}") from error
     child.started_at = time.monotonic()
     child.restart_at = None
-
-
-def _group_of(user: str) -> int:
-    import pwd
-
-    return pwd.getpwnam(user).pw_gid
 
 
 def _signal_group(child: Child, number: signal.Signals) -> None:

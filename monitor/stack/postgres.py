@@ -6,20 +6,19 @@ a Unix socket in its own folder only. PostgreSQL refuses to run as root, so unde
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import pwd
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 
+from probes.supervise import socket_dir
+
 SYSTEM_USER = "soundings-db"
 DATABASE = "soundings"
-LONGEST_DIRECTORY_BYTES = 80
 TUNING = {
     "listen_addresses": "",
     "timezone": "UTC",
@@ -77,11 +76,7 @@ class Cluster:
 
     @property
     def socket_dir(self) -> Path:
-        """Folder of the socket; a Unix socket's path is limited to 107 bytes, so a deep data folder needs another."""
-        if len(os.fsencode(self.directory)) <= LONGEST_DIRECTORY_BYTES:
-            return self.directory / "socket"
-        digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:12]
-        return Path(tempfile.gettempdir()) / f"soundings-{digest}"
+        return socket_dir(self.directory)
 
     @property
     def user(self) -> str | None:
@@ -137,7 +132,7 @@ class Cluster:
         command = [str(self.distribution.bin_dir / program), *arguments]
         if self.user is None:
             return command
-        drop = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+        drop = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups", "--pdeathsig=keep"]
         if not self._reachable(drop):
             drop += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
         return [*drop, *command]

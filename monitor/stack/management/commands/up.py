@@ -1,0 +1,138 @@
+"""`manage.py up`: everything on one machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import threading
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from monitor.mesh import document
+from monitor.stack.postgres import PostgresError
+from monitor.stack.services import PYTHON, Stack, require_free_port
+from probes.supervise import StartError
+
+DEFAULT_SCENARIO = "five-sites"
+
+
+class Command(BaseCommand):
+    help = (
+        "Runs everything on this machine: PostgreSQL, Redis, web, worker, beat and the home site's agent; with --lab, "
+        "an agent in each of the lab's namespaces. Restarts what dies; Ctrl-C stops it all."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            "--lab",
+            nargs="?",
+            const=DEFAULT_SCENARIO,
+            metavar="SCENARIO",
+            help=f"run a lab of emulated sites; without a name {DEFAULT_SCENARIO}",
+        )
+        what.add_argument("--mesh", type=Path, metavar="FILE", help="apply this mesh.toml first")
+        parser.add_argument("--data", type=Path, metavar="DIR", help="folder for everything that is written")
+        parser.add_argument("--port", type=int, default=8000, metavar="N", help="port of the page, on loopback")
+
+    def handle(self, *, lab: str | None, mesh: Path | None, data: Path | None, port: int, **_: Any) -> None:
+        folder = (data or settings.DATA_DIR).resolve()
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: stop.set())
+        try:
+            with _only_one(folder):
+                require_free_port(port)
+                self._run(Stack.in_folder(folder, port, self._say), lab, mesh, stop)
+        except (StartError, PostgresError) as error:
+            if not stop.is_set():
+                raise CommandError(str(error)) from error
+
+    def _run(self, stack: Stack, lab: str | None, mesh: Path | None, stop: threading.Event) -> None:
+        started = time.monotonic()
+        self._say(f"starting Soundings; everything it writes is in {stack.data}")
+        steps = [stack.start_database, stack.start_broker, lambda: self._start_sites(stack, lab, mesh)]
+        try:
+            for step in steps:
+                if not stop.is_set():
+                    step()
+            self._say(f"the page: {stack.url}/   (ready after {time.monotonic() - started:.0f} s; Ctrl-C stops all)")
+            stack.supervisor.run_until(stop)
+        finally:
+            self._say("stopping")
+            stack.stop()
+            self._say(f"stopped; the data stay in {stack.data}")
+
+    def _start_sites(self, stack: Stack, lab: str | None, mesh: Path | None) -> None:
+        """Apply the mesh, start the centre, and the agents of the sites that this machine runs."""
+        if lab is not None:
+            self._start_lab(stack, lab)
+            return
+        if mesh is not None:
+            stack.manage("mesh", "apply", str(mesh))
+        stack.start_centre()
+        home = stack.home_site()
+        if home is None:
+            self._say('no agent here: write [mesh] home = "SITE" into your mesh.toml and start with --mesh FILE')
+            return
+        stack.issue_tokens([home])
+        stack.start_agent(home)
+
+    def _start_lab(self, stack: Stack, scenario: str) -> None:
+        reason = _why_no_namespaces()
+        if reason is not None:
+            self._say(f"no namespaces here ({reason}): the same sites on loopback addresses, without emulated delays")
+        mesh = stack.data / "lab" / "mesh.toml"
+        mesh.parent.mkdir(parents=True, exist_ok=True)
+        mesh.write_text(_lab_mesh(scenario, loopback=reason is not None))
+        stack.manage("mesh", "apply", str(mesh))
+        stack.start_centre()
+        sites = [site.name for site in document.read(mesh).sites]
+        stack.issue_tokens(sites)
+        relay = None if reason is not None else stack.start_lab(scenario)
+        for site in sites:
+            prefix = [] if relay is None else [*stack.lab_command("exec"), site]
+            stack.start_agent(site, prefix, inside=relay)
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+def _why_no_namespaces() -> str | None:
+    from probes.lab.namespaces import namespaces_available
+
+    return namespaces_available()
+
+
+def _lab_mesh(scenario: str, *, loopback: bool) -> str:
+    """The mesh.toml of a lab scenario. Raises `StartError`."""
+    argv = [*PYTHON, "-m", "probes", "lab", "mesh", scenario, *(["--loopback"] if loopback else [])]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StartError(done.stderr.strip())
+    return done.stdout
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Hold the data folder for ourselves. Raises `StartError` when another `up` holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "up.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StartError(f"{folder}: Soundings runs there already; stop it, or use another --data") from error
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield

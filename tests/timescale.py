@@ -1,0 +1,99 @@
+"""`make test-timescale`: the database tests and the whole job on a real TimescaleDB.
+
+Debian 13 packages it as postgresql-17-timescaledb. A machine of another release gets it in a debootstrap folder and
+runs it from there: in a mount namespace of its own, so that nothing stays mounted, as the folder's postgres user.
+Arguments are passed on to pytest. Needs root (mount, chroot); says so otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg
+
+from probes.supervise import StartError, Supervisor
+
+ROOT = Path(os.environ.get("SOUNDINGS_TIMESCALE_ROOT", Path(__file__).resolve().parents[1] / ".cache" / "timescale"))
+RELEASE = "trixie"
+PACKAGE = "postgresql-17-timescaledb"
+BIN = "/usr/lib/postgresql/17/bin"
+TESTS = ["tests/db", "tests/e2e/test_whole_job.py"]
+
+# Runs in the new mount namespace: $1 the root folder, $2 the folder for cluster and socket.
+SERVE = f"""
+set -e
+mount --rbind /dev "$1/dev"
+mount -t tmpfs shm "$1/dev/shm"
+mount -t proc proc "$1/proc"
+mount --bind "$2" "$1/mnt"
+chroot "$1" chown postgres:postgres /mnt
+if [ ! -e "$2/cluster/PG_VERSION" ]; then
+    chroot --userspec=postgres:postgres "$1" {BIN}/initdb --auth=trust --encoding=UTF8 --locale=C.UTF-8 \\
+        --username=postgres --pgdata=/mnt/cluster
+fi
+exec chroot --userspec=postgres:postgres "$1" {BIN}/postgres -D /mnt/cluster \\
+    -c listen_addresses= -c unix_socket_directories=/mnt -c timezone=UTC -c max_connections=100 -c fsync=off \\
+    -c shared_preload_libraries=timescaledb -c timescaledb.telemetry_level=off
+"""
+
+
+def ensure_root() -> None:
+    """Make the debootstrap folder if it is not there. It is renamed into place when it is whole."""
+    if (ROOT / BIN.lstrip("/") / "postgres").exists():
+        return
+    print(f"timescale: making {ROOT} with {PACKAGE} of Debian {RELEASE} (about a minute)", flush=True)
+    part = ROOT.with_name(ROOT.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={PACKAGE}", RELEASE, str(part)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    part.chmod(0o755)
+    part.rename(ROOT)
+
+
+def answers(url: str) -> bool:
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def main(arguments: list[str]) -> int:
+    if os.geteuid() != 0:
+        print("timescale: needs root, to mount and chroot into a Debian 13 folder; run: sudo make test-timescale")
+        return 1
+    ensure_root()
+    folder = Path(tempfile.mkdtemp(prefix="soundings-timescale-"))
+    supervisor = Supervisor(folder / "log", print)
+    url = f"postgresql://postgres@/postgres?host={folder / 'pg'}"
+    (folder / "pg").mkdir()
+    folder.chmod(0o755)
+    try:
+        server = supervisor.add(
+            "timescale",
+            ["unshare", "--mount", "--propagation=private", "sh", "-c", SERVE, "sh", str(ROOT), str(folder / "pg")],
+        )
+        supervisor.wait_ready(server, lambda: answers(url), timeout_s=120)
+        environment = {**os.environ, "SOUNDINGS_DATABASE_URL": url, "SOUNDINGS_EXPECT_TIMESCALE": "1"}
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", *(arguments or TESTS)], env=environment, check=False
+        ).returncode
+    except StartError as error:
+        print(f"timescale: {error}")
+        return 1
+    finally:
+        supervisor.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

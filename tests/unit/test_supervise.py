@@ -1,0 +1,107 @@
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from probes.supervise import StartError, Supervisor, socket_dir
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def wait_for(condition, timeout_s=20.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+@pytest.fixture
+def supervisor(tmp_path):
+    lines = []
+    supervisor = Supervisor(tmp_path / "log", lines.append)
+    supervisor.lines = lines
+    yield supervisor
+    supervisor.stop()
+
+
+def test_a_child_that_is_killed_is_started_again(supervisor):
+    child = supervisor.add("sleeper", SLEEP)
+    first = child.process.pid
+
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: supervisor.look_after() or (child.running and child.process.pid != first))
+
+    assert child.restarts == 1
+    assert any("sleeper ended with status -9" in line for line in supervisor.lines)
+
+
+def test_what_lives_in_a_child_is_restarted_with_it(supervisor):
+    house = supervisor.add("house", SLEEP)
+    tenant = supervisor.add("tenant", SLEEP, restart_with=house)
+    before = tenant.process.pid
+
+    os.kill(house.process.pid, signal.SIGKILL)
+    wait_for(lambda: supervisor.look_after() or (tenant.running and tenant.process.pid != before))
+
+    assert house.restarts == tenant.restarts == 1
+
+
+def test_stopping_ends_grandchildren_too(supervisor, tmp_path):
+    pid_file = tmp_path / "pid"
+    script = (
+        f"import subprocess; process = subprocess.Popen({SLEEP!r})\n"
+        f"open({str(pid_file)!r}, 'w').write(str(process.pid)); process.wait()"
+    )
+    supervisor.add("parent", [sys.executable, "-c", script])
+    wait_for(lambda: pid_file.exists() and pid_file.read_text())
+    grandchild = int(pid_file.read_text())
+
+    supervisor.stop()
+
+    wait_for(lambda: not alive(grandchild))
+
+
+def test_a_child_that_never_gets_ready_is_an_error_with_the_end_of_its_log(supervisor):
+    child = supervisor.add("broken", [sys.executable, "-c", "raise SystemExit('no such database')"])
+
+    with pytest.raises(StartError, match="no such database"):
+        supervisor.wait_ready(child, lambda: False, timeout_s=1.5)
+
+
+def test_a_program_that_is_not_there_is_named(supervisor):
+    with pytest.raises(StartError, match=r"ghost: cannot start /nowhere/ghost: No such file or directory"):
+        supervisor.add("ghost", ["/nowhere/ghost"])
+
+
+def test_children_end_when_their_supervisor_is_killed(tmp_path):
+    script = (
+        "import sys, threading; from pathlib import Path; from probes.supervise import Supervisor\n"
+        f"child = Supervisor(Path({str(tmp_path)!r}), print).add('sleeper', {SLEEP!r})\n"
+        f"Path({str(tmp_path / 'pid')!r}).write_text(str(child.process.pid)); threading.Event().wait()"
+    )
+    parent = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", script])
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    child = int((tmp_path / "pid").read_text())
+
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+
+    wait_for(lambda: not alive(child))
+
+
+def test_sockets_of_a_deep_folder_are_kept_where_their_path_fits(tmp_path):
+    deep = tmp_path / ("deep" * 40)
+
+    assert len(os.fsencode(socket_dir(deep) / ".s.PGSQL.5432.lock")) < 107
+    assert socket_dir(Path("/srv/soundings")) == Path("/srv/soundings/socket")
