@@ -1,0 +1,153 @@
+"""What the lab does to the packets of one ordered path: a pure rule with the clock passed in.
+
+In: the moment a packet arrives and its size. Out: the moments at which it leaves, none if it is dropped, two if it is
+duplicated; and the counts of all that happened. Reading, holding and writing packets is the work of `probes.lab.relay`.
+
+A packet meets, in this order: random loss, the bottleneck with its drop-tail queue, the delay with its jitter, and
+holding back and duplication. Order is kept, whatever the jitter and however the settings change, but for held ones.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from probes.lab.scenario import PathSettings
+
+JITTER_STRETCH = 4.0
+"""Jitter moves between its random knots in this many times its own size, so delay never falls faster than time runs."""
+
+
+class Counts(msgspec.Struct, kw_only=True):
+    """The ground truth of a path, in packets, but for `forwarded_bytes` (IP packets, headers included).
+
+    `reordered` counts packets that left after one that had come later (RFC 4737, section 3). `failed` are those which
+    the kernel would not take. Always received + duplicated = forwarded + dropped_* + failed + still held.
+    """
+
+    received: int = 0
+    forwarded: int = 0
+    forwarded_bytes: int = 0
+    dropped_loss: int = 0
+    dropped_queue: int = 0
+    duplicated: int = 0
+    reordered: int = 0
+    failed: int = 0
+
+
+class EmulatedPath:
+    """One ordered path. Times are seconds of one monotonic clock."""
+
+    __slots__ = (
+        "_byte_s",
+        "_delay_s",
+        "_duplicate_ratio",
+        "_free_at_s",
+        "_hold_s",
+        "_jitter",
+        "_last_exit_s",
+        "_loss_ratio",
+        "_newest_left",
+        "_queue_s",
+        "_random",
+        "_reorder_ratio",
+        "counts",
+        "destination",
+        "settings",
+        "source",
+    )
+
+    def __init__(self, source: str, destination: str, settings: PathSettings, rng: random.Random) -> None:
+        self.source = source
+        self.destination = destination
+        self.counts = Counts()
+        self._random = rng.random
+        self._free_at_s = 0.0
+        self._last_exit_s = 0.0
+        self._newest_left = -1
+        self.change(settings)
+
+    def change(self, settings: PathSettings) -> None:
+        """Treat packets by `settings` from now on. Those on their way keep the time they were given."""
+        self.settings = settings
+        self._delay_s = settings.delay_ms / 1e3
+        self._jitter = _Jitter(settings.jitter_ms / 1e3, self._random)
+        self._loss_ratio = settings.loss_ratio
+        self._byte_s = 0.0 if settings.rate_mbps is None else 8 / (settings.rate_mbps * 1e6)
+        self._queue_s = 0.0 if settings.rate_mbps is None else settings.queue_limit_bytes * self._byte_s
+        self._reorder_ratio = settings.reorder_ratio
+        self._hold_s = settings.reorder_hold_ms / 1e3
+        self._duplicate_ratio = settings.duplicate_ratio
+
+    def admit(self, now_s: float, size_bytes: int) -> tuple[float, ...]:
+        """When the packet that arrives at `now_s` leaves: no time if it is dropped, two if it is duplicated."""
+        counts = self.counts
+        counts.received += 1
+        if self._loss_ratio and self._random() < self._loss_ratio:
+            counts.dropped_loss += 1
+            return ()
+        sent_at_s = now_s
+        if self._byte_s:
+            start_s = max(now_s, self._free_at_s)
+            sent_at_s = start_s + size_bytes * self._byte_s
+            # The packet that finds the link idle is on the wire, not in the queue.
+            if start_s > now_s and sent_at_s - now_s > self._queue_s:
+                counts.dropped_queue += 1
+                return ()
+            self._free_at_s = sent_at_s
+        return self._exits(sent_at_s)
+
+    def left(self, number: int, size_bytes: int) -> None:
+        """Count a packet that was forwarded; `number` rises with arrival over all the packets of the path."""
+        counts = self.counts
+        counts.forwarded += 1
+        counts.forwarded_bytes += size_bytes
+        if number < self._newest_left:
+            counts.reordered += 1
+        else:
+            self._newest_left = number
+
+    def _exits(self, sent_at_s: float) -> tuple[float, ...]:
+        delay_s = max(0.0, self._delay_s + self._jitter.at(sent_at_s))
+        exit_s = max(sent_at_s + delay_s, self._last_exit_s)
+        if self._reorder_ratio and self._random() < self._reorder_ratio:
+            exit_s += self._hold_s
+        else:
+            self._last_exit_s = exit_s
+        if self._duplicate_ratio and self._random() < self._duplicate_ratio:
+            self.counts.duplicated += 1
+            return (exit_s, exit_s)
+        return (exit_s,)
+
+
+class _Jitter:
+    """An addition to the delay that wanders within ± `size_s`, mean zero: straight lines between random knots.
+
+    Independent draws for each packet would either reorder dense traffic or, with the order enforced, delay all of it
+    to the largest draw. On a line whose slope stays above -1 neither happens, and packets far apart are independent.
+    """
+
+    __slots__ = ("_here_s", "_knot", "_next_s", "_random", "_size_s", "_spacing_s")
+
+    def __init__(self, size_s: float, uniform: Callable[[], float]) -> None:
+        self._size_s = size_s
+        self._random = uniform
+        self._spacing_s = JITTER_STRETCH * size_s
+        self._knot = -1.0
+        self._here_s = self._next_s = self._draw_s()
+
+    def at(self, now_s: float) -> float:
+        """The addition in seconds at `now_s`, which never goes back."""
+        if not self._size_s:
+            return 0.0
+        knot, rest = divmod(now_s, self._spacing_s)
+        if knot > self._knot:
+            self._here_s = self._next_s if knot == self._knot + 1 else self._draw_s()
+            self._next_s = self._draw_s()
+            self._knot = knot
+        return self._here_s + (self._next_s - self._here_s) * (rest / self._spacing_s)
+
+    def _draw_s(self) -> float:
+        return (2 * self._random() - 1) * self._size_s

@@ -1,0 +1,80 @@
+"""Addresses of the lab's sites, and the mesh.toml that lets them measure each other.
+
+In: a scenario. Out: addresses inside the namespaces, or on loopback where namespaces cannot be had, and the text of a
+mesh.toml with those addresses. Nothing is configured here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from probes.lab.scenario import Scenario, Site
+
+
+def namespace_addresses(scenario: Scenario, *, ipv6: bool = False) -> dict[str, tuple[str, ...]]:
+    """Addresses of each site on its `wan0`: the IPv4 one first, then, if wanted, the IPv6 one."""
+    return {
+        site.name: (f"10.77.{number}.1", *((f"fd77:0:0:{number:x}::1",) if ipv6 else ()))
+        for number, site in enumerate(scenario.sites, start=1)
+    }
+
+
+def loopback_addresses(scenario: Scenario) -> dict[str, tuple[str, ...]]:
+    """Addresses for the same sites on one machine's loopback, where no path is emulated."""
+    return {site.name: (f"127.77.{number}.1",) for number, site in enumerate(scenario.sites, start=1)}
+
+
+def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str:
+    """The mesh.toml of `scenario`: every site measures every other; the first site is home."""
+    tests = _tests(scenario)
+    blocks = [_block("[mesh]", {"name": scenario.title, "home": scenario.sites[0].name})]
+    for site in scenario.sites:
+        blocks += [_block("[[site]]", _site_values(site)), *_hosts(site, addresses[site.name])]
+    blocks += [_block("[[test]]", values) for values in tests]
+    if tests:
+        names = [values["name"] for values in tests]
+        group = {"name": "all", "shape": "mesh", "sites": list(scenario.site_names), "tests": names}
+        blocks.append(_block("[[group]]", group))
+    if scenario.alerts.loss is not None:
+        blocks.append(_block("[alerts.loss]", msgspec.structs.asdict(scenario.alerts.loss)))
+    return "\n".join(blocks)
+
+
+def _site_values(site: Site) -> dict[str, Any]:
+    return msgspec.structs.asdict(site)
+
+
+def _hosts(site: Site, addresses: Sequence[str]) -> list[str]:
+    """The hosts of a site: the first measures everything, an IPv6 one beside it only pings."""
+    blocks = [_block("[[site.host]]", {"address": addresses[0]})]
+    for number, address in enumerate(addresses[1:], start=2):
+        name = f"{site.name}-ipv6" if ":" in address else f"{site.name}-{number}"
+        blocks.append(_block("[[site.host]]", {"address": address, "name": name, "measures": ["ping"]}))
+    return blocks
+
+
+def _tests(scenario: Scenario) -> list[dict[str, Any]]:
+    measure = scenario.measure
+    tests: list[dict[str, Any]] = []
+    if measure.ping is not None:
+        tests.append({"name": "ping", "kind": "ping", **msgspec.structs.asdict(measure.ping)})
+    if measure.throughput is not None:
+        tests.append({"name": "tcp", "kind": "throughput", **msgspec.structs.asdict(measure.throughput)})
+    return tests
+
+
+def _block(header: str, values: Mapping[str, Any]) -> str:
+    return "\n".join([header, *(f"{key} = {_toml(value)}" for key, value in values.items())]) + "\n"
+
+
+def _toml(value: str | int | float | Sequence[str | int]) -> str:
+    """A TOML value. Strings of JSON are basic strings of TOML, but for DEL, which JSON leaves as it is."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return f"[{', '.join(_toml(item) for item in value)}]"

@@ -1,0 +1,238 @@
+"""Network namespaces without names: each lives as long as a file descriptor of the lab's process, and no longer.
+
+In: a site's addresses. Out: a `SiteNamespace` with the descriptors of the namespace and of its TUN device `wan0`,
+through which everything that leaves the site can be read and everything that comes to it written. Needs root, or a
+kernel that lets users have namespaces; `namespaces_available` says why not. `probes.lab.relay` moves the packets.
+
+`python -m probes.lab.namespaces` tries it in a process of its own and prints the reason if it cannot be.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from probes.lab.scenario import LabError
+
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+TUNSETIFF = 0x400454CA
+IFF_TUN = 0x0001
+IFF_NO_PI = 0x1000
+TUN_DEVICE = "/dev/net/tun"
+WAN_INTERFACE = "wan0"
+LAB_NETWORKS = {4: "10.77.0.0/16", 6: "fd77::/48"}
+TUN_QUEUE_PACKETS = 2000
+ALL_GROUPS = "0 2147483647"
+ONLY_GROUP_OF_A_USER_NAMESPACE = "0 0"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NamespacesUnavailable(LabError):
+    """This machine does not let us have network namespaces; the message says why and what to change."""
+
+
+class SiteNamespace(msgspec.Struct, frozen=True, kw_only=True):
+    """A site's namespace: descriptors of the namespace and of its `wan0`, and the socket that stands for the centre."""
+
+    name: str
+    addresses: tuple[str, ...]
+    net_fd: int
+    tun_fd: int
+    centre_listener: socket.socket | None = None
+
+
+def repository_environment() -> dict[str, str]:
+    """The environment in which a new Python finds this package, wherever it starts."""
+    root = str(Path(__file__).resolve().parents[2])
+    earlier = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{root}:{earlier}" if earlier else root}
+
+
+def namespaces_available() -> str | None:
+    """Why the lab cannot have namespaces here, with what to change; None if it can. Tries it in a child process."""
+    tried = subprocess.run(
+        [sys.executable, "-m", "probes.lab.namespaces"],
+        env=repository_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    if tried.returncode == 0:
+        return None
+    return tried.stdout.strip() or tried.stderr.strip() or f"the trial ended with status {tried.returncode}"
+
+
+def leave_for_new_namespaces() -> int | None:
+    """Make this process able to create network namespaces.
+
+    Returns None if it is by its own right; otherwise enters a new user namespace, in which it is root, and returns a
+    descriptor of that. The process must have one thread only. Raises `NamespacesUnavailable`.
+    """
+    try:
+        _unshare(CLONE_NEWNET)
+        return None
+    except OSError as error:
+        if error.errno != errno.EPERM:
+            raise NamespacesUnavailable(f"the kernel gives no network namespace: {error.strerror}") from error
+    return _enter_new_user_namespace()
+
+
+def build_site(name: str, addresses: Sequence[str], *, centre_port: int | None = None) -> SiteNamespace:
+    """A new namespace with `lo` and `wan0` up and a route to the other sites. Leaves this process inside it.
+
+    With `centre_port`, a socket listens there on the namespace's 127.0.0.1. Raises `LabError`.
+    """
+    try:
+        _unshare(CLONE_NEWNET)
+    except OSError as error:
+        raise NamespacesUnavailable(f'site "{name}": no network namespace: {error.strerror}') from error
+    net_fd = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    tun_fd = _open_tun()
+    usable = [address for address in addresses if ":" not in address or Path("/proc/sys/net/ipv6").is_dir()]
+    _configure(name, usable)
+    _let_everybody_ping()
+    listener = None if centre_port is None else socket.create_server(("127.0.0.1", centre_port), backlog=64)
+    return SiteNamespace(name=name, addresses=tuple(usable), net_fd=net_fd, tun_fd=tun_fd, centre_listener=listener)
+
+
+def enter(net_fd: int, user_fd: int | None = None) -> None:
+    """Move this process, of one thread, into the namespaces of these descriptors. Raises `LabError`."""
+    for fd, kind, what in ((user_fd, CLONE_NEWUSER, "user"), (net_fd, CLONE_NEWNET, "network")):
+        if fd is None:
+            continue
+        if _libc.setns(fd, kind) != 0:
+            reason = os.strerror(ctypes.get_errno())
+            raise LabError(f"the site's {what} namespace cannot be entered: {reason}; run this as the lab's user")
+
+
+def _unshare(kinds: int) -> None:
+    if _libc.unshare(kinds) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _enter_new_user_namespace() -> int:
+    user, group = os.geteuid(), os.getegid()
+    try:
+        _unshare(CLONE_NEWUSER | CLONE_NEWNET)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+        # Ubuntu lets the call pass and takes the rights away: only a namespace made inside tells.
+        _unshare(CLONE_NEWNET)
+    except OSError as error:
+        raise NamespacesUnavailable(
+            f"no root (CAP_SYS_ADMIN and CAP_NET_ADMIN), and no user namespace either: {error.strerror}; "
+            + _mend(_refusing_switches())
+        ) from error
+    return os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _refusing_switches() -> list[str]:
+    """The kernel settings that forbid user namespaces here, as what to write instead."""
+    wanted = {
+        "kernel.unprivileged_userns_clone": ("0", "1"),
+        "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
+        "user.max_user_namespaces": ("0", "10000"),
+    }
+    found = []
+    for name, (refusing, allowing) in wanted.items():
+        path = Path("/proc/sys") / name.replace(".", "/")
+        if path.is_file() and path.read_text().strip() == refusing:
+            found.append(f"{name}={allowing}")
+    return found
+
+
+def _mend(switches: Sequence[str]) -> str:
+    if switches:
+        return f"run as root, or allow it: sysctl -w {' '.join(switches)}"
+    return "run as root; in a container, start it with --cap-add SYS_ADMIN --cap-add NET_ADMIN --device /dev/net/tun"
+
+
+def _open_tun() -> int:
+    """A descriptor of a new device `wan0` in the current namespace."""
+    try:
+        fd = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise NamespacesUnavailable(
+            f"{TUN_DEVICE}: {error.strerror}; load it with `modprobe tun`, let this user read and write it, "
+            "or give it to the container with --device /dev/net/tun"
+        ) from error
+    try:
+        fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", WAN_INTERFACE.encode(), IFF_TUN | IFF_NO_PI))
+    except OSError as error:
+        os.close(fd)
+        raise NamespacesUnavailable(
+            f"{TUN_DEVICE}: no device {WAN_INTERFACE}: {error.strerror}; needs CAP_NET_ADMIN"
+        ) from error
+    return fd
+
+
+def _configure(name: str, addresses: Sequence[str]) -> None:
+    """Bring up `lo` and `wan0` in the current namespace."""
+    lines = ["link set lo up", f"link set {WAN_INTERFACE} up txqueuelen {TUN_QUEUE_PACKETS}"]
+    for address in addresses:
+        family, bits = (6, "128 nodad") if ":" in address else (4, "32")
+        lines.append(f"addr add {address}/{bits} dev {WAN_INTERFACE}")
+        lines.append(f"route add {LAB_NETWORKS[family]} dev {WAN_INTERFACE} src {address}")
+    if any(":" in address for address in addresses):
+        # A namespace takes over the switch of the machine, which may be off; and neighbours are none here to solicit.
+        _write_settings(
+            {"all/disable_ipv6": "0", f"{WAN_INTERFACE}/disable_ipv6": "0", f"{WAN_INTERFACE}/addr_gen_mode": "1"}
+        )
+    command = ip_tool()
+    done = subprocess.run([command, "-batch", "-"], input="\n".join(lines), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LabError(f'site "{name}": `{command} -batch` failed: {done.stderr.strip()}')
+
+
+def ip_tool() -> str:
+    """Path of `ip`. Raises `LabError` where it is not installed."""
+    found = shutil.which("ip", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+    if found is None:
+        raise NamespacesUnavailable("the tool `ip` is missing: install the package iproute2")
+    return found
+
+
+def _write_settings(values: Mapping[str, str]) -> None:
+    for name, value in values.items():
+        Path("/proc/sys/net/ipv6/conf", name).write_text(value)
+
+
+def _let_everybody_ping() -> None:
+    """Allow datagram ICMP sockets to every group. In a user namespace there is only group 0 to allow."""
+    path = Path("/proc/sys/net/ipv4/ping_group_range")
+    try:
+        path.write_text(ALL_GROUPS)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise NamespacesUnavailable(f"{path}: {error.strerror}; /proc/sys must be writable") from error
+        path.write_text(ONLY_GROUP_OF_A_USER_NAMESPACE)
+
+
+def _try() -> int:
+    try:
+        leave_for_new_namespaces()
+        build_site("trial", ["10.77.1.1", "fd77:0:0:1::1"])
+    except LabError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_try())

@@ -1,0 +1,353 @@
+"""Scenario files of the lab: which sites there are, what every path between them is like, what they measure.
+
+In: the TOML file of a scenario, or the name of one that lies in `probes/lab/scenarios`. Out: a frozen `Scenario` with
+the settings of every ordered path. Whatever the file says wrong is a `ScenarioError` with the file and the reason.
+Nothing here touches the system; `probes.lab.relay` runs what this reads, `probes.lab.mesh` writes its mesh.toml.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+SCENARIO_DIR = Path(__file__).parent / "scenarios"
+DEFAULT_SCENARIO = "five-sites"
+MAX_SITES = 64
+RTT_KM_PER_MS = 100.0
+"""Great-circle distance that light in fibre covers, there and back, in one millisecond of round trip."""
+
+EARTH_RADIUS_KM = 6371.0
+
+Ratio = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+DelayMs = Annotated[float, msgspec.Meta(ge=0.0, le=60_000.0)]
+RateMbps = Annotated[float, msgspec.Meta(ge=0.001, le=10_000.0)]
+SiteName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Seconds = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class LabError(Exception):
+    """The lab cannot do what was asked; the message says why and what to change."""
+
+
+class ScenarioError(LabError):
+    """A scenario that is not there or is wrong; the message names the file and the reason."""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A place that becomes a network namespace. `country` is its ISO 3166 alpha-2 code."""
+
+    name: SiteName
+    title: Text
+    latitude_deg: Annotated[float, msgspec.Meta(ge=-90.0, le=90.0)]
+    longitude_deg: Annotated[float, msgspec.Meta(ge=-180.0, le=180.0)]
+    country: Annotated[str, msgspec.Meta(pattern="^[A-Z]{2}$")]
+    region: Text
+
+
+class PathSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens to packets in one direction of a path.
+
+    `rate_mbps` None is no limit. The queue before the bottleneck holds `queue_bytes`, or where that is None what the
+    rate carries in `queue_ms`. Jitter keeps the order. A reordered packet is held back for `reorder_hold_ms`.
+    """
+
+    delay_ms: DelayMs
+    jitter_ms: DelayMs = 0.0
+    loss_ratio: Ratio = 0.0
+    rate_mbps: RateMbps | None = None
+    queue_ms: DelayMs = 100.0
+    queue_bytes: Annotated[int, msgspec.Meta(ge=1500)] | None = None
+    reorder_ratio: Ratio = 0.0
+    reorder_hold_ms: DelayMs = 10.0
+    duplicate_ratio: Ratio = 0.0
+
+    @property
+    def queue_limit_bytes(self) -> float:
+        """How many bytes may wait for the bottleneck; infinite without a rate."""
+        if self.rate_mbps is None:
+            return math.inf
+        if self.queue_bytes is not None:
+            return self.queue_bytes
+        return self.rate_mbps * 1e6 / 8 * self.queue_ms / 1e3
+
+
+class PingSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The ping test that every site of the generated mesh makes."""
+
+    every_s: Seconds
+    count: Annotated[int, msgspec.Meta(ge=1)] = 10
+    spacing_s: Annotated[float, msgspec.Meta(gt=0.0)] = 1.0
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 2.0
+    packet_bytes: Annotated[tuple[Annotated[int, msgspec.Meta(ge=16, le=1400)], ...], msgspec.Meta(min_length=1)] = (
+        100,
+        1000,
+    )
+
+
+class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The throughput test that every site of the generated mesh makes."""
+
+    every_s: Seconds
+    duration_s: Seconds
+    omit_s: Annotated[int, msgspec.Meta(ge=0)] = 0
+    streams: Annotated[int, msgspec.Meta(ge=1)] = 1
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 5201
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the sites measure of each other. A table that is left out is a test that is not made."""
+
+    ping: PingSchedule | None = None
+    throughput: ThroughputSchedule | None = None
+
+
+class LossAlert(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The loss rule of the generated mesh."""
+
+    above_ratio: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)]
+    window_s: Seconds
+
+
+class Alerts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    loss: LossAlert | None = None
+
+
+class _PathDefaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[default]`: settings of every path that does not say otherwise. Its delay comes from the distance."""
+
+    jitter_ms: DelayMs | None = None
+    loss_ratio: Ratio | None = None
+    rate_mbps: RateMbps | None = None
+    queue_ms: DelayMs | None = None
+    queue_bytes: Annotated[int, msgspec.Meta(ge=1500)] | None = None
+    reorder_ratio: Ratio | None = None
+    reorder_hold_ms: DelayMs | None = None
+    duplicate_ratio: Ratio | None = None
+
+
+class _PathTable(_PathDefaults, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[[path]]` as written: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`."""
+
+    between: tuple[str, str] | None = None
+    source: str | None = msgspec.field(default=None, name="from")
+    destination: str | None = msgspec.field(default=None, name="to")
+    rtt_ms: DelayMs | None = None
+    delay_ms: DelayMs | None = None
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A scenario file as written."""
+
+    title: Text
+    seed: int | None = None
+    site: tuple[Site, ...]
+    default: _PathDefaults = _PathDefaults()
+    path: tuple[_PathTable, ...] = ()
+    measure: Measure = Measure()
+    alerts: Alerts = Alerts()
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """A lab to be. `paths` has the settings of every ordered pair of sites; `seed` None is a new one each run."""
+
+    name: str
+    title: str
+    seed: int | None
+    sites: tuple[Site, ...]
+    paths: Mapping[tuple[str, str], PathSettings]
+    measure: Measure
+    alerts: Alerts
+
+    @property
+    def site_names(self) -> tuple[str, ...]:
+        return tuple(site.name for site in self.sites)
+
+
+def shipped_scenarios() -> list[str]:
+    """Names of the scenarios that come with the lab."""
+    return sorted(path.stem for path in SCENARIO_DIR.glob("*.toml"))
+
+
+def find_scenario(name_or_path: str) -> Path:
+    """The file of a scenario, given its name or its path. Raises `ScenarioError` with the names there are."""
+    shipped = SCENARIO_DIR / f"{name_or_path}.toml"
+    if "/" not in name_or_path and shipped.is_file():
+        return shipped
+    if Path(name_or_path).is_file():
+        return Path(name_or_path)
+    raise ScenarioError(
+        f'there is no scenario "{name_or_path}": write one of {", ".join(shipped_scenarios())}, or the path of a file'
+    )
+
+
+def load_scenario(name_or_path: str = DEFAULT_SCENARIO) -> Scenario:
+    """The scenario of that name or file. Raises `ScenarioError`."""
+    return read_scenario(find_scenario(name_or_path))
+
+
+def read_scenario(path: Path) -> Scenario:
+    """The scenario in the file `path`. Raises `ScenarioError` with the file and the reason."""
+    try:
+        return parse_scenario(path.stem, path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except ScenarioError as error:
+        raise ScenarioError(f"{path}: {error}") from error
+
+
+def parse_scenario(name: str, text: str) -> Scenario:
+    """The scenario that `text` (TOML) describes. Raises `ScenarioError` with the reason, without a file name."""
+    try:
+        document = msgspec.convert(tomllib.loads(text), _Document)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"not TOML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise ScenarioError(str(error).replace("`$", "`").replace("at `.", "at `")) from error
+    _check_sites(document.site)
+    return Scenario(
+        name=name,
+        title=document.title,
+        seed=document.seed,
+        sites=document.site,
+        paths=_path_settings(document),
+        measure=document.measure,
+        alerts=document.alerts,
+    )
+
+
+def great_circle_km(a: Site, b: Site) -> float:
+    """Distance of two sites over the surface of a spherical Earth, in km (haversine)."""
+    latitude_a, latitude_b = math.radians(a.latitude_deg), math.radians(b.latitude_deg)
+    half_latitude = (latitude_b - latitude_a) / 2
+    half_longitude = math.radians(b.longitude_deg - a.longitude_deg) / 2
+    square = math.sin(half_latitude) ** 2
+    square += math.cos(latitude_a) * math.cos(latitude_b) * math.sin(half_longitude) ** 2
+    return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(square))
+
+
+def resolve_site(name: str, site_names: Iterable[str]) -> str:
+    """`name` if it is a site. Raises `LabError` with the nearest name there is."""
+    names = list(site_names)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1)
+    meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
+    raise LabError(f'site "{name}" is not defined ({meant})')
+
+
+def resolve_path(written: str, site_names: Iterable[str]) -> tuple[str, str]:
+    """Source and destination of `SRC-DST` or `SRC:DST`, where names may have hyphens themselves.
+
+    Raises `LabError` where no split gives two sites, or more than one does.
+    """
+    names = list(site_names)
+    if ":" in written:
+        source, _, destination = written.partition(":")
+        found = [(resolve_site(source, names), resolve_site(destination, names))]
+    else:
+        found = [pair for pair in _splits(written) if pair[0] in names and pair[1] in names]
+    found = [(source, destination) for source, destination in found if source != destination]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        choices = " or ".join(f"{source}:{destination}" for source, destination in found)
+        raise LabError(f'path "{written}" can be read in {len(found)} ways: write {choices}')
+    raise LabError(f'"{written}" is not a path: write SRC-DST with two different sites of {", ".join(names)}')
+
+
+def _splits(written: str) -> list[tuple[str, str]]:
+    return [(written[:at], written[at + 1 :]) for at, letter in enumerate(written) if letter == "-"]
+
+
+def _check_sites(sites: tuple[Site, ...]) -> None:
+    if not 2 <= len(sites) <= MAX_SITES:
+        raise ScenarioError(f"{len(sites)} [[site]] tables: a lab has 2 to {MAX_SITES} sites")
+    names = [site.name for site in sites]
+    for name in names:
+        if names.count(name) > 1:
+            raise ScenarioError(f'[[site]] "{name}" is defined {names.count(name)} times: give each its own name')
+
+
+def _path_settings(document: _Document) -> dict[tuple[str, str], PathSettings]:
+    """Settings of every ordered pair: the defaults, then `between` tables, then `from`/`to` tables."""
+    sites = {site.name: site for site in document.site}
+    pairs = [(a, b) for a in sites for b in sites if a != b]
+    given = {pair: _given(document.default) for pair in pairs}
+    for pair, values in given.items():
+        values["delay_ms"] = round(great_circle_km(sites[pair[0]], sites[pair[1]]) / RTT_KM_PER_MS / 2, 3)
+    for pair, values in _written(document.path, list(sites)):
+        given[pair].update(values)
+    return {pair: PathSettings(**values) for pair, values in given.items()}
+
+
+def _written(tables: tuple[_PathTable, ...], names: list[str]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
+    """What each `[[path]]` says of which ordered pair; overrides of one direction last."""
+    both: list[tuple[tuple[str, str], dict[str, Any]]] = []
+    one: list[tuple[tuple[str, str], dict[str, Any]]] = []
+    for number, table in enumerate(tables, start=1):
+        try:
+            if table.between is not None:
+                source, destination = _ends(table, names)
+                values = _both_ways(table)
+                _refuse_twice(both, (source, destination), "between")
+                both += [((source, destination), values), ((destination, source), values)]
+            else:
+                pair = _ends(table, names)
+                _refuse_twice(one, pair, "from/to")
+                one.append((pair, _one_way(table)))
+        except LabError as error:
+            raise ScenarioError(f"[[path]] number {number}: {error}") from error
+    return both + one
+
+
+def _ends(table: _PathTable, names: list[str]) -> tuple[str, str]:
+    """The two sites of a `[[path]]`, checked."""
+    if table.between is not None:
+        if table.source is not None or table.destination is not None:
+            raise ScenarioError("has both `between` and `from`/`to`: write one of them")
+        source, destination = table.between
+    elif table.source is not None and table.destination is not None:
+        source, destination = table.source, table.destination
+    else:
+        raise ScenarioError('write `between = ["a", "b"]` for both directions, or `from` and `to` for one')
+    if resolve_site(source, names) == resolve_site(destination, names):
+        raise ScenarioError(f'goes from "{source}" to itself: name two sites')
+    return source, destination
+
+
+def _both_ways(table: _PathTable) -> dict[str, Any]:
+    if table.delay_ms is not None:
+        raise ScenarioError("`delay_ms` is of one direction: with `between` write `rtt_ms`, half of it is each way")
+    values = _given(table)
+    if table.rtt_ms is not None:
+        values["delay_ms"] = table.rtt_ms / 2
+    return values
+
+
+def _one_way(table: _PathTable) -> dict[str, Any]:
+    if table.rtt_ms is not None:
+        raise ScenarioError("`rtt_ms` is of both directions: with `from` and `to` write `delay_ms`, one way")
+    values = _given(table)
+    if table.delay_ms is not None:
+        values["delay_ms"] = table.delay_ms
+    return values
+
+
+def _given(table: _PathDefaults) -> dict[str, Any]:
+    """The settings that a table states itself."""
+    names = _PathDefaults.__struct_fields__
+    return {name: value for name in names if (value := getattr(table, name)) is not None}
+
+
+def _refuse_twice(written: list[tuple[tuple[str, str], dict[str, Any]]], pair: tuple[str, str], which: str) -> None:
+    if any(earlier == pair for earlier, _ in written):
+        raise ScenarioError(f"the path {pair[0]}-{pair[1]} has two `{which}` tables: keep one")

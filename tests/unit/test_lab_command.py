@@ -1,0 +1,79 @@
+"""The lab's command line, as far as it needs no lab."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from probes.__main__ import main
+
+
+def test_mesh_prints_the_mesh_of_the_default_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "mesh", "--loopback"]) == 0
+
+    mesh = tomllib.loads(capsys.readouterr().out)
+    assert [site["name"] for site in mesh["site"]] == ["slac", "nersc", "ornl", "cern", "in2p3"]
+    assert mesh["site"][0]["host"] == [{"address": "127.77.1.1"}]
+
+
+def test_an_unknown_scenario_is_an_error_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "up", "six-sites"]) == 1
+
+    assert capsys.readouterr().err == (
+        'lab: there is no scenario "six-sites": write one of five-sites, three-sites, or the path of a file\n'
+    )
+
+
+@pytest.mark.parametrize("verb", [["status"], ["down"], ["set", "a-b", "--loss", "0"], ["exec", "a", "true"]])
+def test_without_a_lab_it_is_said_how_to_start_one(
+    verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", verb[0], "--run-dir", str(tmp_path), *verb[1:]]) == 1
+
+    assert capsys.readouterr().err == (
+        f"lab: no lab runs in {tmp_path}: start one with `python -m probes lab up`, or name its --run-dir\n"
+    )
+
+
+def test_set_without_a_setting_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "set", "--run-dir", str(tmp_path), "a-b"]) == 1
+    assert "nothing to set" in capsys.readouterr().err
+
+    assert main(["lab", "set", "--run-dir", str(tmp_path), "--loss", "0.1"]) == 1
+    assert "say which path to change: SRC-DST" in capsys.readouterr().err
+
+
+def test_a_round_trip_and_a_one_way_delay_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["lab", "set", "a-b", "--rtt-ms", "1", "--delay-ms", "1"])
+
+    assert raised.value.code == 2
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_a_run_folder_with_too_long_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_dir = tmp_path / ("x" * 100)
+
+    assert main(["lab", "up", "three-sites", "--run-dir", str(run_dir)]) == 1
+
+    assert "107 is the most; give a shorter one with --run-dir" in capsys.readouterr().err
+
+
+def test_a_run_folder_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_dir = tmp_path / "file"
+    run_dir.write_text("")
+
+    assert main(["lab", "up", "three-sites", "--run-dir", str(run_dir)]) == 1
+
+    assert capsys.readouterr().err == f"lab: run folder {run_dir}: File exists; give another with --run-dir\n"
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "many"])
+def test_a_setting_is_a_finite_number(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["lab", "set", "a-b", "--loss", number])
+
+    assert raised.value.code == 2
+    assert f'argument --loss: "{number}" is not a number' in capsys.readouterr().err

@@ -1,0 +1,85 @@
+"""The mesh.toml that a scenario becomes, read back by an independent TOML reader."""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+
+import pytest
+
+from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
+from probes.lab.scenario import load_scenario, parse_scenario, shipped_scenarios
+
+
+def test_three_sites_become_this_mesh() -> None:
+    scenario = load_scenario("three-sites")
+
+    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario)))
+
+    assert mesh["mesh"] == {"name": "Three test sites", "home": "bern"}
+    assert mesh["site"][1] == {
+        "name": "rome",
+        "title": "Rome",
+        "latitude_deg": 41.90,
+        "longitude_deg": 12.50,
+        "country": "IT",
+        "region": "Europe",
+        "host": [{"address": "10.77.2.1"}],
+    }
+    assert mesh["test"] == [
+        {
+            "name": "ping",
+            "kind": "ping",
+            "every_s": 10,
+            "count": 10,
+            "packet_bytes": [100, 1000],
+            "spacing_s": 0.2,
+            "timeout_s": 1.0,
+        },
+        {"name": "tcp", "kind": "throughput", "every_s": 120, "duration_s": 3, "omit_s": 0, "streams": 1, "port": 5201},
+    ]
+    assert mesh["group"] == [
+        {"name": "all", "shape": "mesh", "sites": ["bern", "rome", "oslo"], "tests": ["ping", "tcp"]}
+    ]
+    assert mesh["alerts"] == {"loss": {"above_ratio": 0.1, "window_s": 60}}
+
+
+def test_loopback_addresses_are_loopback_and_differ() -> None:
+    addresses = loopback_addresses(load_scenario())
+
+    flat = [address for site in addresses.values() for address in site]
+    assert flat[0] == "127.77.1.1"
+    assert all(ipaddress.ip_address(address).is_loopback for address in flat)
+    assert len(set(flat)) == 5
+
+
+def test_ipv6_hosts_are_added_for_ping_under_names_of_their_own() -> None:
+    scenario = load_scenario()
+
+    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario, ipv6=True)))
+
+    assert mesh["site"][4]["host"] == [
+        {"address": "10.77.5.1"},
+        {"address": "fd77:0:0:5::1", "name": "in2p3-ipv6", "measures": ["ping"]},
+    ]
+
+
+def test_a_scenario_that_measures_nothing_has_no_tests() -> None:
+    sites = "".join(
+        f'[[site]]\nname = "{name}"\ntitle = "T"\nregion = "R"\ncountry = "XX"\nlatitude_deg = 0\nlongitude_deg = 1\n'
+        for name in ("a", "b")
+    )
+    scenario = parse_scenario("bare", 'title = "A \\"bare\\" één\\u007f"\n' + sites)
+
+    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario)))
+
+    assert mesh["mesh"]["name"] == 'A "bare" één\x7f'
+    assert set(mesh) == {"mesh", "site"}
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_a_cycle_of_pings_ends_before_the_next_begins(name: str) -> None:
+    ping = load_scenario(name).measure.ping
+
+    assert ping is not None
+    assert len(ping.packet_bytes) * ping.count * ping.spacing_s + ping.timeout_s <= ping.every_s

@@ -1,0 +1,210 @@
+"""Scenario files: what they mean, and what is said when they are wrong."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.lab.scenario import (
+    LabError,
+    PathSettings,
+    ScenarioError,
+    great_circle_km,
+    load_scenario,
+    parse_scenario,
+    read_scenario,
+    resolve_path,
+    shipped_scenarios,
+)
+
+SITES = """
+title = "Test"
+[[site]]
+name = "slac"
+title = "SLAC"
+latitude_deg = 37.42
+longitude_deg = -122.20
+country = "US"
+region = "North America"
+[[site]]
+name = "cern"
+title = "CERN"
+latitude_deg = 46.23
+longitude_deg = 6.05
+country = "CH"
+region = "Europe"
+"""
+
+
+def paths_of(text: str) -> dict[tuple[str, str], PathSettings]:
+    return dict(parse_scenario("test", SITES + text).paths)
+
+
+def test_half_the_round_trip_is_each_way() -> None:
+    paths = paths_of('[[path]]\nbetween = ["slac", "cern"]\nrtt_ms = 180\nloss_ratio = 0.01')
+
+    assert paths["slac", "cern"] == paths["cern", "slac"] == PathSettings(delay_ms=90.0, loss_ratio=0.01)
+
+
+def test_one_direction_overrides_both_wherever_it_stands() -> None:
+    override = '[[path]]\nfrom = "cern"\nto = "slac"\nloss_ratio = 0.5\n'
+    both = '[[path]]\nbetween = ["slac", "cern"]\nrtt_ms = 180\nrate_mbps = 10\nloss_ratio = 0.1\n'
+
+    for text in (override + both, both + override):
+        paths = paths_of(text)
+        assert paths["cern", "slac"] == PathSettings(delay_ms=90.0, rate_mbps=10.0, loss_ratio=0.5)
+        assert paths["slac", "cern"] == PathSettings(delay_ms=90.0, rate_mbps=10.0, loss_ratio=0.1)
+
+
+def test_a_path_not_named_is_as_long_as_the_great_circle() -> None:
+    # The metre was made for this: 10,000 km from the equator to the pole, which is 100 ms at 100 km a millisecond.
+    text = SITES.replace("37.42", "0").replace("-122.20", "6.05").replace("46.23", "90")
+    paths = parse_scenario("test", text + "[default]\nloss_ratio = 0.001").paths
+
+    assert 2 * paths["slac", "cern"].delay_ms == pytest.approx(100, rel=0.002)
+    assert paths["slac", "cern"].loss_ratio == 0.001
+
+
+def test_the_queue_is_in_bytes_or_in_time_at_the_rate() -> None:
+    assert PathSettings(delay_ms=0, rate_mbps=8, queue_ms=50).queue_limit_bytes == 50_000
+    assert PathSettings(delay_ms=0, rate_mbps=8, queue_ms=50, queue_bytes=3000).queue_limit_bytes == 3000
+    assert PathSettings(delay_ms=0).queue_limit_bytes == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[[path]\n", "not TOML: "),
+        ("colour = 1", "unknown field `colour`"),
+        ('[[path]]\nbetween = ["slac", "cern"]\nloss = 0.1', "unknown field `loss` - at `path[0]`"),
+        ('[[path]]\nbetween = ["slac", "cern"]\nloss_ratio = 2', "<= 1.0 - at `path[0].loss_ratio`"),
+        ('[[path]]\nbetween = ["slac", "cern"]\nrtt_ms = -1', ">= 0.0 - at `path[0].rtt_ms`"),
+        ('[[path]]\nbetween = ["slac", "cern"]\nrate_mbps = "fast"', "got `str` - at `path[0].rate_mbps`"),
+        ('[[path]]\nbetween = ["slac"]', "at `path[0].between`"),
+        (
+            '[[path]]\nbetween = ["slac", "cren"]',
+            '[[path]] number 1: site "cren" is not defined (did you mean "cern"?)',
+        ),
+        ('[[path]]\nbetween = ["slac", "slac"]', '[[path]] number 1: goes from "slac" to itself: name two sites'),
+        ("[[path]]\nrtt_ms = 1", 'write `between = ["a", "b"]` for both directions, or `from` and `to` for one'),
+        ('[[path]]\nfrom = "slac"', "or `from` and `to` for one"),
+        ('[[path]]\nbetween = ["slac", "cern"]\nfrom = "slac"', "has both `between` and `from`/`to`"),
+        ('[[path]]\nbetween = ["slac", "cern"]\ndelay_ms = 1', "with `between` write `rtt_ms`"),
+        ('[[path]]\nfrom = "slac"\nto = "cern"\nrtt_ms = 1', "with `from` and `to` write `delay_ms`"),
+        (
+            '[[path]]\nbetween = ["slac", "cern"]\n[[path]]\nbetween = ["cern", "slac"]',
+            "[[path]] number 2: the path cern-slac has two `between` tables: keep one",
+        ),
+        ("[measure.ping]\nevery_s = 0", ">= 1 - at `measure.ping.every_s`"),
+        ("[measure.trace]\nevery_s = 1", "unknown field `trace`"),
+        ("[alerts.loss]\nabove_ratio = 1.0\nwindow_s = 60", "< 1.0 - at `alerts.loss.above_ratio`"),
+        ("[default]\nrtt_ms = 3", "unknown field `rtt_ms` - at `default`"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, reason: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        parse_scenario("test", text + SITES if text.startswith("colour") else SITES + text)
+
+    assert reason in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"cern"', '"slac"', '[[site]] "slac" is defined 2 times'),
+        ('"cern"', '"CERN"', "at `site[1].name`"),
+        ("46.23", "91.0", "<= 90.0 - at `site[1].latitude_deg`"),
+        ('"CH"', '"Switzerland"', "at `site[1].country`"),
+        ('title = "CERN"\n', "", "missing required field `title` - at `site[1]`"),
+    ],
+)
+def test_wrong_sites_are_refused(old: str, new: str, reason: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        parse_scenario("test", SITES.replace(old, new))
+
+    assert reason in str(raised.value)
+
+
+def test_one_site_is_no_lab() -> None:
+    with pytest.raises(ScenarioError, match=r"^1 \[\[site\]\] tables: a lab has 2 to 64 sites$"):
+        parse_scenario("test", SITES[: SITES.rindex("[[site]]")])
+
+
+def test_an_error_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(SITES + "[colour]")
+
+    with pytest.raises(ScenarioError) as raised:
+        read_scenario(file)
+
+    assert str(raised.value) == f"{file}: Object contains unknown field `colour`"
+
+
+def test_an_unknown_scenario_lists_those_there_are() -> None:
+    with pytest.raises(ScenarioError, match=r'no scenario "six-sites": write one of five-sites, three-sites, or'):
+        load_scenario("six-sites")
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_shipped_scenarios_are_no_faster_than_light(name: str) -> None:
+    scenario = load_scenario(name)
+    sites = {site.name: site for site in scenario.sites}
+
+    for (source, destination), settings in scenario.paths.items():
+        rtt_ms = settings.delay_ms + scenario.paths[destination, source].delay_ms
+        # Light in fibre covers 200 km in a millisecond, 100 km there and back (PingER's alpha is at most 1).
+        assert great_circle_km(sites[source], sites[destination]) <= 100 * rtt_ms, (source, destination)
+
+
+def test_the_default_scenario_has_the_published_round_trips() -> None:
+    paths = load_scenario().paths
+
+    for source, destination, rtt_ms in (("slac", "in2p3", 175), ("ornl", "nersc", 102), ("slac", "cern", 180)):
+        assert paths[source, destination].delay_ms + paths[destination, source].delay_ms == rtt_ms
+
+
+NAMES = ["slac", "cern", "in2p3", "a", "a-b", "b", "b-c", "c"]
+
+
+def test_paths_are_read_where_names_have_hyphens() -> None:
+    assert resolve_path("slac-cern", NAMES) == ("slac", "cern")
+    assert resolve_path("a-b-slac", NAMES) == ("a-b", "slac")
+    assert resolve_path("a-b", NAMES) == ("a", "b")
+    assert resolve_path("a-b:b-c", NAMES) == ("a-b", "b-c")
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("a-b-c", 'path "a-b-c" can be read in 2 ways: write a:b-c or a-b:c'),
+        ("slac-slac", '"slac-slac" is not a path: write SRC-DST with two different sites of'),
+        ("slac", '"slac" is not a path'),
+        ("slac:cren", 'site "cren" is not defined (did you mean "cern"?)'),
+    ],
+)
+def test_what_is_no_path_is_said(written: str, reason: str) -> None:
+    with pytest.raises(LabError) as raised:
+        resolve_path(written, NAMES)
+
+    assert reason in str(raised.value)
+
+
+@given(
+    names=st.lists(st.from_regex(r"\A[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?\Z"), min_size=2, max_size=6, unique=True),
+    data=st.data(),
+)
+def test_every_pair_of_sites_can_be_written(names: list[str], data: st.DataObject) -> None:
+    pair = tuple(data.draw(st.permutations(names))[:2])
+    written = "-".join(pair)
+    readings = sum(f"{source}-{destination}" == written for source, destination in itertools.permutations(names, 2))
+
+    assert resolve_path(":".join(pair), names) == pair
+    if readings == 1:
+        assert resolve_path(written, names) == pair
+    else:
+        with pytest.raises(LabError, match=f"can be read in {readings} ways"):
+            resolve_path(written, names)
