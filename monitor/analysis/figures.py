@@ -1,0 +1,78 @@
+"""Figures as people read them: numbers in, short English text with its unit out.
+
+A partial loss never rounds to 0% or to 100%, nothing lost is shown as a bound, and what is absent reads "no data".
+Not here: dates and names, and anything that depends on where the text is shown.
+"""
+
+from __future__ import annotations
+
+import math
+
+NO_DATA = "no data"
+
+_BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+
+
+def count(number: int) -> str:
+    """1,140."""
+    return f"{number:,}"
+
+
+def percent(ratio: float) -> str:
+    """A ratio (0 to 1) in percent: one decimal from 1% up, two significant digits below, as in 2.1% and 0.034%."""
+    value = ratio * 100.0
+    if value <= 0.0 or value >= 100.0:
+        return "0%" if value <= 0.0 else "100%"
+    if value > 99.9:
+        return f"{_plain(value, math.ceil(-math.log10(100.0 - value)) + 1)}%"
+    return f"{_plain(value, 1 if value >= 1.0 else 1 - math.floor(math.log10(value)))}%"
+
+
+def loss(lost: int, sent: int) -> str:
+    """The pooled loss of `sent` packets; with none lost of N its 95% bound, `< 3/N` in percent and rounded up."""
+    if sent == 0:
+        return NO_DATA
+    if lost > 0:
+        return percent(lost / sent)
+    return f"< {_rounded_up_percent(3.0 / sent)}%" if sent > 3 else f"none lost of {sent}"
+
+
+def milliseconds(value_ms: float | None) -> str:
+    """A time in ms to 0.1 ms from 100 ms up, to 0.01 ms from 1 ms up, to 1 µs below."""
+    if value_ms is None or math.isnan(value_ms):
+        return NO_DATA
+    size = abs(value_ms)
+    decimals = 1 if size >= 100 else 2 if size >= 1 else 3
+    return f"{value_ms:,.{decimals}f} ms"
+
+
+def bit_rate(value_bps: float | None) -> str:
+    """A rate to three significant digits with its decimal prefix: 93.4 Mbit/s."""
+    if value_bps is None or math.isnan(value_bps):
+        return NO_DATA
+    scale, unit = next((pair for pair in _BIT_RATES if value_bps >= pair[0]), _BIT_RATES[-1])
+    number = value_bps / scale
+    decimals = 0 if number >= 100 else 1 if number >= 10 else 2
+    return f"{_plain(number, decimals)} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds under two minutes, minutes under two hours, then hours and days: 90 s, 10 min, 2.5 h, 3 days."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 172_800:
+        return f"{_plain(seconds / 3600, 1)} h"
+    return f"{_plain(seconds / 86_400, 1)} days"
+
+
+def _plain(value: float, decimals: int) -> str:
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _rounded_up_percent(ratio: float) -> str:
+    value = ratio * 100.0
+    decimals = max(0, 1 - math.floor(math.log10(value)))
+    return _plain(math.ceil(round(value * 10**decimals, 6)) / 10**decimals, decimals)

@@ -1,0 +1,85 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.analysis import figures
+
+
+@pytest.mark.parametrize(
+    ("lost", "sent", "text"),
+    [
+        (24, 1140, "2.1%"),
+        (1, 10_080, "0.0099%"),
+        (1, 1_000_000, "0.0001%"),
+        (1, 200, "0.5%"),
+        (5, 40, "12.5%"),
+        (10, 1000, "1%"),
+        (0, 10_080, "< 0.03%"),
+        (0, 10, "< 30%"),
+        (0, 7, "< 43%"),
+        (0, 2, "none lost of 2"),
+        (10, 10, "100%"),
+        (9_999, 10_000, "99.99%"),
+        (0, 0, "no data"),
+    ],
+)
+def test_loss(lost, sent, text):
+    assert figures.loss(lost, sent) == text
+
+
+@given(st.integers(1, 10**7).flatmap(lambda sent: st.tuples(st.integers(0, sent), st.just(sent))))
+def test_a_partial_loss_never_reads_as_none_or_all(counts):
+    lost, sent = counts
+
+    text = figures.loss(lost, sent)
+
+    if 0 < lost < sent:
+        assert 0.0 < float(text.removesuffix("%")) < 100.0
+        assert float(text.removesuffix("%")) == pytest.approx(100 * lost / sent, rel=0.051)
+
+
+@given(st.integers(4, 10**9))
+def test_the_bound_of_no_loss_is_never_below_three_over_n(sent):
+    bound = float(figures.loss(0, sent).removeprefix("< ").removesuffix("%"))
+
+    assert 300 / sent * (1 - 1e-6) <= bound <= 300 / sent * 1.11
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "text"),
+    [
+        (162.34, "162.3 ms"),
+        (4.567, "4.57 ms"),
+        (0.0123, "0.012 ms"),
+        (0.0, "0.000 ms"),
+        (1234.5, "1,234.5 ms"),
+        (None, "no data"),
+        (math.nan, "no data"),
+    ],
+)
+def test_milliseconds(value_ms, text):
+    assert figures.milliseconds(value_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("value_bps", "text"),
+    [
+        (93_412_000.0, "93.4 Mbit/s"),
+        (1e9, "1 Gbit/s"),
+        (1_168_000.0, "1.17 Mbit/s"),
+        (512_000.0, "512 kbit/s"),
+        (0.0, "0 bit/s"),
+        (None, "no data"),
+    ],
+)
+def test_bit_rate(value_bps, text):
+    assert figures.bit_rate(value_bps) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(90, "90 s"), (600, "10 min"), (9000, "2.5 h"), (7200, "2 h"), (259_200, "3 days")]
+)
+def test_duration(seconds, text):
+    assert figures.duration(seconds) == text
