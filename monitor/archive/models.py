@@ -2,6 +2,7 @@
 
 Written by `ingest` and `rollups` only, read by `queries` only. Keys contain the time column, as hypertables want it;
 there are no foreign keys to the mesh on raw tables, since ingest has checked the path once for each batch.
+Where TimescaleDB is there, `burst`, `throughput_test` and `burst_hour` are hypertables (migration 0002).
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ from __future__ import annotations
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from monitor.archive.fields import RealField
+
 
 class Burst(models.Model):
-    """One PingER measurement of a path, as the agent's `probes.ping.spec.Burst` has it. Loss is derived."""
+    """One PingER measurement of a path, as the agent's `probes.ping.spec.Burst` has it. Loss is derived.
 
-    pk = models.CompositePrimaryKey("path_id", "packet_bytes", "measured_at")
+    The time comes before the size in the key: an hour of a path is then one stretch of the index, whatever its sizes.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at", "packet_bytes")
     path_id = models.IntegerField()
-    packet_bytes = models.IntegerField()
     measured_at = models.DateTimeField()
+    packet_bytes = models.IntegerField()
     outcome = models.TextField()
     sent = models.SmallIntegerField()
     received = models.SmallIntegerField()
@@ -27,7 +33,7 @@ class Burst(models.Model):
     stamp = models.TextField(null=True)
     address = models.GenericIPAddressField(null=True)
     detail = models.TextField(null=True)
-    rtts_ms = ArrayField(models.FloatField(null=True), help_text="real[]; null where lost")
+    rtts_ms = ArrayField(RealField(null=True), help_text="in the order of sending, null where lost")
 
     class Meta:
         db_table = "burst"
@@ -49,7 +55,7 @@ class ThroughputTest(models.Model):
     sent_bytes = models.BigIntegerField(null=True)
     received_bytes = models.BigIntegerField(null=True)
     retransmits = models.IntegerField(null=True)
-    rtt_mean_ms = models.FloatField(null=True)
+    rtt_mean_ms = RealField(null=True)
     congestion_control = models.TextField(null=True)
     tool = models.TextField(null=True)
     detail = models.TextField(null=True)
@@ -81,14 +87,14 @@ class BurstHour(models.Model):
     received = models.IntegerField()
     duplicates = models.IntegerField()
     reordered = models.IntegerField()
-    rtt_min_ms = models.FloatField(null=True)
-    rtt_p25_ms = models.FloatField(null=True)
-    rtt_median_ms = models.FloatField(null=True)
-    rtt_p75_ms = models.FloatField(null=True)
-    rtt_p95_ms = models.FloatField(null=True)
-    rtt_max_ms = models.FloatField(null=True)
-    rtt_avg_ms = models.FloatField(null=True)
-    ipdv_ms = models.FloatField(null=True, help_text="inter-quartile range of the signed differences")
+    rtt_min_ms = RealField(null=True)
+    rtt_p25_ms = RealField(null=True)
+    rtt_median_ms = RealField(null=True)
+    rtt_p75_ms = RealField(null=True)
+    rtt_p95_ms = RealField(null=True)
+    rtt_max_ms = RealField(null=True)
+    rtt_avg_ms = RealField(null=True)
+    ipdv_ms = RealField(null=True, help_text="inter-quartile range of the signed differences")
     estimate_bps = models.FloatField(null=True)
     estimate_is_floor = models.BooleanField(null=True)
 
@@ -98,7 +104,7 @@ class BurstHour(models.Model):
 
 
 class DirtyHour(models.Model):
-    """A path and hour whose summary must be computed again."""
+    """A path and hour whose summary must be computed again, and since when that is so."""
 
     pk = models.CompositePrimaryKey("path_id", "hour")
     path_id = models.IntegerField()

@@ -1,0 +1,282 @@
+"""The users' API under /api/v1/: sites, paths, the grid, series, throughput tests and incidents, as JSON.
+
+Everything is read-only. Units are in the names, what is not known is null, times are ISO 8601 in UTC. Who may read is
+decided for pages and API alike by `monitor.web.access`; the description for programs is at /api/v1/openapi.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import NinjaAPI, Query, Schema
+from ninja.errors import HttpError
+from pydantic import AwareDatetime, Field
+
+from monitor.alerts import queries as alerts
+from monitor.alerts.models import Incident
+from monitor.api.grid import Grid, Metric, Period, State, UnknownChoice, choose_packet_bytes, load_grid
+from monitor.archive import queries
+from monitor.mesh.models import Path, Site
+
+LONGEST_RANGE = timedelta(days=5 * 366)
+RECENT_INCIDENTS = 200
+
+api = NinjaAPI(
+    title="Soundings",
+    version="1",
+    description="What Soundings measured. Units are in the names; null means not known. Times are UTC.",
+    urls_namespace="v1",
+    docs_url=None,
+)
+
+
+class SiteOut(Schema):
+    """A place. `has_agent` tells whether it measures or only answers."""
+
+    name: str
+    title: str
+    latitude_deg: float
+    longitude_deg: float
+    country: str
+    region: str
+    has_agent: bool
+
+
+class HostOut(Schema):
+    site: str
+    name: str
+    address: str
+
+
+class PathOut(Schema):
+    """An ordered pair of hosts, the unit of every series. `retired_at` is null while it is in use."""
+
+    id: int
+    source: HostOut
+    destination: HostOut
+    family: int
+    retired_at: datetime | None
+
+
+class CellOut(Schema):
+    """One path of the grid. `loss_bound_ratio` is the upper 95% bound where nothing was lost, else null; `outcome`
+    is the newest outcome of those throughput tests that did not measure."""
+
+    path_id: int
+    source: str
+    destination: str
+    family: int
+    state: State
+    sent: int | None
+    received: int | None
+    loss_ratio: float | None
+    loss_bound_ratio: float | None
+    rtt_min_ms: float | None
+    rtt_median_ms: float | None
+    rtt_p95_ms: float | None
+    throughput_median_bps: float | None
+    tests: int | None
+    tests_measured: int | None
+    not_measured: int | None
+    outcome: str | None
+    incident_id: int | None
+
+
+class GridOut(Schema):
+    """The grid as the page shows it. Whole hours that overlap [since, until) are counted."""
+
+    metric: Metric
+    period: Period
+    packet_bytes: int | None
+    since: datetime
+    until: datetime
+    newest_measured_at: datetime | None
+    cells: list[CellOut]
+
+
+class SeriesPointOut(Schema):
+    """One step. Steps with nothing at all are not listed: a gap is the absence of points."""
+
+    at: datetime
+    sent: int
+    received: int
+    bursts_not_measured: int
+    rtt_min_ms: float | None
+    rtt_p25_ms: float | None
+    rtt_median_ms: float | None
+    rtt_p75_ms: float | None
+    rtt_p95_ms: float | None
+    rtt_max_ms: float | None
+    estimate_bps: float | None
+    estimate_is_floor: bool | None
+
+
+class SeriesOut(Schema):
+    """RTT, loss and the Mathis estimate of one path and packet size, in steps of `step_s` seconds."""
+
+    path_id: int
+    packet_bytes: int
+    step_s: int
+    since: datetime
+    until: datetime
+    points: list[SeriesPointOut]
+
+
+class ThroughputOut(Schema):
+    """One throughput test. `throughput_bps` is null unless the outcome is `measured`."""
+
+    at: datetime
+    test: str
+    outcome: str
+    throughput_bps: float | None
+    streams: int
+    duration_s: float | None
+    retransmits: int | None
+    rtt_mean_ms: float | None
+    detail: str | None
+
+
+class IncidentOut(Schema):
+    """One cause with the paths it explains. `closed_at` is null while it is open."""
+
+    id: int
+    rule: str
+    cause: str
+    opened_at: datetime
+    closed_at: datetime | None
+    summary: str
+    path_ids: list[int]
+
+
+class ProblemOut(Schema):
+    """Why there is no answer, in words."""
+
+    detail: str
+
+
+class IncidentState(StrEnum):
+    OPEN = "open"
+    ALL = "all"
+
+
+class Range(Schema):
+    """From `since` (included) to `until` (excluded). By default the last day."""
+
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+
+    def resolve_at(self, now: datetime) -> tuple[datetime, datetime]:
+        """Both ends in UTC. Raises a 422 when they are the wrong way round or too far apart."""
+        until = now if self.until is None else self.until.astimezone(UTC)
+        since = until - timedelta(days=1) if self.since is None else self.since.astimezone(UTC)
+        if since >= until:
+            raise HttpError(422, f"since={since.isoformat()} must be before until={until.isoformat()}")
+        if until - since > LONGEST_RANGE:
+            raise HttpError(422, f"since and until may be at most {LONGEST_RANGE.days} days apart")
+        return since, until
+
+
+PacketBytes = Annotated[
+    int | None, Field(ge=0, le=65_507, description="bytes of ICMP payload; the smallest if not given")
+]
+
+
+@api.exception_handler(UnknownChoice)
+def unknown_choice(request: HttpRequest, error: UnknownChoice) -> HttpResponse:
+    return api.create_response(request, {"detail": str(error)}, status=422)
+
+
+@api.get("/sites", response=list[SiteOut], summary="All sites in use")
+def list_sites(request: HttpRequest) -> list[Site]:
+    return list(Site.objects.in_use())
+
+
+@api.get("/paths", response=list[PathOut], summary="All paths in use")
+def list_paths(request: HttpRequest) -> list[dict[str, object]]:
+    paths = Path.objects.in_use().order_by("id")
+    return [_path_out(path) for path in paths]
+
+
+@api.get(
+    "/grid",
+    response={200: GridOut, 422: ProblemOut},
+    summary="Every path's figures over a period, as on the first page",
+)
+def get_grid(
+    request: HttpRequest,
+    metric: Metric = Metric.LOSS,
+    period: Period = Period.DAY,
+    size: PacketBytes = None,
+    group: str | None = None,
+) -> dict[str, object]:
+    return _grid_out(load_grid(metric, period, timezone.now(), packet_bytes=size, group=group))
+
+
+@api.get(
+    "/paths/{int:path_id}/series",
+    response={200: SeriesOut, 404: ProblemOut, 422: ProblemOut},
+    summary="RTT, loss and the Mathis estimate over time",
+)
+def get_series(
+    request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
+) -> dict[str, object]:
+    _require_path(path_id)
+    since, until = between.resolve_at(timezone.now())
+    packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
+    series = queries.path_series(path_id, packet_bytes, since, until)
+    return {**asdict(series), "since": since, "until": until}
+
+
+@api.get(
+    "/paths/{int:path_id}/throughput",
+    response={200: list[ThroughputOut], 404: ProblemOut, 422: ProblemOut},
+    summary="Throughput tests of a path, the failed ones included",
+)
+def get_throughput(request: HttpRequest, path_id: int, between: Query[Range]) -> list[queries.ThroughputPoint]:
+    _require_path(path_id)
+    return queries.throughput_series(path_id, *between.resolve_at(timezone.now()))
+
+
+@api.get("/incidents", response=list[IncidentOut], summary="Incidents, newest first")
+def list_incidents(request: HttpRequest, state: IncidentState = IncidentState.OPEN) -> list[dict[str, object]]:
+    if state is IncidentState.OPEN:
+        return [_incident_out(incident) for incident in alerts.open_incidents()]
+    return [_incident_out(incident) for incident in alerts.recent_incidents(RECENT_INCIDENTS)]
+
+
+def _require_path(path_id: int) -> None:
+    if not Path.objects.filter(id=path_id).exists():
+        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
+
+
+def _grid_out(grid: Grid) -> dict[str, object]:
+    return {
+        "metric": grid.metric,
+        "period": grid.period,
+        "packet_bytes": grid.packet_bytes,
+        "since": grid.since,
+        "until": grid.until,
+        "newest_measured_at": grid.newest_measured_at,
+        "cells": [asdict(cell) for cell in grid.figures],
+    }
+
+
+def _path_out(path: Path) -> dict[str, object]:
+    ends = {
+        end: {"site": host.site.name, "name": host.name, "address": host.address}
+        for end, host in (("source", path.source), ("destination", path.destination))
+    }
+    return {"id": path.id, "family": path.family, "retired_at": path.retired_at, **ends}
+
+
+def _incident_out(incident: Incident) -> dict[str, object]:
+    fields = ("id", "rule", "cause", "opened_at", "closed_at", "summary")
+    return {
+        **{field: getattr(incident, field) for field in fields},
+        "path_ids": [entry.path_id for entry in incident.paths.all()],
+    }

@@ -1,0 +1,321 @@
+"""The questions that can be asked of what was measured; pages, reports, alerts and the API ask nothing else.
+
+In: periods as aware times, half open [since, until), and paths by their id. Out: frozen records with units in their
+names, None where there is nothing to say. Each function is one statement in sql/. Summaries come from whole hours; raw
+bursts are read only for a day or less at a time, and a longer period of them is a `ValueError`. A step of a series in
+which nothing was to be found has no point: whoever draws it must show the gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from django.db import connection
+
+from monitor.archive.estimates import estimates
+from monitor.archive.statements import statement
+
+LONGEST_RAW = timedelta(days=1)
+RAW_STEP_S = 60
+HOUR_STEP_S = 3600
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True, slots=True)
+class PathSummary:
+    """One path and packet size over a period. Bursts during our own tests are counted and otherwise left out.
+
+    `rtt_median_ms` is the median of the hourly medians weighted by packets received, `rtt_p95_ms` the largest hourly
+    one, `ipdv_ms` the mean weighted by bursts. The estimate is that of the pooled loss and the average round trip.
+    """
+
+    path_id: int
+    packet_bytes: int
+    bursts: int
+    bursts_all_lost: int
+    bursts_none_lost: int
+    bursts_during_test: int
+    bursts_not_measured: int
+    sent: int
+    received: int
+    duplicates: int
+    reordered: int
+    rtt_min_ms: float | None
+    rtt_median_ms: float | None
+    rtt_p95_ms: float | None
+    rtt_max_ms: float | None
+    rtt_avg_ms: float | None
+    ipdv_ms: float | None
+    estimate_bps: float | None
+    estimate_is_floor: bool | None
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.received
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """Pooled loss, 0 to 1; None where nothing was sent."""
+        return None if self.sent == 0 else self.lost / self.sent
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPoint:
+    """One step of a series, from `at` on. With nothing sent, the bursts of the step could not be measured."""
+
+    at: datetime
+    sent: int
+    received: int
+    bursts_not_measured: int
+    rtt_min_ms: float | None
+    rtt_p25_ms: float | None
+    rtt_median_ms: float | None
+    rtt_p75_ms: float | None
+    rtt_p95_ms: float | None
+    rtt_max_ms: float | None
+    estimate_bps: float | None
+    estimate_is_floor: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A path and packet size over time, in steps of `step_s` seconds aligned to the epoch; steps without data lack."""
+
+    path_id: int
+    packet_bytes: int
+    step_s: int
+    points: tuple[SeriesPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BurstFailure:
+    """The newest burst of a path that could not be measured: when it was to begin, how it ended, and why."""
+
+    path_id: int
+    at: datetime
+    outcome: str
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputPoint:
+    """One throughput test; `throughput_bps` is None unless it was measured."""
+
+    at: datetime
+    test: str
+    outcome: str
+    throughput_bps: float | None
+    streams: int
+    duration_s: float | None
+    retransmits: int | None
+    rtt_mean_ms: float | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputSummary:
+    """The throughput tests of a path over a period. `latest_bps` is None where the latest was not measured."""
+
+    path_id: int
+    tests: int
+    measured: int
+    throughput_median_bps: float | None
+    throughput_min_bps: float | None
+    throughput_max_bps: float | None
+    latest_at: datetime
+    latest_outcome: str
+    latest_bps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LossWindow:
+    """What a path lost over a window: bursts that were measured, own tests left out, packet sizes pooled."""
+
+    path_id: int
+    bursts: int
+    sent: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContact:
+    """The newest batch of a site's agent: when it came, and how many results were still queued or ever dropped."""
+
+    site_id: int
+    received_at: datetime
+    agent_version: str
+    queued: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedReport:
+    """A result that was not stored, by its number in the spool of the site's agent, and why."""
+
+    site_id: int
+    sequence: int
+    refused_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """A table of the archive: rows as the planner estimates them, bytes with its indexes, chunks of a hypertable."""
+
+    name: str
+    row_estimate: int
+    total_bytes: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What the archive holds: from the oldest burst to the newest, hours that wait for their summary, refusals."""
+
+    oldest_at: datetime | None
+    newest_at: datetime | None
+    dirty_hours: int
+    dirty_since: datetime | None
+    refused: int
+
+
+def path_summaries(
+    since: datetime, until: datetime, *, packet_bytes: int | None = None, path_ids: Sequence[int] | None = None
+) -> list[PathSummary]:
+    """Each path and packet size over all hours that overlap the period, by path and size."""
+    _check_period(since, until)
+    names, rows = _ask(
+        "path_summaries", since=since, until=until, packet_bytes=packet_bytes, path_ids=_as_list(path_ids)
+    )
+    made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
+    return _records(
+        PathSummary, (*names, *ESTIMATE), [(*row, *estimate) for row, estimate in zip(rows, made, strict=True)]
+    )
+
+
+def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> Series:
+    """A path and packet size over time: from raw in steps of a minute up to a day, from hourly summaries beyond."""
+    _check_period(since, until)
+    asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
+    if until - since > LONGEST_RAW:
+        names, rows = _ask("series_from_hours", **asked)
+        return Series(path_id, packet_bytes, HOUR_STEP_S, tuple(_records(SeriesPoint, names, rows)))
+    names, rows = _ask("series_from_raw", **asked, step_s=RAW_STEP_S)
+    made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
+    points = [(*row[:-1], *estimate) for row, estimate in zip(rows, made, strict=True)]
+    return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_records(SeriesPoint, (*names[:-1], *ESTIMATE), points)))
+
+
+def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
+    """The steps of a day's series, or less, that have no point since all their bursts fell into our own tests."""
+    _check_raw_period(since, until)
+    asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
+    _, rows = _ask("own_test_steps", **asked, step_s=RAW_STEP_S)
+    return [at for (at,) in rows]
+
+
+def newest_failures(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[BurstFailure]:
+    """How the newest burst that could not be measured ended, for those of these paths that have one, within a day."""
+    _check_raw_period(since, until)
+    return _records(BurstFailure, *_ask("newest_failures", since=since, until=until, path_ids=list(path_ids)))
+
+
+def throughput_series(path_id: int, since: datetime, until: datetime) -> list[ThroughputPoint]:
+    """All throughput tests of a path that began in the period, oldest first, whatever their outcome."""
+    _check_period(since, until)
+    return _records(ThroughputPoint, *_ask("throughput_series", path_id=path_id, since=since, until=until))
+
+
+def throughput_summaries(
+    since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
+) -> list[ThroughputSummary]:
+    """Each path with a throughput test that began in the period, by path."""
+    _check_period(since, until)
+    asked = _ask("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
+    return _records(ThroughputSummary, *asked)
+
+
+def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None) -> list[LossWindow]:
+    """What each path lost in a window of a day at most, by path. Raises `ValueError` for a longer one."""
+    _check_period(since, until)
+    if until - since > LONGEST_RAW:
+        raise ValueError(f"a window of {until - since} would scan raw bursts for more than a day; ask path_summaries")
+    return _records(LossWindow, *_ask("loss_windows", since=since, until=until, path_ids=_as_list(path_ids)))
+
+
+def agent_contacts() -> list[AgentContact]:
+    """The newest batch of each site that ever delivered one, by site."""
+    return _records(AgentContact, *_ask("agent_contacts"))
+
+
+def newest_measured_at() -> datetime | None:
+    """When the newest stored result began, whatever its outcome; None before the first."""
+    _, rows = _ask("newest_measured_at")
+    return rows[0][0]
+
+
+def newest_refused(limit: int = 20) -> list[RefusedReport]:
+    """The results refused last, newest first."""
+    return _records(RefusedReport, *_ask("newest_refused", limit=limit))
+
+
+def packet_sizes() -> list[int]:
+    """The packet sizes that there are summaries of, in bytes of ICMP payload, smallest first."""
+    _, rows = _ask("packet_sizes")
+    return [packet_bytes for (packet_bytes,) in rows]
+
+
+def table_sizes() -> list[TableSize]:
+    """Each table of the archive, by name."""
+    return _records(TableSize, *_ask("table_sizes"))
+
+
+def span() -> Span:
+    """From when to when there are bursts, and what waits or was refused."""
+    return _records(Span, *_ask("span"))[0]
+
+
+ESTIMATE = ("estimate_bps", "estimate_is_floor")
+
+Names = tuple[str, ...]
+Rows = list[tuple[Any, ...]]
+
+
+def _ask(name: str, **parameters: Any) -> tuple[Names, Rows]:
+    """Run a statement of sql/ and return its columns' names and its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement(name), parameters)
+        return tuple(column.name for column in cursor.description), cursor.fetchall()
+
+
+def _records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
+    """Rows as records; the statement must return exactly the record's fields, in their order."""
+    expected = tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
+    if names != expected:
+        raise TypeError(f"{kind.__name__} has the fields {expected}, the statement returned {names}")
+    return [kind(*row) for row in rows]
+
+
+def _estimates(rows: Rows, rtt_avg: int, sent: int, received: int) -> list[tuple[float | None, bool | None]]:
+    return estimates([row[rtt_avg] for row in rows], [row[sent] for row in rows], [row[received] for row in rows])
+
+
+def _check_period(since: datetime, until: datetime) -> None:
+    if since.tzinfo is None or until.tzinfo is None:
+        raise ValueError("a period needs times with a time zone")
+    if since > until:
+        raise ValueError(f"the period ends, {until.isoformat()}, before it begins, {since.isoformat()}")
+
+
+def _check_raw_period(since: datetime, until: datetime) -> None:
+    _check_period(since, until)
+    if until - since > LONGEST_RAW:
+        raise ValueError(f"a period of {until - since} would scan raw bursts for more than a day")
+
+
+def _as_list(path_ids: Sequence[int] | None) -> list[int] | None:
+    return None if path_ids is None else list(path_ids)

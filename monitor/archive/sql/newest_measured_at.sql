@@ -1,0 +1,2 @@
+-- When the newest stored result began, whatever its outcome; null where there is none.
+SELECT greatest((SELECT max(measured_at) FROM burst), (SELECT max(measured_at) FROM throughput_test))

@@ -1,0 +1,276 @@
+"""What agents get over HTTP: their plan, receipts, and a clear answer to everything that cannot be taken."""
+
+import gzip
+import json
+from datetime import timedelta
+
+import msgspec
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
+from django.utils import timezone
+
+from monitor.api.models import AgentToken, issue_token
+from monitor.archive.models import Burst, ReceivedBatch
+from probes.site.wire import Plan, Receipt
+from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
+
+pytestmark = pytest.mark.django_db
+PLAN = "/api/agent/plan"
+RESULTS = "/api/agent/results"
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+@pytest.fixture
+def token(mesh):
+    return issue_token(mesh.slac.pk, NOW)
+
+
+@pytest.fixture
+def agent(client, token):
+    """A client with a valid token, from another machine, without cookies."""
+    client.defaults |= {"HTTP_AUTHORIZATION": f"Bearer {token}", "REMOTE_ADDR": "192.0.2.77"}
+    client.handler.enforce_csrf_checks = True
+    return client
+
+
+def post(agent, body, **headers):
+    return agent.post(RESULTS, data=body, content_type="application/json", headers=headers)
+
+
+def a_batch(mesh):
+    at = timezone.now() - timedelta(minutes=1)
+    return batch(delivered(mesh.slac_cern, burst(1.5, None, at=at), 7), delivered(99999, burst(1.0, at=at), 8))
+
+
+@pytest.mark.parametrize(
+    "pack", [lambda body: (body, {}), lambda body: (gzip.compress(body), {"Content-Encoding": "gzip"})]
+)
+def test_a_batch_is_stored_and_its_receipt_sent(mesh, agent, pack):
+    body, headers = pack(msgspec.json.encode(a_batch(mesh)))
+
+    response = post(agent, body, **headers)
+
+    receipt = msgspec.json.decode(response.content, type=Receipt)
+    assert response.status_code == 200
+    assert response["Content-Type"] == "application/json"
+    assert (receipt.number, receipt.accepted) == (1, 1)
+    assert [(refusal.sequence, refusal.reason) for refusal in receipt.refused] == [(8, "path 99999 is unknown")]
+    assert Burst.objects.get().rtts_ms == [1.5, None]
+    assert ReceivedBatch.objects.get().site_id == mesh.slac.pk
+
+
+def test_a_batch_sent_again_gets_the_same_receipt(mesh, agent):
+    body = msgspec.json.encode(a_batch(mesh))
+
+    first, second = post(agent, body), post(agent, body)
+
+    assert first.content == second.content
+    assert Burst.objects.count() == 1
+
+
+@pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer ", "Bearer wrong", "Basic c2xhYzpzbGFj"])
+@pytest.mark.parametrize("address", [PLAN, RESULTS])
+def test_without_a_valid_token_nothing_is_answered(mesh, client, address, authorization):
+    method = client.get if address == PLAN else client.post
+
+    response = method(address, headers={"Authorization": authorization})
+
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"].startswith("Bearer")
+    assert "manage.py site token" in response.json()["error"]
+
+
+def test_a_revoked_token_is_no_token(mesh, agent):
+    call_command("site", "revoke", "slac", verbosity=0)
+
+    assert agent.get(PLAN).status_code == 401
+
+
+def test_the_token_check_is_one_look_up(mesh, agent, django_assert_num_queries):
+    with django_assert_num_queries(1):
+        agent.get(PLAN, headers={"Authorization": "Bearer wrong"})
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "words"),
+    [
+        (b" ", {}, 400, "not a batch"),
+        (b'{"spool": "a"', {}, 400, "not a batch"),
+        (b"\xff\xfe", {}, 400, "not a batch"),
+        (b"plain", {"Content-Encoding": "gzip"}, 400, "not gzip"),
+        (gzip.compress(b"{}")[:-9], {"Content-Encoding": "gzip"}, 400, "ends too early"),
+        (gzip.compress(b"{}") * 2, {"Content-Encoding": "gzip"}, 400, "goes on after its end"),
+        (b"{}", {"Content-Encoding": "br"}, 415, "send gzip or none"),
+        (b"{}", {"Content-Length": ""}, 411, "Content-Length"),
+    ],
+)
+def test_what_is_no_batch_is_answered_with_what_is_wrong(mesh, agent, body, headers, status, words):
+    response = post(agent, body, **headers)
+
+    assert response.status_code == status
+    assert words in response.json()["error"]
+
+
+def test_a_wrong_type_is_named_with_its_place(mesh, agent):
+    body = json.loads(msgspec.json.encode(a_batch(mesh)))
+    body["results"][1]["result"]["sent"] = "ten"
+
+    response = post(agent, json.dumps(body))
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "not a batch: Expected `int`, got `str` - at `$.results[1].result.sent`"
+    assert not Burst.objects.exists()
+
+
+def test_a_batch_with_impossible_fields_of_its_own_is_answered_400(mesh, agent):
+    response = post(agent, msgspec.json.encode(batch(queued=-1)))
+
+    assert response.status_code == 400
+    assert response.json()["error"] == "queued -1 is out of range"
+
+
+def test_another_content_type_is_answered_415(mesh, agent):
+    response = agent.post(RESULTS, data=b"{}", content_type="text/plain")
+
+    assert response.status_code == 415
+    assert "send application/json" in response.json()["error"]
+
+
+def test_a_body_that_is_too_long_is_answered_413(mesh, agent, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+
+    response = post(agent, b" " * 1001)
+
+    assert response.status_code == 413
+    assert "1001 bytes are more than 1000" in response.json()["error"]
+
+
+def test_a_small_body_that_grows_beyond_the_bound_is_answered_413(mesh, agent, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100_000
+    bomb = gzip.compress(b" " * 50_000_000)
+    assert len(bomb) < 100_000
+
+    response = post(agent, bomb, **{"Content-Encoding": "gzip"})
+
+    assert response.status_code == 413
+    assert "more than 100000 bytes when decompressed" in response.json()["error"]
+
+
+def test_too_many_results_are_answered_413(mesh, agent):
+    at = timezone.now()
+    results = [delivered(mesh.slac_cern, burst(at=at), n) for n in range(10_001)]
+
+    response = post(agent, msgspec.json.encode(batch(*results)))
+
+    assert response.status_code == 413
+    assert "10001 results are more than 10000" in response.json()["error"]
+
+
+@pytest.mark.parametrize("place", ["monitor.api.agents.store", "monitor.api.agents._site_of"])
+def test_while_the_database_is_away_agents_are_told_to_come_again(mesh, agent, monkeypatch, place):
+    def away(*arguments):
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(place, away)
+
+    response = post(agent, msgspec.json.encode(a_batch(mesh)))
+
+    assert response.status_code == 503
+    assert response["Retry-After"] == "5"
+
+
+@pytest.mark.parametrize(("address", "method"), [(PLAN, "post"), (RESULTS, "get")])
+def test_other_methods_are_not_allowed(mesh, agent, address, method):
+    assert getattr(agent, method)(address).status_code == 405
+
+
+def test_the_plan_is_sent_once_for_each_version(mesh, agent):
+    first = agent.get(PLAN)
+    plan = msgspec.json.decode(first.content, type=Plan)
+
+    again = agent.get(PLAN, headers={"If-None-Match": first["ETag"]})
+    other = agent.get(PLAN, headers={"If-None-Match": '"older"'})
+
+    assert first.status_code == 200
+    assert plan.site == "slac"
+    assert first["ETag"] == f'"{plan.version}"'
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
+    assert other.status_code == 200
+
+
+def test_an_etag_that_a_proxy_has_weakened_or_joined_still_counts(mesh, agent):
+    etag = agent.get(PLAN)["ETag"]
+
+    assert agent.get(PLAN, headers={"If-None-Match": f'"older", W/{etag}'}).status_code == 304
+
+
+def test_a_token_is_printed_and_only_its_digest_kept(mesh, client, capsys):
+    call_command("site", "token", "slac")
+
+    token = capsys.readouterr().out.strip()
+    assert client.get(PLAN, headers={"Authorization": f"Bearer {token}"}).status_code == 200
+    assert token not in AgentToken.objects.get().digest
+
+
+def test_a_token_is_written_for_the_owner_only_and_kept_while_it_is_valid(mesh, client, tmp_path, capsys):
+    out = tmp_path / "slac.token"
+    out.write_text("an old token\n")
+    out.chmod(0o644)
+
+    call_command("site", "token", "slac", out=out)
+    first = out.read_text()
+    call_command("site", "token", "slac", out=out)
+
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert client.get(PLAN, headers={"Authorization": f"Bearer {first.strip()}"}).status_code == 200
+    assert out.read_text() == first
+    assert AgentToken.objects.count() == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"slac: a new token is in {out}",
+        f"slac: the token in {out} is valid and kept",
+    ]
+
+
+def test_a_token_of_another_site_or_a_revoked_one_is_replaced(mesh, tmp_path):
+    out = tmp_path / "token"
+    call_command("site", "token", "cern", out=out, verbosity=0)
+    of_cern = out.read_text()
+
+    call_command("site", "token", "slac", out=out)
+    of_slac = out.read_text()
+    call_command("site", "revoke", "slac")
+    call_command("site", "token", "slac", out=out)
+
+    assert len({of_cern, of_slac, out.read_text()}) == 3
+
+
+def test_a_file_that_cannot_be_written_leaves_no_token_behind(mesh, tmp_path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(CommandError, match="give a file that can be written"):
+        call_command("site", "token", "slac", out=tmp_path / "file" / "token")
+
+    assert not AgentToken.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cren", 'site "cren" is not in the mesh (did you mean "cern"?); `manage.py mesh apply FILE` adds sites'),
+        (
+            "xyz",
+            'site "xyz" is not in the mesh (sites with an agent: cern, slac); `manage.py mesh apply FILE` adds sites',
+        ),
+        ("anl", 'site "anl" has no agent; set agent = true in mesh.toml and apply it'),
+    ],
+)
+def test_a_site_without_an_agent_gets_no_token(mesh, name, message):
+    with pytest.raises(CommandError) as error:
+        call_command("site", "token", name)
+
+    assert str(error.value) == message

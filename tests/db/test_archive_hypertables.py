@@ -1,0 +1,61 @@
+"""The time series are hypertables where the server has TimescaleDB, and plain tables where it has not."""
+
+import os
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from monitor.archive import queries
+from monitor.archive.ingest import store
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+
+pytestmark = pytest.mark.django_db
+CHUNKS_OF = {
+    "burst": ("measured_at", timedelta(days=1)),
+    "burst_hour": ("hour", timedelta(days=30)),
+    "throughput_test": ("measured_at", timedelta(days=30)),
+}
+
+
+def has_timescaledb():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_extension WHERE extname = 'timescaledb'")
+        return cursor.fetchone() == (1,)
+
+
+def test_a_run_that_is_meant_for_timescaledb_has_it():
+    assert has_timescaledb() or os.environ.get("SOUNDINGS_EXPECT_TIMESCALE") != "1"
+
+
+def test_the_time_series_are_hypertables_exactly_where_timescaledb_is():
+    found = {}
+    if has_timescaledb():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT hypertable_name, column_name, time_interval FROM timescaledb_information.dimensions "
+                "WHERE hypertable_schema = current_schema()"
+            )
+            found = {name: (column, interval) for name, column, interval in cursor.fetchall()}
+
+    assert found == (CHUNKS_OF if has_timescaledb() else {})
+
+
+def test_a_week_of_bursts_is_seven_chunks_where_timescaledb_is():
+    mesh = make_mesh()
+    results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(days=n)), n + 1) for n in range(7)]
+    store(mesh.slac.pk, batch(*results), NOW)
+
+    chunks = {table.name: table.chunks for table in queries.table_sizes()}
+
+    assert chunks["burst"] == (7 if has_timescaledb() else 0)
+
+
+def test_the_keys_are_the_only_indexes_but_for_one_by_time():
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tablename, count(*) FROM pg_indexes WHERE schemaname = current_schema() "
+            "AND tablename = ANY(%s) GROUP BY tablename",
+            [list(CHUNKS_OF)],
+        )
+        assert dict(cursor.fetchall()) == dict.fromkeys(CHUNKS_OF, 2)

@@ -1,0 +1,312 @@
+"""What is stored of a batch, what is refused, and that delivering again changes nothing."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from monitor.archive.checks import BatchRejected
+from monitor.archive.ingest import store
+from monitor.archive.models import Burst, DirtyHour, ReceivedBatch, RefusedResult, ThroughputTest
+from probes.contract import Outcome
+from probes.site.wire import Receipt
+from probes.throughput.spec import Interval
+from tests.db.mesh_of_three import HOUR, NOW, SPOOL, batch, burst, delivered, make_mesh, throughput
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+def reasons(receipt):
+    return {refusal.sequence: refusal.reason for refusal in receipt.refused}
+
+
+def test_a_burst_is_stored_as_it_was_measured(mesh):
+    sent = burst(10.5, None, 11.25, at=HOUR + timedelta(seconds=1, microseconds=234567), duplicates=1, reordered=2)
+
+    receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, sent, during_test=True)), NOW)
+
+    row = Burst.objects.get()
+    assert receipt == Receipt(number=1, accepted=1)
+    assert row.path_id == mesh.slac_cern.pk
+    assert row.measured_at == sent.started_at
+    assert (row.packet_bytes, row.sent, row.received, row.duplicates, row.reordered) == (100, 3, 2, 1, 2)
+    assert row.rtts_ms == [10.5, None, 11.25]
+    assert (row.outcome, row.ttl, row.stamp, row.address, row.detail) == ("measured", 57, "kernel", "192.0.2.2", None)
+    assert row.during_test
+
+
+def test_a_round_trip_keeps_seven_digits(mesh):
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(0.001234567, 175.12345))), NOW)
+
+    assert Burst.objects.get().rtts_ms == pytest.approx([0.001234567, 175.12345], rel=1e-7)
+
+
+def test_total_loss_and_what_could_not_be_measured_are_stored_apart(mesh):
+    results = (
+        delivered(mesh.slac_cern, burst(None, None), 1),
+        delivered(mesh.slac_anl, burst(address=None), 2),
+    )
+
+    receipt = store(mesh.slac.pk, batch(*results), NOW)
+
+    lost, unmeasured = Burst.objects.order_by("path_id")
+    assert receipt.accepted == 2
+    assert (lost.outcome, lost.sent, lost.received, lost.rtts_ms) == ("measured", 2, 0, [None, None])
+    assert (unmeasured.outcome, unmeasured.sent, unmeasured.rtts_ms) == ("no_route", 0, [])
+    assert (unmeasured.ttl, unmeasured.stamp, unmeasured.address) == (None, None, None)
+    assert unmeasured.detail == "network is unreachable"
+
+
+def test_the_hours_of_stored_bursts_are_marked_dirty(mesh):
+    results = [
+        delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(microseconds=1)), 1),
+        delivered(mesh.slac_cern, burst(1.0, at=HOUR), 2),
+        delivered(mesh.slac_cern, burst(1.0, at=HOUR + timedelta(minutes=29)), 3),
+        delivered(mesh.slac_anl, burst(at=HOUR), 4),
+    ]
+
+    store(mesh.slac.pk, batch(*results), NOW)
+
+    assert set(DirtyHour.objects.values_list("path_id", "hour", "marked_at")) == {
+        (mesh.slac_cern.pk, HOUR - timedelta(hours=1), NOW),
+        (mesh.slac_cern.pk, HOUR, NOW),
+        (mesh.slac_anl.pk, HOUR, NOW),
+    }
+
+
+def test_a_mark_tells_since_when_the_hour_is_dirty(mesh):
+    later = NOW + timedelta(minutes=1)
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(1.0), 1)), NOW)
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(1.0, packet_bytes=1000), 2), number=2), later)
+
+    assert DirtyHour.objects.get().marked_at == NOW
+
+
+def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
+    slot = mesh.slot(mesh.slac_cern)
+    again = batch(
+        delivered(mesh.slac_cern, burst(1.0, None), 1),
+        delivered(99999, burst(1.0), 2),
+        delivered(mesh.slac_cern, throughput(1e8), 3, slot_id=slot.pk),
+    )
+    first = store(mesh.slac.pk, again, NOW)
+    DirtyHour.objects.all().delete()
+
+    second = store(mesh.slac.pk, again, NOW + timedelta(hours=3))
+
+    assert second == first
+    assert (first.accepted, len(first.refused)) == (2, 1)
+    assert Burst.objects.count() == ThroughputTest.objects.count() == RefusedResult.objects.count() == 1
+    assert ReceivedBatch.objects.get().received_at == NOW
+    assert not DirtyHour.objects.exists()
+
+
+def test_a_result_once_refused_stays_refused_when_the_clock_has_caught_up(mesh):
+    early = batch(delivered(mesh.slac_cern, burst(1.0, at=NOW + timedelta(minutes=6))))
+    first = store(mesh.slac.pk, early, NOW)
+
+    second = store(mesh.slac.pk, early, NOW + timedelta(minutes=10))
+
+    assert "in the future" in reasons(first)[1]
+    assert second == first
+    assert not Burst.objects.exists()
+
+
+def test_half_of_a_batch_under_another_number_is_stored_once(mesh):
+    one = delivered(mesh.slac_cern, burst(1.0, at=HOUR), 1)
+    two = delivered(mesh.slac_cern, burst(2.0, at=HOUR + timedelta(minutes=1)), 2)
+
+    store(mesh.slac.pk, batch(one, number=1), NOW)
+    store(mesh.slac.pk, batch(one, two, number=2), NOW)
+
+    assert [row.rtts_ms for row in Burst.objects.order_by("measured_at")] == [[1.0], [2.0]]
+
+
+def test_a_batch_without_results_is_a_sign_of_life(mesh):
+    receipt = store(mesh.slac.pk, batch(queued=7, dropped=3), NOW)
+
+    row = ReceivedBatch.objects.get()
+    assert receipt == Receipt(number=1, accepted=0)
+    assert (row.site_id, row.spool, row.queued, row.dropped) == (mesh.slac.pk, SPOOL, 7, 3)
+
+
+BAD_BURSTS = {
+    "received 2 is more than sent 1": burst(1.0, received=2),
+    "2 round trips for 3 sent": burst(1.0, 2.0, sent=3),
+    "received 1, but 2 round trips": burst(1.0, 2.0, received=1),
+    "measured, but nothing was sent": burst(outcome=Outcome.MEASURED),
+    "no_route, but 1 were sent": burst(1.0, outcome=Outcome.NO_ROUTE),
+    "round trip of -0.5 ms is not within 0 to 3600000": burst(1.0, -0.5),
+    "round trip of nan ms is not within 0 to 3600000": burst(float("nan")),
+    "round trip of inf ms is not within 0 to 3600000": burst(float("inf")),
+    "packet_bytes 65528 is not within 0 to 65527": burst(1.0, packet_bytes=65528),
+    "packet_bytes -1 is not within 0 to 65527": burst(1.0, packet_bytes=-1),
+    "sent 40000 is not within 0 to 32767": burst(*[1.0] * 40000),
+    "duplicates -1 is not within 0 to 32767": burst(1.0, duplicates=-1),
+    "ttl 256 is not within 0 to 255": burst(1.0, ttl=256),
+    "address 'cern.ch' is not an IP address": burst(1.0, address="cern.ch"),
+    "address 'fe80::1%eth0' is not an IP address": burst(1.0, address="fe80::1%eth0"),
+    "IPv6 was measured, path {path} is IPv4": burst(1.0, family=6),
+    "started_at has no time zone": burst(1.0, at=datetime(2026, 3, 14)),  # noqa: DTZ001
+    "started_at 2026-03-14T12:35:00.000001+00:00 is in the future; is the clock of the site right?": burst(
+        1.0, at=NOW + timedelta(minutes=5, microseconds=1)
+    ),
+    "started_at 1999-12-31T23:59:59+00:00 is before 2000; is the clock of the site right?": burst(
+        1.0, at=datetime(1999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    ),
+    "a text holds a NUL character": burst(1.0, detail="a\0b"),
+}
+
+
+@pytest.mark.parametrize("reason", BAD_BURSTS)
+def test_an_impossible_burst_is_refused_and_the_rest_of_its_batch_stored(mesh, reason):
+    bad = delivered(mesh.slac_cern, BAD_BURSTS[reason], 41)
+    good = delivered(mesh.slac_anl, burst(1.0), 42)
+
+    receipt = store(mesh.slac.pk, batch(bad, good), NOW)
+
+    expected = reason.format(path=mesh.slac_cern.pk)
+    refused = RefusedResult.objects.get()
+    assert receipt.accepted == 1
+    assert reasons(receipt) == {41: expected}
+    assert (refused.site_id, refused.spool, refused.sequence, refused.refused_at) == (mesh.slac.pk, SPOOL, 41, NOW)
+    assert refused.reason == expected
+    assert refused.result["result"]["target"] == "cern"
+    assert Burst.objects.get().path_id == mesh.slac_anl.pk
+
+
+BAD_RUNS = {
+    "measured, but without throughput_bps": throughput(outcome=Outcome.MEASURED),
+    "busy, but with throughput_bps 1000000.0": throughput(1e6, outcome=Outcome.BUSY),
+    "throughput_bps nan is out of range": throughput(float("nan")),
+    "throughput_bps -1.0 is out of range": throughput(-1.0),
+    "duration_s inf is out of range": throughput(1e6, duration_s=float("inf")),
+    "rtt_mean_ms -2.0 is out of range": throughput(1e6, rtt_mean_ms=-2.0),
+    "streams 0 is not within 1 to 32767": throughput(1e6, streams=0),
+    "retransmits 2147483648 is out of range": throughput(1e6, retransmits=2**31),
+    "sent_bytes 9223372036854775808 is out of range": throughput(1e6, sent_bytes=2**63),
+    "the interval at 0.0 s has a number that is not finite": throughput(
+        1e6, intervals=(Interval(start_s=0.0, end_s=1.0, transferred_bytes=1, throughput_bps=float("inf")),)
+    ),
+    "a text holds a NUL character": throughput(detail="\0"),
+}
+
+
+@pytest.mark.parametrize("reason", BAD_RUNS)
+def test_an_impossible_throughput_test_is_refused(mesh, reason):
+    receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, BAD_RUNS[reason], 41)), NOW)
+
+    assert reasons(receipt) == {41: reason}
+    assert RefusedResult.objects.get().reason == reason
+    assert not ThroughputTest.objects.exists()
+
+
+def test_paths_and_slots_must_be_known_and_the_sites_own(mesh):
+    slot = mesh.slot(mesh.slac_cern)
+    results = (
+        delivered(2**70, burst(1.0), 1),
+        delivered(mesh.cern_slac, burst(1.0), 2),
+        delivered(mesh.slac_anl, throughput(1e6), 3, slot_id=slot.pk),
+        delivered(mesh.slac_cern, throughput(1e6), 4, slot_id=slot.pk + 1),
+    )
+
+    receipt = store(mesh.slac.pk, batch(*results), NOW)
+
+    assert reasons(receipt) == {
+        1: f"path {2**70} is unknown",
+        2: f"path {mesh.cern_slac.pk} does not start at this site",
+        3: f"slot {slot.pk} of path {mesh.slac_anl.pk} is unknown",
+        4: f"slot {slot.pk + 1} of path {mesh.slac_cern.pk} is unknown",
+    }
+
+
+def test_results_of_a_retired_path_are_still_taken(mesh):
+    mesh.slac_cern.retired_at = HOUR - timedelta(days=400)
+    mesh.slac_cern.save()
+
+    receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(1.0))), NOW)
+
+    assert receipt.accepted == 1
+
+
+def test_a_throughput_test_is_stored_and_closes_its_slot(mesh):
+    slot = mesh.slot(mesh.slac_cern)
+    interval = Interval(start_s=0.0, end_s=1.0, transferred_bytes=12_500_000, throughput_bps=1e8, retransmits=2)
+    run = throughput(
+        94.1e6,
+        streams=4,
+        duration_s=10.01,
+        sent_bytes=118_000_000,
+        received_bytes=117_700_000,
+        retransmits=33,
+        rtt_mean_ms=175.5,
+        congestion_control="cubic",
+        tool="iperf 3.16",
+        intervals=(interval,),
+    )
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run, slot_id=slot.pk)), NOW)
+
+    row = ThroughputTest.objects.get()
+    slot.refresh_from_db()
+    assert (row.path_id, row.measured_at, row.test, row.slot_id) == (mesh.slac_cern.pk, HOUR, "tcp", slot.pk)
+    assert (row.outcome, row.throughput_bps, row.duration_s, row.streams) == ("measured", 94.1e6, 10.01, 4)
+    assert (row.sent_bytes, row.received_bytes, row.retransmits) == (118_000_000, 117_700_000, 33)
+    assert (row.rtt_mean_ms, row.congestion_control, row.tool) == (175.5, "cubic", "iperf 3.16")
+    assert row.intervals == [msgspec.to_builtins(interval)]
+    assert slot.outcome == "measured"
+
+
+def test_a_throughput_test_that_failed_has_no_figure(mesh):
+    slot = mesh.slot(mesh.slac_cern)
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, throughput(), slot_id=slot.pk)), NOW)
+
+    row = ThroughputTest.objects.get()
+    slot.refresh_from_db()
+    assert (row.outcome, row.throughput_bps, row.detail) == ("tool_failure", None, "connection refused")
+    assert (slot.outcome, slot.detail) == ("tool_failure", "connection refused")
+
+
+def test_a_late_result_takes_the_place_of_missed(mesh):
+    slot = mesh.slot(mesh.slac_cern)
+    slot.outcome = "missed"
+    slot.save()
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, throughput(1e6), slot_id=slot.pk)), NOW)
+
+    slot.refresh_from_db()
+    assert slot.outcome == "measured"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"number": 2**63}, "number 9223372036854775808 is out of range"),
+        ({"queued": -1}, "queued -1 is out of range"),
+        ({"sent_at": datetime(2026, 3, 14)}, "sent_at has no time zone; write it in UTC, ending in Z"),  # noqa: DTZ001
+        ({"spool": "a\0"}, "spool holds a NUL character"),
+    ],
+)
+def test_a_batch_whose_own_fields_cannot_be_stored_is_rejected(mesh, fields, message):
+    with pytest.raises(BatchRejected) as rejected:
+        store(mesh.slac.pk, batch(**fields), NOW)
+
+    assert str(rejected.value) == message
+
+
+def test_the_number_of_queries_does_not_grow_with_the_batch(mesh, django_assert_max_num_queries):
+    results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR + timedelta(seconds=n)), n + 1) for n in range(500)]
+    results += [delivered(99999, burst(1.0), n) for n in range(501, 600)]
+    store(mesh.slac.pk, batch(number=1), NOW)
+
+    with django_assert_max_num_queries(12):
+        receipt = store(mesh.slac.pk, batch(*results, number=2), NOW)
+
+    assert (receipt.accepted, len(receipt.refused)) == (500, 99)
