@@ -1,0 +1,43 @@
+"""Incidents for pages and reports: which are open, which were lately, which touched a path.
+
+Out: lists of `Incident` with `paths`, and each path's hosts, already fetched: two queries whatever the number of
+incidents. Times are aware UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import Prefetch, Q, QuerySet
+
+from monitor.alerts.models import Incident, IncidentPath
+
+
+def open_incidents() -> list[Incident]:
+    """Every incident that is open now, newest first."""
+    return list(_with_paths().filter(closed_at__isnull=True))
+
+
+def recent_incidents(limit: int = 50) -> list[Incident]:
+    """The newest incidents by opening, open or closed."""
+    return list(_with_paths()[:limit])
+
+
+def incidents_between(since: datetime, until: datetime) -> list[Incident]:
+    """The incidents that were open at any moment of [since, until), newest first."""
+    return list(_with_paths().filter(_overlaps(since, until)))
+
+
+def incidents_of_path(path_id: int, since: datetime, until: datetime) -> list[Incident]:
+    """The incidents that this path belongs to and that were open at any moment of [since, until), newest first."""
+    of_path = IncidentPath.objects.filter(path_id=path_id).values("incident_id")
+    return list(_with_paths().filter(_overlaps(since, until), pk__in=of_path))
+
+
+def _with_paths() -> QuerySet[Incident]:
+    paths = IncidentPath.objects.select_related("path__source__site", "path__destination__site").order_by("pk")
+    return Incident.objects.order_by("-opened_at", "-pk").prefetch_related(Prefetch("paths", paths))
+
+
+def _overlaps(since: datetime, until: datetime) -> Q:
+    return Q(opened_at__lt=until) & (Q(closed_at__isnull=True) | Q(closed_at__gt=since))

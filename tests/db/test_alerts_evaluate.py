@@ -1,0 +1,244 @@
+"""From bursts in the database to incidents: what opens, what closes, and what changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.alerts import queries, tasks
+from monitor.alerts.evaluate import RULE_REMOVED, Evaluation, evaluate
+from monitor.alerts.models import Incident
+from monitor.archive.models import Burst
+from monitor.celery import app
+from monitor.mesh.models import Measurement, Mesh
+from tests.db.alert_rows import at_once, make_bursts, make_mesh
+
+NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
+WINDOW = timedelta(seconds=600)
+RULE = {"above_ratio": 0.01, "window_s": 600}
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def paths():
+    return make_mesh(["slac", "cern", "fnal"], NOW - timedelta(days=30), loss=RULE)
+
+
+def lossy(path, until, lost=1):
+    """Ten bursts of ten packets in the window that ends at `until`, each of which loses `lost` packets."""
+    make_bursts(path, [lost] * 10, until - WINDOW)
+
+
+def test_a_lossy_path_opens_one_incident_and_a_healthy_one_none(paths):
+    lossy(paths["slac → cern"], NOW)
+    lossy(paths["slac → fnal"], NOW, lost=0)
+
+    assert evaluate(NOW) == Evaluation(opened=1, closed=0, notified=1)
+
+    (incident,) = queries.open_incidents()
+    assert (incident.rule, incident.cause) == ("loss", "cern ↔ slac")
+    assert incident.summary.startswith(
+        "slac → cern: loss 10% (10 of 100 packets in 10 min to 2026-11-21 10:05 UTC; at least "
+    )
+
+
+def test_one_lost_packet_opens_nothing(paths):
+    make_bursts(paths["slac → cern"], [1, 0, 0, 0, 0], NOW - WINDOW)
+    make_bursts(paths["slac → fnal"], [1], NOW - WINDOW)
+
+    assert evaluate(NOW) == Evaluation(opened=0, closed=0, notified=0)
+
+
+def test_both_directions_of_a_pair_are_one_incident_and_another_pair_is_another(paths):
+    for name in ("slac → cern", "cern → slac", "fnal → cern"):
+        lossy(paths[name], NOW)
+
+    assert evaluate(NOW).opened == 2
+
+    assert sorted((one.cause, one.paths.count()) for one in Incident.objects.all()) == [
+        ("cern ↔ fnal", 1),
+        ("cern ↔ slac", 2),
+    ]
+
+
+def test_evaluating_again_opens_and_notifies_no_more(paths):
+    lossy(paths["slac → cern"], NOW)
+    evaluate(NOW)
+
+    assert evaluate(NOW + timedelta(seconds=10)) == Evaluation(opened=0, closed=0, notified=0)
+
+
+def test_an_incident_closes_when_all_of_its_paths_are_clear(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, NOW)
+    lossy(back, NOW)
+    evaluate(NOW)
+    lossy(out, NOW + WINDOW, lost=0)
+    lossy(back, NOW + WINDOW)
+    assert evaluate(NOW + WINDOW).closed == 0
+
+    lossy(out, NOW + 2 * WINDOW, lost=0)
+    lossy(back, NOW + 2 * WINDOW, lost=0)
+
+    assert evaluate(NOW + 2 * WINDOW) == Evaluation(opened=0, closed=1, notified=1)
+    incident = Incident.objects.get()
+    assert incident.closed_at == NOW + 2 * WINDOW
+    assert "slac → cern: loss < 3% (0 of 100 packets in 10 min to 2026-11-21 10:25 UTC)" in incident.closing
+    assert "cern → slac: loss < 3%" in incident.closing
+
+
+def test_loss_between_half_the_threshold_and_firing_keeps_it_open(paths):
+    out = paths["slac → cern"]
+    lossy(out, NOW)
+    evaluate(NOW)
+    make_bursts(out, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0], NOW)  # 1% of 100 packets
+
+    assert evaluate(NOW + WINDOW) == Evaluation(opened=0, closed=0, notified=0)
+    assert Incident.objects.get().is_open
+
+
+def test_no_data_closes_nothing(paths):
+    lossy(paths["slac → cern"], NOW)
+    evaluate(NOW)
+
+    assert evaluate(NOW + timedelta(days=1)) == Evaluation(opened=0, closed=0, notified=0)
+    assert Incident.objects.get().is_open
+
+
+def test_a_handful_of_packets_after_a_gap_closes_nothing(paths):
+    out = paths["slac → cern"]
+    lossy(out, NOW)
+    evaluate(NOW)
+    make_bursts(out, [0, 0], NOW + timedelta(hours=2))
+
+    assert evaluate(NOW + timedelta(hours=2, minutes=5)).closed == 0
+
+
+def test_the_incident_of_a_retired_path_closes_and_says_why(paths):
+    out = paths["slac → cern"]
+    lossy(out, NOW)
+    evaluate(NOW)
+    out.retired_at = NOW
+    out.save()
+
+    assert evaluate(NOW + timedelta(seconds=10)).closed == 1
+
+    assert Incident.objects.get().closing == "slac → cern: retired, no longer pinged"
+
+
+def test_a_path_whose_pings_are_retired_counts_as_retired(paths):
+    out = paths["slac → cern"]
+    lossy(out, NOW)
+    evaluate(NOW)
+    Measurement.objects.filter(path=out).update(retired_at=NOW)
+
+    assert evaluate(NOW + timedelta(seconds=10)).closed == 1
+
+
+def test_a_retired_path_opens_nothing(paths):
+    out = paths["slac → cern"]
+    lossy(out, NOW)
+    out.retired_at = NOW
+    out.save()
+
+    assert evaluate(NOW).opened == 0
+
+
+def test_a_mesh_without_the_rule_opens_nothing_and_closes_what_is_open(paths):
+    lossy(paths["slac → cern"], NOW)
+    evaluate(NOW)
+    Mesh.objects.update(alerts={})
+    lossy(paths["slac → fnal"], NOW)
+
+    assert evaluate(NOW + timedelta(seconds=10)) == Evaluation(opened=0, closed=1, notified=1)
+
+    assert Incident.objects.get().closing == RULE_REMOVED
+
+
+def test_before_a_mesh_is_applied_there_is_nothing_to_do():
+    assert evaluate(NOW) == Evaluation(opened=0, closed=0, notified=0)
+
+
+def test_bursts_outside_the_window_or_beside_our_own_tests_do_not_count(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, NOW - WINDOW)
+    lossy(back, NOW)
+    Burst.objects.filter(path_id=back.pk).update(during_test=True)
+
+    assert evaluate(NOW).opened == 0
+
+
+@pytest.mark.parametrize("number_of_paths", [1, 6])
+def test_evaluating_what_is_open_takes_the_same_queries_for_any_mesh(paths, django_assert_num_queries, number_of_paths):
+    for name in list(paths)[:number_of_paths]:
+        lossy(paths[name], NOW)
+    evaluate(NOW)
+
+    with django_assert_num_queries(6):  # the mesh, paths in use, windows; incidents, their paths; what is to be sent
+        evaluate(NOW + timedelta(seconds=10))
+
+
+@pytest.mark.parametrize("number_of_pairs", [1, 3])
+def test_pages_read_incidents_with_two_queries(paths, django_assert_num_queries, number_of_pairs):
+    for name in list(paths)[:number_of_pairs]:
+        lossy(paths[name], NOW)
+    evaluate(NOW)
+
+    with django_assert_num_queries(2):
+        shown = [
+            (incident.summary, str(row.path), row.path.source.site.name)
+            for incident in queries.open_incidents()
+            for row in incident.paths.all()
+        ]
+
+    assert shown
+
+
+def test_incidents_of_a_path_are_those_that_were_open_in_the_period(paths):
+    out = paths["slac → cern"]
+    lossy(out, NOW)
+    evaluate(NOW)
+    Incident.objects.update(closed_at=NOW + timedelta(hours=1), closing="over")
+
+    def found(since_h, until_h, path=out):
+        since, until = NOW + timedelta(hours=since_h), NOW + timedelta(hours=until_h)
+        return len(queries.incidents_of_path(path.pk, since, until))
+
+    assert found(-1, 0.5) == 1
+    assert found(0.5, 0.6) == 1
+    assert found(1, 2) == 0, "it had closed at the beginning of the period"
+    assert found(-2, 0) == 0, "it opened at the end of the period, which is not part of it"
+    assert found(-1, 2, path=paths["cern → slac"]) == 0
+    assert [one.closing for one in queries.recent_incidents(1)] == ["over"]
+    assert queries.open_incidents() == []
+
+
+def test_the_task_evaluates_now(paths, monkeypatch):
+    lossy(paths["slac → cern"], NOW)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+
+    tasks.evaluate_rules()
+
+    assert Incident.objects.get().opened_at == NOW
+
+
+def test_beat_runs_the_task_by_its_name():
+    assert tasks.evaluate_rules.name in {entry["task"] for entry in app.conf.beat_schedule.values()}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_evaluators_at_once_open_and_notify_once(settings, caplog):
+    settings.NOTIFY_URLS = ["log://"]
+    for path in make_mesh(["slac", "cern"], NOW - timedelta(days=30), loss=RULE).values():
+        lossy(path, NOW)
+
+    with caplog.at_level(logging.INFO, logger="monitor.alerts"):
+        evaluations = at_once(4, lambda number: evaluate(NOW))
+
+    assert sum(one.opened for one in evaluations) == 1
+    assert sum(one.notified for one in evaluations) == 1
+    assert [record.name for record in caplog.records].count("monitor.alerts") == 1
+    assert [incident.paths.count() for incident in Incident.objects.all()] == [2]
