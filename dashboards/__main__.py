@@ -1,0 +1,66 @@
+"""`python -m dashboards`: write the dashboards' JSON. `python -m dashboards reader`: let Grafana read the database.
+
+Exit status: 0 done, 1 could not (or, with --check, stale), 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from dashboards import paths, reader
+from dashboards.render import JSON_DIR, stale, write
+
+DASHBOARDS = {"paths.json": paths.build}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and run what it names."""
+    parsed = parser().parse_args(arguments)
+    status: int = parsed.run(parsed)
+    return status
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line takes; the parsed namespace has `run`, which gives the exit status."""
+    top = argparse.ArgumentParser(prog="python -m dashboards", description="Grafana dashboards of Soundings.")
+    top.add_argument("--check", action="store_true", help="write nothing; exit 1 where a committed file is stale")
+    top.set_defaults(run=_render)
+    commands = top.add_subparsers(metavar="COMMAND")
+    grant = commands.add_parser("reader", help=f"make the read-only role {reader.ROLE} that Grafana logs in with")
+    grant.add_argument(
+        "--password-file", type=Path, required=True, metavar="FILE", help="file that holds the role's password"
+    )
+    grant.set_defaults(run=_reader)
+    return top
+
+
+def _render(parsed: argparse.Namespace) -> int:
+    if parsed.check:
+        old = stale(DASHBOARDS)
+        for name in old:
+            print(f"{_shown(JSON_DIR / name)}: stale; write it anew with: python -m dashboards", file=sys.stderr)
+        return 1 if old else 0
+    for path in write(DASHBOARDS):
+        print(_shown(path))
+    return 0
+
+
+def _shown(path: Path) -> Path:
+    """A path as short as it can be written from here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _reader(parsed: argparse.Namespace) -> int:
+    try:
+        reader.grant_from_environment(parsed.password_file)
+    except reader.ReaderError as error:
+        print(f"dashboards reader: {error}", file=sys.stderr)
+        return 1
+    print(f"{reader.ROLE} may read {', '.join(reader.READABLE)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

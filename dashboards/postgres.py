@@ -1,0 +1,54 @@
+"""What every dashboard needs of Grafana's PostgreSQL data source: its reference, a query, and the text of a query.
+
+A query is a file in `sql/`, one statement each, with Grafana's macros and variables in it. Not here: what the panels
+look like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from grafana_foundation_sdk.cog.builder import Builder
+from grafana_foundation_sdk.cog.variants import Dataquery
+from grafana_foundation_sdk.models.dashboard import DataSourceRef
+
+SQL_DIR = Path(__file__).parent / "sql"
+
+# The plugin was renamed from "postgres" to "grafana-postgresql-datasource" within Grafana 10. The new name is unknown
+# before, the old one is an alias since, so only the old one works in every version from 10 to 12.
+DATA_SOURCE_TYPE = "postgres"
+DATA_SOURCE_UID = "soundings"
+DATA_SOURCE = DataSourceRef(type_val=DATA_SOURCE_TYPE, uid=DATA_SOURCE_UID)
+
+
+def sql(name: str) -> str:
+    """The text of `sql/NAME.sql`, comment included: it is what a person sees who opens the panel's editor."""
+    return (SQL_DIR / f"{name}.sql").read_text(encoding="utf-8").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class SqlQuery(Dataquery, Builder["SqlQuery"]):
+    """One target of a panel, as the SQL data sources of Grafana 10 to 12 read it; it is its own builder.
+
+    With `time_series` the first column is the time and each other column a series; `table` shows rows as they are.
+    """
+
+    ref_id: str
+    raw_sql: str
+    format: Literal["time_series", "table"]
+
+    def build(self) -> Self:
+        return self
+
+    def to_json(self) -> dict[str, object]:
+        """What `JSONEncoder` of the SDK asks for."""
+        return {
+            "datasource": DATA_SOURCE,
+            "editorMode": "code",
+            "format": self.format,
+            "rawQuery": True,
+            "rawSql": self.raw_sql,
+            "refId": self.ref_id,
+        }

@@ -1,0 +1,69 @@
+"""The database role that Grafana logs in with: it may read the tables that the dashboards query, and nothing else.
+
+Tokens, sessions and raw results stay closed to it. Made anew at each deployment, after the migrations, so that the
+password and the list of tables are always those of the release. Not here: Grafana's side, which is
+`provisioning/datasources/soundings.yaml`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from monitor import environment
+
+ROLE = "soundings_reader"
+READABLE = ("site", "host", "path", "measurement", "measurement_period", "burst_hour", "throughput_test")
+
+
+class ReaderError(Exception):
+    """The role could not be made; the text says why and what to do."""
+
+
+def grant_from_environment(password_file: Path) -> None:
+    """Make the role in the database of SOUNDINGS_DATABASE_URL. Raises ReaderError."""
+    url = environment.read("SOUNDINGS_DATABASE_URL")
+    if not url:
+        raise ReaderError("SOUNDINGS_DATABASE_URL is not set; it names the database to make the role in")
+    password = _password(password_file)
+    try:
+        with psycopg.connect(url) as connection:
+            grant(connection.cursor(), password)
+    except psycopg.errors.UndefinedTable as error:
+        raise ReaderError(f"{error.diag.message_primary}; run manage.py migrate first") from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise ReaderError(
+            f"{error.diag.message_primary}; the user of SOUNDINGS_DATABASE_URL needs CREATEROLE"
+        ) from error
+    except psycopg.Error as error:
+        raise ReaderError(f"{error}".strip()) from error
+
+
+def grant(cursor: psycopg.Cursor, password: str) -> None:
+    """Make the role where it is missing, set its password, and let it read exactly READABLE.
+
+    Runs in the caller's transaction. Idempotent: what an earlier release granted and this one does not is taken back.
+    """
+    role = sql.Identifier(ROLE)
+    cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE])
+    if cursor.fetchone() is None:
+        cursor.execute(sql.SQL("CREATE ROLE {}").format(role))
+    cursor.execute(sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(password)))
+    cursor.execute(sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role))
+    cursor.execute(sql.SQL("ALTER ROLE {} SET statement_timeout = '30s'").format(role))
+    cursor.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}").format(role))
+    cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA public TO {}").format(role))
+    tables = sql.SQL(", ").join(sql.Identifier(table) for table in READABLE)
+    cursor.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(tables, role))
+
+
+def _password(path: Path) -> str:
+    try:
+        password = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ReaderError(f"{path}: {error.strerror}; point --password-file at a readable file") from error
+    if not password:
+        raise ReaderError(f"{path}: is empty; write the role's password into it")
+    return password

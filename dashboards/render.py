@@ -1,0 +1,33 @@
+"""Dashboards to JSON text and files. Text in, files out; what is in a dashboard is not decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+JSON_DIR = Path(__file__).parent / "json"
+
+Builders = Mapping[str, Callable[[], Dashboard]]
+
+
+def text(dashboard: Dashboard) -> str:
+    """The dashboard as Grafana reads it: sorted keys, so that a change shows as what it is."""
+    return JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(dashboard) + "\n"
+
+
+def write(builders: Builders, folder: Path = JSON_DIR) -> list[Path]:
+    """Write each dashboard to its file in `folder`; the files written."""
+    folder.mkdir(exist_ok=True)
+    for name, build in builders.items():
+        (folder / name).write_text(text(build()), encoding="utf-8")
+    return [folder / name for name in builders]
+
+
+def stale(builders: Builders, folder: Path = JSON_DIR) -> list[str]:
+    """Names of files in `folder` that are missing, differ from what is built now, or are built by nothing."""
+    there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
+    built = {name: text(build()) for name, build in builders.items()}
+    return sorted(name for name in there.keys() | built.keys() if there.get(name) != built.get(name))

@@ -1,0 +1,50 @@
+-- One row a packet size: the chosen path over all hours that the period touches. Loss is pooled, lost over sent; with
+-- none lost of N it is null and "Loss below" holds 3/N (at most 1). "RTT median" is the median of the hourly medians,
+-- weighted by replies.
+WITH hour_row AS (
+    SELECT *
+    FROM burst_hour
+    WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
+        AND hour > $__timeFrom()::timestamptz - INTERVAL '1 hour' AND hour < $__timeTo()::timestamptz
+),
+total AS (
+    SELECT
+        packet_bytes,
+        SUM(sent) AS sent,
+        SUM(received) AS received,
+        SUM(bursts) AS bursts,
+        SUM(bursts_not_measured) AS bursts_not_measured,
+        MIN(rtt_min_ms) AS rtt_min_ms,
+        MAX(rtt_max_ms) AS rtt_max_ms
+    FROM hour_row
+    GROUP BY packet_bytes
+),
+ranked AS (
+    SELECT
+        packet_bytes,
+        rtt_median_ms,
+        SUM(received) OVER (PARTITION BY packet_bytes ORDER BY rtt_median_ms, hour) AS received_up_to,
+        SUM(received) OVER (PARTITION BY packet_bytes) AS received
+    FROM hour_row
+    WHERE rtt_median_ms IS NOT NULL
+),
+median AS (
+    SELECT packet_bytes, MIN(rtt_median_ms) AS rtt_median_ms
+    FROM ranked
+    WHERE received_up_to * 2 >= received
+    GROUP BY packet_bytes
+)
+SELECT
+    packet_bytes AS "Packet size, bytes",
+    bursts::float8 AS "Bursts measured",
+    bursts_not_measured::float8 AS "Bursts not measured",
+    sent::float8 AS "Packets sent",
+    (sent - received)::float8 AS "Packets lost",
+    CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Loss",
+    CASE WHEN received = sent AND sent > 0 THEN LEAST(3.0::float8 / sent, 1) END AS "Loss below",
+    rtt_min_ms AS "RTT minimum",
+    rtt_median_ms AS "RTT median",
+    rtt_max_ms AS "RTT maximum"
+FROM total
+LEFT JOIN median USING (packet_bytes)
+ORDER BY packet_bytes

@@ -1,0 +1,9 @@
+-- One row a throughput test that gave a result, bit/s. Tests that gave none are in the table of tests.
+SELECT
+    measured_at AS "time",
+    throughput_bps AS "Measured"
+FROM throughput_test
+WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
+    AND $__timeFilter(measured_at)
+    AND throughput_bps IS NOT NULL
+ORDER BY measured_at

@@ -1,0 +1,488 @@
+"""Every query of every panel and variable of the committed dashboards, run as Grafana would run it.
+
+Variables are put in by Grafana's front end and macros by its PostgreSQL data source; `expand` does both. The rows are
+inserted here, the answers written by hand, and the role is the read-only one that Grafana logs in with.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+from django.db.utils import ProgrammingError
+
+from dashboards.reader import READABLE, ROLE, ReaderError, grant, grant_from_environment
+from dashboards.render import JSON_DIR
+from monitor.archive.models import BurstHour, ThroughputTest
+from monitor.mesh import models as mesh
+from monitor.mesh.models import Host, Measurement, Path, Site
+
+SINCE = datetime(2025, 3, 3, 10, 30, tzinfo=UTC)
+UNTIL = datetime(2025, 3, 3, 14, 0, tzinfo=UTC)
+
+
+def hour(number: int) -> datetime:
+    return datetime(2025, 3, 3, number, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query of a dashboard: where it is (panel's title and target, or variable's name) and what it says."""
+
+    where: str
+    sql: str
+
+
+def queries() -> list[Query]:
+    """All queries of all committed dashboards."""
+    found = []
+    for file in sorted(JSON_DIR.glob("*.json")):
+        dashboard = json.loads(file.read_text())
+        found += [Query(f"${v['name']}", v["query"]) for v in dashboard["templating"]["list"]]
+        found += [
+            Query(f"{panel['title']}/{target['refId']}", target["rawSql"])
+            for panel in dashboard["panels"]
+            for target in panel["targets"]
+        ]
+    return found
+
+
+QUERIES = {query.where: query.sql for query in queries()}
+
+# Grafana's documentation, "PostgreSQL query editor", table of macros; times as Go's RFC 3339.
+MACROS: Mapping[str, Callable[[list[str], str, str], str]] = {
+    "__time": lambda args, since, until: f'{args[0]} AS "time"',
+    "__timeFilter": lambda args, since, until: f"{args[0]} BETWEEN '{since}' AND '{until}'",
+    "__timeFrom": lambda args, since, until: f"'{since}'",
+    "__timeTo": lambda args, since, until: f"'{until}'",
+}
+# A variable in the text: $name, ${name} or ${name:format}.
+VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(?::(\w+))?\}")
+# A macro call: its arguments end at the first closing bracket, whatever they are.
+MACRO = re.compile(r"\$([_a-zA-Z0-9]+)\(([^)]*)\)")
+
+
+def expand(sql: str, variables: Mapping[str, str], since: datetime, until: datetime) -> str:
+    """The statement that reaches the database. A macro or variable that Grafana does not know is a KeyError."""
+
+    def variable(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if name.startswith("__"):
+            return found[0]
+        escaped = variables[name].replace("'", "''")
+        return {None: escaped, "raw": variables[name], "sqlstring": f"'{escaped}'"}[found[3]]
+
+    def macro(found: re.Match[str]) -> str:
+        args = [argument.strip(" ") for argument in found[2].split(",")]
+        return MACROS[found[1]](args, rfc3339(since), rfc3339(until))
+
+    return MACRO.sub(macro, VARIABLE.sub(variable, sql))
+
+
+def rfc3339(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def run(sql: str, variables: Mapping[str, str], since: datetime = SINCE, until: datetime = UNTIL) -> list[Any]:
+    """The rows of a query, each a dict by column, read as the role that Grafana uses."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL ROLE {ROLE}")
+        cursor.execute(expand(sql, variables, since, until))
+        columns = [column.name for column in cursor.description]
+        rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+        cursor.execute("RESET ROLE")
+    return rows
+
+
+@pytest.fixture
+def archive(db: None) -> dict[str, str]:
+    """Two sites in use and a retired one, three paths, hours and tests; the variables that choose the first path."""
+    slac, cern, kek = (site(name) for name in ("slac", "cern", "kek"))
+    Site.objects.filter(id=kek.id).update(retired_at=hour(1))
+    hosts = {name: host(name, owner) for name, owner in (("slac", slac), ("cern", cern), ("kek", kek))}
+    hosts |= {name: host(name, owner, family=6) for name, owner in (("slac6", slac), ("cern6", cern))}
+    path, path6, back, old = (
+        Path.objects.create(source=hosts[a], destination=hosts[b], family=hosts[a].family)
+        for a, b in (("slac", "cern"), ("slac6", "cern6"), ("cern", "slac"), ("slac", "kek"))
+    )
+    Path.objects.filter(id=old.id).update(retired_at=hour(1))
+    measure(path)
+    burst_hours(path.id)
+    for other in (path6, back):
+        BurstHour.objects.create(**burst_hour(other.id, 500, 11, sent=600, received=300, rtt=999.0))
+    throughput_tests(path.id, back.id)
+    with connection.cursor() as cursor:
+        grant(cursor, "of the test")
+    return {"source": "slac", "destination": "cern", "path": str(path.id), "packet_bytes": "100"}
+
+
+def site(name: str) -> Site:
+    return Site.objects.create(
+        name=name, title=name.upper(), latitude_deg=0, longitude_deg=0, country="US", region="x", has_agent=True
+    )
+
+
+def host(name: str, owner: Site, family: int = 4) -> Host:
+    return Host.objects.create(site=owner, name=name, address=f"{name}.example", family=family)
+
+
+def measure(path: Path) -> None:
+    """A ping test of 100 bytes each minute since 08:00, and a throughput test, which is due no bursts."""
+    ping = mesh.Test.objects.create(name="pinger", kind="ping", every_s=60)
+    tcp = mesh.Test.objects.create(name="tcp", kind="throughput", every_s=3600)
+    for test, sizes in ((ping, [100]), (tcp, [])):
+        measurement = Measurement.objects.create(path=path, test=test, started_at=hour(8))
+        period(measurement, test.every_s, sizes, hour(8))
+
+
+def period(
+    measurement: Measurement, every_s: int, sizes: list[int], started_at: datetime, ended_at: datetime | None = None
+) -> None:
+    mesh.MeasurementPeriod.objects.create(
+        measurement=measurement, every_s=every_s, packet_bytes=sizes, started_at=started_at, ended_at=ended_at
+    )
+
+
+def burst_hour(path_id: int, packet_bytes: int, at: int, **values: Any) -> dict[str, Any]:
+    """The columns of an hour; `rtt` is the median, the other quantiles lie around it in whole ms."""
+    rtt = values.pop("rtt", None)
+    offsets = {"min": -2, "p25": -1, "median": 0, "p75": 1, "p95": 2, "max": 3, "avg": 0}
+    quantiles = {f"rtt_{name}_ms": None if rtt is None else rtt + offset for name, offset in offsets.items()}
+    counts = dict.fromkeys(
+        ("bursts_all_lost", "bursts_none_lost", "bursts_during_test", "bursts_not_measured", "duplicates", "reordered"),
+        0,
+    )
+    row = {"path_id": path_id, "packet_bytes": packet_bytes, "hour": hour(at), "bursts": values["sent"] // 10}
+    return row | counts | quantiles | values
+
+
+def burst_hours(path_id: int) -> None:
+    """10:00 loses 6 of 600, 11:00 none of 580 with 2 bursts during a test, 12:00 everything and half of it missing,
+    13:00 has no row; 09:00 and 14:00 lie outside the period."""
+    rows = [
+        burst_hour(path_id, 100, 9, sent=600, received=1, rtt=1.0, estimate_bps=1.0, estimate_is_floor=False),
+        burst_hour(path_id, 100, 10, sent=600, received=594, rtt=152.0, estimate_bps=7.8e5, estimate_is_floor=False),
+        burst_hour(
+            path_id,
+            100,
+            11,
+            sent=580,
+            received=580,
+            rtt=150.0,
+            bursts_none_lost=58,
+            bursts_during_test=2,
+            estimate_bps=1.1e6,
+            estimate_is_floor=True,
+        ),
+        burst_hour(path_id, 100, 12, sent=100, received=0, bursts_all_lost=10, bursts_not_measured=20),
+        burst_hour(path_id, 100, 14, sent=600, received=1, rtt=1.0, estimate_bps=1.0, estimate_is_floor=False),
+        burst_hour(path_id, 1000, 11, sent=2, received=2, rtt=160.0, bursts_none_lost=1),
+    ]
+    for row in rows:
+        BurstHour.objects.create(**row)
+
+
+def throughput_tests(path_id: int, other_path_id: int) -> None:
+    def at(number: int) -> datetime:
+        return hour(number) + timedelta(minutes=20)
+
+    measured = {"test": "tcp", "outcome": "measured", "streams": 1, "duration_s": 10.0}
+    for which, when, bps in ((path_id, 9, 1.0), (path_id, 11, 9.4e6), (other_path_id, 12, 2.0)):
+        ThroughputTest.objects.create(
+            path_id=which, measured_at=at(when), throughput_bps=bps, retransmits=3, rtt_mean_ms=151.5, **measured
+        )
+    ThroughputTest.objects.create(
+        path_id=path_id, measured_at=at(12), test="tcp", outcome="busy", streams=1, detail="the server runs a test"
+    )
+
+
+PERIOD_COLUMNS = (
+    "Packet size, bytes",
+    "Bursts measured",
+    "Bursts not measured",
+    "Packets sent",
+    "Packets lost",
+    "Loss",
+    "Loss below",
+    "RTT minimum",
+    "RTT median",
+    "RTT maximum",
+)
+RTT_COLUMNS = ("time", "Minimum", "25%", "Median", "75%", "95%", "Maximum")
+COVERAGE_COLUMNS = ("time", "Measured", "All lost", "During own test", "Not measured", "Nothing reported")
+TEST_COLUMNS = (
+    "time",
+    "Test",
+    "Outcome",
+    "Throughput",
+    "Streams",
+    "Duration",
+    "Retransmits",
+    "RTT mean",
+    "Why not",
+)
+ESTIMATE_COLUMNS = ("time", "Estimated (Mathis)", "Estimated, none lost: at least")
+
+# Columns and rows by hand, from what `archive` inserts. 106 lost of 1280 at 100 bytes; 1174 replies, of which 594 at a
+# median of 152 ms are more than half; 3/2 is not a ratio, so it is capped at 1.
+EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
+    "$source": (("__text", "__value"), [("CERN", "cern"), ("SLAC", "slac")]),
+    "$destination": (("__text", "__value"), [("CERN", "cern"), ("KEK (retired)", "kek")]),
+    "$packet_bytes": (("__text", "__value"), [("100 bytes", "100"), ("1000 bytes", "1000")]),
+    "The period in numbers, by packet size/A": (
+        PERIOD_COLUMNS,
+        [
+            (100, 128, 20, 1280, 106, 106 / 1280, None, 148, 152, 155),
+            (1000, 0, 0, 2, 0, None, 1, 158, 160, 163),
+        ],
+    ),
+    "Round-trip time by hour (ms)/A": (
+        RTT_COLUMNS,
+        [
+            (hour(10), 150, 151, 152, 153, 154, 155),
+            (hour(11), 148, 149, 150, 151, 152, 153),
+            (hour(12), None, None, None, None, None, None),
+        ],
+    ),
+    "Packet loss by hour (% of packets sent)/A": (
+        ("time", "Lost", "None lost: below 3/N"),
+        [(hour(10), 0.01, None), (hour(11), None, 3 / 580), (hour(12), 1, None)],
+    ),
+    "Throughput: measured and estimated (bit/s)/A": (
+        ("time", "Measured"),
+        [(hour(11) + timedelta(minutes=20), 9.4e6)],
+    ),
+    "Throughput: measured and estimated (bit/s)/B": (
+        ESTIMATE_COLUMNS,
+        [(hour(10), 7.8e5, None), (hour(11), None, 1.1e6), (hour(12), None, None)],
+    ),
+    "Coverage by hour (bursts)/A": (
+        COVERAGE_COLUMNS,
+        [
+            (hour(10), 60, 0, 0, 0, 0),
+            (hour(11), 58, 0, 2, 0, 0),
+            (hour(12), 0, 10, 0, 20, 30),
+            (hour(13), None, None, None, None, 60),
+        ],
+    ),
+    "Throughput tests, newest first/A": (
+        TEST_COLUMNS,
+        [
+            (hour(12) + timedelta(minutes=20), "tcp", "busy", None, 1, None, None, None, "the server runs a test"),
+            (hour(11) + timedelta(minutes=20), "tcp", "measured", 9.4e6, 1, 10, 3, 151.5, None),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("where", [where for where in QUERIES if where != "$path"])
+def test_a_query_returns_what_was_measured(where: str, archive: dict[str, str]) -> None:
+    columns, rows = EXPECTED[where]
+
+    found = run(QUERIES[where], archive)
+
+    assert found == [{name: about(value) for name, value in zip(columns, row, strict=True)} for row in rows]
+
+
+def about(value: Any) -> Any:
+    """Equal up to the precision of a `real` column, for a number; anything else must be the same."""
+    return pytest.approx(value, rel=1e-6) if isinstance(value, (int, float)) else value
+
+
+def test_the_paths_offered_are_those_between_the_two_sites(archive: dict[str, str]) -> None:
+    path6 = Path.objects.get(family=6)
+
+    found = run(QUERIES["$path"], archive)
+
+    assert found == [
+        {"__text": "slac → cern (IPv4)", "__value": archive["path"]},
+        {"__text": "slac6 → cern6 (IPv6)", "__value": str(path6.id)},
+    ]
+
+
+def test_a_retired_path_is_still_offered_and_says_so(archive: dict[str, str]) -> None:
+    found = run(QUERIES["$path"], archive | {"destination": "kek"})
+
+    assert [row["__text"] for row in found] == ["slac → kek (IPv4), retired"]
+
+
+@pytest.mark.parametrize("where", QUERIES)
+def test_a_query_gives_nothing_rather_than_an_error_while_nothing_is_chosen(
+    where: str, archive: dict[str, str]
+) -> None:
+    nothing = dict.fromkeys(archive, "")
+
+    found = run(QUERIES[where], nothing)
+
+    shows_without_choice = {"$source": 2, "Coverage by hour (bursts)/A": 4}
+    assert len(found) == shows_without_choice.get(where, 0)
+    if where.startswith("Coverage"):
+        assert {value for row in found for name, value in row.items() if name != "time"} == {None}
+
+
+@pytest.mark.parametrize("where", QUERIES)
+def test_a_quote_in_a_variable_stays_text(where: str, archive: dict[str, str]) -> None:
+    hostile = dict.fromkeys(archive, "") | {"source": "o'; DROP TABLE site; --", "destination": "'"}
+
+    run(QUERIES[where], hostile)
+
+    assert Site.objects.count() == 3
+
+
+def test_an_hour_that_has_not_ended_is_not_said_to_lack_reports(archive: dict[str, str]) -> None:
+    now = datetime.now(UTC)
+
+    found = run(QUERIES["Coverage by hour (bursts)/A"], archive, now - timedelta(hours=2), now + timedelta(hours=2))
+
+    missing = [row["Nothing reported"] for row in found]
+    assert len(missing) >= 3
+    assert missing[-1] is None
+    assert set(missing[:-1]) == {60}
+
+
+def test_what_is_due_follows_the_schedules_that_were_in_force(archive: dict[str, str]) -> None:
+    """Each minute until 16:30, nothing until 17:15, each two minutes until 18:00; nothing of another size counts."""
+    measurement = Measurement.objects.get(test__kind="ping")
+    measurement.periods.update(ended_at=hour(16) + timedelta(minutes=30))
+    period(measurement, 120, [100, 1000], hour(17) + timedelta(minutes=15), hour(18))
+    period(measurement, 10, [1000], hour(18))
+
+    found = run(QUERIES["Coverage by hour (bursts)/A"], archive, hour(15), hour(19))
+
+    assert [row["Nothing reported"] for row in found] == [60, 30, 22, 0]
+
+
+@pytest.mark.parametrize("query", [query for query in queries() if not query.where.startswith("$")], ids=str)
+def test_no_panel_reads_raw_bursts(query: Query) -> None:
+    statement = re.sub(r"--.*", "", query.sql)
+    assert not re.search(r"\b(FROM|JOIN)\s+burst\b", statement)
+
+
+def test_the_role_reads_only_what_the_dashboards_need(archive: dict[str, str]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name, privilege_type FROM information_schema.role_table_grants WHERE grantee = %s ORDER BY 1",
+            [ROLE],
+        )
+        assert cursor.fetchall() == [(table, "SELECT") for table in sorted(READABLE)]
+        cursor.execute(f"SET LOCAL ROLE {ROLE}")
+        with pytest.raises(ProgrammingError, match="permission denied for table agent_token"):
+            cursor.execute("SELECT * FROM agent_token")
+
+
+def test_granting_again_takes_back_what_an_earlier_release_granted(db: None) -> None:
+    with connection.cursor() as cursor:
+        grant(cursor, "first")
+        cursor.execute(f"GRANT SELECT, DELETE ON agent_token, site TO {ROLE}")
+
+        grant(cursor, "second")
+
+        for table, privilege, allowed in (
+            ("agent_token", "SELECT", False),
+            ("site", "DELETE", False),
+            ("site", "SELECT", True),
+        ):
+            cursor.execute("SELECT has_table_privilege(%s, %s, %s)", [ROLE, table, privilege])
+            assert cursor.fetchone() == (allowed,)
+
+
+def test_the_role_logs_in_with_the_password_of_the_file_and_cannot_write(
+    transactional_db: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "it's \\ secret"
+    (tmp_path / "password").write_text(f"{secret}\n")
+    monkeypatch.setenv("SOUNDINGS_DATABASE_URL", connection_url())
+
+    try:
+        grant_from_environment(tmp_path / "password")
+
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [ROLE])
+            assert is_scram_of(cursor.fetchone()[0], secret)
+        with psycopg.connect(connection_url(), user=ROLE, password=secret) as reader:
+            assert reader.execute("SELECT count(*) FROM site").fetchone() == (0,)
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                reader.execute("DELETE FROM site")
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP OWNED BY {ROLE}")
+            cursor.execute(f"DROP ROLE {ROLE}")
+
+
+def is_scram_of(verifier: str, password: str) -> bool:
+    """Whether a verifier is that of the password, by RFC 5803 and RFC 7677. The server of the tests trusts anybody."""
+    _, iterations_and_salt, keys = verifier.split("$")
+    iterations, salt = iterations_and_salt.split(":")
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(salt), int(iterations))
+    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    return base64.b64decode(keys.split(":")[0]) == stored
+
+
+def connection_url() -> str:
+    """The test database, as a URL's equivalent that libpq takes."""
+    parameters = connection.get_connection_params()
+    wanted = ("dbname", "user", "password", "host", "port")
+    return psycopg.conninfo.make_conninfo(**{name: parameters[name] for name in wanted if parameters.get(name)})
+
+
+def test_a_missing_table_is_told_with_what_to_do(
+    postgres_server: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("x")
+    monkeypatch.setenv("SOUNDINGS_DATABASE_URL", psycopg.conninfo.make_conninfo(postgres_server, dbname="template1"))
+
+    with pytest.raises(ReaderError, match=r'relation "site" does not exist; run manage.py migrate first'):
+        grant_from_environment(password)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, r"password: No such file or directory; point --password-file"), (" \n", r"password: is empty; write")],
+)
+def test_a_password_file_that_does_not_serve_is_named(
+    content: str | None, message: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOUNDINGS_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/x")
+    if content is not None:
+        (tmp_path / "password").write_text(content)
+
+    with pytest.raises(ReaderError, match=message):
+        grant_from_environment(tmp_path / "password")
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [  # Grafana's documentation: the table of macros, and "Variable syntax" for the formats
+        (
+            "WHERE $__timeFilter(dateColumn)",
+            "WHERE dateColumn BETWEEN '2017-04-21T05:01:17Z' AND '2017-04-21T05:06:17Z'",
+        ),
+        ("> $__timeFrom()", "> '2017-04-21T05:01:17Z'"),
+        ("< $__timeTo()", "< '2017-04-21T05:06:17Z'"),
+        ("SELECT $__time(dateColumn)", 'SELECT dateColumn AS "time"'),
+        ("= ${name:sqlstring}", "= 'o''brien'"),
+        ("= '$name'", "= 'o''brien'"),
+        ("= ${name:raw}", "= o'brien"),
+    ],
+)
+def test_the_expander_does_what_grafana_documents(text: str, expanded: str) -> None:
+    since, until = (datetime(2017, 4, 21, 5, minute, 17, tzinfo=UTC) for minute in (1, 6))
+
+    assert expand(text, {"name": "o'brien"}, since, until) == expanded
+
+
+@pytest.mark.parametrize("text", ["$__timeFliter(hour)", "$sauce", "${source:sqlstrin}"])
+def test_the_expander_refuses_what_grafana_does_not_know(text: str) -> None:
+    with pytest.raises(KeyError):
+        expand(text, {"source": "x"}, SINCE, UNTIL)

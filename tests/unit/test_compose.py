@@ -1,0 +1,470 @@
+"""docker-compose.yml held against the project, since no container runs where the tests do.
+
+Every command, variable, file, secret and image that it names must be there; so must what the Dockerfile copies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from celery.app.utils import find_app
+from celery.bin.base import CLIContext
+from celery.bin.celery import celery as celery_command
+from django.core.management import get_commands, load_command_class
+from gunicorn.config import Config
+from gunicorn.util import import_app
+
+from dashboards import __main__ as dashboards_command
+from monitor.environment import VARIABLES
+from monitor.mesh import document
+from probes.__main__ import COMMANDS as PROBES_COMMANDS
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+# A variable in the compose file, as the Compose Specification interpolates it: ${NAME:-default}, and $$ for a dollar.
+INTERPOLATION = re.compile(r"\$\$|\$\{(?P<name>\w+):-(?P<default>[^}]*)\}")
+
+# What the images of others document that they read.
+IMAGE_VARIABLES = {
+    "timescale/timescaledb": {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD_FILE", "TIMESCALEDB_TELEMETRY"},
+    "grafana/grafana": {
+        "GF_SECURITY_ADMIN_PASSWORD__FILE",
+        "GF_USERS_ALLOW_SIGN_UP",
+        "GF_ANALYTICS_REPORTING_ENABLED",
+        "GF_ANALYTICS_CHECK_FOR_UPDATES",
+        "GF_ANALYTICS_CHECK_FOR_PLUGIN_UPDATES",
+        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH",
+    },
+    "redis": set(),
+}
+# Keys of a service and their types, by the Compose Specification; only those in use.
+SERVICE_KEYS: dict[str, type | tuple[type, ...]] = {
+    "build": str,
+    "cap_drop": list,
+    "command": list,
+    "depends_on": dict,
+    "environment": dict,
+    "healthcheck": dict,
+    "image": str,
+    "init": bool,
+    "network_mode": str,
+    "ports": list,
+    "restart": str,
+    "security_opt": list,
+    "stop_grace_period": str,
+    "sysctls": dict,
+    "user": str,
+    "volumes": list,
+}
+DURATION = re.compile(r"(\d+h)?(\d+m)?(\d+s)?")
+
+
+def interpolate(text: str) -> str:
+    """The text with the defaults in place of the variables."""
+    return INTERPOLATION.sub(lambda found: "$" if found["name"] is None else found["default"], text)
+
+
+def interpolated(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: interpolated(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [interpolated(inner) for inner in value]
+    return interpolate(value) if isinstance(value, str) else value
+
+
+RAW = (ROOT / "docker-compose.yml").read_text()
+COMPOSE = interpolated(yaml.safe_load(RAW))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+every_service = pytest.mark.parametrize("name", SERVICES)
+every_service_of_ours = pytest.mark.parametrize("name", OURS)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of `volumes`: a named volume or a file of the repository, and where the container sees it."""
+
+    source: str
+    target: PurePosixPath
+    read_only: bool
+
+    @property
+    def is_file(self) -> bool:
+        return self.source.startswith("./")
+
+
+def mounts(name: str) -> list[Mount]:
+    found = []
+    for line in SERVICES[name].get("volumes", []):
+        source, target, *options = line.split(":")
+        assert options in ([], ["ro"]), line
+        found.append(Mount(source, PurePosixPath(target), options == ["ro"]))
+    return found
+
+
+def command_lines(name: str) -> Iterator[list[str]]:
+    """The programs that a service starts; a shell script is taken apart into its lines."""
+    command = SERVICES[name].get("command", [])
+    if command[:2] == ["sh", "-ec"]:
+        for line in command[2].strip().splitlines():
+            yield shlex.split(line)
+    elif command:
+        yield command
+
+
+def all_command_lines() -> list[tuple[str, list[str]]]:
+    return [(name, line) for name in OURS for line in command_lines(name)]
+
+
+# --- commands
+
+
+@pytest.mark.parametrize(("name", "line"), all_command_lines(), ids=lambda part: part if isinstance(part, str) else "")
+def test_every_command_exists_and_takes_its_arguments(name: str, line: list[str]) -> None:
+    match line:
+        case ["python", "manage.py", command, *arguments]:
+            check_manage(command, arguments)
+        case ["python", "-m", "probes", command, *arguments]:
+            check_probes(command, arguments)
+        case ["python", "-m", "dashboards", *arguments]:
+            dashboards_command.parser().parse_args(arguments)
+        case ["celery", "-A", app, command, *arguments]:
+            check_celery(app, command, arguments)
+        case ["gunicorn", *arguments]:
+            check_gunicorn(arguments)
+        case ["sh", script, *_]:
+            assert f"COPY {script} " in DOCKERFILE
+        case _:
+            pytest.fail(f"{name}: unknown program: {line}")
+
+
+def check_manage(command: str, arguments: list[str]) -> None:
+    """Raises SystemExit or CommandError where the command's parser refuses the arguments."""
+    application = get_commands()[command]
+    load_command_class(application, command).create_parser("manage.py", command).parse_args(arguments)
+
+
+def check_probes(command: str, arguments: list[str]) -> None:
+    module_name, _ = PROBES_COMMANDS[command]
+    parser = argparse.ArgumentParser()
+    importlib.import_module(module_name).add_arguments(parser)
+    parser.parse_args(arguments)
+
+
+def check_celery(app: str, command: str, arguments: list[str]) -> None:
+    parent = celery_command.make_context("celery", ["-A", app, command])
+    context = CLIContext(app=find_app(app), no_color=True, workdir=None)
+    celery_command.commands[command].make_context(command, list(arguments), parent=parent, obj=context)
+
+
+def check_gunicorn(arguments: list[str]) -> None:
+    parsed = Config().parser().parse_args(arguments)
+    assert len(parsed.args) == 1
+    assert callable(import_app(parsed.args[0]))
+
+
+def test_the_check_of_commands_can_fail() -> None:
+    with pytest.raises(KeyError):
+        check_manage("migrait", [])
+    with pytest.raises(Exception, match="--noinputt"):
+        check_manage("migrate", ["--noinputt"])
+    with pytest.raises(Exception, match="--poool"):
+        check_celery("monitor", "worker", ["--poool=threads"])
+    with pytest.raises(Exception, match="nothing_there"):
+        check_gunicorn(["monitor.wsgi:nothing_there"])
+
+
+def test_the_image_starts_the_web_server_by_itself_in_the_same_way() -> None:
+    (command,) = re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    program, *arguments = yaml.safe_load(command)
+    assert program == "gunicorn"
+    check_gunicorn(arguments)
+
+
+@every_service_of_ours
+def test_a_health_check_in_python_or_celery_is_one_that_parses(name: str) -> None:
+    match SERVICES[name].get("healthcheck", {}).get("test"):
+        case ["CMD", "python", "-c", code]:
+            compile(code, "healthcheck", "exec")
+        case ["CMD-SHELL", line] if line.startswith("celery "):
+            _, _, app, command, *arguments = shlex.split(line)
+            check_celery(app, command, arguments)
+        case ["CMD-SHELL", line]:
+            assert subprocess.run(["sh", "-n", "-c", line], check=False).returncode == 0
+        case None:
+            assert name in ("secrets", "migrate"), "only what ends by itself needs no health check"
+        case other:
+            pytest.fail(f"unknown health check: {other}")
+
+
+def test_what_must_be_there_is_there() -> None:
+    assert SERVICES.keys() >= {"timescaledb", "redis", "grafana", "web", "worker", "beat", "migrate", "agent"}
+
+
+# --- variables
+
+
+@every_service_of_ours
+def test_every_variable_of_our_image_is_one_that_the_settings_read(name: str) -> None:
+    known = VARIABLES.keys() | {f"{variable}_FILE" for variable in VARIABLES}
+    assert SERVICES[name].get("environment", {}).keys() <= known
+
+
+@pytest.mark.parametrize("name", SERVICES.keys() - OURS.keys())
+def test_every_variable_of_another_image_is_one_that_it_documents(name: str) -> None:
+    known = IMAGE_VARIABLES[SERVICES[name]["image"].split(":")[0]]
+    given = SERVICES[name].get("environment", {}).keys()
+    assert given - known == (provisioned_variables() if name == "grafana" else set())
+
+
+def provisioned_variables() -> set[str]:
+    """Variables that Grafana's provisioning files ask for."""
+    texts = [file.read_text() for file in (ROOT / "dashboards/provisioning").rglob("*.yaml")]
+    values = [line.partition(" #")[0] for text in texts for line in text.splitlines() if not line.startswith("#")]
+    return {found for value in values for found in re.findall(r"\$([A-Z]\w+)", value)}
+
+
+def test_what_can_be_configured_is_in_the_example_with_the_same_default() -> None:
+    example = dict(
+        line.split("=", 1)
+        for line in (ROOT / ".env.example").read_text().splitlines()
+        if line and not line.startswith("#")
+    )
+    used = {(found["name"], found["default"]) for found in INTERPOLATION.finditer(RAW) if found["name"]}
+    assert set(example.items()) == used
+    assert not re.search(r"\$(?!\$|\{\w+:-)", RAW.replace("$$", "")), "every variable has a default"
+
+
+# --- secrets
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    """A folder with what the service `secrets` makes."""
+    subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", tmp_path], check=True)
+    return tmp_path
+
+
+def secret_files() -> list[tuple[str, str]]:
+    """Which service reads which file: from its environment, its commands and Grafana's provisioning."""
+    found = [
+        (name, value)
+        for name, service in SERVICES.items()
+        for variable, value in service.get("environment", {}).items()
+        if variable.endswith("_FILE")
+    ]
+    found += [(name, line[-1]) for name, line in all_command_lines() if "--password-file" in line]
+    provisioning = (ROOT / "dashboards/provisioning/datasources/soundings.yaml").read_text()
+    return found + [("grafana", path) for path in re.findall(r"\$__file\{(.+?)\}", provisioning)]
+
+
+@pytest.mark.parametrize(("name", "path"), secret_files())
+def test_every_secret_that_is_read_is_made_and_mounted(name: str, path: str, secrets: Path) -> None:
+    file = PurePosixPath(path)
+    (mount,) = [mount for mount in mounts(name) if file.is_relative_to(mount.target)]
+    (made_at,) = [other.target for other in mounts("secrets") if other.source == mount.source]
+
+    assert mount.read_only
+    made = secrets / made_at.relative_to("/secrets") / file.relative_to(mount.target)
+    assert len(made.read_text()) >= 64
+    assert made.stat().st_mode & 0o777 == 0o644
+
+
+def test_secrets_once_made_are_kept(secrets: Path) -> None:
+    before = {file: file.read_text() for file in secrets.rglob("*") if file.is_file()}
+    assert len(set(before.values())) == len(before) == 5
+
+    subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", secrets], check=True)
+
+    assert {file: file.read_text() for file in secrets.rglob("*") if file.is_file()} == before
+
+
+def test_the_database_url_is_that_of_the_database_service(secrets: Path) -> None:
+    url = urlsplit((secrets / "centre/database_url").read_text())
+    environment = SERVICES["timescaledb"]["environment"]
+
+    assert (url.scheme, url.hostname, url.port) == ("postgresql", "timescaledb", 5432)
+    assert (url.username, url.path) == (environment["POSTGRES_USER"], f"/{environment['POSTGRES_DB']}")
+    assert url.password == (secrets / "database/password").read_text()
+
+
+def test_grafana_reads_the_same_database_as_the_role_made_for_it() -> None:
+    from dashboards.reader import ROLE
+
+    (source,) = yaml.safe_load((ROOT / "dashboards/provisioning/datasources/soundings.yaml").read_text())["datasources"]
+    environment = SERVICES["grafana"]["environment"]
+
+    assert source["user"] == ROLE
+    assert environment[source["url"].removeprefix("$")] == "timescaledb:5432"
+    database = environment[source["jsonData"]["database"].removeprefix("$")]
+    assert database == SERVICES["timescaledb"]["environment"]["POSTGRES_DB"]
+
+
+@every_service
+def test_no_secret_is_written_in_the_compose_file(name: str) -> None:
+    for variable, value in SERVICES[name].get("environment", {}).items():
+        assert not re.search("PASSWORD|SECRET|TOKEN", variable) or variable.endswith("_FILE"), variable
+        assert urlsplit(str(value)).password is None, variable
+
+
+# --- files and images
+
+
+@every_service
+def test_every_mount_is_a_declared_volume_or_a_file_of_the_repository(name: str) -> None:
+    for mount in mounts(name):
+        if mount.is_file:
+            assert (ROOT / mount.source).exists(), mount.source
+            assert mount.read_only
+        else:
+            assert mount.source in COMPOSE["volumes"]
+
+
+def test_every_declared_volume_is_used() -> None:
+    used = {mount.source for name in SERVICES for mount in mounts(name) if not mount.is_file}
+    assert COMPOSE["volumes"].keys() == used
+
+
+def test_grafana_finds_the_dashboards_where_its_provisioning_looks() -> None:
+    (provider,) = yaml.safe_load((ROOT / "dashboards/provisioning/dashboards/soundings.yaml").read_text())["providers"]
+    (mount,) = [mount for mount in mounts("grafana") if mount.source == "./dashboards/json"]
+    home = PurePosixPath(SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+
+    assert provider["options"]["path"] == str(mount.target) == str(home.parent)
+    assert (ROOT / "dashboards/json" / home.name).exists()
+
+
+def images() -> list[str]:
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    return bases + [service["image"] for service in SERVICES.values() if "build" not in service]
+
+
+@pytest.mark.parametrize("image", images())
+def test_every_image_is_pinned_to_an_exact_version(image: str) -> None:
+    assert re.fullmatch(r"[\w./-]+:\d+\.\d+\.\d+(-[\w.-]+)?(@sha256:[0-9a-f]{64})?", image)
+
+
+def test_our_image_has_the_version_of_the_project() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert {service["image"] for service in OURS.values()} == {f"soundings:{version}"}
+
+
+def copied() -> list[str]:
+    lines = re.findall(r"^COPY (.+)$", DOCKERFILE, re.MULTILINE)
+    return [source for line in lines for source in line.split()[:-1]]
+
+
+@pytest.mark.parametrize("source", copied())
+def test_what_the_image_copies_exists_and_is_sent_to_the_builder(source: str) -> None:
+    assert (ROOT / source).exists()
+    assert f"!{source}" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def test_the_image_installs_by_hash_and_runs_as_nobody_special() -> None:
+    assert "pip install --require-hashes -r requirements.txt" in DOCKERFILE
+    assert re.findall(r"^USER (\S+)$", DOCKERFILE, re.MULTILINE) == ["soundings"]
+    assert {name for name in OURS if SERVICES[name].get("user", "").startswith("0")} == {"secrets"}
+    for name in OURS:
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
+        assert "cap_add" not in SERVICES[name]
+
+
+def test_folders_that_volumes_cover_belong_to_the_user_of_the_image() -> None:
+    (made,) = re.findall(r"install -d -o soundings -g soundings -m 0750 (.+)$", DOCKERFILE, re.MULTILINE)
+    written = {
+        str(mount.target)
+        for name in OURS.keys() - {"secrets"}
+        for mount in mounts(name)
+        if not mount.is_file and not mount.read_only
+    }
+    assert set(made.split()) == written
+
+
+# --- the mesh and the agent
+
+
+def test_the_mesh_that_compose_applies_is_right_and_its_home_is_the_site_whose_agent_runs() -> None:
+    (source,) = [mount.source for mount in mounts("migrate") if mount.is_file]
+    mesh = tomllib.loads((ROOT / source).read_text())
+    document.read(ROOT / source)
+
+    (token,) = [line for line in command_lines("migrate") if line[2:4] == ["site", "token"]]
+    assert mesh["mesh"]["home"] in token
+    assert [site["name"] for site in mesh["site"] if site.get("agent", True)] == [mesh["mesh"]["home"]]
+    assert {host["address"] for site in mesh["site"] for host in site["host"]} <= SERVICES.keys()
+
+
+def test_the_agent_reaches_its_centre_on_loopback_with_the_token_that_was_made_for_it() -> None:
+    agent = dict(zip(*[iter(SERVICES["agent"]["command"][4:])] * 2, strict=True))
+    (token,) = [line for line in command_lines("migrate") if line[2:4] == ["site", "token"]]
+    made_at, read_at = (
+        {mount.source: mount.target for mount in mounts(name)}["agent-token"] for name in ("migrate", "agent")
+    )
+    centre = urlsplit(agent["--centre"])
+
+    assert SERVICES["agent"]["network_mode"] == "service:web"
+    assert centre.hostname == "127.0.0.1"
+    assert f"--bind=0.0.0.0:{centre.port}" in SERVICES["web"]["command"]
+    assert PurePosixPath(agent["--token-file"]).is_relative_to(read_at)
+    assert PurePosixPath(token[-1]).relative_to(made_at) == PurePosixPath(agent["--token-file"]).relative_to(read_at)
+
+
+def test_an_ordinary_user_may_ping_in_the_agents_network() -> None:
+    """The range of groups that may open ICMP datagram sockets; the image's group is within it."""
+    first, last = map(int, SERVICES["web"]["sysctls"]["net.ipv4.ping_group_range"].split())
+    (group,) = map(int, re.findall(r"groupadd --gid (\d+)", DOCKERFILE))
+    assert first <= group <= last
+
+
+# --- the shape of the file
+
+
+@every_service
+def test_a_service_is_written_as_the_specification_wants(name: str) -> None:
+    service = SERVICES[name]
+    for key, value in service.items():
+        assert isinstance(value, SERVICE_KEYS[key]), key
+    assert service["restart"] in ("no", "unless-stopped")
+    for port in service.get("ports", []):
+        assert re.fullmatch(r"[\d.]+:\d+:\d+", port), "published on an address, by default loopback's"
+    check = service.get("healthcheck", {})
+    assert check.keys() <= {"test", "interval", "timeout", "retries", "start_period"}
+    for key in check.keys() & {"interval", "timeout", "start_period"}:
+        assert DURATION.fullmatch(check[key]), key
+
+
+@every_service
+def test_what_a_service_waits_for_exists_and_can_come_true(name: str) -> None:
+    for other, wait in SERVICES[name].get("depends_on", {}).items():
+        assert wait.keys() <= {"condition", "restart"}
+        match wait["condition"]:
+            case "service_healthy":
+                assert "healthcheck" in SERVICES[other]
+            case "service_completed_successfully":
+                assert SERVICES[other]["restart"] == "no"
+            case condition:
+                pytest.fail(f"{name} waits for {other}: {condition}")
+
+
+def test_shared_networks_are_those_of_services_and_publish_nothing_themselves() -> None:
+    for name, service in SERVICES.items():
+        if "network_mode" in service:
+            kind, _, other = service["network_mode"].partition(":")
+            assert (kind, other) == ("none", "") or (kind == "service" and other in SERVICES), name
+            assert not service.keys() & {"ports", "networks", "sysctls"}, name
+
+
+def test_the_file_has_only_what_compose_knows_at_its_top() -> None:
+    assert {key for key in COMPOSE if not key.startswith("x-")} == {"name", "services", "volumes"}
