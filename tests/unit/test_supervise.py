@@ -46,17 +46,6 @@ def test_a_child_that_is_killed_is_started_again(supervisor):
     assert any("sleeper ended with status -9" in line for line in supervisor.lines)
 
 
-def test_what_lives_in_a_child_is_restarted_with_it(supervisor):
-    house = supervisor.add("house", SLEEP)
-    tenant = supervisor.add("tenant", SLEEP, restart_with=house)
-    before = tenant.process.pid
-
-    os.kill(house.process.pid, signal.SIGKILL)
-    wait_for(lambda: supervisor.look_after() or (tenant.running and tenant.process.pid != before))
-
-    assert house.restarts == tenant.restarts == 1
-
-
 def test_stopping_ends_grandchildren_too(supervisor, tmp_path):
     pid_file = tmp_path / "pid"
     script = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import subprocess
 import threading
 import time
 from argparse import ArgumentParser
@@ -17,12 +16,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from monitor.mesh import document
 from monitor.stack.postgres import PostgresError
-from monitor.stack.services import PYTHON, Stack, require_free_port
+from monitor.stack.services import Stack, require_free_port
+from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
+from probes.lab.namespaces import namespaces_available
+from probes.lab.scenario import DEFAULT_SCENARIO, LabError, load_scenario
 from probes.supervise import StartError
-
-DEFAULT_SCENARIO = "five-sites"
 
 
 class Command(BaseCommand):
@@ -54,7 +53,7 @@ class Command(BaseCommand):
             with _only_one(folder):
                 require_free_port(port)
                 self._run(Stack.in_folder(folder, port, self._say), lab, mesh, stop)
-        except (StartError, PostgresError) as error:
+        except (StartError, PostgresError, LabError) as error:
             if not stop.is_set():
                 raise CommandError(str(error)) from error
 
@@ -89,39 +88,24 @@ class Command(BaseCommand):
         stack.start_agent(home)
 
     def _start_lab(self, stack: Stack, scenario: str) -> None:
-        reason = _why_no_namespaces()
+        lab = load_scenario(scenario)
+        reason = namespaces_available()
         if reason is not None:
             self._say(f"no namespaces here ({reason}): the same sites on loopback addresses, without emulated delays")
         mesh = stack.data / "lab" / "mesh.toml"
         mesh.parent.mkdir(parents=True, exist_ok=True)
-        mesh.write_text(_lab_mesh(scenario, loopback=reason is not None))
+        mesh.write_text(mesh_toml(lab, namespace_addresses(lab) if reason is None else loopback_addresses(lab)))
         stack.manage("mesh", "apply", str(mesh))
         stack.start_centre()
-        sites = [site.name for site in document.read(mesh).sites]
-        stack.issue_tokens(sites)
-        relay = None if reason is not None else stack.start_lab(scenario)
-        for site in sites:
-            prefix = [] if relay is None else [*stack.lab_command("exec"), site]
-            stack.start_agent(site, prefix, inside=relay)
+        stack.issue_tokens(list(lab.site_names))
+        if reason is None:
+            stack.start_lab(scenario)
+        for site in lab.site_names:
+            stack.start_agent(site, in_lab=reason is None)
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()
-
-
-def _why_no_namespaces() -> str | None:
-    from probes.lab.namespaces import namespaces_available
-
-    return namespaces_available()
-
-
-def _lab_mesh(scenario: str, *, loopback: bool) -> str:
-    """The mesh.toml of a lab scenario. Raises `StartError`."""
-    argv = [*PYTHON, "-m", "probes", "lab", "mesh", scenario, *(["--loopback"] if loopback else [])]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise StartError(done.stderr.strip())
-    return done.stdout
 
 
 @contextmanager

@@ -1,0 +1,155 @@
+"""The real stack under test: `manage.py up` in a folder and on a port of its own, as a user would start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.postgres import given_database_url
+
+TOP = Path(__file__).resolve().parents[2]
+MARK = "SOUNDINGS_TEST_RUN"
+T = TypeVar("T")
+
+
+def wait_for(question: Callable[[], T], timeout_s: float, what: str) -> T:
+    """Ask again and again until the answer is true; fail with `what` and the last answer when the time is over."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s; last answer {answer!r}"
+        time.sleep(0.25)
+
+
+class RunningStack:
+    """A stack that is up. Processes are found by a mark in their environment, which all of them inherit."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.data = Path(tempfile.mkdtemp(prefix="soundings-up-"))
+        self.data.chmod(0o755)
+        self.port = _free_port()
+        self.mark = uuid.uuid4().hex
+        self.arguments = arguments
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def output(self) -> str:
+        path = self.data / "up.out"
+        return path.read_text() if path.exists() else ""
+
+    def start(self) -> None:
+        """Start it and wait until it says where the page is."""
+        environment = {**os.environ, MARK: self.mark}
+        environment.pop("SOUNDINGS_DATA", None)
+        if given_database_url is None:
+            environment.pop("SOUNDINGS_DATABASE_URL", None)
+        command = [sys.executable, "manage.py", "up", "--data", str(self.data), "--port", str(self.port)]
+        with (self.data / "up.out").open("wb") as output:
+            self.process = subprocess.Popen(
+                [*command, *self.arguments], cwd=TOP, env=environment, stdout=output, stderr=subprocess.STDOUT
+            )
+        wait_for(lambda: "the page:" in self.output or self.process.poll() is not None, 120, "the page is up")
+        assert self.process.poll() is None, self.output + self.logs()
+
+    def stop(self) -> None:
+        """Ctrl-C, as a user would."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(timeout=90)
+
+    def get(self, path: str) -> Any:
+        """The JSON that the users' API answers."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    def lab(self, verb: str, *arguments: str) -> str:
+        command = [sys.executable, "-m", "probes", "lab", verb, "--run-dir", str(self.data / "lab"), *arguments]
+        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def manage(self, *arguments: str) -> str:
+        """Run a management command against this stack's database."""
+        environment = {**os.environ, "SOUNDINGS_DATABASE_URL": self.database_url, "SOUNDINGS_DATA": str(self.data)}
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=TOP,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @property
+    def database_url(self) -> str:
+        if given_database_url is not None:
+            return given_database_url
+        return f"postgresql://postgres@/soundings?host={self.data / 'postgres' / 'socket'}"
+
+    def spool(self, site: str) -> sqlite3.Connection:
+        """The spool of a site's agent, read only."""
+        path = self.data / "sites" / site / "spool.sqlite"
+        return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+
+    def processes(self, *words: str) -> list[int]:
+        """Ids of this stack's processes whose command line has all of `words`."""
+        return [pid for pid, command in _marked(self.mark) if all(word in command for word in words)]
+
+    def logs(self) -> str:
+        """The ends of all logs, for a failure's message."""
+        tails = []
+        for path in sorted(self.data.glob("**/log/*.log")):
+            tails.append(f"--- {path.relative_to(self.data)}\n" + "\n".join(path.read_text().splitlines()[-15:]))
+        return "\n".join(tails)
+
+
+@contextmanager
+def running_stack(*arguments: str) -> Iterator[RunningStack]:
+    """A stack that is up, and is stopped and removed whatever happens."""
+    stack = RunningStack(*arguments)
+    try:
+        stack.start()
+        yield stack
+    except BaseException:
+        print(stack.output, stack.logs())
+        raise
+    finally:
+        stack.stop()
+        for pid in stack.processes():
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(stack.data, ignore_errors=True)
+
+
+def _marked(mark: str) -> Iterator[tuple[int, str]]:
+    wanted = f"{MARK}={mark}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                yield int(folder.name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

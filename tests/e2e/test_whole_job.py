@@ -1,0 +1,228 @@
+"""The whole job: the real stack over the lab, held against what the lab did to the packets.
+
+The truth is the scenario's settings and the relay's own counts; what is checked is what a user finds in the API and on
+the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+from playwright.sync_api import sync_playwright
+from scipy.stats import binom
+
+from probes.lab.scenario import load_scenario
+from tests.e2e.stack import MARK, TOP, running_stack, wait_for
+from tests.postgres import given_database_url
+
+SCENARIO = load_scenario("three-sites")
+PAIRS = [(a, b) for a in SCENARIO.site_names for b in SCENARIO.site_names if a != b]
+CHROMIUM = "/usr/bin/chromium"
+CHROMIUM_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+@pytest.fixture(scope="module")
+def stack(namespaces_required):
+    with running_stack("--lab", "three-sites") as stack:
+        yield stack
+
+
+def cells(stack, metric, size=100):
+    """The API's grid, by pair of sites."""
+    grid = stack.get(f"grid?metric={metric}&period=hour&size={size}")
+    return {(cell["source"], cell["destination"]): cell for cell in grid["cells"]}
+
+
+def measured(stack, metric, sent):
+    """The grid once each path has sent at least `sent` packets."""
+    return wait_for(
+        lambda: (
+            (found := cells(stack, metric))
+            and all((found.get(pair) or {}).get("sent") or sent <= 0 for pair in PAIRS)
+            and found
+        ),
+        120,
+        f"every path has sent {sent} packets",
+    )
+
+
+def relay_counts(stack):
+    """What the relay counted, by ordered pair."""
+    status = json.loads(stack.lab("status", "--json"))
+    return {(path["source"], path["destination"]): path["counts"] for path in status["paths"]}
+
+
+def dropped_ratio(counts, pair):
+    """The share of round trips that the relay's drops of both directions explain."""
+    passed = 1.0
+    for direction in (pair, pair[::-1]):
+        passed *= 1 - counts[direction]["dropped_loss"] / counts[direction]["received"]
+    return 1 - passed
+
+
+@pytest.mark.timeout(240)
+def test_round_trips_are_those_of_the_scenario(stack):
+    found = measured(stack, "rtt", sent=20)
+
+    for source, destination in PAIRS:
+        known_ms = SCENARIO.paths[source, destination].delay_ms + SCENARIO.paths[destination, source].delay_ms
+        assert found[source, destination]["rtt_median_ms"] == pytest.approx(known_ms, abs=2.0)
+
+
+@pytest.mark.timeout(300)
+def test_loss_is_what_the_relay_counted(stack):
+    def outside():
+        """Paths whose loss is outside the 99% interval of the relay's own count."""
+        counts, found = relay_counts(stack), cells(stack, "loss")
+        wrong = {}
+        for pair in PAIRS:
+            sent, lost = found[pair]["sent"], found[pair]["sent"] - found[pair]["received"]
+            low, high = binom.interval(0.99, sent, dropped_ratio(counts, pair))
+            if not low <= lost <= high:
+                wrong[pair] = (low, lost, high, sent)
+        return wrong
+
+    measured(stack, "loss", sent=60)
+
+    wait_for(lambda: outside() == {}, 120, "loss of every path within what the relay counted")
+    assert relay_counts(stack)["bern", "rome"]["dropped_loss"] == 0
+    assert cells(stack, "loss")["bern", "rome"]["loss_ratio"] == 0
+    assert cells(stack, "loss")["bern", "oslo"]["loss_ratio"] > 0
+
+
+@pytest.mark.timeout(400)
+def test_throughput_stays_within_the_rate_of_the_scenario(stack):
+    def some_path():
+        return [cell for cell in cells(stack, "throughput").values() if cell["throughput_median_bps"] is not None]
+
+    found = wait_for(some_path, 300, "a throughput test has measured")
+
+    for cell in found:
+        rate_bps = SCENARIO.paths[cell["source"], cell["destination"]].rate_mbps * 1e6
+        assert 0 < cell["throughput_median_bps"] <= rate_bps * 1.02
+    path_id = found[0]["path_id"]
+    tests = stack.get(f"paths/{path_id}/throughput")
+    assert all((test["throughput_bps"] is None) == (test["outcome"] != "measured") for test in tests)
+
+
+@pytest.mark.timeout(120)
+def test_the_estimate_stands_beside_the_loss_it_came_from(stack):
+    measured(stack, "loss", sent=20)
+    lossy = cells(stack, "loss")["bern", "oslo"]
+    series = stack.get(f"paths/{lossy['path_id']}/series?size=100")
+
+    points = [point for point in series["points"] if 0 < point["received"] < point["sent"]]
+
+    assert points
+    for point in points:
+        assert point["estimate_is_floor"] is False
+        loss_ratio = 1 - point["received"] / point["sent"]
+        slowest_bps = 1460 * 8 / (point["rtt_max_ms"] / 1e3 * loss_ratio**0.5)
+        fastest_bps = 1460 * 8 / (point["rtt_min_ms"] / 1e3 * loss_ratio**0.5)
+        assert slowest_bps * 0.999 <= point["estimate_bps"] <= fastest_bps * 1.001
+
+
+@pytest.mark.timeout(400)
+def test_a_loss_regression_opens_one_incident_and_its_end_closes_it(stack):
+    measured(stack, "loss", sent=20)
+    stack.lab("set", "bern-rome", "--loss", "0.5")
+    try:
+        opened = wait_for(
+            lambda: [one for one in stack.get("incidents?state=open") if one["rule"] == "loss"],
+            150,
+            "an incident is open",
+        )
+    finally:
+        stack.lab("set", "bern-rome", "--loss", "0")
+
+    assert len(opened) == 1
+    assert "bern" in opened[0]["summary"]
+    assert "rome" in opened[0]["summary"]
+    closed = wait_for(
+        lambda: [one for one in stack.get("incidents?state=all") if one["closed_at"] is not None],
+        180,
+        "the incident is closed",
+    )
+    assert [one["id"] for one in closed] == [opened[0]["id"]]
+    assert stack.get("incidents?state=open") == []
+    assert "bern" in (stack.data / "log" / "worker.log").read_text()
+
+
+@pytest.mark.timeout(120)
+def test_the_page_shows_the_figures_of_the_api(stack):
+    measured(stack, "rtt", sent=20)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_OPTIONS)
+        page = browser.new_page()
+        problems = []
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(f"http://127.0.0.1:{stack.port}/?metric=rtt&period=hour&size=100")
+        for source, destination in PAIRS:
+            label = page.get_by_role("link", name=f"{source} to {destination}:").get_attribute("aria-label")
+            shown_ms = float(re.search(r"median RTT ([0-9.]+) ms", label)[1])
+            assert shown_ms == pytest.approx(cells(stack, "rtt")[source, destination]["rtt_median_ms"], abs=1.0)
+        page.get_by_role("link", name="bern to rome:").click()
+        page.wait_for_selector("svg, canvas")
+        assert "Mathis" in page.content()
+        browser.close()
+
+    assert problems == []
+
+
+@pytest.mark.timeout(60)
+def test_last_weeks_report_is_written(stack):
+    done = stack.manage("report", "weekly")
+
+    assert "<html" in Path(done.strip().split()[-1]).read_text()
+
+
+@pytest.mark.timeout(60)
+def test_raw_results_are_in_hypertables_where_the_server_has_timescaledb(stack):
+    with psycopg.connect(stack.database_url) as connection:
+        has_timescaledb = connection.execute(
+            "SELECT count(*) FROM pg_available_extensions WHERE name = 'timescaledb'"
+        ).fetchone() == (1,)
+        hypertables = "SELECT hypertable_name FROM timescaledb_information.hypertables WHERE num_chunks > 0"
+        found = {name for (name,) in connection.execute(hypertables)} if has_timescaledb else set()
+
+    assert has_timescaledb == ("SOUNDINGS_EXPECT_TIMESCALE" in os.environ) or given_database_url is None
+    assert found == ({"burst", "burst_hour", "throughput_test"} if has_timescaledb else set())
+
+
+@pytest.mark.timeout(240)
+def test_ctrl_c_leaves_nothing_behind_and_a_second_start_is_warm(namespaces_required):
+    with running_stack("--lab", "three-sites") as stack:
+        wait_for(lambda: cells(stack, "loss"), 60, "a grid")
+        stack.stop()
+
+        assert stack.process.returncode == 0
+        assert stack.processes() == []
+
+        started = time.monotonic()
+        stack.start()
+        before = time.monotonic() - started
+        newest = stack.get("grid?metric=loss&period=hour")["newest_measured_at"]
+        wait_for(
+            lambda: stack.get("grid?metric=loss&period=hour")["newest_measured_at"] not in (None, newest),
+            60,
+            f"a new result is on the page ({before:.0f} s after the start the page was up)",
+        )
+
+
+@pytest.mark.timeout(120)
+def test_a_second_up_in_the_same_folder_is_refused(stack):
+    command = [sys.executable, "manage.py", "up", "--data", str(stack.data), "--port", "1"]
+
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False, env=os.environ | {MARK: "no"})
+
+    assert done.returncode == 1
+    assert "Soundings runs there already" in done.stderr
