@@ -20,9 +20,9 @@ from probes.supervise import Supervisor
 
 _folder = Path(tempfile.mkdtemp(prefix="soundings-test-"))
 _folder.chmod(0o755)
-_given = os.environ.get("SOUNDINGS_DATABASE_URL")
-cluster = None if _given else Cluster(_folder / "postgres", find())
-os.environ["SOUNDINGS_DATABASE_URL"] = _given or cluster.url
+given_database_url = os.environ.get("SOUNDINGS_DATABASE_URL")
+cluster = None if given_database_url else Cluster(_folder / "postgres", find())
+os.environ["SOUNDINGS_DATABASE_URL"] = given_database_url or cluster.url
 os.environ["SOUNDINGS_DATA"] = str(_folder / "data")
 
 

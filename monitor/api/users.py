@@ -172,8 +172,11 @@ class Range(Schema):
 
     def resolve_at(self, now: datetime) -> tuple[datetime, datetime]:
         """Both ends in UTC. Raises a 422 when they are the wrong way round or too far apart."""
-        until = now if self.until is None else self.until.astimezone(UTC)
-        since = until - timedelta(days=1) if self.since is None else self.since.astimezone(UTC)
+        try:
+            until = now if self.until is None else self.until.astimezone(UTC)
+            since = until - timedelta(days=1) if self.since is None else self.since.astimezone(UTC)
+        except OverflowError as error:
+            raise HttpError(422, "since and until must be within the years 1 to 9999, in UTC") from error
         if since >= until:
             raise HttpError(422, f"since={since.isoformat()} must be before until={until.isoformat()}")
         if until - since > LONGEST_RANGE:

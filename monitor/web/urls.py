@@ -1,3 +1,15 @@
-from django.urls import URLPattern
+"""The pages."""
 
-urlpatterns: list[URLPattern] = []
+from django.contrib.auth.views import LogoutView
+from django.urls import URLPattern, path
+
+from monitor.web import views
+
+urlpatterns: list[URLPattern] = [
+    path("", views.grid_page, name="grid"),
+    path("paths/<int:path_id>/", views.path_page, name="path"),
+    path("reports/<str:name>", views.report, name="report"),
+    path("charts/vega-<str:version>.js", views.chart_bundle, name="chart-bundle"),
+    path("login/", views.Login.as_view(), name="login"),
+    path("logout/", LogoutView.as_view(next_page="login"), name="logout"),
+]

@@ -1,0 +1,49 @@
+"""Template filters for figures and times, named as in `monitor.analysis.figures` and `monitor.web.times`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from monitor.analysis import figures
+from monitor.archive.queries import PathSummary
+from monitor.web import times
+
+register = template.Library()
+register.filter("milliseconds", figures.milliseconds)
+register.filter("bit_rate", figures.bit_rate)
+register.filter("count", figures.count)
+register.filter("distance", times.distance)
+
+
+@register.filter
+def loss(summary: PathSummary) -> str:
+    """The pooled loss of a summary; a bound where none was lost."""
+    return figures.loss(summary.lost, summary.sent)
+
+
+@register.filter
+def moment(at: datetime) -> SafeString:
+    """A time in UTC that a script can add the local time to."""
+    return format_html('<time datetime="{}">{}</time>', at.isoformat(), times.minute(at))
+
+
+@register.simple_tag
+def age(at: datetime, now: datetime) -> SafeString:
+    """How long ago, as text that a script keeps counting."""
+    return format_html('<time datetime="{}" data-age>{}</time>', at.isoformat(), times.age(at, now))
+
+
+@register.simple_tag
+def lasting(since: datetime, until: datetime) -> str:
+    """The time between two moments."""
+    return figures.duration((until - since).total_seconds())
+
+
+@register.filter
+def words(outcome: str) -> str:
+    """An outcome as words: "dns_failure" is "dns failure"."""
+    return outcome.replace("_", " ")

@@ -1,0 +1,193 @@
+"""The pages: the grid, a path, stored reports, the login, and the chart bundle.
+
+Views choose and pass on; what is shown is loaded in `monitor.api.grid` and `monitor.web.path_view`. One `now` a page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from django.contrib.auth.views import LoginView
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.alerts.queries import recent_incidents
+from monitor.api.grid import Grid, Metric, Period, UnknownChoice, load_grid
+from monitor.archive import queries
+from monitor.archive.queries import AgentContact
+from monitor.mesh.models import Mesh, Path, Site
+from monitor.reports.files import written_reports
+from monitor.web import bundle, matrix, policy
+from monitor.web.first_run import first_run
+from monitor.web.path_view import load_path
+
+CLOSED_INCIDENTS = 5
+REFUSED_SHOWN = 20
+LATE_AFTER = timedelta(minutes=5)
+"""Agents deliver every few seconds; one that has not for this long is in trouble."""
+YEAR_S = 365 * 86_400
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One link of a row of choices."""
+
+    label: str
+    query: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """A monitoring site: its newest contact, None if it never delivered, and its results refused of late."""
+
+    site: Site
+    contact: AgentContact | None
+    is_late: bool
+    refused: int
+
+
+class Login(LoginView):
+    template_name = "web/login.html"
+    redirect_authenticated_user = True
+    next_page = "grid"
+
+
+@require_safe
+def grid_page(request: HttpRequest) -> HttpResponse:
+    """The first page: every path at a glance."""
+    now = timezone.now()
+    grid = _load_grid(request, now)
+    contacts = queries.agent_contacts()
+    refused = queries.newest_refused(REFUSED_SHOWN)
+    context = {
+        "mesh": Mesh.objects.first(),
+        "grid": grid,
+        "now": now,
+        "title": matrix.TITLES[grid.metric],
+        "metrics": _options(request, "metric", [(matrix.SHORT_TITLES[one], one) for one in Metric], grid.metric),
+        "periods": _options(
+            request, "period", [(one, one) for one in (Period.HOUR, Period.DAY, Period.WEEK)], grid.period
+        ),
+        "sizes": _options(request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes),
+        "groups": _group_options(request, grid),
+        "body": matrix.body_html(grid),
+        "counts": matrix.counts(grid),
+        "legend": matrix.legend(grid.metric),
+        "dense": len(grid.destinations) >= matrix.DENSE_FROM_SITES,
+        "first_run": first_run(contacts, now) if grid.newest_measured_at is None else None,
+        "open_incidents": grid.open_incidents,
+        "closed_incidents": [
+            one for one in recent_incidents(CLOSED_INCIDENTS + len(grid.open_incidents)) if one.closed_at
+        ][:CLOSED_INCIDENTS],
+        "agents": _agent_rows(contacts, refused, now),
+        "refused": refused,
+        "reports": written_reports(),
+    }
+    return render(request, "web/grid.html", context)
+
+
+@require_safe
+def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
+    """One path over time."""
+    now = timezone.now()
+    period = _choice(request, "period", Period, Period.DAY)
+    try:
+        view = load_path(path_id, period, now, _size(request))
+    except Path.DoesNotExist as error:
+        raise Http404(f"There is no path {path_id}; the grid links to those that there are.") from error
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+    context = {
+        "view": view,
+        "now": now,
+        "periods": _options(request, "period", [(one, one) for one in Period], period),
+        "sizes": _options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes),
+        "bundle_version": bundle.bundle_version(),
+    }
+    return render(request, "web/path.html", context)
+
+
+@require_safe
+def report(request: HttpRequest, name: str) -> HttpResponse:
+    """A weekly report as it was written."""
+    for written in written_reports():
+        if str(written.week) == name:
+            response = HttpResponse(written.path.read_bytes(), content_type="text/html; charset=utf-8")
+            response.headers[policy.HEADER] = policy.STORED_DOCUMENT
+            return response
+    raise Http404(f"There is no report {name}; `manage.py report weekly` writes last week's.")
+
+
+@require_safe
+def chart_bundle(request: HttpRequest, version: str) -> HttpResponse:
+    """Vega and what belongs to it. The version is in the address, so it can be kept for ever."""
+    if version != bundle.bundle_version():
+        raise Http404(f"The chart bundle is of version {bundle.bundle_version()}.")
+    response = HttpResponse(bundle.bundle_gzip(), content_type="text/javascript; charset=utf-8")
+    response.headers["Content-Encoding"] = "gzip"
+    response.headers["Cache-Control"] = f"public, max-age={YEAR_S}, immutable"
+    return response
+
+
+def _load_grid(request: HttpRequest, now: datetime) -> Grid:
+    metric = _choice(request, "metric", Metric, Metric.LOSS)
+    period = _choice(request, "period", Period, Period.DAY)
+    try:
+        return load_grid(metric, period, now, packet_bytes=_size(request), group=request.GET.get("group") or None)
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+
+
+def _choice(request: HttpRequest, name: str, kind: type[Choice], default: Choice) -> Choice:
+    """The member of `kind` that the address asks for."""
+    given = request.GET.get(name, default.value)
+    try:
+        return kind(given)
+    except ValueError as error:
+        raise Http404(f"{name}={given}: choose one of {', '.join(kind)}") from error
+
+
+def _size(request: HttpRequest) -> int | None:
+    given = request.GET.get("size")
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) <= 5):
+        raise Http404(f"size={given}: give bytes of ICMP payload as a whole number, like size=100")
+    return int(given)
+
+
+def _options(request: HttpRequest, name: str, labelled: list[tuple[str, Any]], chosen: object) -> list[Option]:
+    """Links to this page with one parameter changed."""
+    return [
+        Option(label, urlencode({**request.GET.dict(), name: value}), chosen=value == chosen)
+        for label, value in labelled
+    ]
+
+
+def _group_options(request: HttpRequest, grid: Grid) -> list[Option]:
+    """All groups together, then each; nothing to choose where there is only one."""
+    if len(grid.groups) < 2:
+        return []
+    labelled: list[tuple[str, Any]] = [("all groups", ""), *((name, name) for name in grid.groups)]
+    return _options(request, "group", labelled, grid.group or "")
+
+
+def _agent_rows(contacts: list[AgentContact], refused: list[queries.RefusedReport], now: datetime) -> list[AgentRow]:
+    heard = {contact.site_id: contact for contact in contacts}
+    counts = Counter(one.site_id for one in refused)
+    sites = Site.objects.in_use().filter(has_agent=True)
+    return [
+        AgentRow(site, contact, contact is not None and now - contact.received_at > LATE_AFTER, counts[site.id])
+        for site in sites
+        for contact in (heard.get(site.id),)
+    ]

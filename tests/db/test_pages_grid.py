@@ -1,0 +1,315 @@
+"""The grid page: each state of a cell in text and class, both directions, the first run, and its query count."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.models import ReceivedBatch, RefusedResult
+from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
+from monitor.mesh.models import Test as MeshTest
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, make_mesh, throughput
+
+pytestmark = pytest.mark.django_db
+GRID_QUERIES = 12
+
+
+@pytest.fixture(autouse=True)
+def at_noon(monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+
+
+@pytest.fixture
+def paths():
+    return make_mesh()
+
+
+@pytest.fixture
+def page(client):
+    def get(query=""):
+        answer = client.get(f"/{query}", headers={"host": "localhost"})
+        assert answer.status_code == 200, answer.content
+        return answer.content.decode()
+
+    return get
+
+
+def cell(html: str, path: Path) -> tuple[str, str, str]:
+    """Class, visible text and spoken sentence of a path's cell."""
+    pattern = rf'<td class="([^"]*)"><a id="p{path.pk}" href="[^"]*" aria-label="([^"]*)">(.*?)</a></td>'
+    found = re.search(pattern, html)
+    assert found, f"no cell of path {path.pk}"
+    return found[1], re.sub(r"<[^>]*>", "", found[3]).replace("&lt;", "<"), found[2].replace("&lt;", "<")
+
+
+def test_a_loss_is_in_the_cell_with_its_band(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, sent=1000, received=979, rtt_ms=150.0)
+
+    style, text, said = cell(page(), path)
+
+    assert (style, text) == ("loss-2", "2.1%")
+    assert said == ("slac to cern: loss 2.1% (acceptable), median RTT 150.0 ms, 979 of 1,000 answered")
+
+
+def test_none_lost_is_shown_as_a_bound_and_not_as_zero(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, sent=1000, received=1000, rtt_ms=150.0)
+
+    style, text, said = cell(page(), path)
+
+    assert (style, text) == ("none-lost", "< 0.3%")
+    assert "none lost, so loss < 0.3% with 95% confidence" in said
+
+
+@pytest.mark.parametrize("metric", ["loss", "rtt"])
+def test_total_loss_is_its_own_state(page, paths, metric):
+    path = paths["slac", "cern"]
+    hour(path, sent=600, received=0, bursts_all_lost=60)
+
+    style, text, said = cell(page(f"?metric={metric}"), path)
+
+    assert (style, text) == ("total-loss", "all lost")
+    assert "all lost, loss 100%" in said
+
+
+@pytest.mark.parametrize("metric", ["loss", "rtt", "throughput"])
+def test_a_path_without_any_data_says_so(page, paths, metric):
+    hour(paths["cern", "slac"], sent=10, received=10, rtt_ms=1.0)
+
+    style, text, said = cell(page(f"?metric={metric}"), paths["slac", "cern"])
+
+    assert (style, text, said) == ("no-data", "no data", "slac to cern: no data")
+
+
+def test_what_could_not_be_measured_says_its_outcome(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, sent=0, received=0, bursts_not_measured=60)
+    burst(path, HOUR, outcome="not_permitted")
+    burst(path, HOUR + MINUTE, outcome="no_route")
+
+    style, text, said = cell(page(), path)
+
+    assert (style, text) == ("not-measured", "no route")
+    assert "not measured: no_route" in said
+
+
+def test_only_our_own_tests_is_not_the_same_as_no_data(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, sent=0, received=0, bursts_during_test=2)
+
+    assert cell(page(), path)[:2] == ("own-test", "own test")
+
+
+def test_an_open_incident_has_a_sign_and_a_closed_one_has_none(page, paths):
+    for path, closed_at in ((paths["slac", "cern"], None), (paths["cern", "slac"], HOUR)):
+        hour(path, sent=1000, received=900, rtt_ms=150.0)
+        incident = Incident.objects.create(
+            rule="loss", cause=str(path), opened_at=HOUR - MINUTE, closed_at=closed_at, summary=f"Loss on {path}"
+        )
+        IncidentPath.objects.create(
+            incident=incident,
+            path=path,
+            added_at=HOUR,
+            window_s=600,
+            sent=100,
+            lost=10,
+            loss_lower_ratio=0.05,
+            threshold_ratio=0.01,
+        )
+
+    html = page()
+
+    style, text, said = cell(html, paths["slac", "cern"])
+    assert (style, text) == ("loss-4 incident", "▲10%")
+    assert said.endswith("incident open")
+    assert cell(html, paths["cern", "slac"])[:2] == ("loss-4", "10%")
+    assert html.index("Loss on slac → cern") < html.index("Closed lately") < html.index("Loss on cern → slac")
+
+
+def test_rtt_has_its_unit_and_both_directions(page, paths):
+    hour(paths["slac", "cern"], sent=600, received=600, rtt_ms=151.2)
+    hour(paths["cern", "slac"], sent=600, received=600, rtt_ms=9.5)
+
+    html = page("?metric=rtt")
+
+    assert cell(html, paths["slac", "cern"])[:2] == ("step-3", "151.2 ms")
+    assert cell(html, paths["cern", "slac"])[:2] == ("step-0", "9.50 ms")
+
+
+def test_throughput_is_the_median_of_the_tests_that_measured(page, paths):
+    path = paths["slac", "cern"]
+    for minute, rate in enumerate((80e6, 94.3e6, 99e6, None)):
+        throughput(path, HOUR + minute * MINUTE, rate)
+
+    style, text, said = cell(page("?metric=throughput"), path)
+
+    assert (style, text) == ("step-2", "94.3 Mbit/s")
+    assert said.endswith("median of 3 of 4 tests, latest test busy")
+
+
+def test_failed_throughput_tests_are_an_outcome_and_not_zero(page, paths):
+    path = paths["slac", "cern"]
+    throughput(path, HOUR, None, outcome="tool_failure")
+
+    assert cell(page("?metric=throughput"), path)[:2] == ("not-measured", "tool failure")
+
+
+def test_the_period_leaves_out_what_is_older(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, sent=1000, received=500, rtt_ms=150.0, hour=HOUR - timedelta(hours=3))
+    hour(path, sent=1000, received=1000, rtt_ms=150.0)
+
+    html = page("?period=hour")
+
+    assert cell(html, path)[1] == "< 0.3%"
+    assert cell(page("?period=day"), path)[1] == "25%"
+
+
+def test_packet_sizes_are_not_mixed(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, sent=1000, received=1000, rtt_ms=150.0)
+    hour(path, sent=1000, received=900, rtt_ms=150.0, packet_bytes=1000)
+
+    assert cell(page(), path)[1] == "< 0.3%"
+    assert cell(page("?size=1000"), path)[1] == "10%"
+
+
+def test_the_worst_of_several_paths_stands_for_two_sites(page, paths):
+    first = paths["slac", "cern"]
+    source = first.source.site.hosts.create(name="slac-v6", address="2001:db8::1", family=6)
+    destination = first.destination.site.hosts.create(name="cern-v6", address="2001:db8::2", family=6)
+    second = Path.objects.create(source=source, destination=destination, family=6)
+    Measurement.objects.create(path=second, test=MeshTest.objects.get(name="pinger"), started_at=NOW)
+    hour(first, sent=1000, received=1000, rtt_ms=150.0)
+    hour(second, sent=1000, received=900, rtt_ms=150.0)
+
+    style, text, said = cell(page(), second)
+
+    assert (style, text) == ("loss-4", "10%2")
+    assert "IPv6" in said
+    assert said.endswith("the worst of 2 paths")
+
+
+def test_a_site_that_only_answers_has_a_column_and_no_row(page, paths):
+    Measurement.objects.filter(path__source__site__name="uct").update(retired_at=NOW)
+    hour(paths["slac", "uct"], sent=10, received=10, rtt_ms=1.0)
+
+    html = page()
+
+    assert '<th scope="col" title="UCT">uct</th>' in html
+    assert '<th scope="row" title="UCT">uct</th>' not in html
+
+
+def test_a_group_shows_its_own_sites_only(page, paths):
+    pair = Group.objects.create(name="pair", shape="mesh")
+    pair.sites.set(Site.objects.filter(name__in=["slac", "cern"]))
+    hour(paths["slac", "cern"], sent=10, received=10, rtt_ms=1.0)
+
+    html = page("?group=pair")
+
+    assert f'id="p{paths["slac", "cern"].pk}"' in html
+    assert f'id="p{paths["slac", "uct"].pk}"' not in html
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("?metric=jitter", "metric=jitter: choose one of loss, rtt, throughput"),
+        ("?period=fortnight", "choose one of hour, day, week, month"),
+        ("?size=abc", "give bytes of ICMP payload as a whole number"),
+        ("?size=77", "no packets of that size were measured; there are 100"),
+        ("?group=nobody", "there is no such group; there are all"),
+    ],
+)
+def test_a_wrong_choice_is_named(client, paths, query, message):
+    hour(paths["slac", "cern"], sent=10, received=10, rtt_ms=1.0)
+
+    answer = client.get(f"/{query}", headers={"host": "localhost"})
+
+    assert answer.status_code == 404
+    assert message in answer.content.decode()
+
+
+def test_agents_say_when_they_delivered_and_what_they_could_not(page, paths):
+    slac = Site.objects.get(name="slac")
+    ReceivedBatch.objects.create(
+        site=slac,
+        spool="a",
+        number=1,
+        received_at=NOW - timedelta(seconds=12),
+        sent_at=NOW,
+        agent_version="0.1.0",
+        accepted=1,
+        refused=0,
+        queued=7,
+        dropped=3,
+    )
+    RefusedResult.objects.create(
+        site=slac, spool="a", sequence=9, refused_at=NOW, reason="path 99 is not in the mesh", result={}
+    )
+
+    html = page()
+
+    row = re.search(r"<tr>\s*<th scope=\"row\">slac.*?</tr>", html, re.DOTALL)
+    numbers = re.findall(r'class="number[^"]*">(\d+)<', row[0])
+    assert "12 s ago" in row[0]
+    assert numbers == ["7", "3", "1"]
+    assert "path 99 is not in the mesh" in html
+    assert html.count("has not delivered yet") == 2
+
+
+@pytest.mark.parametrize(("minutes", "said"), [(4, "<td><time"), (6, 'class="trouble">late: <time')])
+def test_an_agent_that_fell_silent_is_called_late(page, paths, minutes, said):
+    ReceivedBatch.objects.create(
+        site=Site.objects.get(name="slac"),
+        spool="a",
+        number=1,
+        received_at=NOW - minutes * MINUTE,
+        sent_at=NOW,
+        agent_version="0.1.0",
+        accepted=1,
+        refused=0,
+        queued=0,
+        dropped=0,
+    )
+
+    row = re.search(r"<tr>\s*<th scope=\"row\">slac.*?</tr>", page(), re.DOTALL)
+
+    assert said in row[0]
+
+
+def test_without_a_mesh_the_page_says_what_to_do(page):
+    assert "manage.py mesh apply mesh.toml" in page()
+
+
+def test_before_the_first_result_the_page_says_when_it_is_due(page, paths):
+    Mesh.objects.update(applied_at=NOW - timedelta(seconds=30))
+
+    html = page()
+
+    assert "6 paths are to be measured" in html
+    assert "No agent has delivered yet from: cern, slac, uct" in html
+    # the next cycle begins at 12:30:00, takes 2 sizes × 10 packets × 1 s and 2 s of waiting, then delivery and roll-up
+    assert "due at 12:30:42 UTC, in 42 s" in html
+
+
+def test_an_overdue_first_result_says_where_to_look(page, paths):
+    Mesh.objects.update(applied_at=NOW - timedelta(minutes=10))
+
+    assert "was due at 2026-11-21 12:20:42 UTC. Look at the logs" in page()
+
+
+def test_the_page_keeps_to_its_queries_whatever_the_number_of_paths(page, paths, django_assert_num_queries):
+    burst(paths["slac", "cern"], HOUR, 1.0)
+    hour(paths["slac", "cern"], sent=10, received=10, rtt_ms=1.0)
+    with django_assert_num_queries(GRID_QUERIES):
+        page()
+    for path in paths.values():
+        if path != paths["slac", "cern"]:
+            hour(path, sent=10, received=9, rtt_ms=1.0)
+
+    with django_assert_num_queries(GRID_QUERIES):
+        page()

@@ -1,0 +1,230 @@
+"""The charts' specs: their rows, what becomes of gaps, floors and failures, and that Vega-Lite can compile them."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import vl_convert
+
+from monitor.archive.queries import Series, SeriesPoint, ThroughputPoint
+from monitor.web import charts
+from monitor.web.charts import Absence, Span, Window
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+START_MS = 1_795_262_400_000
+MINUTE_MS = 60_000
+
+
+def point(minute: int, sent: int = 10, received: int = 10, rtt_ms: float | None = 10.0, **fields) -> SeriesPoint:
+    values = {
+        "at": START + minute * MINUTE,
+        "sent": sent,
+        "received": received,
+        "bursts_not_measured": 0 if sent > 0 else 1,
+        **{
+            f"rtt_{name}_ms": rtt_ms if received > 0 else None for name in ("min", "p25", "median", "p75", "p95", "max")
+        },
+        "estimate_bps": None,
+        "estimate_is_floor": None,
+    }
+    return SeriesPoint(**{**values, **fields})
+
+
+def series(*points: SeriesPoint, step_s: int = 60) -> Series:
+    return Series(path_id=1, packet_bytes=100, step_s=step_s, points=points)
+
+
+def window(minutes: int = 10, *incidents: Span) -> Window:
+    return Window(START, START + minutes * MINUTE, incidents)
+
+
+def tcp_test(minute: int, throughput_bps: float | None, outcome: str = "measured") -> ThroughputPoint:
+    return ThroughputPoint(
+        at=START + minute * MINUTE,
+        test="tcp",
+        outcome=outcome,
+        throughput_bps=throughput_bps,
+        streams=1,
+        duration_s=10.0,
+        retransmits=None,
+        rtt_mean_ms=None,
+        detail=None,
+    )
+
+
+def rows(spec, name):
+    return spec["datasets"][name]
+
+
+def test_a_step_is_drawn_over_all_of_its_time():
+    [step, end] = rows(charts.rtt_chart(series(point(3)), window()), "steps")
+
+    assert (step["t"], step["t2"]) == (START_MS + 3 * MINUTE_MS, START_MS + 4 * MINUTE_MS)
+    assert (end["t"], end["t2"], end["median"]) == (START_MS + 4 * MINUTE_MS, None, 10.0)
+
+
+def test_no_line_crosses_a_gap():
+    steps = rows(charts.rtt_chart(series(point(0), point(1), point(5)), window()), "steps")
+
+    assert [(row["run"], (row["t"] - START_MS) // MINUTE_MS) for row in steps] == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 5),
+        (1, 6),
+    ]
+
+
+def test_no_line_crosses_a_total_loss():
+    steps = rows(charts.rtt_chart(series(point(0), point(1, received=0), point(2)), window()), "steps")
+
+    assert [row["run"] for row in steps] == [0, 0, 1, 1]
+
+
+def test_each_absence_has_its_own_name():
+    measured = series(point(0), point(1, received=0), point(2, received=0), point(3, sent=0, received=0), point(6))
+
+    found = charts.absences(measured, window(7), own_tests=[START + 4 * MINUTE])
+
+    spans = {
+        kind: [((one.since - START) // MINUTE, (one.until - START) // MINUTE) for one in found[kind]] for kind in found
+    }
+    assert spans == {
+        Absence.ALL_LOST: [(1, 3)],
+        Absence.NOT_MEASURED: [(3, 4)],
+        Absence.OWN_TEST: [(4, 5)],
+        Absence.NO_DATA: [(5, 6)],
+    }
+
+
+@pytest.mark.parametrize(("minutes_since", "gaps"), [(3, 0), (4, 1)])
+def test_the_newest_step_may_be_a_little_late_before_it_is_a_gap(minutes_since, gaps):
+    found = charts.absences(series(point(0)), window(1 + minutes_since))
+
+    assert len(found[Absence.NO_DATA]) == gaps
+
+
+def test_a_window_without_any_step_is_one_gap():
+    [gap] = charts.absences(series(), window(10))[Absence.NO_DATA]
+
+    assert (gap.since, gap.until) == (START, START + 10 * MINUTE)
+
+
+def test_loss_is_pooled_over_longer_steps_and_not_averaged():
+    measured = series(point(0, sent=10, received=0), point(1, sent=90, received=90), point(20, sent=10, received=9))
+
+    pooled = charts.pool(measured, 900)
+
+    assert [(one.at, one.sent, one.received) for one in pooled.points] == [
+        (START, 100, 90),
+        (START + 15 * MINUTE, 10, 9),
+    ]
+    assert [row["ratio"] for row in rows(charts.loss_chart(pooled, window(30)), "steps")] == [0.1, 0.1]
+
+
+def test_pooling_to_a_shorter_step_changes_nothing():
+    hours = series(point(0), step_s=3600)
+
+    assert charts.pool(hours, 900) is hours
+
+
+def test_none_lost_is_a_bound_and_never_a_zero():
+    [clean, lossy] = rows(charts.loss_chart(series(point(0, 100, 100), point(1, 100, 99)), window()), "steps")
+
+    assert (clean["ratio"], clean["bound"]) == (None, 0.03)
+    assert (lossy["ratio"], lossy["bound"]) == (0.01, None)
+    assert clean["text"] == "none of 100 lost: < 3%"
+    assert lossy["text"] == "1 of 100 lost: 1%"
+
+
+def test_what_was_not_sent_has_no_loss():
+    assert rows(charts.loss_chart(series(point(0, sent=0, received=0)), window()), "steps") == []
+
+
+def test_a_floor_is_another_line_than_an_estimate():
+    hours = series(
+        point(0, estimate_bps=2e6, estimate_is_floor=True),
+        point(1, estimate_bps=1e6, estimate_is_floor=False),
+        point(2, estimate_bps=None),
+    )
+
+    spec = charts.throughput_chart(hours, [], window())
+
+    assert [(row["run"], row["bps"], row["floor"]) for row in rows(spec, "steps")] == [
+        (0, 2e6, True),
+        (0, 2e6, True),
+        (1, 1e6, False),
+        (1, 1e6, False),
+    ]
+    assert [row["bps"] for row in rows(spec, "floors")] == [2e6]
+
+
+def test_a_failed_test_is_a_mark_with_its_outcome_and_not_a_rate():
+    spec = charts.throughput_chart(series(), [tcp_test(1, 9e6), tcp_test(5, None, "tool_failure")], window())
+
+    assert [row["bps"] for row in rows(spec, "measured")] == [9e6]
+    assert [(row["outcome"], row["bps"], row["shown"]) for row in rows(spec, "failed")] == [
+        ("tool failure", None, "tool failure")
+    ]
+
+
+def test_labels_that_would_overlap_are_left_to_the_tooltip():
+    failures = [tcp_test(minute, None, "busy") for minute in (0, 1, 50)]
+
+    assert [row["shown"] for row in rows(charts.throughput_chart(series(), failures, window(100)), "failed")] == [
+        "busy",
+        "",
+        "busy",
+    ]
+
+
+def test_incidents_are_cut_to_the_window():
+    incident = Span(START - 60 * MINUTE, START + 2 * MINUTE, "Loss 4%")
+
+    [shaded] = rows(charts.rtt_chart(series(point(0)), window(10, incident)), "incidents")
+
+    assert (shaded["t"], shaded["t2"], shaded["label"]) == (START_MS, START_MS + 2 * MINUTE_MS, "Loss 4%")
+
+
+def all_charts():
+    measured = series(point(0), point(1, received=8), point(2, received=0), point(6, estimate_bps=1e6))
+    shown = window(10, Span(START + MINUTE, START + 2 * MINUTE, "Loss 4%"))
+    tests = [tcp_test(1, 9e6), tcp_test(5, None, "busy")]
+    return {
+        "rtt": charts.rtt_chart(measured, shown),
+        "loss": charts.loss_chart(measured, shown),
+        "throughput": charts.throughput_chart(measured, tests, shown),
+        "rtt of nothing": charts.rtt_chart(series(), shown),
+        "loss of nothing": charts.loss_chart(series(), shown),
+        "throughput of nothing": charts.throughput_chart(series(), [], shown),
+    }
+
+
+@pytest.mark.parametrize("name", all_charts())
+def test_every_chart_can_be_drawn_without_a_browser(name):
+    svg = vl_convert.vegalite_to_svg({**all_charts()[name], "width": 600}, vl_version="6.4")
+
+    assert svg.startswith("<svg")
+    assert "12:05" in svg  # the axis is in UTC
+
+
+@pytest.mark.parametrize("name", all_charts())
+def test_every_row_that_a_chart_carries_is_drawn_by_a_layer(name):
+    spec = all_charts()[name]
+
+    drawn = {layer["data"]["name"] for layer in spec["layer"]}
+    assert drawn == set(spec["datasets"])
+
+
+def test_requests_do_not_share_rows():
+    full = charts.rtt_chart(series(point(0)), window())
+    empty = charts.rtt_chart(series(), window())
+
+    assert len(rows(full, "steps")) == 2
+    assert rows(empty, "steps") == []
+
+
+def test_a_spec_is_strict_json():
+    for spec in all_charts().values():
+        json.dumps(spec, allow_nan=False)

@@ -1,0 +1,103 @@
+"""The style sheet's colours: WCAG 2.2 AA contrast in light and in dark, and one token for each style of the charts."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from monitor.web import charts, matrix
+
+STYLE = (Path(matrix.__file__).parent / "static/web/style.css").read_text()
+TEXT_AA = 4.5
+MARK_AA = 3.0
+
+
+def tokens(mode: str) -> dict[str, str]:
+    """The colour tokens of a mode; what dark does not say again stays as in light."""
+    light, dark = STYLE.split("@media (prefers-color-scheme: dark)", 1)
+    dark = dark.split("\n}\n", 1)[0]
+    found = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", light))
+    return found if mode == "light" else found | dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", dark))
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2.2 defines it."""
+    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_the_formula_gives_the_published_extremes():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_every_cell_can_be_read(mode):
+    colours = tokens(mode)
+
+    pairs = [name.removesuffix("-ink") for name in colours if name.endswith("-ink")]
+    weak = {name: contrast(colours[name], colours[f"{name}-ink"]) for name in pairs}
+    assert len(pairs) == 17
+    assert {name: ratio for name, ratio in weak.items() if ratio < TEXT_AA} == {}
+    assert contrast(colours["no-data-hatch"], colours["no-data-ink"]) >= TEXT_AA
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("ground", ["page", "panel"])
+def test_text_and_links_can_be_read(mode, ground):
+    colours = tokens(mode)
+
+    for ink in ("ink", "ink-quiet", "link", "trouble", "calm", "sign"):
+        assert contrast(colours[ink], colours[ground]) >= TEXT_AA, ink
+    assert contrast(colours["focus"], colours[ground]) >= MARK_AA
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_loss_gets_stronger_with_every_band(mode):
+    """Bands differ in luminance, not only in hue, so that they are told apart without colour vision."""
+    colours = tokens(mode)
+
+    steps = [contrast(colours[f"loss-{band}"], colours["panel"]) for band in range(6)]
+    assert steps == sorted(steps)
+    assert all(after / before > 1.1 for before, after in pairwise(steps))
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_lines_and_points_of_the_charts_stand_out(mode):
+    colours = tokens(mode)
+
+    for name in ("rtt-median", "loss", "estimate", "estimate-floor", "measured", "failed", "incident-start"):
+        assert contrast(colours[f"chart-{name}"], colours["panel"]) >= MARK_AA, name
+
+
+def test_every_style_of_the_charts_has_its_token():
+    assert {name for name in charts.CONFIG["style"] if f"chart-{name}" not in tokens("light")} == set()
+
+
+def test_every_class_of_a_cell_is_in_the_style_sheet():
+    styles = {band.style for bands in matrix.BANDS.values() for band in bands} | set(matrix.STATE_STYLES.values())
+
+    assert {style for style in styles if f".{style}" not in STYLE} == set()
+
+
+@pytest.mark.parametrize(
+    ("loss_ratio", "style"),
+    [
+        (0.0009, "loss-0"),
+        (0.001, "loss-1"),
+        (0.01, "loss-2"),
+        (0.025, "loss-3"),
+        (0.05, "loss-4"),
+        (0.12, "loss-5"),
+        (0.9, "loss-5"),
+    ],
+)
+def test_the_bands_of_loss_are_pingers(loss_ratio, style):
+    assert matrix.band(matrix.Metric.LOSS, loss_ratio).style == style
