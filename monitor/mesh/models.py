@@ -1,13 +1,17 @@
 """What is measured: sites, hosts, paths, tests, and the measurements and slots that follow from them.
 
 Rows are written by `monitor.mesh.apply` from `mesh.toml` and, for slots, by `monitor.mesh.slots`. Nothing here is ever
-deleted by an apply: what is no longer in the file gets `retired_at`, so that its history keeps its name.
+deleted by an apply, but for slots that have not begun: what is no longer in the file gets `retired_at`, so that its
+history keeps its name. The questions that others ask of these rows are in `querysets` and `queries`.
 """
 
 from __future__ import annotations
 
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import ArrayField, RangeOperators
 from django.db import models
 
+from monitor.mesh.querysets import InUseQuerySet, MeasurementQuerySet, PathQuerySet, SlotQuerySet
 from probes.contract import Outcome
 
 RETIRED_AT_HELP = "When it left mesh.toml; null while it is in use."
@@ -49,6 +53,8 @@ class Site(models.Model):
     has_agent = models.BooleanField()
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
+    objects = InUseQuerySet.as_manager()
+
     class Meta:
         db_table = "site"
         ordering = ["name"]
@@ -68,6 +74,8 @@ class Host(models.Model):
     for_throughput = models.BooleanField(default=True)
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
+    objects = InUseQuerySet.as_manager()
+
     class Meta:
         db_table = "host"
         ordering = ["name"]
@@ -83,6 +91,8 @@ class Path(models.Model):
     destination = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="paths_in")
     family = models.SmallIntegerField(choices=Family)
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
+
+    objects = PathQuerySet.as_manager()
 
     class Meta:
         db_table = "path"
@@ -101,6 +111,8 @@ class Test(models.Model):
     parameters = models.JSONField(default=dict)
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
+    objects = InUseQuerySet.as_manager()
+
     class Meta:
         db_table = "test"
         ordering = ["name"]
@@ -117,22 +129,53 @@ class Group(models.Model):
     sites = models.ManyToManyField(Site, related_name="groups")
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
+    objects = InUseQuerySet.as_manager()
+
     class Meta:
         db_table = "site_group"
         ordering = ["name"]
 
+    def __str__(self) -> str:
+        return self.name
+
 
 class Measurement(models.Model):
-    """A test on a path, from `started_at` until it is retired."""
+    """A test on a path. `started_at` is when it first began; `periods` tell when and how often it ran since."""
 
     path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="measurements")
     test = models.ForeignKey(Test, on_delete=models.PROTECT, related_name="measurements")
     started_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
+    objects = MeasurementQuerySet.as_manager()
+
     class Meta:
         db_table = "measurement"
         constraints = [models.UniqueConstraint(fields=["path", "test"], name="one_measurement_per_path_and_test")]
+
+    def __str__(self) -> str:
+        return f"{self.path}, {self.test}"
+
+
+class MeasurementPeriod(models.Model):
+    """A time during which a measurement ran on one schedule, so that what was planned then can still be counted.
+
+    A new one begins when the measurement comes back or its schedule changes. `packet_bytes` is empty for throughput.
+    """
+
+    measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="periods")
+    every_s = models.PositiveIntegerField()
+    packet_bytes = ArrayField(models.IntegerField(), default=list)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, help_text="Null while it lasts.")
+
+    class Meta:
+        db_table = "measurement_period"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["measurement"], condition=models.Q(ended_at__isnull=True), name="one_period_at_a_time"
+            )
+        ]
 
 
 class Slot(models.Model):
@@ -144,21 +187,39 @@ class Slot(models.Model):
     outcome = models.TextField(null=True, choices=[(outcome.value, outcome.value) for outcome in Outcome])
     detail = models.TextField(blank=True)
 
+    objects = SlotQuerySet.as_manager()
+
     class Meta:
         db_table = "slot"
         constraints = [
             models.CheckConstraint(condition=models.Q(ends_at__gt=models.F("starts_at")), name="slot_ends_after_start")
         ]
-        indexes = [models.Index(fields=["measurement", "starts_at"], name="slot_by_measurement")]
+        indexes = [
+            models.Index(fields=["measurement", "starts_at"], name="slot_by_measurement"),
+            models.Index(fields=["ends_at"], condition=models.Q(outcome__isnull=True), name="open_slot_by_end"),
+        ]
 
 
 class SlotHost(models.Model):
-    """That a host is taken by a slot. The migration adds the exclusion constraint over (host, time range)."""
+    """That a host is taken by a slot, for as long as the slot lasts. No host is taken twice at a time."""
 
     slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="hosts")
-    host = models.ForeignKey(Host, on_delete=models.PROTECT)
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="+")
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
 
     class Meta:
         db_table = "slot_host"
+        constraints = [
+            # A range of one host, since ranges can be in a GiST index without an extension.
+            ExclusionConstraint(
+                name="one_slot_per_host_at_a_time",
+                expressions=[
+                    (
+                        models.Func("host", "host", models.Value("[]"), function="int8range"),
+                        RangeOperators.OVERLAPS,
+                    ),
+                    (models.Func("starts_at", "ends_at", function="tstzrange"), RangeOperators.OVERLAPS),
+                ],
+            )
+        ]

@@ -1,0 +1,68 @@
+"""Whether a text can be the address of a host: an IPv4 or IPv6 literal, or a DNS name. Nothing is resolved here."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Literal
+
+Family = Literal[4, 6]
+
+_LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
+_BROADCAST = IPv4Address("255.255.255.255")
+
+
+def literal(address: str) -> IPv4Address | IPv6Address | None:
+    """The IP address that `address` spells; None for a name."""
+    try:
+        return ip_address(address)
+    except ValueError:
+        return None
+
+
+def family_of(address: str) -> Family | None:
+    """4 or 6 for a literal, None for a name."""
+    found = literal(address)
+    if found is None:
+        return None
+    return 4 if found.version == 4 else 6
+
+
+def canonical(address: str) -> str:
+    """One spelling for each address: `2001:DB8:0::1` and `2001:db8::1` are the same, and so are names in any case."""
+    found = literal(address)
+    return address.lower().rstrip(".") if found is None else str(found)
+
+
+def fault(address: str) -> str | None:
+    """Why nobody can measure to `address` and what to write; None when it is a good address."""
+    found = literal(address)
+    if found is None:
+        return _name_fault(address)
+    kind = _unusable(found)
+    if kind is not None:
+        return f'address "{address}" is {kind}; write the address of one host, as other sites reach it'
+    return None
+
+
+def _unusable(found: IPv4Address | IPv6Address) -> str | None:
+    kinds = {
+        "a multicast address": found.is_multicast,
+        "the unspecified address": found.is_unspecified,
+        "the broadcast address": found == _BROADCAST,
+        "link-local": found.is_link_local,
+        "an IPv4 address in IPv6 form": isinstance(found, IPv6Address) and found.ipv4_mapped is not None,
+        "of a reserved range": isinstance(found, IPv4Address) and found.is_reserved,
+    }
+    return next((kind for kind, is_so in kinds.items() if is_so), None)
+
+
+def _name_fault(address: str) -> str | None:
+    labels = address.removesuffix(".").split(".")
+    is_name = all(_LABEL.fullmatch(label) for label in labels) and len(address) <= 253
+    if is_name and not labels[-1].isdigit():
+        return None
+    return (
+        f'address "{address}" is neither an IP address nor a DNS name; '
+        "write it alone, without port, prefix length or scheme"
+    )

@@ -1,0 +1,326 @@
+"""Makes the database say what mesh.toml says: a `MeshDocument` goes in, rows are added, changed and retired.
+
+`apply` is declarative and idempotent: it compares, writes only differences, and tells them as `Changes`. No row is ever
+deleted but for slots that have not begun; what left the file gets `retired_at`, and when it comes back it is the same
+row again. Slots for what is new are planned by `slots`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from django.db import models, transaction
+from django.db.models import F, Q
+
+from monitor.mesh import expansion, lock
+from monitor.mesh.entries import MeshDocument, PingTest
+from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test
+from monitor.mesh.slots import IN_HAND_S
+from probes.contract import Outcome
+
+Action = Literal["added", "changed", "retired"]
+ACTIONS: tuple[Action, ...] = ("added", "changed", "retired")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row that an apply wrote. `detail` says what changed, or that a retired row is in use again."""
+
+    action: Action
+    kind: str
+    name: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.kind} {self.name}" + (f": {self.detail}" if self.detail else "")
+
+
+@dataclass(slots=True)
+class Changes:
+    """All that an apply wrote, in the order in which it wrote it. `slots_deleted` had not begun."""
+
+    items: list[Change] = field(default_factory=list)
+    slots_deleted: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.items
+
+    def of(self, action: Action, kind: str | None = None) -> list[Change]:
+        return [change for change in self.items if change.action == action and kind in (None, change.kind)]
+
+    def counts(self, action: Action) -> dict[str, int]:
+        """How many of each kind were added, changed or retired."""
+        return dict(Counter(change.kind for change in self.of(action)))
+
+
+def apply(document: MeshDocument, now: datetime) -> Changes:
+    """Bring the database to what `document` says, in one transaction. Concurrent applies wait for each other."""
+    with transaction.atomic():
+        lock.hold_until_commit()
+        return _Application(document, now).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How rows of one model are told apart and named in `Changes`."""
+
+    model: type[models.Model]
+    word: str
+    key: Callable[[Any], object]
+    related: tuple[str, ...] = ()
+
+    def rows(self) -> dict[object, Any]:
+        rows = self.model._default_manager.all()
+        return {self.key(row): row for row in (rows.select_related(*self.related) if self.related else rows)}
+
+
+_SITES = _Kind(Site, "site", lambda row: row.name)
+_HOSTS = _Kind(Host, "host", lambda row: row.name, ("site",))
+_TESTS = _Kind(Test, "test", lambda row: row.name)
+_GROUPS = _Kind(Group, "group", lambda row: row.name)
+_PATHS = _Kind(Path, "path", lambda row: (row.source.name, row.destination.name), ("source", "destination"))
+_MEASUREMENTS = _Kind(
+    Measurement,
+    "measurement",
+    lambda row: expansion.Wanted(row.path.source.name, row.path.destination.name, row.test.name),
+    ("path__source", "path__destination", "test"),
+)
+
+
+class _Application:
+    """One apply: each step brings one kind of rows in line, and later steps use the rows of earlier ones."""
+
+    def __init__(self, document: MeshDocument, now: datetime) -> None:
+        self.document = document
+        self.now = now
+        self.changes = Changes()
+
+    def run(self) -> Changes:
+        sites = self._sites()
+        hosts = self._hosts(sites)
+        tests = self._tests()
+        self._groups(sites)
+        measurements = self._measurements(hosts, tests)
+        self._periods(measurements)
+        self._slots()
+        self._mesh()
+        return self.changes
+
+    def _sites(self) -> dict[object, Any]:
+        return self._reconcile(
+            _SITES,
+            {
+                site.name: {
+                    "name": site.name,
+                    "title": site.title,
+                    "latitude_deg": site.latitude_deg,
+                    "longitude_deg": site.longitude_deg,
+                    "country": site.country,
+                    "region": site.region,
+                    "has_agent": site.has_agent,
+                }
+                for site in self.document.sites
+            },
+        )
+
+    def _hosts(self, sites: Mapping[object, Any]) -> dict[object, Any]:
+        return self._reconcile(
+            _HOSTS,
+            {
+                host.name: {
+                    "name": host.name,
+                    "site": sites[site.name],
+                    "address": host.address,
+                    "family": host.family,
+                    "for_ping": host.for_ping,
+                    "for_throughput": host.for_throughput,
+                }
+                for site in self.document.sites
+                for host in site.hosts
+            },
+        )
+
+    def _tests(self) -> dict[object, Any]:
+        return self._reconcile(
+            _TESTS,
+            {
+                test.name: {
+                    "name": test.name,
+                    "kind": test.kind,
+                    "every_s": test.every_s,
+                    "parameters": test.parameters,
+                }
+                for test in self.document.tests
+            },
+        )
+
+    def _groups(self, sites: Mapping[object, Any]) -> None:
+        rows = self._reconcile(
+            _GROUPS, {group.name: {"name": group.name, "shape": group.shape} for group in self.document.groups}
+        )
+        members = _members()
+        for group in self.document.groups:
+            row, wanted = rows[group.name], set(group.sites)
+            present = members.get(group.name, set())
+            if present == wanted:
+                continue
+            row.sites.set([sites[name] for name in group.sites])
+            if not any(change.kind == "group" and change.name == group.name for change in self.changes.items):
+                self._note("changed", "group", group.name, f"sites {_listed(present)} → {_listed(wanted)}")
+
+    def _measurements(self, hosts: Mapping[object, Any], tests: Mapping[object, Any]) -> dict[object, Any]:
+        """Paths are those that some measurement needs."""
+        wanted = expansion.measurements(self.document)
+        pairs = dict.fromkeys((one.source, one.destination) for one in wanted)
+        paths = self._reconcile(
+            _PATHS,
+            {
+                (source, destination): {
+                    "source": hosts[source],
+                    "destination": hosts[destination],
+                    "family": hosts[source].family,
+                }
+                for source, destination in pairs
+            },
+        )
+        return self._reconcile(
+            _MEASUREMENTS,
+            {one: {"path": paths[one.source, one.destination], "test": tests[one.test]} for one in wanted},
+            on_adding={"started_at": self.now},
+        )
+
+    def _periods(self, measurements: Mapping[object, Any]) -> None:
+        """End the periods whose measurement or schedule is no longer in use, and begin those that are missing."""
+        tests = {test.name: test for test in self.document.tests}
+        schedules = {row.pk: _schedule(tests[row.test.name]) for row in measurements.values()}
+        open_periods = {row.measurement_id: row for row in MeasurementPeriod.objects.filter(ended_at=None)}
+        over = [
+            row.pk
+            for measurement_id, row in open_periods.items()
+            if schedules.get(measurement_id) != (row.every_s, tuple(row.packet_bytes))
+        ]
+        MeasurementPeriod.objects.filter(pk__in=over).update(ended_at=self.now)
+        ended = set(over)
+        MeasurementPeriod.objects.bulk_create(
+            MeasurementPeriod(
+                measurement_id=measurement_id,
+                every_s=every_s,
+                packet_bytes=list(packet_bytes),
+                started_at=self.now,
+            )
+            for measurement_id, (every_s, packet_bytes) in schedules.items()
+            if measurement_id not in open_periods or open_periods[measurement_id].pk in ended
+        )
+
+    def _slots(self) -> None:
+        """Delete what was planned for measurements that are retired or whose test changed, and what found no room.
+
+        A slot that starts very soon is in the agents' hands already and stays, so that no other is put beside it.
+        """
+        if self.changes.is_empty:
+            return
+        changed = [change.name for change in self.changes.of("changed", "test")]
+        unwanted = Slot.objects.filter(
+            Q(measurement__retired_at__isnull=False) | Q(measurement__test__name__in=changed) | Q(outcome=Outcome.BUSY),
+            starts_at__gt=self.now + timedelta(seconds=IN_HAND_S),
+        )
+        self.changes.slots_deleted = unwanted.count()
+        unwanted.delete()
+
+    def _mesh(self) -> None:
+        loss = self.document.loss
+        fields = {
+            "name": self.document.name,
+            "home_site": self.document.home or "",
+            "alerts": {} if loss is None else {"loss": {"above_ratio": loss.above_ratio, "window_s": loss.window_s}},
+        }
+        row = Mesh.objects.first()
+        differences = [] if row is None else list(_differences(row, fields))
+        if row is None:
+            self._note("added", "mesh", f'"{self.document.name}"')
+        elif differences:
+            self._note("changed", "mesh", f'"{self.document.name}"', ", ".join(differences))
+        if not self.changes.is_empty:
+            Mesh.objects.update_or_create(pk=1, defaults={**fields, "applied_at": self.now})
+
+    def _reconcile(
+        self,
+        kind: _Kind,
+        wanted: Mapping[Any, Mapping[str, Any]],
+        on_adding: Mapping[str, Any] | None = None,
+    ) -> dict[object, Any]:
+        """Add, change and retire rows of one kind; returns those in use, by key. `wanted` has their columns."""
+        rows = kind.rows()
+        added = [kind.model(**fields, **(on_adding or {})) for key, fields in wanted.items() if key not in rows]
+        returning = [row.pk for key, row in rows.items() if key in wanted and row.retired_at is not None]
+        changed = [row for key, row in rows.items() if key in wanted and self._update(kind, row, wanted[key])]
+        retired = [row for key, row in rows.items() if key not in wanted and row.retired_at is None]
+        for row in added:
+            self._note("added", kind.word, str(row))
+        for row in retired:
+            self._note("retired", kind.word, str(row))
+        manager = kind.model._default_manager
+        manager.bulk_create(added, batch_size=2000)
+        if changed:
+            manager.bulk_update(changed, list(next(iter(wanted.values()))), batch_size=500)
+        manager.filter(pk__in=returning).update(retired_at=None)
+        manager.filter(pk__in=[row.pk for row in retired]).update(retired_at=self.now)
+        return {key: row for key, row in (rows | {kind.key(row): row for row in added}).items() if key in wanted}
+
+    def _update(self, kind: _Kind, row: Any, fields: Mapping[str, Any]) -> bool:
+        """Set `fields` on a row and note it, also when it only comes back; true if a field differs."""
+        differences = list(_differences(row, fields))
+        for name, value in fields.items():
+            setattr(row, name, value)
+        if row.retired_at is not None:
+            self._note("added", kind.word, str(row), ", ".join(["in use again, with its history", *differences]))
+        elif differences:
+            self._note("changed", kind.word, str(row), ", ".join(differences))
+        row.retired_at = None
+        return bool(differences)
+
+    def _note(self, action: Action, kind: str, name: str, detail: str = "") -> None:
+        self.changes.items.append(Change(action, kind, name, detail))
+
+
+def _differences(row: Any, fields: Mapping[str, Any]) -> Iterator[str]:
+    """`every_s 60 → 300` for each field of `row` that is not as wanted; tables are compared key by key."""
+    for name, value in fields.items():
+        present = getattr(row, name)
+        is_table = isinstance(present, dict) and isinstance(value, dict)
+        yield from _compared("" if is_table else name, present, value)
+
+
+def _compared(name: str, present: Any, value: Any) -> Iterator[str]:
+    if present == value:
+        return
+    if isinstance(present, dict) and isinstance(value, dict):
+        for key in dict.fromkeys((*value, *present)):
+            yield from _compared(f"{name}.{key}" if name else key, present.get(key), value.get(key))
+    else:
+        yield f"{name} {_shown(present)} → {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _members() -> dict[str, set[str]]:
+    """The site names of each group."""
+    found: dict[str, set[str]] = {}
+    for group, site in Group.sites.through.objects.values_list(F("group__name"), F("site__name")):
+        found.setdefault(group, set()).add(site)
+    return found
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _schedule(test: Any) -> tuple[int, tuple[int, ...]]:
+    return test.every_s, test.packet_bytes if isinstance(test, PingTest) else ()

@@ -1,0 +1,277 @@
+"""Reads mesh.toml: `read` gives a `MeshDocument`, or raises `MeshError` with everything that is wrong with the file.
+
+Here are the tables and their keys. What must hold between them is in `rules`, how one key is read in `fields`,
+what measurements follow in `expansion`. No database: `manage.py mesh check` works without one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from monitor.mesh import addresses, countries, lines, rules
+from monitor.mesh.entries import (
+    KINDS,
+    SHAPES,
+    GroupEntry,
+    HostEntry,
+    LossRule,
+    MeshDocument,
+    PingTest,
+    SiteEntry,
+    TestEntry,
+    ThroughputTest,
+)
+from monitor.mesh.fields import Fields, Problem, suggestion
+
+__all__ = ["LossRule", "MeshDocument", "MeshError", "parse", "read"]
+
+DAY_S = 86_400
+
+_SITE_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
+
+
+class MeshError(Exception):
+    """A mesh.toml that cannot be used. Its text has one line for each problem: `file:line: what, and what to write`."""
+
+    def __init__(self, file: str, problems: list[Problem]) -> None:
+        self.file = file
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(self.lines))
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"{self.file}:{p.line}: {p.message}" if p.line else f"{self.file}: {p.message}" for p in self.problems]
+
+
+def read(path: Path | str) -> MeshDocument:
+    """The document in the file at `path`. Raises `MeshError`, also when the file cannot be read."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}; give the path of a mesh.toml that you may read"
+        raise MeshError(str(path), [Problem(0, message)]) from error
+    return parse(content, str(path))
+
+
+def parse(content: bytes, file: str) -> MeshDocument:
+    """The document in `content`; `file` is how errors name it. Raises `MeshError`."""
+    try:
+        root = lines.parse(content.decode())
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise MeshError(file, [Problem(line, "this is not UTF-8; save the file as UTF-8 text")]) from error
+    except lines.TomlSyntaxError as error:
+        raise MeshError(file, [Problem(error.line, str(error))]) from error
+    reader = _Reader(root)
+    rules.check(reader.document, reader.tables)
+    if reader.problems:
+        raise MeshError(file, reader.problems)
+    return reader.document
+
+
+class _Reader:
+    """Reads the tree. An entry that is not sound is left out of `document`, but its name counts as defined."""
+
+    def __init__(self, root: lines.Node) -> None:
+        self.problems: list[Problem] = []
+        self.tables = rules.Tables()
+        self._addresses: dict[tuple[str, int], tuple[str, int]] = {}
+        top = Fields(root, "the file", self.problems)
+        self.tables.top = top
+        mesh = top.table("mesh", "[mesh]")
+        sites = [self._site(table) for table in top.tables("site", "site", "site")]
+        tests = [self._test(table) for table in top.tables("test", "test", "test")]
+        groups = [self._group(table) for table in top.tables("group", "group", "group")]
+        alerts = top.table("alerts", "[alerts]")
+        top.finish()
+        name, home = self._mesh(mesh)
+        self.document = MeshDocument(
+            name=name,
+            home=home,
+            sites=tuple(site for site in sites if site is not None),
+            tests=tuple(test for test in tests if test is not None),
+            groups=tuple(group for group in groups if group is not None),
+            loss=None if alerts is None else self._loss(alerts),
+        )
+
+    def _mesh(self, table: Fields | None) -> tuple[str, str | None]:
+        if table is None:
+            if not self.tables.top.has("mesh"):
+                self.tables.top.problem('[mesh] is missing; begin the file with [mesh] and name = "…"')
+            return "", None
+        self.tables.mesh = table
+        name = table.text("name", example='"…" (what the pages show)')
+        home = table.text("home", default="") or None
+        if home is not None:
+            self._defined(table, "site", home, table.line_of("home"))
+        table.finish()
+        return name, home
+
+    def _site(self, table: Fields) -> SiteEntry | None:
+        name = self._name(table, "site", example='"…" (in small letters, digits and "-")')
+        host_name = name if table.sound else ""
+        site = SiteEntry(
+            name=name,
+            title=table.text("title", default=name),
+            latitude_deg=table.number("latitude_deg", low=-90, high=90, example="46.2 (degrees north)"),
+            longitude_deg=table.number("longitude_deg", low=-180, high=180, example="6.1 (degrees east)"),
+            country=self._country(table),
+            region=table.text("region", default=""),
+            has_agent=table.flag("agent", default=True),
+            hosts=self._hosts(table, host_name),
+        )
+        table.finish()
+        return site if table.sound else None
+
+    def _country(self, table: Fields) -> str:
+        code = table.text("country", example='"CH" (its ISO 3166 code)')
+        if code and code not in countries.CODES:
+            hint = f'; write "{code.upper()}"' if code.upper() in countries.CODES else '; write two letters, as "CH"'
+            table.problem(f'country "{code}" is not an ISO 3166 alpha-2 code{hint}', "country")
+        return code
+
+    def _hosts(self, site: Fields, host_name: str) -> tuple[HostEntry, ...]:
+        tables = site.tables("host", f"{site.label}: host", "site.host")
+        if not tables and not site.has("host"):
+            site.problem('it has no host; add [[site.host]] and address = "…" below it')
+        hosts = [self._host(table, host_name if index == 0 else None) for index, table in enumerate(tables)]
+        for table in tables:
+            site.sound = site.sound and table.sound
+        return tuple(hosts)
+
+    def _host(self, table: Fields, default_name: str | None) -> HostEntry:
+        name = self._name(table, "host", default=default_name, example='"…" (only the first host has its site\'s name)')
+        address = table.text("address", example='"…" (an IP address or a DNS name)')
+        family = self._family(table, address)
+        measures = table.texts("measures", default=KINDS)
+        for kind, line in measures.items():
+            self._one_of(table, "measures", kind, KINDS, line)
+        table.finish()
+        self._own_address(table, name, address, family)
+        return HostEntry(name, address, family, for_ping="ping" in measures, for_throughput="throughput" in measures)
+
+    def _family(self, table: Fields, address: str) -> addresses.Family:
+        spelt = addresses.family_of(address)
+        given = table.integer("family", low=4, high=6, default=spelt or 4)
+        if given == 5:
+            table.problem("family = 5 does not exist; write 4 or 6", "family")
+        elif spelt is not None and given != spelt and table.has("family"):
+            table.problem(f'family = {given}, but "{address}" is IPv{spelt}; leave the line out', "family")
+        return 6 if given == 6 else 4
+
+    def _own_address(self, table: Fields, name: str, address: str, family: int) -> None:
+        """A good address that no other host has."""
+        if not address:
+            return
+        fault = addresses.fault(address)
+        if fault is not None:
+            table.problem(fault, "address")
+            return
+        key = (addresses.canonical(address), family)
+        other, line = self._addresses.setdefault(key, (name, table.line_of("address")))
+        if line != table.line_of("address"):
+            table.problem(
+                f'address "{address}" is already that of host "{other}" (line {line}); each host has its own', "address"
+            )
+
+    def _test(self, table: Fields) -> TestEntry | None:
+        name = self._name(table, "test", example='"…"')
+        kind = table.text("kind", example='"ping" or "throughput"')
+        if not kind or not self._one_of(table, "kind", kind, KINDS, table.line_of("kind")):
+            return None
+        test = self._ping(table, name) if kind == "ping" else self._throughput(table, name)
+        table.finish()
+        return test if table.sound else None
+
+    @staticmethod
+    def _ping(table: Fields, name: str) -> PingTest:
+        return PingTest(
+            name=name,
+            every_s=table.integer("every_s", low=1, high=DAY_S, example="60 (seconds from one cycle to the next)"),
+            count=table.integer("count", low=1, high=1000, default=10),
+            packet_bytes=table.integers("packet_bytes", low=16, high=65_000, default=(100, 1000)),
+            spacing_s=table.number("spacing_s", low=0.01, high=60, default=1.0),
+            timeout_s=table.number("timeout_s", low=0.1, high=60, default=2.0),
+        )
+
+    @staticmethod
+    def _throughput(table: Fields, name: str) -> ThroughputTest:
+        return ThroughputTest(
+            name=name,
+            every_s=table.integer("every_s", low=10, high=DAY_S, example="3600 (seconds from one test to the next)"),
+            duration_s=table.integer("duration_s", low=1, high=3600, default=10),
+            omit_s=table.integer("omit_s", low=0, high=60, default=0),
+            streams=table.integer("streams", low=1, high=128, default=1),
+            port=table.integer("port", low=1, high=65_535, default=5201),
+        )
+
+    def _group(self, table: Fields) -> GroupEntry | None:
+        name = self._name(table, "group", example='"…"')
+        shape = table.text("shape", example='"mesh", "star" or "between"')
+        tests = self._references(table, "tests", "test")
+        if not shape or not self._one_of(table, "shape", shape, SHAPES, table.line_of("shape")):
+            return None
+        members = {key: self._references(table, key, "site") for key in SHAPES[shape]}
+        table.finish()
+        return GroupEntry(name, shape, members, tests) if table.sound else None
+
+    def _references(self, table: Fields, key: str, kind: str) -> tuple[str, ...]:
+        """The names in list `key`, each of which must be a defined `kind`."""
+        found = table.texts(key, example=f"[ … ] (the names of {kind}s)")
+        for name, line in found.items():
+            self._defined(table, kind, name, line)
+        return tuple(found)
+
+    def _loss(self, alerts: Fields) -> LossRule | None:
+        table = alerts.table("loss", "[alerts.loss]")
+        alerts.finish()
+        if table is None:
+            return None
+        self.tables.loss = table
+        rule = LossRule(
+            above_ratio=table.number("above_ratio", low=0, high=1, example="0.01 (lost over sent)"),
+            window_s=table.integer("window_s", low=10, high=DAY_S, example="600 (seconds)"),
+        )
+        if table.sound and rule.above_ratio in (0, 1):
+            table.problem(
+                f"above_ratio = {rule.above_ratio:g} would fire always or never; write more than 0 and less than 1, "
+                "as 0.01 for 1%",
+                "above_ratio",
+            )
+        table.finish()
+        return rule if table.sound else None
+
+    def _name(self, table: Fields, kind: str, *, example: str, default: str | None = None) -> str:
+        """The name of an entry: well formed, and the only one of its kind."""
+        name = table.text("name", default=default, example=example)
+        if not name:
+            return name
+        table.label = f'{table.label} "{name}"'
+        pattern = _SITE_NAME if kind == "site" else _NAME
+        if table.has("name") and not pattern.fullmatch(name):
+            marks = ' and "-"' if kind == "site" else ', "-", "_" and "."'
+            table.problem(
+                f"a name has only small letters, digits{marks}, and begins and ends with a letter or digit", "name"
+            )
+        first = self.tables.entries.setdefault((kind, name), table)
+        if first is not table:
+            there = first.line_of("name")
+            table.problem(f"line {there} defines a {kind} of the same name; choose another", "name")
+        return name
+
+    def _defined(self, table: Fields, kind: str, name: str, line: int) -> None:
+        known = self.tables.names(kind)
+        # Where nothing of the kind is defined, that is a problem of its own and has been noted.
+        if known and name not in known:
+            table.problem(f'{kind} "{name}" is not defined{suggestion(name, known, f"; add [[{kind}]]")}', line=line)
+
+    @staticmethod
+    def _one_of(table: Fields, key: str, value: str, known: Collection[str], line: int) -> bool:
+        if value in known:
+            return True
+        choices = " or ".join(f'"{choice}"' for choice in known)
+        table.problem(f'{key}: "{value}" is not known; write {choices}', line=line)
+        return False

@@ -1,0 +1,122 @@
+"""What mesh.toml says, as frozen structs: the result of `document.read`, and what `apply` and `expansion` work from.
+
+`parameters` of a test are what its spec in `probes` takes besides addresses. Nothing is checked here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from monitor.mesh.addresses import Family
+
+Kind = Literal["ping", "throughput"]
+
+SHAPES: dict[str, tuple[str, ...]] = {"mesh": ("sites",), "star": ("centres", "sites"), "between": ("from", "to")}
+KINDS: tuple[Kind, ...] = ("ping", "throughput")
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntry:
+    name: str
+    address: str
+    family: Family
+    for_ping: bool
+    for_throughput: bool
+
+    def measures(self, kind: Kind) -> bool:
+        return self.for_ping if kind == "ping" else self.for_throughput
+
+
+@dataclass(frozen=True, slots=True)
+class SiteEntry:
+    name: str
+    title: str
+    latitude_deg: float
+    longitude_deg: float
+    country: str
+    region: str
+    has_agent: bool
+    hosts: tuple[HostEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PingTest:
+    name: str
+    every_s: int
+    count: int = 10
+    packet_bytes: tuple[int, ...] = (100, 1000)
+    spacing_s: float = 1.0
+    timeout_s: float = 2.0
+
+    kind: Kind = dataclasses.field(default="ping", init=False)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The fields of its `probes.ping.spec.PingSpec`, but for the targets."""
+        return {
+            "packet_bytes": list(self.packet_bytes),
+            "count": self.count,
+            "spacing_s": self.spacing_s,
+            "timeout_s": self.timeout_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputTest:
+    name: str
+    every_s: int
+    duration_s: int = 10
+    omit_s: int = 0
+    streams: int = 1
+    port: int = 5201
+
+    kind: Kind = dataclasses.field(default="throughput", init=False)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The fields of its `probes.throughput.spec.ThroughputSpec`, but for the addresses."""
+        return {
+            "duration_s": self.duration_s,
+            "omit_s": self.omit_s,
+            "streams": self.streams,
+            "port": self.port,
+        }
+
+
+TestEntry = PingTest | ThroughputTest
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEntry:
+    """`members` has the site names of each key of the shape, as `SHAPES` lists them."""
+
+    name: str
+    shape: str
+    members: Mapping[str, tuple[str, ...]]
+    tests: tuple[str, ...]
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """All sites of the group, each once."""
+        return tuple(dict.fromkeys(name for names in self.members.values() for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class LossRule:
+    """An incident opens when the lower 95% bound of the loss over `window_s` is above `above_ratio`."""
+
+    above_ratio: float
+    window_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeshDocument:
+    name: str
+    home: str | None
+    sites: tuple[SiteEntry, ...]
+    tests: tuple[TestEntry, ...]
+    groups: tuple[GroupEntry, ...]
+    loss: LossRule | None

@@ -1,0 +1,73 @@
+"""From groups to measurements: which test runs from which host to which host. Pure; `apply` makes rows of it.
+
+A group gives ordered pairs of sites. A pair gives a measurement for each pair of their hosts of one family that both
+take part in the test's kind, if the source has an agent (for throughput: both have).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry, TestEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A measurement that the document asks for, by the names of its hosts and its test."""
+
+    source: str
+    destination: str
+    test: str
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        return self.source, self.destination
+
+
+def site_pairs(group: GroupEntry) -> Iterator[tuple[str, str]]:
+    """Ordered pairs of different sites: (source, destination). A pair may come twice where lists overlap."""
+    members = group.members
+    if group.shape == "mesh":
+        pairs = ((a, b) for a in members["sites"] for b in members["sites"])
+    elif group.shape == "star":
+        spokes = [(centre, site) for centre in members["centres"] for site in members["sites"]]
+        pairs = (pair for spoke in spokes for pair in (spoke, spoke[::-1]))
+    else:
+        pairs = ((a, b) for a in members["from"] for b in members["to"])
+    return (pair for pair in pairs if pair[0] != pair[1])
+
+
+def host_pairs(source: SiteEntry, destination: SiteEntry, test: TestEntry) -> Iterator[tuple[HostEntry, HostEntry]]:
+    """The pairs of hosts that `test` measures from one site to another."""
+    if not source.has_agent or (test.kind == "throughput" and not destination.has_agent):
+        return
+    for from_host in source.hosts:
+        for to_host in destination.hosts:
+            both = from_host.measures(test.kind) and to_host.measures(test.kind)
+            if both and from_host.family == to_host.family:
+                yield from_host, to_host
+
+
+def measurements(document: MeshDocument) -> dict[Wanted, str]:
+    """Every measurement of the document once, with the name of the first group that asks for it.
+
+    Names that are not in the document are passed over: whoever read it has noted them.
+    """
+    found: dict[Wanted, str] = {}
+    for group in document.groups:
+        for wanted in of_group(document, group):
+            found.setdefault(wanted, group.name)
+    return found
+
+
+def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None = None) -> Iterator[Wanted]:
+    """The measurements of one group; of one test of it, if given."""
+    sites = {site.name: site for site in document.sites}
+    tests = [test for test in document.tests if test.name in group.tests and only in (None, test)]
+    for source, destination in site_pairs(group):
+        if source not in sites or destination not in sites:
+            continue
+        for test in tests:
+            for from_host, to_host in host_pairs(sites[source], sites[destination], test):
+                yield Wanted(from_host.name, to_host.name, test.name)

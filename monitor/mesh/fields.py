@@ -1,0 +1,180 @@
+"""Reads the keys of one TOML table with their types and limits, collecting problems instead of stopping at the first.
+
+A `Fields` is made for a table; each getter returns the value, or the default where the value is wrong or missing, and
+has then noted a problem with its line. What the tables and keys are is in `document`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, time
+from typing import Any, TypeVar
+
+from monitor.mesh.lines import Node
+
+T = TypeVar("T")
+
+_TYPE_NAMES: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "a text"),
+    (list, "a list"),
+    (dict, "a table"),
+    ((date, time), "a date or time"),
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing that is wrong: where, and in one line what it is and what to write. Line 0 means the whole file."""
+
+    line: int
+    message: str
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """` (did you mean "cern"?)` where something known is close to `word`, else `otherwise`."""
+    close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f' (did you mean "{close[0]}"?)' if close else otherwise
+
+
+def type_name(value: object) -> str:
+    return next(name for kind, name in _TYPE_NAMES if isinstance(value, kind))
+
+
+class Fields:
+    """One table. `label` is how messages name it: `site "slac"`."""
+
+    def __init__(self, node: Node, label: str, problems: list[Problem]) -> None:
+        self.line = node.line
+        self.label = label
+        self.sound = True
+        self._nodes: dict[str, Node] = node.value
+        self._asked: list[str] = []
+        self._problems = problems
+
+    def problem(self, message: str, key: str | None = None, line: int | None = None) -> None:
+        """Note what is wrong, at `line`, else at the line of `key`, else at the line of the table."""
+        self.sound = False
+        self._problems.append(Problem(self.line_of(key) if line is None else line, f"{self.label}: {message}"))
+
+    def line_of(self, key: str | None) -> int:
+        """The line of `key`; the table's where the key is not given."""
+        return self._nodes[key].line if key is not None and key in self._nodes else self.line
+
+    def has(self, key: str) -> bool:
+        return key in self._nodes
+
+    def finish(self) -> None:
+        """Every key that nobody asked for is an unknown one."""
+        for key, node in self._nodes.items():
+            if key not in self._asked:
+                self.problem(
+                    f'unknown key "{key}"{suggestion(key, self._asked)}; it takes {", ".join(self._asked)}',
+                    line=node.line,
+                )
+
+    def text(self, key: str, *, default: str | None = None, example: str = "") -> str:
+        """A text that is not empty. Without a default it is required; `example` is what to write."""
+        value = self._typed(key, str, "a text in double quotes", example if default is None else None)
+        if value is not None and not value.strip():
+            self.problem(f"{key} is empty; write a text or leave the line out", key)
+            value = None
+        return value if value is not None else default or ""
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        value = self._typed(key, bool, "true or false")
+        return default if value is None else value
+
+    def integer(self, key: str, *, low: int, high: int, default: int | None = None, example: str = "") -> int:
+        """A whole number from `low` to `high`. Without a default it is required, and `low` where it is wrong."""
+        required = example if default is None else None
+        value = self._typed(key, int, f"a whole number from {low} to {high}", required)
+        return int(self._within(key, value, default, low, high))
+
+    def number(self, key: str, *, low: float, high: float, default: float | None = None, example: str = "") -> float:
+        """A number from `low` to `high`, whole or not; as `integer`."""
+        required = example if default is None else None
+        value = self._typed(key, (int, float), f"a number from {low:g} to {high:g}", required)
+        return float(self._within(key, value, default, low, high))
+
+    def texts(self, key: str, *, default: tuple[str, ...] | None = None, example: str = "") -> dict[str, int]:
+        """A list of different texts, each with its line. Without a default it is required; it is never empty."""
+        return self._elements(key, str, "a text in double quotes", default, example)
+
+    def integers(self, key: str, *, low: int, high: int, default: tuple[int, ...]) -> tuple[int, ...]:
+        """A list of different whole numbers, each from `low` to `high`."""
+        elements = self._elements(key, int, "a whole number", default, "")
+        for value, line in elements.items():
+            if not low <= value <= high:
+                self.problem(f"{key}: {value} is out of range; write {low} to {high}", line=line)
+        return tuple(elements)
+
+    def table(self, key: str, label: str) -> Fields | None:
+        """The table `[key]`, None where there is none."""
+        value = self._typed(key, dict, f"a table, [{key}]")
+        return None if value is None else Fields(self._nodes[key], label, self._problems)
+
+    def tables(self, key: str, label: str, header: str) -> list[Fields]:
+        """The tables `[[key]]`, in their order; `header` is how they are written."""
+        elements = self._typed(key, list, f"a table for each, headed [[{header}]]")
+        found = []
+        for node in elements or ():
+            if isinstance(node.value, dict):
+                found.append(Fields(node, label, self._problems))
+            else:
+                self.problem(f"{key} must be tables; head each with [[{header}]]", line=node.line)
+        return found
+
+    def _typed(self, key: str, kind: type | tuple[type, ...], wanted: str, required: str | None = None) -> Any:
+        """The value of `key` when it is there and of the right type. `required` is what to write where it is not."""
+        self._asked.append(key)
+        if key not in self._nodes:
+            if required is not None:
+                self.problem(f"{key} is missing; write {key} = {required}")
+            return None
+        value = self._nodes[key].value
+        if not _is(value, kind):
+            self.problem(f"{key} must be {wanted}, not {type_name(value)}", key)
+            return None
+        return value
+
+    def _within(self, key: str, value: float | None, default: float | None, low: float, high: float) -> float:
+        if value is None:
+            return low if default is None else default
+        if not low <= value <= high:
+            self.problem(f"{key} = {value} is out of range; write {low:g} to {high:g}", key)
+        return value
+
+    def _elements(
+        self, key: str, kind: type[T], wanted: str, default: tuple[T, ...] | None, example: str
+    ) -> dict[T, int]:
+        nodes = self._typed(key, list, "a list, [ … ]", example if default is None else None)
+        if nodes is None:
+            return dict.fromkeys(default or (), self.line)
+        if not nodes:
+            self.problem(f"{key} is empty; write at least one in it", key)
+        found: dict[T, int] = {}
+        for node in nodes:
+            self._element(key, node, kind, wanted, found)
+        return found
+
+    def _element(self, key: str, node: Node, kind: type[T], wanted: str, found: dict[T, int]) -> None:
+        if not _is(node.value, kind):
+            self.problem(f"{key}: each must be {wanted}, not {type_name(node.value)}", line=node.line)
+        elif node.value in found:
+            self.problem(f"{key}: {_quoted(node.value)} is there twice; take one out", line=node.line)
+        else:
+            found[node.value] = node.line
+
+
+def _quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _is(value: object, kind: type | tuple[type, ...]) -> bool:
+    """As isinstance, but true and false are not numbers."""
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

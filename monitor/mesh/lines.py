@@ -1,0 +1,209 @@
+"""TOML with line numbers: text goes in, a tree of `Node` comes out, each with the line where a person would mend it.
+
+Values come from the standard library's parser. It keeps no positions, so a second pass over the same text, which is
+known to be valid by then, finds the line of every key, table header and array element. What the keys mean is not here.
+See docs/adr/0002-line-numbers-of-mesh-toml.md for why no library does this.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Place = tuple[str | int, ...]
+
+_TOKEN = re.compile(
+    r'''(?P<skip>[ \t\r]+|\#[^\n]*)
+      | (?P<newline>\n)
+      | (?P<string>"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'\'\'.*?\'\'\'(?:'{0,2})|"(?:\\.|[^"\\\n])*"|'[^'\n]*')
+      | (?P<mark>[\[\]{}=,.])
+      | (?P<bare>[^\s\[\]{}=,.\#"']+)''',
+    re.VERBOSE | re.DOTALL,
+)
+_POSITION = re.compile(r" \((?:at line (?P<line>\d+), column (?P<column>\d+)|at end of document)\)$")
+_MEND = (
+    ("Cannot overwrite a value", "a key is set twice; keep one of the two"),
+    ("Cannot declare", "a table is declared twice, or a list of tables is written as a table; write [[…]] for each"),
+    ("Invalid value", "write text in double quotes, and numbers, true and false without"),
+    ("Expected '='", "write one key = value a line"),
+    ("Expected newline", "write one key = value a line"),
+    ("Unclosed array", "a list wants a closing ] and a comma between its elements"),
+    ("Unterminated string", "a text wants its closing quotes"),
+    ("Illegal character", "a text wants its closing quotes on the same line"),
+)
+
+
+class TomlSyntaxError(Exception):
+    """The text is not TOML. `line` counts from 1; the message says what is wrong and what to do."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value and its line. `value` is a dict or list of nodes, or what TOML has besides: text, numbers, dates."""
+
+    value: Any
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    line: int
+
+
+def parse(text: str) -> Node:
+    """The whole document as a tree. Raises `TomlSyntaxError`."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(text, str(error)) from error
+    return _node(data, (), _Locator(text).lines)
+
+
+def _syntax_error(text: str, message: str) -> TomlSyntaxError:
+    position = _POSITION.search(message)
+    what = message[: position.start()] if position else message
+    line, where = text.count("\n") + 1, "the end of the file"
+    if position and position["line"]:
+        line, where = int(position["line"]), f"column {position['column']}"
+    mend = next((mend for start, mend in _MEND if what.startswith(start)), "see toml.io for how to write it")
+    return TomlSyntaxError(line, f"this is not valid TOML, at {where}: {what[0].lower()}{what[1:]}: {mend}")
+
+
+def _node(value: Any, place: Place, lines: dict[Place, int]) -> Node:
+    line = lines[place]
+    if isinstance(value, dict):
+        return Node({key: _node(inner, (*place, key), lines) for key, inner in value.items()}, line)
+    if isinstance(value, list):
+        return Node([_node(inner, (*place, index), lines) for index, inner in enumerate(value)], line)
+    return Node(value, line)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    line = 1
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup is not None and match.lastgroup != "skip":
+            yield _Token(match.lastgroup, match[0], line)
+        line += match[0].count("\n")
+    yield _Token("end", "", line)
+
+
+class _Locator:
+    """Finds the line of every place in a valid document. A place is the keys and list indexes that lead to it."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[Place, int] = {(): 1}
+        self._lengths: dict[Place, int] = {}
+        self._tokens = list(_tokens(text))
+        self._at = 0
+        self._document()
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _next(self) -> _Token:
+        token = self._token
+        self._at += 1
+        return token
+
+    def _accept(self, mark: str) -> bool:
+        found = self._token.kind == "mark" and self._token.text == mark
+        self._at += found
+        return found
+
+    def _skip_newlines(self) -> None:
+        while self._token.kind == "newline":
+            self._at += 1
+
+    def _document(self) -> None:
+        table: Place = ()
+        while True:
+            self._skip_newlines()
+            if self._token.kind == "end":
+                return
+            if self._accept("["):
+                table = self._header()
+            else:
+                self._pair(table)
+
+    def _header(self) -> Place:
+        line = self._token.line
+        is_list = self._accept("[")
+        *above, last = self._key()
+        place: Place = ()
+        for key in above:
+            place = self._newest((*place, key), line)
+        place = (*place, last)
+        if is_list:
+            self.lines.setdefault(place, line)
+            self._lengths[place] = self._lengths.get(place, 0) + 1
+            place = (*place, self._lengths[place] - 1)
+        self.lines[place] = line
+        self._accept("]")
+        self._accept("]")
+        return place
+
+    def _newest(self, place: Place, line: int) -> Place:
+        """`place` itself, or its newest element where it is a list of tables."""
+        self.lines.setdefault(place, line)
+        length = self._lengths.get(place)
+        return place if length is None else (*place, length - 1)
+
+    def _pair(self, place: Place) -> None:
+        line = self._token.line
+        for key in self._key():
+            place = (*place, key)
+            self.lines.setdefault(place, line)
+        self._accept("=")
+        self._value(place)
+
+    def _key(self) -> list[str]:
+        parts = [self._key_part()]
+        while self._accept("."):
+            parts.append(self._key_part())
+        return parts
+
+    def _key_part(self) -> str:
+        token = self._next()
+        if token.kind == "bare":
+            return token.text
+        return next(iter(tomllib.loads(f"{token.text} = 0")))
+
+    def _value(self, place: Place) -> None:
+        if self._accept("["):
+            self._list(place)
+        elif self._accept("{"):
+            self._inline_table(place)
+        else:
+            self._scalar()
+
+    def _list(self, place: Place) -> None:
+        index = 0
+        while True:
+            self._skip_newlines()
+            if self._accept("]"):
+                return
+            if self._accept(","):
+                index += 1
+                continue
+            self.lines[(*place, index)] = self._token.line
+            self._value((*place, index))
+
+    def _inline_table(self, place: Place) -> None:
+        while not self._accept("}"):
+            self._pair(place)
+            self._accept(",")
+
+    def _scalar(self) -> None:
+        """Skip to the end of a value: dates and floats are several tokens."""
+        while self._token.kind not in ("newline", "end") and self._token.text not in (",", "]", "}"):
+            self._at += 1

@@ -1,0 +1,122 @@
+"""`manage.py mesh check FILE` says what is wrong with a mesh.toml; `mesh apply FILE` puts it into the database."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError, ProgrammingError
+from django.utils import timezone
+
+from monitor.mesh import expansion
+from monitor.mesh.apply import ACTIONS, Changes, apply
+from monitor.mesh.document import MeshDocument, MeshError, read
+from monitor.mesh.slots import plan_slots
+
+
+class Command(BaseCommand):
+    help = "Check or apply a mesh.toml: what is measured. docs/mesh.md explains the file."
+    # Checking a file needs neither a database nor the rest of the project.
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        commands = parser.add_subparsers(dest="action", required=True, metavar="check|apply")
+        for name, text in (
+            ("check", "say what is wrong with the file; needs no database"),
+            ("apply", "make the database say what the file says, and print what that changes"),
+        ):
+            command = commands.add_parser(name, help=text)
+            command.add_argument("file", type=Path, metavar="FILE", help="the mesh.toml")
+            command.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+
+    def handle(self, *args: Any, action: str, file: Path, as_json: bool, **options: Any) -> None:
+        try:
+            document = read(file)
+        except MeshError as error:
+            self._refuse(error, as_json=as_json)
+        if action == "check":
+            self._check(document, file, as_json=as_json)
+        else:
+            self._apply(document, as_json=as_json)
+
+    def _refuse(self, error: MeshError, *, as_json: bool) -> NoReturn:
+        """One line for each problem and nothing before it, so that editors can jump to the place."""
+        if as_json:
+            self.stdout.write(json.dumps(_problems(error)))
+        else:
+            self.stderr.write(str(error))
+        raise SystemExit(1) from error
+
+    def _check(self, document: MeshDocument, file: Path, *, as_json: bool) -> None:
+        counts = _contents(document)
+        text = ", ".join(_count(count, kind) for kind, count in counts.items())
+        self.stdout.write(json.dumps({"problems": [], "contents": counts}) if as_json else f"{file}: right: {text}")
+
+    def _apply(self, document: MeshDocument, *, as_json: bool) -> None:
+        now = timezone.now()
+        try:
+            changes = apply(document, now)
+            plan_slots(now)
+        except OperationalError as error:
+            raise CommandError(
+                f"the database cannot be used: {_first_line(error)}; "
+                "start it with manage.py up, or set SOUNDINGS_DATABASE_URL"
+            ) from error
+        except ProgrammingError as error:
+            raise CommandError(
+                f"the database has not the right tables: {_first_line(error)}; run manage.py migrate"
+            ) from error
+        if as_json:
+            self.stdout.write(json.dumps(_changes(changes)))
+            return
+        for change in changes.items:
+            self.stdout.write(str(change))
+        self.stdout.write(_total(changes))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _contents(document: MeshDocument) -> dict[str, int]:
+    wanted = expansion.measurements(document)
+    return {
+        "site": len(document.sites),
+        "host": sum(len(site.hosts) for site in document.sites),
+        "test": len(document.tests),
+        "group": len(document.groups),
+        "path": len({(one.source, one.destination) for one in wanted}),
+        "measurement": len(wanted),
+    }
+
+
+def _problems(error: MeshError) -> dict[str, Any]:
+    return {"problems": [{"file": error.file, **dataclasses.asdict(problem)} for problem in error.problems]}
+
+
+def _changes(changes: Changes) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        action: [{"kind": one.kind, "name": one.name, "detail": one.detail} for one in changes.of(action)]
+        for action in ACTIONS
+    }
+    return {**found, "slots_deleted": changes.slots_deleted}
+
+
+def _total(changes: Changes) -> str:
+    if changes.is_empty:
+        return "nothing to change: the database already says what the file says"
+    return "; ".join(f"{action} {_counted(changes.counts(action))}" for action in ACTIONS)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(_count(count, kind) for kind, count in counts.items()) or "nothing"
+
+
+def _count(number: int, word: str) -> str:
+    plural = {"mesh": "meshes"}.get(word, f"{word}s")
+    return f"{number} {word if number == 1 else plural}"

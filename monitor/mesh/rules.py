@@ -1,0 +1,198 @@
+"""What must hold between the entries of mesh.toml: schedules that fit, measurements that can be told apart.
+
+`check` takes the entries that are sound by themselves and notes what is wrong on their tables, with the line to mend.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from monitor.mesh import expansion
+from monitor.mesh.entries import GroupEntry, LossRule, MeshDocument, PingTest, TestEntry, ThroughputTest
+from monitor.mesh.fields import Fields
+from monitor.mesh.timetable import Job, Timetable, place
+from probes.ping.spec import PingSpec
+
+SLOT_MARGIN_S = 5
+"""What a throughput slot lasts beyond the transfer: connecting, exchanging results, clocks that differ."""
+
+ALWAYS_FITS_RATIO = 2 / 3
+"""Equal tests always find room where no host is busier: a multigraph needs at most 3/2 colours for each edge that meets
+at a vertex (Shannon 1949). Above it, whether they do is tried."""
+
+
+def slot_length_s(duration_s: int, omit_s: int) -> int:
+    """How long a throughput test has its hosts to itself."""
+    return duration_s + omit_s + SLOT_MARGIN_S
+
+
+@dataclass(slots=True)
+class Tables:
+    """Where each entry was read, so that a rule can name its line. `entries` is keyed by (kind, name)."""
+
+    top: Fields = field(init=False)
+    mesh: Fields | None = None
+    loss: Fields | None = None
+    entries: dict[tuple[str, str], Fields] = field(default_factory=dict)
+
+    def names(self, kind: str) -> list[str]:
+        """The names of all entries of a kind, sound or not."""
+        return [name for of_kind, name in self.entries if of_kind == kind]
+
+
+def check(document: MeshDocument, tables: Tables) -> None:
+    """Note every rule that the document breaks."""
+    _something_to_do(tables)
+    _home_has_an_agent(document, tables)
+    for test in document.tests:
+        _fits_its_period(test, tables.entries["test", test.name])
+    for group in document.groups:
+        _measures_something(document, group, tables)
+    wanted = expansion.measurements(document)
+    _packet_sizes_differ(document, wanted, tables)
+    _hosts_have_the_time(document, wanted, tables)
+    if document.loss is not None:
+        _window_holds_a_cycle(document, document.loss, tables)
+
+
+def _something_to_do(tables: Tables) -> None:
+    for kind, add in (
+        ("site", "[[site]] for each place"),
+        ("test", "[[test]] for what to measure"),
+        ("group", "[[group]] for which sites measure which tests"),
+    ):
+        if not tables.top.has(kind):
+            tables.top.problem(f"there is no {kind}, so nothing would be measured; add {add}")
+
+
+def _home_has_an_agent(document: MeshDocument, tables: Tables) -> None:
+    home = next((site for site in document.sites if site.name == document.home), None)
+    if home is not None and not home.has_agent and tables.mesh is not None:
+        tables.mesh.problem(
+            f'home "{home.name}" has agent = false, so nothing can run there; name a site with an agent', "home"
+        )
+
+
+def _fits_its_period(test: TestEntry, table: Fields) -> None:
+    if isinstance(test, PingTest):
+        spec = PingSpec(
+            targets=(),
+            packet_bytes=test.packet_bytes,
+            count=test.count,
+            spacing_s=test.spacing_s,
+            timeout_s=test.timeout_s,
+        )
+        needed_s = round(spec.duration_s, 6)
+        reason = f"{len(test.packet_bytes)} sizes × {test.count} × {test.spacing_s:g} s + {test.timeout_s:g} s"
+    else:
+        needed_s = slot_length_s(test.duration_s, test.omit_s)
+        reason = f"{test.duration_s} s + {test.omit_s} s omitted + {SLOT_MARGIN_S} s between tests"
+    if needed_s > test.every_s:
+        table.problem(
+            f"one cycle takes {needed_s:g} s ({reason}), longer than every_s = {test.every_s}; "
+            f"write at least {_whole(needed_s)}, or measure less",
+            "every_s",
+        )
+
+
+def _whole(seconds: float) -> int:
+    return -int(-seconds // 1)
+
+
+def _measures_something(document: MeshDocument, group: GroupEntry, tables: Tables) -> None:
+    """Each test of a group must measure at least one path. Silent where a part of the group is not sound."""
+    table = tables.entries["group", group.name]
+    sites = {site.name for site in document.sites}
+    if not sites.issuperset(group.sites):
+        return
+    for test in document.tests:
+        if test.name in group.tests and next(expansion.of_group(document, group, test), None) is None:
+            needs = "agents at both ends" if test.kind == "throughput" else "an agent at its source"
+            table.problem(
+                f'test "{test.name}" has no path to measure here; it needs two sites with hosts of one family '
+                f"that measure {test.kind}, and {needs}",
+                "tests",
+            )
+
+
+def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
+    """Bursts are told apart by path and packet size, so no path may have the same size from two tests."""
+    sizes = {test.name: test.packet_bytes for test in document.tests if isinstance(test, PingTest)}
+    taken: dict[tuple[str, str, int], str] = {}
+    reported = set()
+    for one, group in wanted.items():
+        for size in sizes.get(one.test, ()):
+            other = taken.setdefault((one.source, one.destination, size), one.test)
+            if other != one.test and (other, one.test, size) not in reported:
+                reported.add((other, one.test, size))
+                tables.entries["group", group].problem(
+                    f'tests "{other}" and "{one.test}" both ping from "{one.source}" to "{one.destination}" with '
+                    f"{size} bytes, and nobody could tell their results apart; take one test or one size out",
+                    "tests",
+                )
+
+
+def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
+    """A host runs one throughput test at a time, so its tests must fit one after the other into their periods."""
+    fitting = (test for test in document.tests if isinstance(test, ThroughputTest) and _slot_ratio(test) <= 1)
+    tests = {test.name: test for test in fitting}
+    runs = [one for one in wanted if one.test in tests]
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in runs:
+        counts[one.source][one.test] += 1
+        counts[one.destination][one.test] += 1
+    busiest = max(counts, key=lambda host: _busy_ratio(tests, counts[host]), default="")
+    busy_ratio = _busy_ratio(tests, counts[busiest])
+    name = max(counts[busiest], key=lambda test: counts[busiest][test] * _slot_ratio(tests[test]), default="")
+    if busy_ratio > 1:
+        every_s = _whole(tests[name].every_s * busy_ratio)
+        message = "one at a time, and would be busy"
+    elif busy_ratio > ALWAYS_FITS_RATIO and not _all_find_room(runs, tests):
+        every_s = _whole(tests[name].every_s * busy_ratio / ALWAYS_FITS_RATIO)
+        message = "and some of them find no time at which both their hosts are free, as each is busy up to"
+    else:
+        return
+    test, count = tests[name], counts[busiest][name]
+    tables.entries["test", name].problem(
+        f'host "{busiest}" takes part in {count} tests of {slot_length_s(test.duration_s, test.omit_s)} s every '
+        f"{test.every_s} s, {message} {busy_ratio:.0%} of the time; write every_s = {every_s} or more, or test fewer "
+        "pairs",
+        "every_s",
+    )
+
+
+def _all_find_room(runs: list[expansion.Wanted], tests: dict[str, ThroughputTest]) -> bool:
+    """Whether the planner finds a time for every test of the longest period."""
+    hosts = {name: number for number, name in enumerate(sorted({host for one in runs for host in one.hosts}))}
+    jobs = [
+        Job(
+            measurement_id=number,
+            source_id=hosts[one.source],
+            destination_id=hosts[one.destination],
+            every_s=tests[one.test].every_s,
+            length_s=slot_length_s(tests[one.test].duration_s, tests[one.test].omit_s),
+        )
+        for number, one in enumerate(runs)
+    ]
+    longest_s = max(job.every_s for job in jobs)
+    return all(placement.fits for placement in place(jobs, Timetable(), 0, longest_s))
+
+
+def _slot_ratio(test: ThroughputTest) -> float:
+    return slot_length_s(test.duration_s, test.omit_s) / test.every_s
+
+
+def _busy_ratio(tests: dict[str, ThroughputTest], counts: Counter[str]) -> float:
+    return sum(count * _slot_ratio(tests[name]) for name, count in counts.items())
+
+
+def _window_holds_a_cycle(document: MeshDocument, rule: LossRule, tables: Tables) -> None:
+    """A window shorter than every cycle would mostly be empty, and the rule would judge nothing."""
+    cycles = [test.every_s for test in document.tests if isinstance(test, PingTest)]
+    if cycles and rule.window_s < min(cycles) and tables.loss is not None:
+        tables.loss.problem(
+            f"window_s = {rule.window_s} is shorter than the {min(cycles)} s from one ping cycle to the next; "
+            f"write at least {min(cycles)}",
+            "window_s",
+        )

@@ -1,0 +1,17 @@
+"""What Celery does for the mesh at the centre: keeps throughput slots planned, and closes those nobody reported."""
+
+from __future__ import annotations
+
+from celery import shared_task
+from django.utils import timezone
+
+from monitor.mesh import slots
+
+
+@shared_task(name="mesh.plan_slots")
+def plan_slots() -> dict[str, int]:
+    """Returns how many slots were planned, found no room, and expired."""
+    now = timezone.now()
+    expired = slots.expire_slots(now)
+    planned = slots.plan_slots(now)
+    return {"planned": planned.slots, "no_room": planned.no_room, "expired": expired}

@@ -1,0 +1,350 @@
+"""Slots in the database: planned once, never two on a host, each ending in one outcome."""
+
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+
+import pytest
+from django.db import IntegrityError, connections, transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor.mesh import queries, slots, tasks
+from monitor.mesh.apply import apply
+from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry, ThroughputTest
+from monitor.mesh.models import Measurement, Slot, SlotHost
+from monitor.mesh.slots import close_slot, expire_slots, plan_slots
+from monitor.mesh.timetable import Timetable
+from probes.contract import Outcome
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def document(sites=3, *tests):
+    """A full mesh of sites with one host each."""
+    tests = tests or (ThroughputTest("tcp", every_s=3600),)
+    entries = tuple(
+        SiteEntry(
+            f"s{number}", "", 0.0, 0.0, "CH", "", True, (HostEntry(f"s{number}", f"192.0.2.{number}", 4, True, True),)
+        )
+        for number in range(1, sites + 1)
+    )
+    names = tuple(site.name for site in entries)
+    group = GroupEntry("all", "mesh", {"sites": names}, tuple(test.name for test in tests))
+    return MeshDocument("Mesh", None, entries, tests, (group,), None)
+
+
+def taken():
+    """(host, start, end) of each host that a slot takes."""
+    return list(SlotHost.objects.values_list("host_id", "starts_at", "ends_at"))
+
+
+def overlapping():
+    return [(a, b) for a, b in combinations(taken(), 2) if a[0] == b[0] and a[1] < b[2] and b[1] < a[2]]
+
+
+def one_slot():
+    apply(document(2), NOW)
+    plan_slots(NOW)
+    return Slot.objects.order_by("starts_at").first()
+
+
+@given(
+    sites=st.integers(2, 5),
+    tests=st.lists(
+        st.builds(
+            ThroughputTest,
+            name=st.sampled_from(["x", "y", "z"]),
+            every_s=st.sampled_from([120, 300, 600, 3600, 7200]),
+            duration_s=st.integers(1, 60),
+            omit_s=st.integers(0, 5),
+        ),
+        min_size=1,
+        max_size=3,
+        unique_by=lambda test: test.name,
+    ),
+    steps_s=st.lists(st.integers(0, 2000), min_size=1, max_size=4),
+)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_host_has_two_slots_at_a_time_whatever_the_mesh(sites, tests, steps_s):
+    with transaction.atomic():
+        now = NOW
+        apply(document(sites, *tests), now)
+        for step_s in steps_s:
+            planned = plan_slots(now)
+            now += timedelta(seconds=step_s)
+            assert planned.collisions == 0
+
+        assert overlapping() == []
+        for slot in Slot.objects.filter(outcome=None).prefetch_related("hosts").select_related("measurement__path"):
+            path = slot.measurement.path
+            assert {(one.host_id, one.starts_at, one.ends_at) for one in slot.hosts.all()} == {
+                (host_id, slot.starts_at, slot.ends_at) for host_id in (path.source_id, path.destination_id)
+            }
+        transaction.set_rollback(True)  # hypothesis runs all examples in the one transaction of the test
+
+
+def test_the_database_refuses_two_slots_on_a_host_at_a_time():
+    slot = one_slot()
+    host = slot.hosts.first()
+    row = SlotHost(slot=slot, host_id=host.host_id, starts_at=slot.ends_at - timedelta(seconds=1), ends_at=slot.ends_at)
+
+    with pytest.raises(IntegrityError, match="one_slot_per_host_at_a_time"), transaction.atomic():
+        row.save()
+
+
+def test_the_database_takes_slots_that_only_touch():
+    slot = one_slot()
+    Slot.objects.exclude(pk=slot.pk).delete()
+    host = slot.hosts.first()
+
+    SlotHost.objects.create(slot=slot, host_id=host.host_id, starts_at=slot.ends_at, ends_at=slot.ends_at + HOUR)
+
+    assert overlapping() == []
+
+
+def test_every_measurement_has_its_slots_of_the_next_hour():
+    apply(document(3, ThroughputTest("tcp", every_s=600)), NOW)
+
+    planned = plan_slots(NOW)
+
+    counts = Counter(Slot.objects.values_list("measurement_id", flat=True))
+    assert planned.slots == Slot.objects.count()
+    assert len(counts) == 6
+    assert set(counts.values()) <= {6, 7}
+    assert (planned.no_room, planned.collisions) == (0, 0)
+
+
+def test_the_first_slots_of_a_new_mesh_come_within_minutes():
+    apply(document(5), NOW)
+
+    plan_slots(NOW)
+
+    firsts = [
+        Slot.objects.filter(measurement=measurement).earliest("starts_at") for measurement in Measurement.objects.all()
+    ]
+    assert min(slot.starts_at for slot in firsts) == NOW + timedelta(seconds=slots.LEAD_S)
+    assert max(slot.ends_at for slot in firsts) <= NOW + timedelta(minutes=6)
+
+
+def test_a_slot_lasts_the_transfer_and_a_margin():
+    apply(document(2, ThroughputTest("tcp", every_s=3600, duration_s=20, omit_s=3)), NOW)
+
+    plan_slots(NOW)
+
+    assert {slot.ends_at - slot.starts_at for slot in Slot.objects.all()} == {timedelta(seconds=28)}
+
+
+def test_planning_again_plans_only_what_is_new():
+    apply(document(4), NOW)
+    plan_slots(NOW)
+    before = set(Slot.objects.values_list("pk", flat=True))
+
+    again = plan_slots(NOW + timedelta(seconds=30))
+
+    assert again.slots + again.no_room <= 1
+    assert before <= set(Slot.objects.values_list("pk", flat=True))
+
+
+def test_a_day_of_planning_gives_each_period_one_slot():
+    apply(document(3, ThroughputTest("tcp", every_s=1800)), NOW)
+
+    for half_minutes in range(0, 24 * 120, 20):
+        plan_slots(NOW + timedelta(seconds=30 * half_minutes))
+
+    for measurement in Measurement.objects.all():
+        starts = Slot.objects.filter(measurement=measurement).values_list("starts_at", flat=True)
+        periods = [int(at.timestamp()) // 1800 for at in starts]
+        assert len(periods) == len(set(periods))
+        assert sorted(periods) == list(range(min(periods), max(periods) + 1))
+        assert len(periods) >= 48
+    assert overlapping() == []
+
+
+def test_a_retired_test_gets_no_more_slots():
+    apply(document(3), NOW)
+    plan_slots(NOW)
+
+    apply(document(2), NOW)
+    plan_slots(NOW + HOUR)
+
+    gone = Measurement.objects.exclude(retired_at=None)
+    assert gone.count() == 4
+    assert not Slot.objects.filter(
+        measurement__in=gone, starts_at__gt=NOW + timedelta(seconds=slots.IN_HAND_S)
+    ).exists()
+
+
+def test_what_finds_no_room_is_told_once_and_kept(caplog):
+    # Three hosts, six tests of 65 s: only one can run at a time, and 6 × 65 s do not go into 300 s.
+    apply(document(3, ThroughputTest("tcp", every_s=300, duration_s=60)), NOW)
+
+    planned = plan_slots(NOW)
+    again = plan_slots(NOW + timedelta(seconds=1))
+
+    busy = Slot.objects.filter(outcome=Outcome.BUSY)
+    assert planned.no_room == busy.count() > 0
+    assert again.no_room == 0
+    assert "found no free time on both hosts in this period" in caplog.text
+    assert not SlotHost.objects.filter(slot__in=busy).exists()
+    assert {slot.detail for slot in busy} == {slots.NO_ROOM}
+
+
+def test_what_found_no_room_is_tried_again_when_the_mesh_changes():
+    tight = ThroughputTest("tcp", every_s=300, duration_s=60)
+    apply(document(3, tight), NOW)
+    plan_slots(NOW)
+    crowded = Slot.objects.filter(outcome=Outcome.BUSY).count()
+
+    apply(document(2, tight), NOW)
+    planned = plan_slots(NOW)
+
+    assert crowded > 0
+    assert planned.no_room == 0
+    assert not Slot.objects.filter(outcome=Outcome.BUSY, starts_at__gt=NOW + timedelta(minutes=5)).exists()
+
+
+def test_hosts_that_were_taken_meanwhile_cost_only_their_slot(monkeypatch):
+    apply(document(4), NOW)
+    plan_slots(NOW)
+    kept = Slot.objects.order_by("starts_at").first()
+    Slot.objects.exclude(pk=kept.pk).delete()
+    before = set(taken())
+
+    # As if the other planner's slot had appeared after this one looked.
+    monkeypatch.setattr(slots, "_timetable", lambda now: Timetable())
+    planned = plan_slots(NOW)
+
+    assert planned.collisions > 0
+    assert planned.slots > 0
+    assert before < set(taken())
+    assert overlapping() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_that_plan_at_once_plan_everything_once():
+    apply(document(4), NOW)
+    ready, results, errors = threading.Barrier(3), [], []
+
+    def plan():
+        try:
+            ready.wait(timeout=30)
+            results.append(plan_slots(NOW))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the test must see it
+            errors.append(error)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=plan) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+
+    assert errors == []
+    assert sorted(result.slots for result in results)[:2] == [0, 0]
+    assert [result.collisions for result in results] == [0, 0, 0]
+    assert sum(result.slots for result in results) == Slot.objects.count() > 0
+    assert overlapping() == []
+
+
+def test_a_slot_is_closed_once():
+    slot = one_slot()
+
+    assert close_slot(slot.pk, Outcome.TOOL_FAILURE, "iperf3: no route")
+    assert not close_slot(slot.pk, Outcome.MEASURED)
+
+    slot.refresh_from_db()
+    assert (slot.outcome, slot.detail) == ("tool_failure", "iperf3: no route")
+
+
+def test_a_slot_that_is_not_there_is_not_closed():
+    assert not close_slot(123456, Outcome.MEASURED)
+
+
+def test_an_outcome_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="good"):
+        close_slot(one_slot().pk, "good")
+
+
+def test_a_slot_that_nobody_reports_is_missed_after_the_grace():
+    slot = one_slot()
+    grace = timedelta(seconds=slots.GRACE_S)
+
+    assert expire_slots(slot.ends_at + grace) == 0
+    assert expire_slots(slot.ends_at + grace + timedelta(seconds=1)) == 1
+    assert expire_slots(slot.ends_at + grace + timedelta(seconds=1)) == 0
+
+    slot.refresh_from_db()
+    assert (slot.outcome, slot.detail) == ("missed", slots.NOT_REPORTED)
+
+
+def test_a_late_result_takes_the_place_of_missed():
+    slot = one_slot()
+    expire_slots(slot.ends_at + HOUR)
+
+    assert close_slot(slot.pk, Outcome.MEASURED)
+
+    slot.refresh_from_db()
+    assert (slot.outcome, slot.detail) == ("measured", "")
+    assert expire_slots(slot.ends_at + HOUR) == 0
+
+
+def test_missed_does_not_take_the_place_of_anything():
+    slot = one_slot()
+    close_slot(slot.pk, Outcome.REFUSED)
+
+    assert not close_slot(slot.pk, Outcome.MISSED)
+
+
+def test_outcomes_are_counted_by_path():
+    slot = one_slot()
+    close_slot(slot.pk, Outcome.MEASURED)
+    path_id = slot.measurement.path_id
+
+    counts = queries.slot_outcomes(NOW, NOW + HOUR, path_ids=[path_id])
+
+    others = Slot.objects.filter(measurement__path=path_id, outcome=None, starts_at__lt=NOW + HOUR).count()
+    assert counts == {(path_id, "measured"): 1} | ({(path_id, None): others} if others else {})
+
+
+def test_the_task_plans_and_expires(monkeypatch):
+    apply(document(3), NOW)
+    monkeypatch.setattr(tasks.timezone, "now", lambda: NOW)
+    first = tasks.plan_slots()
+    ended = Slot.objects.filter(ends_at__lt=NOW + HOUR).count()
+    monkeypatch.setattr(tasks.timezone, "now", lambda: NOW + HOUR + timedelta(seconds=slots.GRACE_S))
+    second = tasks.plan_slots()
+
+    assert first["planned"] > 0
+    assert first["expired"] == 0
+    assert second["expired"] == ended > 0
+
+
+def test_planning_takes_few_queries_however_large_the_mesh(django_assert_max_num_queries):
+    apply(document(12), NOW)
+
+    with django_assert_max_num_queries(12):
+        planned = plan_slots(NOW)
+
+    assert planned.slots >= 132
+
+
+def test_a_changed_length_applies_to_new_slots_only_where_old_ones_have_not_begun():
+    apply(document(2, ThroughputTest("tcp", every_s=600)), NOW)
+    plan_slots(NOW)
+    running = Slot.objects.earliest("starts_at")
+    later = running.starts_at + timedelta(seconds=5)
+
+    apply(document(2, replace(ThroughputTest("tcp", every_s=600), duration_s=60)), later)
+    plan_slots(later)
+
+    lengths = Counter((slot.ends_at - slot.starts_at).total_seconds() for slot in Slot.objects.all())
+    assert Slot.objects.filter(pk=running.pk).exists()
+    assert set(lengths) == {15, 65}
+    assert overlapping() == []

@@ -1,0 +1,157 @@
+"""The lines that `monitor.mesh.lines` finds. The oracle: every key and value in a made document is unlike any other,
+so its line is where the text has it."""
+
+import string
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.mesh import lines
+
+
+def plain(node):
+    """The tree without its lines."""
+    if isinstance(node.value, dict):
+        return {key: plain(inner) for key, inner in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(inner) for inner in node.value]
+    return node.value
+
+
+def line_with(text, needle):
+    found = [number for number, line in enumerate(text.split("\n"), 1) if needle in line]
+    assert len(found) == 1, (needle, found)
+    return found[0]
+
+
+def keys_and_lines(node):
+    for key, inner in node.value.items():
+        yield key, inner.line
+        for below in [inner] if isinstance(inner.value, dict) else inner.value if isinstance(inner.value, list) else ():
+            if isinstance(below.value, dict):
+                yield from keys_and_lines(below)
+
+
+def test_each_key_is_found_on_its_line():
+    text = "\n".join(
+        [
+            "# a comment with [brackets] and = signs",
+            "first = 1",
+            'second = """',
+            "[not.a.table]",
+            'nor = "a key"',
+            '""" # after',
+            "",
+            "  [third]   # indented",
+            "fourth.fifth = 1979-05-27 07:32:00",
+            "'quoted.key' = 'C:\\path'",
+            "sixth = [",
+            "  101, # one",
+            "",
+            "  102, 103,",
+            "  [ { seventh = 104.5 } ],",
+            "]",
+            "eighth = { ninth = 1, tenth.eleventh = '''",
+            "x''', twelfth = 3 }",
+        ]
+    )
+
+    tree = lines.parse(text)
+
+    assert plain(tree) == tomllib.loads(text)
+    third = tree.value["third"]
+    found = {key: node.line for key, node in {**tree.value, **third.value}.items()}
+    assert found == {
+        "first": 2, "second": 3, "third": 8, "fourth": 9, "quoted.key": 10, "sixth": 11, "eighth": 17,
+    }  # fmt: skip
+    assert [node.line for node in third.value["sixth"].value] == [12, 14, 14, 15]
+    assert third.value["sixth"].value[3].value[0].value["seventh"].line == 15
+    assert third.value["eighth"].value["tenth"].value["eleventh"].line == 17
+    assert third.value["eighth"].value["twelfth"].line == 18
+
+
+def test_lists_of_tables_may_be_interleaved():
+    text = "[[a]]\nx=1\n[[a.b]]\ny=2\n[c]\nz=3\n[[a]]\nx=4\n[[a.b]]\ny=5\n[[a.b]]\ny=6\n"
+
+    tree = lines.parse(text)
+
+    first, second = tree.value["a"].value
+    assert (first.line, second.line) == (1, 7)
+    assert [table.line for table in second.value["b"].value] == [9, 11]
+    assert [table.value["y"].line for table in second.value["b"].value] == [10, 12]
+    assert first.value["b"].value[0].value["y"].line == 4
+
+
+def test_windows_line_ends_count_once():
+    tree = lines.parse("a = 1\r\n\r\nb = 2\r\n")
+
+    assert {key: node.line for key, node in tree.value.items()} == {"a": 1, "b": 3}
+
+
+names = st.integers(0, 10**9).map(lambda number: f"k{number:010d}")
+blanks = st.sampled_from(["", "\n", "\n\n", '# [x] = \'y\' """\n', "  # '''\n"])
+scalars = st.one_of(
+    st.integers(-(10**6), 10**6).map(str),
+    st.floats(-1e6, 1e6).map(repr),
+    st.sampled_from(["true", "1979-05-27T07:32:00Z", "1979-05-27 07:32:00.5", "07:32:00", "0x1F", "1e5", "-inf"]),
+    st.text(string.ascii_letters + " #[]{}=,.'", max_size=8).map(lambda text: f'"{text}"'),
+    st.text(string.ascii_letters + ' #[]{}=,."\\', max_size=8).map(lambda text: f"'{text}'"),
+    st.text(string.ascii_letters + " #[]=\n", max_size=8).map(lambda text: f'"""{text}\\""""'),
+    st.text(string.ascii_letters + " #[]=\n", max_size=8).map(lambda text: f"'''{text}'''"),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(st.tuples(blanks, inner), max_size=4).map(
+        lambda items: "[" + "".join(f"{blank}{item},\n" for blank, item in items) + "]"
+    ),
+    max_leaves=5,
+)
+
+
+@st.composite
+def documents(draw):
+    """TOML with unique keys: pairs, dotted keys, tables, lists of tables that are interleaved."""
+    keys = iter(draw(st.lists(names, min_size=40, max_size=40, unique=True)))
+    lists = [next(keys) for _ in range(2)]
+    text = ""
+    for block in range(draw(st.integers(1, 6))):
+        kind = draw(st.sampled_from(["pairs", "table", "list", "nested"])) if block else "pairs"
+        if kind == "table":
+            text += draw(blanks) + f"[{next(keys)}]\n"
+        elif kind != "pairs":
+            text += draw(blanks) + f"[[{draw(st.sampled_from(lists))}]]\n"
+        if kind == "nested":
+            text += f"[{text.rstrip().rsplit('[[', 1)[1].rstrip(']')}.{next(keys)}]\n"
+        for _ in range(draw(st.integers(0, 3))):
+            dotted = f".{next(keys)}" if draw(st.booleans()) else ""
+            text += draw(blanks) + f"{next(keys)}{dotted} = {draw(values)} # end\n"
+    return text
+
+
+@given(documents())
+def test_every_key_of_any_document_is_found_on_its_line(text):
+    tree = lines.parse(text)
+
+    assert repr(plain(tree)) == repr(tomllib.loads(text))
+    headers = [line for line in text.split("\n") if line.startswith("[[")]
+    for key, line in keys_and_lines(tree):
+        if f"[[{key}]]" not in headers:
+            assert line == line_with(text, key)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("a = 1\nb = = 2\n", 2, "column 5"),
+        ("a = 1\nb =\n", 2, "write text in double quotes"),
+        ("a = 1\na = 2\n", 2, "a key is set twice"),
+        ("a = [1,\n2\n", 3, "the end of the file"),
+    ],
+)
+def test_what_is_not_toml_is_told_with_its_line(text, line, message):
+    with pytest.raises(lines.TomlSyntaxError, match=message) as raised:
+        lines.parse(text)
+
+    assert raised.value.line == line

@@ -1,0 +1,150 @@
+"""Where throughput tests are placed: never two on a host, one in each period, as early as can be for what is new."""
+
+from itertools import combinations, pairwise, permutations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.mesh.timetable import Job, Timetable, place
+
+NOW_S = 1_800_000_000
+
+
+def full_mesh(hosts, every_s, length_s, *, is_new=False):
+    pairs = permutations(range(1, hosts + 1), 2)
+    return [
+        Job(number, source, destination, every_s, length_s, is_new=is_new)
+        for number, (source, destination) in enumerate(pairs, 1)
+    ]
+
+
+def overlaps(placements):
+    """Pairs of placements that have a host and a moment in common, by comparing each with each."""
+    return [
+        (a, b)
+        for a, b in combinations([one for one in placements if one.fits], 2)
+        if set(a.job.hosts) & set(b.job.hosts) and a.start_s < b.end_s and b.start_s < a.end_s
+    ]
+
+
+@st.composite
+def jobs(draw):
+    hosts = draw(st.integers(2, 6))
+    pairs = list(permutations(range(hosts), 2))
+    chosen = draw(st.lists(st.sampled_from(pairs), max_size=25))
+    return [
+        Job(
+            number,
+            *pair,
+            every_s=draw(st.sampled_from([60, 300, 450, 3600, 7200])),
+            length_s=draw(st.integers(6, 60)),
+            planned=frozenset(draw(st.sets(st.integers(0, 2)))),
+            is_new=draw(st.booleans()),
+        )
+        for number, pair in enumerate(chosen)
+    ]
+
+
+@given(jobs(), st.integers(NOW_S, NOW_S + 7200), st.integers(0, 3600))
+def test_no_host_has_two_tests_at_a_time_whatever_the_mesh(jobs, from_s, horizon_s):
+    timetable = Timetable()
+    timetable.take([1, 2], from_s + 10, from_s + 100)
+
+    placements = place(jobs, timetable, from_s, from_s + horizon_s)
+
+    assert overlaps(placements) == []
+    for one in placements:
+        if one.fits:
+            assert one.start_s >= from_s
+            assert not {1, 2} & set(one.job.hosts) or one.end_s <= from_s + 10 or one.start_s >= from_s + 100
+            assert one.job.is_new or one.start_s // one.job.every_s == (one.end_s - 1) // one.job.every_s
+
+
+@given(jobs(), st.integers(NOW_S, NOW_S + 7200))
+def test_a_period_has_one_slot_or_is_told_to_have_no_room(jobs, from_s):
+    placements = place(jobs, Timetable(), from_s, from_s + 3600)
+
+    found = [(one.job.measurement_id, one.start_s // one.job.every_s) for one in placements]
+    assert len(found) == len(set(found))
+    for job in jobs:
+        for period in range(from_s // job.every_s + 1, (from_s + 3600) // job.every_s):
+            assert (job.measurement_id, period) in found
+
+
+@given(jobs(), st.integers(NOW_S, NOW_S + 7200))
+def test_what_is_planned_is_not_planned_again(jobs, from_s):
+    first = place(jobs, Timetable(), from_s, from_s + 3600)
+    timetable = Timetable()
+    planned = {job.measurement_id: set(job.planned) for job in jobs}
+    for one in first:
+        planned[one.job.measurement_id].add(one.start_s // one.job.every_s)
+        if one.fits:
+            timetable.take(one.job.hosts, one.start_s, one.end_s)
+    again = [
+        Job(job.measurement_id, *job.hosts, job.every_s, job.length_s, frozenset(planned[job.measurement_id]))
+        for job in jobs
+    ]
+
+    second = place(again, timetable, from_s, from_s + 3600)
+
+    assert [one for one in second if one.fits] == []
+
+
+def test_five_sites_are_spread_evenly_over_the_hour():
+    placements = place(full_mesh(5, 3600, 15), Timetable(), NOW_S, NOW_S + 3600)
+
+    starts = sorted(one.start_s for one in placements)
+    assert len(starts) == 20
+    assert all(178 <= b - a <= 180 for a, b in pairwise(starts))
+
+
+def test_a_new_mesh_has_its_first_tests_within_minutes():
+    placements = place(full_mesh(5, 3600, 15, is_new=True), Timetable(), NOW_S, NOW_S + 3600)
+
+    first = {one.job.measurement_id: one.end_s for one in reversed(placements)}
+    assert min(one.start_s for one in placements) == NOW_S
+    # 20 tests of 15 s, at most two at a time among five hosts.
+    assert max(first.values()) <= NOW_S + 20 * 15
+
+
+def test_the_next_slot_has_the_same_place_in_the_next_period():
+    jobs = full_mesh(4, 600, 15)
+
+    placements = place(jobs, Timetable(), NOW_S, NOW_S + 3600)
+
+    for job in jobs:
+        starts = sorted(one.start_s for one in placements if one.job == job)
+        assert {b - a for a, b in pairwise(starts)} == {600}
+
+
+def test_a_test_slips_to_the_next_free_time_of_its_period():
+    timetable = Timetable()
+    timetable.take([2], NOW_S - 5, NOW_S + 40)
+
+    placements = place([Job(1, 1, 2, 60, 15)], timetable, NOW_S, NOW_S + 60)
+
+    assert [one.start_s - NOW_S for one in placements] == [40]
+
+
+def test_a_full_period_is_told_and_not_lost():
+    timetable = Timetable()
+    timetable.take([2], NOW_S, NOW_S + 50)
+
+    placements = place([Job(1, 1, 2, 60, 15)], timetable, NOW_S, NOW_S + 60)
+
+    assert [(one.start_s, one.fits) for one in placements] == [(NOW_S, False)]
+
+
+def test_all_pairs_of_a_hundred_hosts_fit_where_two_thirds_of_the_time_do():
+    # Shannon (1949): a multigraph of degree d can be coloured with 3d/2 colours. 198 tests of 12 s fill 66% of an hour.
+    placements = place(full_mesh(100, 3600, 12), Timetable(), NOW_S, NOW_S + 3600)
+
+    assert len(placements) == 9900
+    assert all(one.fits for one in placements)
+
+
+def test_first_tests_of_many_hosts_run_side_by_side():
+    placements = place(full_mesh(20, 7200, 15, is_new=True), Timetable(), NOW_S, NOW_S + 60)
+
+    # 380 tests of 15 s, at best ten at a time among twenty hosts.
+    assert max(one.end_s for one in placements) - NOW_S <= 1.1 * (380 * 15 / 10)
