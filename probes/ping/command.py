@@ -1,0 +1,144 @@
+"""`python -m probes ping HOST…`: measure loss and round trips with no centre, as a table or as JSON lines.
+
+Exit status: 0 measured (total loss included), 1 if some target could not be measured, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import UTC
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from probes.contract import Deadline, Outcome
+from probes.ping.burst import measure, problems, summary
+from probes.ping.resolve import RESOLVE_S
+from probes.ping.spec import Burst, PingSpec, PingTarget
+
+PIPE_COLUMNS = 200
+
+SPARE_S = 5.0
+"""Beyond the planned time of the measurement, for a host too busy to keep to it."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `ping`."""
+    parser.add_argument("host", nargs="+", metavar="HOST", help="name or address")
+    parser.add_argument("--count", type=int, default=10, help="echo requests of each size (default 10)")
+    parser.add_argument(
+        "--sizes", type=_sizes, default=(100, 1000), metavar="BYTES,…", help="bytes of ICMP payload (default 100,1000)"
+    )
+    parser.add_argument("--spacing-s", type=float, default=1.0, help="seconds between requests to a host (default 1)")
+    parser.add_argument("--timeout-s", type=float, default=2.0, help="a later reply counts as lost (default 2)")
+    parser.add_argument("--ipv6", action="store_true", help="over IPv6 (default IPv4)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line for each burst")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print. Returns the exit status."""
+    spec = PingSpec(
+        targets=tuple(PingTarget(address=host, family=6 if args.ipv6 else 4) for host in args.host),
+        packet_bytes=args.sizes,
+        count=args.count,
+        spacing_s=args.spacing_s,
+        timeout_s=args.timeout_s,
+    )
+    wrong = problems(spec)
+    if wrong:
+        for problem in wrong:
+            print(f"ping: {problem}", file=sys.stderr)
+        return 2
+    deadline = Deadline(spec.duration_s + RESOLVE_S + SPARE_S)
+    if args.json:
+        bursts = measure(spec, deadline)
+        for burst in bursts:
+            print(json.dumps(as_json(burst)))
+    else:
+        with Console(stderr=True).status(f"pinging for about {spec.duration_s:.0f} s"):
+            bursts = measure(spec, deadline)
+        _print_table(bursts)
+    return 0 if all(burst.outcome is Outcome.MEASURED for burst in bursts) else 1
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(size) for size in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers of bytes, as in 100,1000") from None
+
+
+def as_json(burst: Burst) -> dict[str, Any]:
+    """The burst and its derived numbers, as `--json` prints them."""
+    derived = summary(burst)
+    return {
+        "target": burst.target,
+        "address": burst.address,
+        "family": burst.family,
+        "packet_bytes": burst.packet_bytes,
+        "started_at": burst.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "outcome": burst.outcome.value,
+        "sent": burst.sent,
+        "received": burst.received,
+        "duplicates": burst.duplicates,
+        "reordered": burst.reordered,
+        "loss_ratio": derived["loss_ratio"],
+        "rtts_ms": list(burst.rtts_ms),
+        **{name: value for name, value in derived.items() if name != "loss_ratio"},
+        "ttl": burst.ttl,
+        "stamp": burst.stamp,
+        "detail": burst.detail,
+    }
+
+
+def loss_text(burst: Burst) -> str:
+    """Lost of sent. None lost of N says no more than that the loss is below 3/N (with 95% confidence)."""
+    if burst.outcome is not Outcome.MEASURED:
+        return "not measured"
+    lost = burst.sent - burst.received
+    percent = f"< {100 * min(3 / burst.sent, 1):.3g}%" if lost == 0 else f"{100 * lost / burst.sent:.3g}%"
+    return f"{lost} of {burst.sent} ({percent})"
+
+
+def _print_table(bursts: tuple[Burst, ...]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False, caption="round trips in ms", caption_justify="left")
+    table.add_column("host")
+    for name in ("bytes", "lost", "min", "median", "average", "max", "IPDV"):
+        table.add_column(name, justify="right")
+    for burst in bursts:
+        table.add_row(*_row(burst))
+    # A pipe has no width: nothing is to be folded there.
+    console = Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS, highlight=False)
+    console.print(table)
+    for note in dict.fromkeys(note for burst in bursts for note in _notes(burst)):
+        console.print(note, markup=False, soft_wrap=True)
+
+
+def _row(burst: Burst) -> list[str]:
+    host = burst.target if burst.address in (None, burst.target) else f"{burst.target} ({burst.address})"
+    derived = summary(burst)
+    names = ("rtt_min_ms", "rtt_median_ms", "rtt_avg_ms", "rtt_max_ms", "ipdv_ms")
+    return [escape(host), str(burst.packet_bytes), loss_text(burst), *(_ms(derived[name]) for name in names)]
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _notes(burst: Burst) -> list[str]:
+    if burst.outcome is not Outcome.MEASURED:
+        return [f"{burst.target}: {burst.outcome.value}: {burst.detail}"]
+    notes = []
+    if burst.duplicates:
+        notes.append(f"{burst.duplicates} duplicated")
+    if burst.reordered:
+        notes.append(f"{burst.reordered} out of order")
+    if burst.stamp == "user":
+        notes.append("timed without the kernel's stamps")
+    if burst.detail is not None:
+        notes.append(burst.detail)
+    return [f"{burst.target}, {burst.packet_bytes} bytes: {note}" for note in notes]

@@ -1,0 +1,170 @@
+"""Sends the echo requests of one cycle in batches, paced, and times their replies by the kernel's own stamps.
+
+In: flights, each one socket with its targets. Out: `Echoes`, arrays of shape (targets, packets) with what was sent,
+when, and what came back. Names, privileges and PingER's bursts are the business of `probes.ping.burst`.
+
+Round trips run from the kernel's send stamp to its receive stamp, so it costs no accuracy to wake rarely and to read
+many stamps at once. No Python runs for a single packet, except for one that the kernel refuses.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from probes.contract import Deadline
+from probes.ping import echo, kernel
+from probes.ping.channel import Channel
+from probes.ping.receiver import Receiver
+from probes.ping.records import NS_PER_MS, Echoes, Records, Train
+from probes.ping.schedule import Schedule, random_phases_ns
+from probes.ping.sender import Sender, SocketAddress
+from probes.ping.stamp_keys import StampKeys
+
+NS_PER_S = 1_000_000_000
+
+TICK_NS = 10_000_000
+"""Packets that fall due within a tick go out together."""
+
+RETRY_NS = 1_000_000
+"""How long to wait for room in a full send buffer before looking again."""
+
+DRAIN_NS = 250_000_000
+"""Replies and stamps wait in the socket at most this long, and never more of them than its buffer surely holds."""
+
+SETTLE_NS = 20_000_000
+"""How long after its timeout a reply that came in time may need to get from the kernel's stamp to us."""
+
+MESSAGE_OVERHEAD_BYTES = 2048
+"""What the kernel charges a socket for a message beyond its bytes: its own structures, rounded up."""
+
+
+class Flight:
+    """One socket, its targets, and the cycle of packets they are sent."""
+
+    def __init__(self, channel: Channel, addresses: Sequence[SocketAddress], train: Train) -> None:
+        random = np.random.default_rng()
+        targets = len(addresses)
+        spacing_ns = round(train.spacing_s * NS_PER_S)
+        self.channel = channel
+        self._timeout_ns = round(train.timeout_s * NS_PER_S)
+        self._records = Records(targets, train)
+        target_of_rank = random.permutation(targets)
+        self._rank_of_target = np.argsort(target_of_rank)
+        self._make_ends([addresses[target] for target in target_of_rank], max(train.packet_bytes))
+        self._stepped_ns = self._drained_ns = time.monotonic_ns()
+        self._drained_next = 0
+        self._buffer_full = False
+        phases_ns = random_phases_ns(targets, spacing_ns, random)
+        self._schedule = Schedule(self._stepped_ns, phases_ns, train.turns, spacing_ns)
+        self._stop = self._schedule.total
+
+    def _make_ends(self, addresses: Sequence[SocketAddress], largest_bytes: int) -> None:
+        channel, records = self.channel, self._records
+        # Replies and send stamps share the receive buffer; half of it is kept for what comes unexpectedly.
+        charge_bytes = largest_bytes + 2 * MESSAGE_OVERHEAD_BYTES
+        self._room = max(1, channel.receive_buffer_bytes // (2 * charge_bytes))
+        rows = min(kernel.MAX_MESSAGES, self._room, self._records.targets * len(records.packet_bytes))
+        echo_format = echo.EchoFormat(
+            channel.family,
+            channel.identifier,
+            secrets.token_bytes(echo.SECRET_BYTES),
+            secrets.token_bytes(largest_bytes - echo.MIN_PACKET_BYTES),
+            ip_header=channel.has_ip_header,
+        )
+        self._keys = StampKeys(len(records.called_ns))
+        self._sender = Sender(channel, addresses, echo_format, records, self._keys, rows, self._restart_keys)
+        self._receiver = Receiver(channel, self._sender.names, echo_format, records, self._keys, rows)
+
+    def step(self) -> None:
+        """Send what is due and read what has come."""
+        self._stepped_ns = time.monotonic_ns()
+        self._buffer_full = False
+        if self._records.next < self._stop:
+            self._send_due()
+        if self._all_sent or not self.channel.is_stamped or self._stepped_ns >= self._drained_ns + DRAIN_NS:
+            self._drain()
+
+    def stop_sending(self) -> None:
+        """Send no more; what is out is still waited for."""
+        self._stop = self._records.next
+
+    def finished(self) -> bool:
+        """Whether all that was to be sent is out, and each request has its reply or has timed out."""
+        if not self._all_sent:
+            return False
+        waited_ns = time.monotonic_ns() - int(self._records.called_ns[: self._stop].max(initial=0))
+        if waited_ns > self._timeout_ns + SETTLE_NS:
+            return True
+        if self._records.awaited():
+            return False
+        # All have answered; a duplicate of the last reply may still be on its way.
+        return waited_ns > 2 * self._records.longest_round_trip_ns() + SETTLE_NS
+
+    def wake_at_ns(self) -> int:
+        """When `step` has something to do again."""
+        if self._buffer_full:
+            return self._stepped_ns + RETRY_NS
+        if self._all_sent:
+            return self._stepped_ns + TICK_NS
+        due_ns = max(self._schedule.due_at_ns(self._records.next), self._stepped_ns + TICK_NS)
+        return min(due_ns, self._drained_ns + DRAIN_NS)
+
+    def echoes(self) -> Echoes:
+        """What became of each packet."""
+        return self._records.echoes(self._rank_of_target, self._timeout_ns, self._receiver.clock.offset_ns)
+
+    @property
+    def _all_sent(self) -> bool:
+        return self._records.next >= self._stop
+
+    def _send_due(self) -> None:
+        self._schedule.postpone(self._records.next, self._stepped_ns)
+        due = min(self._schedule.due(self._stepped_ns), self._stop)
+        while self._records.next < due and not self._buffer_full:
+            room = self._room - (self._records.next - self._drained_next)
+            if room <= 0:
+                self._drain()
+            else:
+                self._buffer_full = not self._sender.send(min(due, self._records.next + room))
+
+    def _drain(self) -> None:
+        self._receiver.drain()
+        self._drained_ns = time.monotonic_ns()
+        self._drained_next = self._records.next
+
+    def _restart_keys(self) -> None:
+        self._receiver.drain_stamps()
+        self.channel.restart_stamp_keys()
+        self._keys.restart()
+
+
+def fly(flights: Sequence[Flight], deadline: Deadline, timeout_s: float) -> None:
+    """Run all flights to their end. Sending stops early enough for the last replies to be waited for by `deadline`."""
+    last_chance_s = timeout_s + 2 * SETTLE_NS / NS_PER_S
+    while flights:
+        if deadline.remaining_s <= last_chance_s:
+            for flight in flights:
+                flight.stop_sending()
+        for flight in flights:
+            flight.step()
+        if all(flight.finished() for flight in flights):
+            return
+        _sleep_until(min(flight.wake_at_ns() for flight in flights), flights)
+
+
+def _sleep_until(wake_at_ns: int, flights: Sequence[Flight]) -> None:
+    """Sleep; where the kernel stamps nothing, a reply wakes us, for then the moment of reading it is its time."""
+    sleep_ns = max(0, wake_at_ns - time.monotonic_ns())
+    unstamped = [flight.channel.descriptor for flight in flights if not flight.channel.is_stamped]
+    if not unstamped:
+        time.sleep(sleep_ns / NS_PER_S)
+        return
+    poll = select.poll()
+    for descriptor in unstamped:
+        poll.register(descriptor, select.POLLIN)
+    poll.poll(sleep_ns / NS_PER_MS)

@@ -1,0 +1,55 @@
+"""When each packet of a cycle goes out: spread over the spacing, and never bunched to catch up.
+
+Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
+Each target has a random phase within the spacing; the targets are ranked by it, so times rise with the numbers.
+When the sender is late by more than `LATE_NS`, everything that is left moves back by as much. Times are monotonic.
+"""
+
+from __future__ import annotations
+
+import bisect
+
+import numpy as np
+import numpy.typing as npt
+
+LATE_NS = 20_000_000
+
+
+class Schedule:
+    """The packets of one cycle: `turns` for each target, one every `spacing_ns`, from `start_ns` on."""
+
+    def __init__(self, start_ns: int, phases_ns: npt.NDArray[np.int64], turns: int, spacing_ns: int) -> None:
+        """`phases_ns` rise, and lie in [0, spacing_ns)."""
+        self.targets = len(phases_ns)
+        self.total = self.targets * turns
+        self._start_ns = start_ns
+        self._phases_ns: list[int] = phases_ns.tolist()
+        self._spacing_ns = spacing_ns
+
+    def due_at_ns(self, packet: int) -> int:
+        """When `packet` is to be sent."""
+        turn, rank = divmod(packet, self.targets)
+        return self._start_ns + turn * self._spacing_ns + self._phases_ns[rank]
+
+    def due(self, now_ns: int) -> int:
+        """The number of the first packet that is not due yet."""
+        elapsed_ns = now_ns - self._start_ns
+        if elapsed_ns < 0:
+            return 0
+        if self._spacing_ns == 0:
+            return self.total
+        turn, within_ns = divmod(elapsed_ns, self._spacing_ns)
+        ranks = bisect.bisect_right(self._phases_ns, within_ns)
+        return min(turn * self.targets + ranks, self.total)
+
+    def postpone(self, packet: int, now_ns: int) -> None:
+        """Move `packet` and all after it back, if it is later than `LATE_NS` by now."""
+        late_ns = now_ns - self.due_at_ns(packet)
+        if late_ns > LATE_NS:
+            self._start_ns += late_ns
+
+
+def random_phases_ns(targets: int, spacing_ns: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
+    """A phase for each rank: one at random in each of `targets` equal parts of the spacing."""
+    parts = (np.arange(targets) + random.random(targets)) / targets
+    return (parts * spacing_ns).astype(np.int64)

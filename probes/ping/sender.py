@@ -1,0 +1,127 @@
+"""Hands a flight's due requests to the kernel in batches, and deals with each one that the kernel will not take.
+
+`sendmmsg` stops at the first packet it cannot send and tells why only when asked again for that one. A full send
+buffer means later; anything else is that packet's own fate: it was not sent.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from probes.ping import echo, kernel
+from probes.ping.channel import FAMILY, Channel
+from probes.ping.records import Records
+from probes.ping.stamp_keys import StampKeys
+
+SEND_BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
+
+FAILED_AT_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EINVAL)
+"""Looked up before the kernel makes the packet, so the failure took no stamp's number."""
+
+MESSAGE_OVERHEAD_BYTES = 1100
+"""A safe guess at what the kernel charges for a message beyond twice its bytes; it rounds its memory up."""
+
+SocketAddress = tuple[str, int] | tuple[str, int, int, int]
+"""As `socket.getaddrinfo` gives it."""
+
+
+def pack_address(family: int, address: SocketAddress) -> bytes:
+    """`struct sockaddr_in6`, or `struct sockaddr_in` filled up to the same length."""
+    host = socket.inet_pton(FAMILY[family], address[0].partition("%")[0])
+    if family == 4:
+        return struct.pack("=HH4s20x", socket.AF_INET, 0, host)
+    scope = address[3] if len(address) == 4 else 0
+    return struct.pack("=HHI16sI", socket.AF_INET6, 0, 0, host, scope)
+
+
+class Sender:
+    """Sends a flight's packets in the order of their numbers."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        addresses: Sequence[SocketAddress],
+        echo_format: echo.EchoFormat,
+        records: Records,
+        keys: StampKeys,
+        rows: int,
+        restart_keys: Callable[[], None],
+    ) -> None:
+        """`addresses` by rank. `restart_keys` is called when the kernel's numbering of the stamps is in doubt."""
+        self._channel = channel
+        self._format = echo_format
+        self._records = records
+        self._keys = keys
+        self._restart_keys = restart_keys
+        self._outbox = kernel.Outbox(rows, echo.HEAD_BYTES, echo_format.padding)
+        packed = b"".join(pack_address(echo_format.family, address) for address in addresses)
+        self.names = np.frombuffer(packed, np.uint8).reshape(len(addresses), kernel.SOCKADDR_BYTES)
+        self._name_pointers = kernel.row_addresses(self.names)
+        self._name_bytes = 16 if echo_format.family == 4 else kernel.SOCKADDR_BYTES
+        self._charge_bytes = 2 * int(records.packet_bytes.max()) + MESSAGE_OVERHEAD_BYTES
+        self._rows = rows
+        self._written_first = 0
+        self._written_stop = 0
+
+    def send(self, stop: int) -> bool:
+        """Send from the next packet to `stop`. False if the send buffer was full before all were out."""
+        records = self._records
+        while records.next < stop:
+            if records.next >= self._written_stop:
+                self._write()
+            room = self._channel.send_room_bytes // self._charge_bytes
+            batch_stop = min(stop, self._written_stop, records.next + room)
+            if room == 0 or not self._send_until(batch_stop):
+                return False
+        return True
+
+    def _write(self) -> None:
+        """Write as many of the following requests as there are rows: cheaper at once than as each falls due."""
+        self._written_first = self._records.next
+        self._written_stop = min(self._written_first + self._rows, len(self._records.called_ns))
+        numbers = np.arange(self._written_first, self._written_stop)
+        turns, ranks = np.divmod(numbers, self._records.targets)
+        packet_bytes = self._records.packet_bytes[turns]
+        self._format.write(self._outbox.heads[: len(numbers)], numbers, turns, packet_bytes)
+        self._outbox.address(self._name_pointers[ranks], self._name_bytes, packet_bytes - echo.MIN_PACKET_BYTES)
+
+    def _send_until(self, stop: int) -> bool:
+        records = self._records
+        while records.next < stop:
+            error = self._ask(stop)
+            if error == 0 and records.next < stop:
+                error = self._ask(records.next + 1)
+                if error == 0:
+                    # It failed and then went: whether the failure took a stamp's number is not known.
+                    self._restart_keys()
+            if error in SEND_BUFFER_FULL:
+                self._restart_keys()
+                return False
+            if error != 0:
+                self._refuse(error)
+        return True
+
+    def _ask(self, stop: int) -> int:
+        """Ask the kernel once to send up to `stop`. Returns 0, or its error for the very first packet."""
+        records = self._records
+        first = records.next
+        records.called_ns[first:stop] = time.monotonic_ns()
+        try:
+            taken = self._outbox.send(self._channel.descriptor, first - self._written_first, stop - self._written_first)
+        except OSError as error:
+            return error.errno or errno.EIO
+        records.next = first + taken
+        self._keys.sent(first, records.next)
+        return 0
+
+    def _refuse(self, error: int) -> None:
+        self._records.refused_errno[self._records.next] = error
+        self._records.next += 1
+        if error not in FAILED_AT_ROUTE:
+            self._restart_keys()

@@ -1,0 +1,55 @@
+"""`python -m tests.bench [NAME…]`: prints the machine and the commit, then the table of each benchmark.
+
+A number means little without its machine: compare ratios within one run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import tests.bench
+
+
+def main(names: list[str]) -> int:
+    """Run the named benchmarks, or all. Returns the exit status."""
+    known = sorted(module.name for module in pkgutil.iter_modules(tests.bench.__path__) if module.name != "__main__")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    print(f"machine  {processor()}, {os.cpu_count()} cores, Linux {platform.release()}")
+    print(f"commit   {commit()}")
+    for name in names or known:
+        table = Table("measure", "value", "reach", title=name, title_justify="left", box=None, pad_edge=False)
+        for row in importlib.import_module(f"tests.bench.{name}").run():
+            table.add_row(row.measure, row.value, row.reach)
+        Console(highlight=False).print(table)
+    return 0
+
+
+def processor() -> str:
+    """The model of the first processor, as the kernel names it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def commit() -> str:
+    """The commit checked out, and whether the tree differs from it."""
+    shown = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return shown.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

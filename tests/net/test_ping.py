@@ -1,0 +1,398 @@
+"""The ping probe between two namespaces. Where loss, order or forgery must be known exactly, the far end answers by
+a script of this test instead of its kernel; what it does to each request is decided by the sequence number."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from probes.contract import Outcome
+from probes.ping.spec import Burst, PingSpec, PingTarget
+
+NEAR = {4: "10.9.0.1", 6: "fd09::1"}
+NEAR_SECOND = {4: "10.9.0.3", 6: "fd09::3"}
+FAR = {4: "10.9.0.2", 6: "fd09::2"}
+FAR_SECOND = {4: "10.9.0.4", 6: "fd09::4"}
+NOBODY = {4: "10.9.0.77", 6: "fd09::77"}
+ELSEWHERE = {4: "203.0.113.1", 6: "2001:db8::1"}
+NOBODY_USER = 65534
+
+MEASURE = """
+import encodings.idna, os, sys, msgspec
+from probes.contract import Deadline
+from probes.ping.burst import measure
+from probes.ping.spec import PingSpec
+import numpy.random
+spec = msgspec.json.decode(sys.stdin.buffer.read(), type=PingSpec)
+user = int(sys.argv[1])
+if user:
+    os.setgroups([]); os.setresgid(user, user, user); os.setresuid(user, user, user)
+sys.stdout.buffer.write(msgspec.json.encode(measure(spec, Deadline(float(sys.argv[2])))))
+"""
+
+RESPOND = """
+import socket, struct, sys
+family, manner, first, second = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+v4 = family == 4
+kind, protocol = (socket.AF_INET, socket.IPPROTO_ICMP) if v4 else (socket.AF_INET6, socket.IPPROTO_ICMPV6)
+s = socket.socket(kind, socket.SOCK_RAW, protocol)
+s.bind((first, 0))
+from_second = socket.socket(kind, socket.SOCK_RAW, protocol)
+from_second.bind((second, 0))
+held = []
+def answer(icmp, to, by=s):
+    icmp = bytes([0 if v4 else 129, 0, 0, 0]) + icmp[4:]
+    total = sum(struct.unpack(f">{len(icmp) // 2}H", icmp))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    by.sendto(icmp[:2] + struct.pack(">H", ~total & 0xFFFF) + icmp[4:], to)
+print("ready", flush=True)
+while True:
+    data, to = s.recvfrom(70000)
+    icmp = data[20:] if v4 else data
+    if icmp[0] != (8 if v4 else 128):
+        continue
+    to = (to[0], 0) if v4 else (to[0], 0, 0, to[3])
+    sequence = int.from_bytes(icmp[6:8], "big")
+    if manner == "lose" and sequence % 5 == 2:
+        continue
+    if manner == "forge":
+        answer(icmp[:12] + bytes(12) + icmp[24:], to)
+        answer(icmp[:6] + struct.pack(">H", sequence ^ 1) + icmp[8:], to)
+        answer(icmp[:8] + struct.pack(">I", int.from_bytes(icmp[8:12], "big") ^ 1) + icmp[12:], to)
+        answer(icmp[:8] + bytes([255] * 4) + icmp[12:], to)
+        answer(icmp[:-2], to)
+        answer(icmp + bytes(2), to)
+        answer(icmp[:16], to)
+        answer(icmp, to, from_second)
+        continue
+    if manner in ("swap", "delay") and sequence == 1:
+        held.append((icmp, to))
+        continue
+    answer(icmp, to)
+    if manner == "double" and sequence in (1, 3):
+        answer(icmp, to)
+    if sequence == 3:
+        for late in held:
+            answer(*late)
+        held.clear()
+"""
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Two namespaces joined by a veth pair."""
+
+    near: str
+    far: str
+
+    def measure(
+        self, *targets: PingTarget, user: int = 0, deadline_s: float = 60.0, **numbers: object
+    ) -> tuple[Burst, ...]:
+        """Measure from the near namespace, in a process of its own."""
+        spec = PingSpec(
+            targets=targets, **{"packet_bytes": (100,), "count": 10, "spacing_s": 0.02, "timeout_s": 0.5} | numbers
+        )
+        ran = subprocess.run(
+            ["ip", "netns", "exec", self.near, sys.executable, "-c", MEASURE, str(user), str(deadline_s)],
+            input=msgspec.json.encode(spec),
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr.decode()
+        return msgspec.json.decode(ran.stdout, type=tuple[Burst, ...])
+
+    @contextmanager
+    def responder(self, family: int, manner: str) -> Iterator[None]:
+        """Something that answers in the far namespace in place of its kernel."""
+        version = {4: "net.ipv4.icmp_echo_ignore_all", 6: "net.ipv6.icmp.echo_ignore_all"}[family]
+        run("ip", "netns", "exec", self.far, "sysctl", "-qw", f"{version}=1")
+        command = ["ip", "netns", "exec", self.far, sys.executable, "-c", RESPOND]
+        process = subprocess.Popen(
+            [*command, str(family), manner, FAR[family], FAR_SECOND[family]], stdout=subprocess.PIPE
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield
+        finally:
+            process.kill()
+            process.communicate()
+            run("ip", "netns", "exec", self.far, "sysctl", "-qw", f"{version}=0")
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+
+
+@contextmanager
+def joined_namespaces() -> Iterator[Sites]:
+    name = f"ping-{secrets.token_hex(3)}"
+    sites = Sites(f"{name}-near", f"{name}-far")
+    with ExitStack() as undo:
+        for namespace in (sites.near, sites.far):
+            run("ip", "netns", "add", namespace)
+            undo.callback(run, "ip", "netns", "delete", namespace)
+        run("ip", "-n", sites.near, "link", "add", "wan", "type", "veth", "peer", "wan", "netns", sites.far)
+        for namespace, addresses in ((sites.near, (NEAR, NEAR_SECOND)), (sites.far, (FAR, FAR_SECOND))):
+            for address, preferred in zip(addresses, ("forever", "0"), strict=True):
+                add = ("ip", "-n", namespace, "address", "add")
+                run(*add, f"{address[4]}/24", "brd", "+", "dev", "wan")
+                run(*add, f"{address[6]}/64", "dev", "wan", "nodad", "preferred_lft", preferred)
+            run("ip", "-n", namespace, "link", "set", "lo", "up")
+            run("ip", "-n", namespace, "link", "set", "wan", "up")
+        for address in (FAR[4], FAR[6]):
+            wait_for_answer(sites.near, address)
+        yield sites
+
+
+def wait_for_answer(namespace: str, address: str) -> None:
+    """IPv6 is not ready the moment its interface is up."""
+    until = time.monotonic() + 20
+    while subprocess.run(
+        ["ip", "netns", "exec", namespace, "ping", "-c", "1", "-W", "1", address], capture_output=True, check=False
+    ).returncode:
+        assert time.monotonic() < until, f"{address} does not answer"
+
+
+@pytest.fixture(scope="module")
+def sites(namespaces_required: None) -> Iterator[Sites]:
+    if os.geteuid() != 0:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("two namespaces joined by a veth pair need root")
+    with joined_namespaces() as joined:
+        yield joined
+
+
+@pytest.fixture
+def near_route(sites: Sites) -> Iterator[Callable[..., None]]:
+    """Adds routes in the near namespace, which end with the test."""
+    with ExitStack() as undo:
+
+        def add(*route: str) -> None:
+            run("ip", "-n", sites.near, "route", "add", *route)
+            undo.callback(run, "ip", "-n", sites.near, "route", "delete", *route)
+
+        yield add
+
+
+families = pytest.mark.parametrize("family", [4, 6])
+
+
+def far(family: int, **fields: object) -> PingTarget:
+    return PingTarget(**{"address": FAR[family], "family": family} | fields)
+
+
+@families
+def test_every_request_of_every_size_is_answered_and_stamped_by_the_kernel(sites, family):
+    bursts = sites.measure(far(family), packet_bytes=(16, 100, 1001, 4000), count=5)
+
+    assert [burst.packet_bytes for burst in bursts] == [16, 100, 1001, 4000]
+    for burst in bursts:
+        assert (burst.outcome, burst.address, burst.family) == (Outcome.MEASURED, FAR[family], family)
+        assert (burst.sent, burst.received, burst.duplicates, burst.reordered) == (5, 5, 0, 0)
+        assert (burst.ttl, burst.stamp, burst.detail) == (64, "kernel", None)
+        assert all(rtt is not None and 0 < rtt < 100 for rtt in burst.rtts_ms)
+    assert [burst.started_at for burst in bursts] == sorted(burst.started_at for burst in bursts)
+
+
+@families
+def test_lost_replies_are_null_in_their_places(sites, family):
+    with sites.responder(family, "lose"):
+        [burst] = sites.measure(far(family))
+
+    assert [number for number, rtt in enumerate(burst.rtts_ms) if rtt is None] == [2, 7]
+    assert (burst.sent, burst.received) == (10, 8)
+
+
+@families
+def test_duplicates_are_counted_and_not_received_twice(sites, family):
+    with sites.responder(family, "double"):
+        [burst] = sites.measure(far(family))
+
+    assert (burst.sent, burst.received, burst.duplicates, burst.reordered) == (10, 10, 2, 0)
+
+
+@families
+def test_a_reply_that_was_overtaken_is_reordered(sites, family):
+    with sites.responder(family, "swap"):
+        [burst] = sites.measure(far(family))
+
+    assert (burst.received, burst.reordered, burst.duplicates) == (10, 1, 0)
+    assert burst.rtts_ms[1] is not None
+    assert 30 < burst.rtts_ms[1] < 150  # held for two spacings of 20 ms, each sent within a tick of its time
+
+
+@families
+def test_a_reply_after_the_timeout_is_lost(sites, family):
+    with sites.responder(family, "delay"):
+        [burst] = sites.measure(far(family), spacing_s=0.2, timeout_s=0.25, count=5)
+
+    assert [rtt is None for rtt in burst.rtts_ms] == [False, True, False, False, False]
+    assert (burst.received, burst.duplicates) == (4, 0)
+
+
+@families
+def test_forged_cut_and_padded_replies_count_as_nothing(sites, family):
+    with sites.responder(family, "forge"):
+        [burst] = sites.measure(far(family))
+
+    assert (burst.outcome, burst.sent, burst.received, burst.duplicates) == (Outcome.MEASURED, 10, 0, 0)
+
+
+@families
+def test_total_loss_is_a_measurement(sites, family):
+    [burst] = sites.measure(far(family, address=NOBODY[family]), timeout_s=0.2)
+
+    assert (burst.outcome, burst.sent, burst.received, burst.ttl) == (Outcome.MEASURED, 10, 0, None)
+    assert burst.rtts_ms == (None,) * 10
+
+
+@families
+def test_without_a_route_nothing_is_sent(sites, family):
+    [burst] = sites.measure(far(family, address=ELSEWHERE[family]))
+
+    assert (burst.outcome, burst.sent, burst.rtts_ms) == (Outcome.NO_ROUTE, 0, ())
+    assert "unreachable" in (burst.detail or "")
+
+
+@families
+@pytest.mark.parametrize(
+    ("kind", "outcome"),
+    [("unreachable", Outcome.NO_ROUTE), ("blackhole", Outcome.NO_ROUTE), ("prohibit", Outcome.NOT_PERMITTED)],
+)
+def test_each_kind_of_refusing_route_has_its_outcome(sites, near_route, family, kind, outcome):
+    near_route(kind, ELSEWHERE[family])
+
+    [burst] = sites.measure(far(family, address=ELSEWHERE[family]), count=2)
+
+    assert (burst.outcome, burst.sent) == (outcome, 0)
+
+
+def test_the_broadcast_address_of_a_network_is_refused(sites):
+    [burst] = sites.measure(far(4, address="10.9.0.255"), count=2)
+
+    assert burst.outcome is Outcome.NOT_PERMITTED
+    assert "broadcast" in (burst.detail or "")
+
+
+@families
+def test_targets_without_a_route_do_not_disturb_the_others(sites, near_route, family):
+    near_route("unreachable", ELSEWHERE[family])
+    dead = [far(family, address=ELSEWHERE[family])] * 20
+    live = [far(family)] * 20
+
+    bursts = sites.measure(*(target for pair in zip(dead, live, strict=True) for target in pair), count=20)
+
+    assert {(burst.outcome, burst.sent) for burst in bursts[0::2]} == {(Outcome.NO_ROUTE, 0)}
+    assert {(burst.received, burst.stamp) for burst in bursts[1::2]} == {(20, "kernel")}
+    # A send stamp taken for that of another packet would be off by a spacing: 1 ms or more.
+    assert statistics.median(rtt or 0 for burst in bursts[1::2] for rtt in burst.rtts_ms) < 0.5
+
+
+def test_a_name_that_does_not_resolve_is_not_a_loss(sites):
+    unknown, wrong_family, measured = sites.measure(
+        PingTarget(address="nonesuch.invalid"), PingTarget(address=FAR[6], family=4), far(4), count=2
+    )
+
+    assert (unknown.outcome, unknown.address, unknown.sent) == (Outcome.DNS_FAILURE, None, 0)
+    assert wrong_family.outcome is Outcome.DNS_FAILURE
+    assert (measured.outcome, measured.received) == (Outcome.MEASURED, 2)
+
+
+@families
+def test_the_same_target_twice_is_two_bursts(sites, family):
+    bursts = sites.measure(far(family), far(family))
+
+    assert [(burst.received, burst.duplicates) for burst in bursts] == [(10, 0)] * 2
+
+
+@families
+def test_requests_leave_from_the_source_where_it_is_ours(sites, family):
+    run("ip", "-n", sites.far, "route", "add", "blackhole", NEAR_SECOND[family])
+    try:
+        first, second, foreign = sites.measure(
+            far(family, source=NEAR[family]),
+            far(family, source=NEAR_SECOND[family]),
+            far(family, source=ELSEWHERE[family]),
+            timeout_s=0.3,
+        )
+    finally:
+        run("ip", "-n", sites.far, "route", "delete", "blackhole", NEAR_SECOND[family])
+
+    assert (first.received, second.received, foreign.received) == (10, 0, 10)
+
+
+def test_both_families_fly_together(sites):
+    bursts = sites.measure(far(4), far(6))
+
+    assert [(burst.address, burst.received) for burst in bursts] == [(FAR[4], 10), (FAR[6], 10)]
+
+
+def test_sending_stops_in_time_for_the_last_reply(sites):
+    [burst] = sites.measure(far(4), count=100, spacing_s=0.1, timeout_s=0.5, deadline_s=1.5)
+
+    assert burst.outcome is Outcome.MEASURED
+    assert 1 <= burst.sent == burst.received < 20
+    assert "deadline" in (burst.detail or "")
+
+
+@families
+def test_an_unprivileged_user_measures_where_the_sysctl_allows(sites, family):
+    setting = "net.ipv4.ping_group_range"
+    run("ip", "netns", "exec", sites.near, "sysctl", "-qw", f"{setting}=0 2147483647")
+    try:
+        bursts = sites.measure(far(family), user=NOBODY_USER, packet_bytes=(16, 100, 1001))
+    finally:
+        run("ip", "netns", "exec", sites.near, "sysctl", "-qw", f"{setting}=1 0")
+
+    for burst in bursts:
+        assert (burst.outcome, burst.received, burst.duplicates) == (Outcome.MEASURED, 10, 0)
+        assert (burst.ttl, burst.stamp) == (64, "kernel")
+
+
+@families
+def test_forgeries_do_not_fool_the_unprivileged_socket_either(sites, family):
+    setting = "net.ipv4.ping_group_range"
+    run("ip", "netns", "exec", sites.near, "sysctl", "-qw", f"{setting}=0 2147483647")
+    try:
+        with sites.responder(family, "forge"):
+            [burst] = sites.measure(far(family), user=NOBODY_USER)
+    finally:
+        run("ip", "netns", "exec", sites.near, "sysctl", "-qw", f"{setting}=1 0")
+
+    assert (burst.sent, burst.received) == (10, 0)
+
+
+@families
+def test_an_unprivileged_user_is_told_which_setting_to_change(sites, family):
+    run("ip", "netns", "exec", sites.near, "sysctl", "-qw", "net.ipv4.ping_group_range=1 0")
+
+    [burst] = sites.measure(far(family), user=NOBODY_USER)
+
+    assert (burst.outcome, burst.sent) == (Outcome.NOT_PERMITTED, 0)
+    assert "net.ipv4.ping_group_range" in (burst.detail or "")
+    assert "cap_net_raw" in (burst.detail or "")
+
+
+def test_a_full_send_queue_is_waited_for_and_loses_nothing(sites):
+    run("ip", "netns", "exec", sites.near, "tc", "qdisc", "add", "dev", "wan", "root", "tbf",
+        "rate", "8mbit", "burst", "3000", "limit", "10000000")  # fmt: skip
+    try:
+        bursts = sites.measure(*[far(4)] * 50, packet_bytes=(1000,), count=20, spacing_s=0.01, timeout_s=5.0)
+    finally:
+        run("ip", "netns", "exec", sites.near, "tc", "qdisc", "delete", "dev", "wan", "root")
+
+    assert sum(burst.sent for burst in bursts) == sum(burst.received for burst in bursts) == 1000
+    assert {burst.stamp for burst in bursts} == {"kernel"}

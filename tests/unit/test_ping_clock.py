@@ -1,0 +1,59 @@
+import numpy as np
+
+from probes.ping.clock import StampClock
+
+MS = 1_000_000
+WALL = 1_700_000_000_000 * MS
+
+
+def clock_reading(*readings: tuple[int, int]) -> StampClock:
+    upcoming = iter(readings)
+    return StampClock(lambda: next(upcoming))
+
+
+def to_monotonic(clock: StampClock, stamp_ns: int, *, after_ns: int, before_ns: int) -> tuple[int, bool]:
+    times_ns, trusted = clock.to_monotonic(np.array([stamp_ns]), np.array([after_ns]), before_ns)
+    return int(times_ns[0]), bool(trusted[0])
+
+
+def test_a_stamp_becomes_monotonic_by_the_difference_of_the_clocks():
+    clock = clock_reading((0, WALL), (100 * MS, WALL + 40))  # 40 ns: the noise of reading two clocks
+    clock.observe()
+
+    assert to_monotonic(clock, WALL + 50 * MS, after_ns=49 * MS, before_ns=100 * MS) == (50 * MS, True)
+
+
+def test_a_stamp_from_before_a_step_is_read_with_the_old_difference():
+    for step in (-3600_000 * MS, 3600_000 * MS):
+        clock = clock_reading((0, WALL), (100 * MS, WALL + step))
+        clock.observe()
+
+        before = to_monotonic(clock, WALL + 50 * MS, after_ns=49 * MS, before_ns=100 * MS)
+        after = to_monotonic(clock, WALL + step + 60 * MS, after_ns=49 * MS, before_ns=100 * MS)
+
+        assert (before, after) == ((50 * MS, True), (60 * MS, True))
+
+
+def test_where_both_differences_fit_the_stamp_is_not_trusted():
+    clock = clock_reading((0, WALL), (100 * MS, WALL + 10 * MS))
+    clock.observe()
+
+    _, trusted = to_monotonic(clock, WALL + 50 * MS, after_ns=20 * MS, before_ns=100 * MS)
+
+    assert not trusted
+
+
+def test_after_the_step_the_old_difference_is_forgotten():
+    clock = clock_reading((0, WALL), (100 * MS, WALL + 10 * MS), (200 * MS, WALL + 10 * MS))
+    clock.observe()
+    clock.observe()
+
+    assert to_monotonic(clock, WALL + 150 * MS, after_ns=20 * MS, before_ns=200 * MS) == (140 * MS, True)
+
+
+def test_a_missing_stamp_or_one_before_its_call_is_not_trusted():
+    clock = clock_reading((0, WALL), (100 * MS, WALL))
+    clock.observe()
+
+    assert not to_monotonic(clock, 0, after_ns=0, before_ns=100 * MS)[1]
+    assert not to_monotonic(clock, WALL + 10 * MS, after_ns=20 * MS, before_ns=100 * MS)[1]

@@ -1,0 +1,98 @@
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.ping.echo import EchoFormat, checksums, word_sum
+
+SECRET = b"twelve bytes"
+
+
+def rfc1071(data: bytes) -> int:
+    """The checksum as RFC 1071 section 4.1 writes it, word by word in network order."""
+    total = 0
+    for high, low in zip(data[::2], (data + b"\0")[1::2], strict=False):
+        total += (high << 8) + low
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def request(number: int, sequence: int, size: int, padding: bytes, family: int = 4) -> bytes:
+    heads = np.zeros((1, 24), np.uint8)
+    echo = EchoFormat(family, 0xBEEF, SECRET, padding, ip_header=False)
+    echo.write(heads, np.array([number]), np.array([sequence]), np.array([size]))
+    return heads.tobytes() + padding[: size - 16]
+
+
+def as_reply(packet: bytes) -> bytes:
+    return b"\0" + packet[1:]
+
+
+def read(*messages: bytes, ip_header: bool = False):
+    data = np.zeros((len(messages), 84), np.uint8)
+    for row, message in enumerate(messages):
+        data[row, : min(84, len(message))] = np.frombuffer(message[:84], np.uint8)
+    lengths = np.array([len(message) for message in messages])
+    return EchoFormat(4, 0xBEEF, SECRET, b"", ip_header=ip_header).read(data, lengths)
+
+
+@given(st.binary(min_size=24, max_size=24), st.binary(max_size=200))
+def test_the_checksum_is_that_of_rfc_1071(head, tail):
+    heads = np.frombuffer(head, np.uint8).reshape(1, 24)
+
+    computed = checksums(heads, np.array([word_sum(tail)]))
+
+    assert computed.tobytes() == struct.pack(">H", rfc1071(head + tail))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**20), st.integers(16, 300), st.binary(min_size=284, max_size=284))
+def test_a_request_has_its_fields_in_place_and_checks_out(number, sequence, size, padding):
+    packet = request(number, sequence, size, padding)
+
+    assert len(packet) == 8 + size
+    assert rfc1071(packet) == 0
+    assert struct.unpack(">BBxxHHI", packet[:12]) == (8, 0, 0xBEEF, sequence & 0xFFFF, number)
+    assert packet[12:24] == SECRET
+
+
+def test_over_ipv6_the_checksum_is_left_to_the_kernel():
+    packet = request(1, 2, 16, b"", family=6)
+
+    assert packet[:4] == bytes([128, 0, 0, 0])
+
+
+def test_a_reply_is_read_back():
+    replies = read(as_reply(request(7, 3, 100, bytes(84))))
+
+    assert replies.plausible.tolist() == [True]
+    assert (replies.number[0], replies.sequence[0], replies.icmp_bytes[0]) == (7, 3, 108)
+
+
+@pytest.mark.parametrize("options", [0, 4, 40])
+def test_the_ip_header_is_skipped_whatever_its_length(options):
+    header = bytes([0x45 + options // 4]) + bytes(7) + bytes([57]) + bytes(11 + options)
+
+    replies = read(header + as_reply(request(7, 3, 16, b"")), bytes([0x45]) + bytes(60), ip_header=True)
+
+    assert replies.plausible.tolist() == [True, False]
+    assert replies.hop_limit is not None
+    assert (replies.number[0], replies.icmp_bytes[0], replies.hop_limit[0]) == (7, 24, 57)
+
+
+def test_requests_forgeries_and_truncated_replies_are_not_plausible():
+    good = as_reply(request(7, 3, 16, b""))
+    wrong_secret = good[:-1] + b"?"
+    wrong_identifier = good[:4] + b"\0\1" + good[6:]
+    an_error = b"\3" + good[1:]
+
+    replies = read(request(7, 3, 16, b""), wrong_secret, wrong_identifier, an_error, good[:20], b"", good)
+
+    assert replies.plausible.tolist() == [False] * 6 + [True]
+
+
+@given(st.lists(st.binary(max_size=120), min_size=1, max_size=20), st.booleans())
+def test_garbage_is_never_plausible_and_never_an_error(messages, ip_header):
+    assert not read(*messages, ip_header=ip_header).plausible.any()
