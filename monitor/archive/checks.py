@@ -85,8 +85,9 @@ def _of_path(delivered: Delivered, known: Known) -> str | None:
         return f"path {path_id} does not start at this site"
     if delivered.result.family != path.family:
         return f"IPv{delivered.result.family} was measured, path {path_id} is IPv{path.family}"
-    if slot_id is not None and known.slots.get(slot_id) != path_id:
-        return f"slot {slot_id} of path {path_id} is unknown"
+    # A slot that is not there any more is no reason: an apply deletes slots, and an agent may have had it in its plan.
+    if slot_id is not None and known.slots.get(slot_id, path_id) != path_id:
+        return f"slot {slot_id} is not of path {path_id}"
     return None
 
 

@@ -213,7 +213,6 @@ def test_paths_and_slots_must_be_known_and_the_sites_own(mesh):
         delivered(2**70, burst(1.0), 1),
         delivered(mesh.cern_slac, burst(1.0), 2),
         delivered(mesh.slac_anl, throughput(1e6), 3, slot_id=slot.pk),
-        delivered(mesh.slac_cern, throughput(1e6), 4, slot_id=slot.pk + 1),
     )
 
     receipt = store(mesh.slac.pk, batch(*results), NOW)
@@ -221,9 +220,17 @@ def test_paths_and_slots_must_be_known_and_the_sites_own(mesh):
     assert reasons(receipt) == {
         1: f"path {2**70} is unknown",
         2: f"path {mesh.cern_slac.pk} does not start at this site",
-        3: f"slot {slot.pk} of path {mesh.slac_anl.pk} is unknown",
-        4: f"slot {slot.pk + 1} of path {mesh.slac_cern.pk} is unknown",
+        3: f"slot {slot.pk} is not of path {mesh.slac_anl.pk}",
     }
+
+
+def test_a_test_whose_slot_an_apply_has_deleted_is_still_taken(mesh):
+    run = throughput(1e6)
+
+    receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run, slot_id=12345)), NOW)
+
+    assert receipt.accepted == 1
+    assert ThroughputTest.objects.get().throughput_bps == 1e6
 
 
 def test_results_of_a_retired_path_are_still_taken(mesh):
