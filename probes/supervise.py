@@ -12,6 +12,7 @@ import ctypes
 import hashlib
 import os
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -29,6 +30,10 @@ POLL_S = 0.25
 LONGEST_SOCKET_DIR_BYTES = 85
 
 
+class StartError(Exception):
+    """A process could not be started, or died before it was ready; says which and where its log is."""
+
+
 def socket_dir(directory: Path) -> Path:
     """Folder for the Unix sockets of what runs in `directory`: one inside it, unless that is so deep that a socket's
     path would not fit into the kernel's 107 bytes."""
@@ -36,11 +41,20 @@ def socket_dir(directory: Path) -> Path:
     if len(os.fsencode(inside)) <= LONGEST_SOCKET_DIR_BYTES:
         return inside
     digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"soundings-{digest}"
+    return Path(tempfile.gettempdir()) / f"soundings-{os.getuid()}-{digest}" / "socket"
 
 
-class StartError(Exception):
-    """A process could not be started, or died before it was ready; says which and where its log is."""
+def make_socket_dir(directory: Path) -> Path:
+    """Make the `socket_dir` of `directory`. Raises `StartError` where somebody else has taken the name of one that
+    lies outside."""
+    folder = socket_dir(directory)
+    folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    if folder.parent != directory:
+        status = folder.parent.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+            raise StartError(f"{folder.parent} is not a folder of ours; remove it, or use a shorter data folder")
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @dataclass(slots=True)

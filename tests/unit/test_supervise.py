@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import sys
 import time
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.supervise import StartError, Supervisor, socket_dir
+from probes.supervise import StartError, Supervisor, make_socket_dir, socket_dir
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -92,5 +93,24 @@ def test_children_end_when_their_supervisor_is_killed(tmp_path):
 def test_sockets_of_a_deep_folder_are_kept_where_their_path_fits(tmp_path):
     deep = tmp_path / ("deep" * 40)
 
-    assert len(os.fsencode(socket_dir(deep) / ".s.PGSQL.5432.lock")) < 107
+    made = make_socket_dir(deep)
+
+    try:
+        assert len(os.fsencode(made / ".s.PGSQL.5432.lock")) < 107
+        assert made == socket_dir(deep)
+        assert made.parent.stat().st_mode & 0o777 == 0o711
+    finally:
+        shutil.rmtree(made.parent)
     assert socket_dir(Path("/srv/soundings")) == Path("/srv/soundings/socket")
+
+
+def test_a_socket_folder_that_others_can_write_to_is_refused(tmp_path):
+    deep = tmp_path / ("deep" * 40)
+    taken = socket_dir(deep).parent
+    taken.mkdir()
+    taken.chmod(0o777)
+    try:
+        with pytest.raises(StartError, match="is not a folder of ours"):
+            make_socket_dir(deep)
+    finally:
+        taken.rmdir()

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import Stack, require_free_port
+from probes.broker import BrokerError
 from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import namespaces_available
 from probes.lab.scenario import DEFAULT_SCENARIO, LabError, load_scenario
@@ -53,18 +54,23 @@ class Command(BaseCommand):
             with _only_one(folder):
                 require_free_port(port)
                 self._run(Stack.in_folder(folder, port, self._say), lab, mesh, stop)
-        except (StartError, PostgresError, LabError) as error:
+        except (StartError, PostgresError, LabError, BrokerError) as error:
             if not stop.is_set():
                 raise CommandError(str(error)) from error
 
     def _run(self, stack: Stack, lab: str | None, mesh: Path | None, stop: threading.Event) -> None:
         started = time.monotonic()
         self._say(f"starting Soundings; everything it writes is in {stack.data}")
-        steps = [stack.start_database, stack.start_broker, lambda: self._start_sites(stack, lab, mesh)]
+        steps: tuple[Callable[[], None], ...] = (
+            stack.start_database,
+            stack.start_broker,
+            lambda: self._start_sites(stack, lab, mesh),
+        )
         try:
             for step in steps:
-                if not stop.is_set():
-                    step()
+                if stop.is_set():
+                    return
+                step()
             self._say(f"the page: {stack.url}/   (ready after {time.monotonic() - started:.0f} s; Ctrl-C stops all)")
             stack.supervisor.run_until(stop)
         finally:

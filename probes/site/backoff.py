@@ -1,0 +1,43 @@
+"""When to try the centre again: exponential pauses with jitter and a cap, or what the centre asked for."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+
+
+class BackOff:
+    """Counts failures in a row. `may_try` until one happens, and again after its pause.
+
+    The pause doubles with each failure and is drawn between half of it and the whole, so that the agents of a mesh
+    do not come back together.
+    """
+
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, uniform: Callable[[float, float], float] = random.uniform
+    ) -> None:
+        self._clock = clock
+        self._uniform = uniform
+        self._failures = 0
+        self._not_before = clock()
+
+    def may_try(self) -> bool:
+        return self._clock() >= self._not_before
+
+    def succeeded(self) -> None:
+        self._failures = 0
+        self._not_before = self._clock()
+
+    def failed(self, retry_after_s: float | None = None) -> float:
+        """Note a failure; seconds of the pause that begins now."""
+        ceiling = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures, 16))
+        pause = self._uniform(ceiling / 2, ceiling)
+        if retry_after_s is not None:
+            pause = max(pause, min(retry_after_s, LONGEST_PAUSE_S))
+        self._failures += 1
+        self._not_before = self._clock() + pause
+        return pause

@@ -1,0 +1,156 @@
+"""`python -m probes site`: runs a site's agent until it is told to stop.
+
+This process only supervises: it starts the agent's Redis (where none is given) and its worker, restarts what dies or
+has stopped working, and stops both. It measures nothing itself and stays small.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from probes import broker
+from probes.site.limits import LimitsError, read_limits
+from probes.site.settings import AgentSettings, SettingsError, check_centre, read_token, readable_by_others
+from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
+
+READY_TIMEOUT_S = 30.0
+LONGEST_SILENCE_S = 60.0
+POLL_S = 0.5
+REDIS_SOCKET = "redis.sock"
+SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has many threads that do little
+
+
+class AlreadyRunning(Exception):
+    """Another agent has this data folder."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--centre", required=True, metavar="URL", help="address of the centre, https://…")
+    parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="file with the site's token")
+    parser.add_argument(
+        "--data", type=Path, default=Path("data/agent"), metavar="DIR", help="folder of the agent (default data/agent)"
+    )
+    parser.add_argument("--limits", type=Path, metavar="FILE", help="limits.toml: what this site lets be measured")
+    parser.add_argument("--redis", metavar="URL", help="a Redis of the agent's own; started here if none is given")
+    parser.add_argument(
+        "--allow-plain-http",
+        action="store_true",
+        help="send the token over plain HTTP to a centre on another machine, on a network of your own",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the agent; 0 when it was told to stop, 1 when it could not start."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        data = args.data.resolve()
+        data.mkdir(parents=True, exist_ok=True)
+        settings = _settings(args, data)
+        with _only_agent_of(data):
+            _supervise(settings, args.redis is None, stop)
+    except (SettingsError, LimitsError, AlreadyRunning, StartError, broker.BrokerError, OSError) as error:
+        print(f"site: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
+    """Check what we were told before anything is started."""
+    check_centre(args.centre, args.allow_plain_http)
+    read_token(args.token_file)
+    if readable_by_others(args.token_file):
+        say(f"--token-file {args.token_file} can be read by others: chmod 600 {args.token_file}")
+    read_limits(args.limits)
+    return AgentSettings(
+        centre=args.centre,
+        token_file=str(args.token_file.resolve()),
+        data=str(data),
+        redis_url=args.redis or f"redis+socket://{socket_dir(data) / REDIS_SOCKET}",
+        limits_file=None if args.limits is None else str(args.limits.resolve()),
+        allow_plain_http=args.allow_plain_http,
+    )
+
+
+@contextlib.contextmanager
+def _only_agent_of(data: Path) -> Iterator[None]:
+    """Hold the lock of the data folder; the kernel lets go of it however we end."""
+    with (data / "agent.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise AlreadyRunning(
+                f"another agent runs on {data} (process {lock.read().strip()}); stop it, or give another --data"
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) -> None:
+    """Start what the agent consists of and look after it until `stop` is set."""
+    supervisor = Supervisor(Path(settings.data) / "log", say)
+    try:
+        if own_redis:
+            _start_redis(supervisor, Path(settings.data))
+        worker = supervisor.add(
+            "worker", [sys.executable, "-m", "probes.site.worker"], env={**settings.environment(), **SMALL}
+        )
+        say(f"worker runs (log {worker.log}); delivering to {settings.centre}")
+        pulse = Pulse(settings.pulse_file)
+        while not stop.wait(POLL_S):
+            supervisor.look_after()
+            if pulse.stopped(worker):
+                say(f"worker has done nothing for {LONGEST_SILENCE_S:.0f} s; starting it again")
+                end(worker)
+    finally:
+        supervisor.stop()
+        say("stopped")
+
+
+def _start_redis(supervisor: Supervisor, data: Path) -> None:
+    path = make_socket_dir(data) / REDIS_SOCKET
+    child = supervisor.add("redis", broker.command(path))
+    supervisor.wait_ready(child, lambda: broker.answers(path), READY_TIMEOUT_S)
+    say(f"redis runs on {path} (log {child.log})")
+
+
+class Pulse:
+    """Notices a worker that lives but no longer works, as one that lost its Redis may: its pulse file is left alone."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._seen: tuple[int, float] | None = None
+        self._since = clock()
+
+    def stopped(self, worker: Child) -> bool:
+        """Whether the worker, running all the while, has shown no pulse for too long."""
+        touched = self._path.stat().st_mtime_ns if self._path.exists() else 0
+        if (touched, worker.started_at) != self._seen:
+            self._seen = (touched, worker.started_at)
+            self._since = self._clock()
+        return worker.running and self._clock() - self._since > LONGEST_SILENCE_S
+
+
+def end(child: Child) -> None:
+    """Kill a child and its own children; the supervisor starts it again."""
+    if child.process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.process.pid, signal.SIGKILL)
+
+
+def say(line: str) -> None:
+    print(f"site: {line}", flush=True)

@@ -1,0 +1,42 @@
+"""When throughput tests of our own ran on this host, so that pings measured meanwhile can be told apart."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+REMEMBERED = timedelta(hours=1)
+
+
+class OwnTests:
+    """The periods of our own tests, running ones included. Safe to use from any thread."""
+
+    def __init__(self, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._running: list[datetime] = []
+        self._ended: list[tuple[datetime, datetime]] = []
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """A test runs for as long as the context is open."""
+        started_at = self._now()
+        with self._lock:
+            self._running.append(started_at)
+        try:
+            yield
+        finally:
+            ended_at = self._now()
+            with self._lock:
+                self._running.remove(started_at)
+                self._ended = [period for period in self._ended if period[1] > ended_at - REMEMBERED]
+                self._ended.append((started_at, ended_at))
+
+    def overlap(self, since: datetime, until: datetime) -> bool:
+        """Whether a test of ours ran at any moment of [since, until]."""
+        with self._lock:
+            return any(started_at <= until for started_at in self._running) or any(
+                started_at <= until and ended_at >= since for started_at, ended_at in self._ended
+            )

@@ -1,0 +1,109 @@
+"""The plan of this site: pulled from the centre when it changed, kept on disk, read from there by who measures.
+
+The file is replaced as a whole, so a reader sees the old plan or the new one. The agent starts from it when the centre
+is away. What is running goes on by the plan that it began with: a new one counts from the next cycle.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+
+from probes.site.backoff import BackOff
+from probes.site.centre import Centre, CentreError
+from probes.site.wire import Plan
+
+logger = logging.getLogger(__name__)
+
+
+class PlanCache:
+    """The plan in a file. `current` reads it again only when the file was replaced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int] | None = None
+        self._plan: Plan | None = None
+
+    def current(self) -> Plan | None:
+        """The plan, or None before the first one came (or if its file cannot be read, which is logged)."""
+        with self._lock:
+            stamp = self._file_stamp()
+            if stamp != self._stamp:
+                self._plan = None if stamp is None else self._read()
+                self._stamp = stamp
+            return self._plan
+
+    def store(self, plan: Plan) -> None:
+        """Replace the plan, so that a crash at any moment leaves a whole one."""
+        with self._lock:
+            beside = self._path.with_suffix(".new")
+            with beside.open("wb") as file:
+                file.write(msgspec.json.encode(plan))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.rename(self._path)
+            _sync_folder(self._path.parent)
+
+    def _file_stamp(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
+    def _read(self) -> Plan | None:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=Plan)
+        except (OSError, msgspec.DecodeError) as error:
+            logger.error("plan: %s cannot be read (%s); waiting for a new one from the centre", self._path, error)
+            return None
+
+
+class PlanPuller:
+    """Asks the centre for the plan, with pauses after failures."""
+
+    def __init__(self, cache: PlanCache, centre: Centre, *, back_off: BackOff | None = None) -> None:
+        self._cache = cache
+        self._centre = centre
+        self._back_off = back_off if back_off is not None else BackOff()
+
+    def run(self) -> bool:
+        """Pull the plan if there is a new one; True if there was."""
+        if not self._back_off.may_try():
+            return False
+        known = self._cache.current()
+        try:
+            plan = self._centre.plan(None if known is None else known.version)
+        except CentreError as error:
+            pause_s = self._back_off.failed(error.retry_after_s)
+            going_on = "no plan yet" if known is None else f"going on with plan {known.version}"
+            logger.warning("plan: %s; %s; again in %.0f s", error, going_on, pause_s)
+            return False
+        self._back_off.succeeded()
+        if plan is None:
+            return False
+        self._cache.store(plan)
+        targets = sum(len(task.spec.targets) for task in plan.ping)
+        logger.info(
+            "plan: version %s for site %s: %d ping tests with %d targets, %d throughput slots",
+            plan.version,
+            plan.site,
+            len(plan.ping),
+            targets,
+            len(plan.throughput),
+        )
+        return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,150 @@
+"""Throughput slots: each is taken once by this agent, run in its time, and ended once.
+
+As client we measure at `starts_at` and spool the run; as server we listen from shortly before `starts_at` until the
+test was served or `ends_at`. A client's slot that was seen too late, or during which the agent was killed, ends as
+`missed`. Slots come from the plan; when `run` is called is decided by `probes.site.tasks`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from probes.contract import Deadline, Outcome, Probe, ProbeError
+from probes.site.limits import Limits
+from probes.site.own_tests import OwnTests
+from probes.site.spool import Spool
+from probes.site.wire import Delivered, Plan, ThroughputSlot
+from probes.throughput.address import resolve
+from probes.throughput.iperf3 import not_measured
+from probes.throughput.spec import ThroughputRun, ThroughputSpec
+
+logger = logging.getLogger(__name__)
+
+AHEAD = timedelta(seconds=60)
+SERVER_LEAD = timedelta(seconds=2)
+LATEST_START = timedelta(seconds=5)
+SET_UP_S = 0.5
+TRY_AGAIN_S = 1.0
+KEEP_SLOTS = timedelta(days=1)
+
+
+class Serve(Protocol):
+    """Listens for one test until the deadline; whether it was served. Raises `ProbeError`."""
+
+    def __call__(self, spec: ThroughputSpec, deadline: Deadline) -> bool: ...
+
+
+class Slots:
+    """Runs the throughput slots of the plan."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        limits: Limits,
+        own_tests: OwnTests,
+        probe: Probe[ThroughputSpec, ThroughputRun],
+        serve: Serve,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._spool = spool
+        self._limits = limits
+        self._own_tests = own_tests
+        self._probe = probe
+        self._serve = serve
+        self._now = now
+        self._pause = threading.Event()
+
+    def due(self, plan: Plan) -> list[ThroughputSlot]:
+        """Slots to enqueue now: those that begin within the next minute, or have begun, and were not taken yet."""
+        horizon = self._now() + AHEAD
+        taken = self._spool.taken_slots()
+        return [slot for slot in plan.throughput if slot.starts_at <= horizon and slot.slot_id not in taken]
+
+    def starts_at(self, slot: ThroughputSlot) -> datetime:
+        """When `run` must be called: servers are up before their clients come."""
+        return slot.starts_at - SERVER_LEAD if slot.role == "server" else slot.starts_at
+
+    def run(self, slot: ThroughputSlot) -> None:
+        """Run one slot in our role. Does nothing if it was taken before."""
+        if not self._spool.take_slot(slot, self._now()):
+            return
+        if slot.role == "server":
+            self._run_server(slot)
+            self._spool.end_slot(slot.slot_id)
+        else:
+            self._finish(slot, self._run_client(slot))
+        self._spool.forget_slots(self._now() - KEEP_SLOTS)
+
+    def settle(self) -> None:
+        """End the slots that ran when this agent was killed. To be called once, before anything runs."""
+        for slot in self._spool.unfinished_slots():
+            if slot.role == "server":
+                self._spool.end_slot(slot.slot_id)
+            else:
+                self._finish(slot, self._not_run(slot, Outcome.MISSED, "the agent was restarted during the test"))
+
+    def _finish(self, slot: ThroughputSlot, run: ThroughputRun) -> None:
+        logger.info("throughput slot %d to %s: %s %s", slot.slot_id, run.target, run.outcome, run.detail or "")
+        result = Delivered(sequence=0, path_id=slot.path_id, test=slot.test, result=run, slot_id=slot.slot_id)
+        self._spool.put([result], ends_slot=slot.slot_id)
+
+    def _run_client(self, slot: ThroughputSlot) -> ThroughputRun:
+        """The run of a client's slot, whatever its outcome."""
+        late = self._now() - slot.starts_at
+        if late > LATEST_START or self._left_s(slot) < _needed_s(slot):
+            return self._not_run(slot, Outcome.MISSED, f"the agent came to it {late.total_seconds():.0f} s late")
+        try:
+            rule = self._forbids(slot.spec, slot.spec.address)
+            if rule is not None:
+                return self._not_run(slot, Outcome.NOT_PERMITTED, rule)
+            with self._own_tests.running():
+                return self._measure(slot)
+        except ProbeError as error:
+            return self._not_run(slot, error.outcome, str(error))
+
+    def _measure(self, slot: ThroughputSlot) -> ThroughputRun:
+        """Measure; while there is time for a whole test, knock again where nobody listens yet: clocks differ."""
+        while True:
+            try:
+                return self._probe.run(slot.spec, Deadline(self._left_s(slot)))
+            except ProbeError as error:
+                if error.outcome is not Outcome.REFUSED or self._left_s(slot) < _needed_s(slot) + TRY_AGAIN_S:
+                    raise
+            self._pause.wait(TRY_AGAIN_S)
+
+    def _run_server(self, slot: ThroughputSlot) -> None:
+        """Serve one test. Its result is the client's to report; what goes wrong here is logged."""
+        try:
+            rule = self._forbids(slot.spec, slot.spec.source)
+            if rule is not None:
+                logger.warning("throughput slot %d: not served: %s", slot.slot_id, rule)
+                return
+            with self._own_tests.running():
+                served = self._serve(slot.spec, Deadline(self._left_s(slot)))
+        except ProbeError as error:
+            logger.warning("throughput slot %d: not served: %s", slot.slot_id, error)
+            return
+        logger.info("throughput slot %d: %s", slot.slot_id, "served" if served else "nobody came")
+
+    def _forbids(self, spec: ThroughputSpec, peer: str | None) -> str | None:
+        """The rule against a test with `peer`, None where the plan does not say who it is. Raises `ProbeError`."""
+        rule = self._limits.forbids_length(spec)
+        if rule is None and peer is not None:
+            rule = self._limits.forbids_address(resolve(peer, spec.family))
+        return rule
+
+    def _not_run(self, slot: ThroughputSlot, outcome: Outcome, detail: str) -> ThroughputRun:
+        return not_measured(slot.spec, self._now(), outcome, detail)
+
+    def _left_s(self, slot: ThroughputSlot) -> float:
+        return (slot.ends_at - self._now()).total_seconds()
+
+
+def _needed_s(slot: ThroughputSlot) -> float:
+    """Seconds that a whole test takes."""
+    return slot.spec.duration_s + slot.spec.omit_s + SET_UP_S

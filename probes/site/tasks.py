@@ -1,0 +1,91 @@
+"""The agent's Celery application: what runs as a task, on the agent's own Redis, with no result backend.
+
+Tasks are thin: each calls one function of the agent. A ping task is a whole cycle of all targets. A throughput slot is
+sent with an ETA within the next minute, since Redis delivers messages twice whose ETA lies beyond its visibility
+timeout; it may also be sent twice when Redis was restarted: the spool lets it be taken once.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import redis
+from celery import Celery
+
+from probes.site.agent import Agent
+from probes.site.wire import ThroughputSlot
+
+REMEMBER_SLACK = timedelta(minutes=1)
+REDIS_TIMEOUT_S = 5.0
+
+
+class AgentApp(Celery):
+    """A Celery application that knows its agent; `probes.site.schedule` reads the plan through it."""
+
+    agent: Agent
+
+
+def make_app(agent: Agent) -> AgentApp:
+    """The application with its tasks, for one worker with a pool of threads and beat inside."""
+    # No fixups: Celery would load Django into the agent where the environment names its settings.
+    app = AgentApp("soundings-site", broker=agent.settings.redis_url, set_as_current=True, fixups=[])
+    app.agent = agent
+    app.conf.update(
+        task_ignore_result=True,
+        task_default_queue="site",
+        timezone="UTC",
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_enable_remote_control=False,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        beat_max_loop_interval=1.0,
+    )
+    _add_chores(app)
+    _add_measurements(app)
+    return app
+
+
+def _add_chores(app: AgentApp) -> None:
+    agent = app.agent
+
+    @app.task(name="site.pulse")
+    def pulse() -> None:
+        agent.pulse()
+
+    @app.task(name="site.pull_plan")
+    def pull_plan() -> None:
+        agent.puller.run()
+
+    @app.task(name="site.deliver")
+    def deliver() -> None:
+        agent.delivery.run()
+
+
+def _add_measurements(app: AgentApp) -> None:
+    agent = app.agent
+    client = redis.Redis.from_url(client_url(agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
+
+    @app.task(name="site.ping_cycle")
+    def ping_cycle(test: str) -> None:
+        agent.ping_cycle(test)
+
+    @app.task(name="site.run_slot")
+    def run_slot(slot: dict[str, Any]) -> None:
+        agent.slots.run(msgspec.convert(slot, type=ThroughputSlot))
+
+    @app.task(name="site.dispatch_slots")
+    def dispatch_slots() -> None:
+        plan = agent.plans.current()
+        for slot in agent.slots.due(plan) if plan is not None else []:
+            remembered = slot.ends_at - datetime.now(UTC) + REMEMBER_SLACK
+            if client.set(f"slot:{slot.slot_id}", 1, nx=True, ex=max(remembered, REMEMBER_SLACK)):
+                run_slot.apply_async((msgspec.to_builtins(slot),), eta=agent.slots.starts_at(slot))
+
+
+def client_url(broker_url: str) -> str:
+    """The broker's URL as redis-py writes it."""
+    return broker_url.replace("redis+socket://", "unix://", 1)

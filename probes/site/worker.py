@@ -1,0 +1,80 @@
+"""The agent's one worker process: `python -m probes.site.worker`, started by `probes.site.command`.
+
+A Celery worker with a pool of threads, and beat in one more thread, so that a whole agent is one Python process beside
+its supervisor. Settings come through the environment. It logs to standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from celery import bootsteps, signals
+from celery.beat import EmbeddedService
+
+from probes.site.agent import Agent
+from probes.site.limits import LimitsError
+from probes.site.schedule import PlanScheduler
+from probes.site.settings import SettingsError, from_environment
+from probes.site.spool import SpoolError
+from probes.site.tasks import make_app
+
+THREADS = 32
+STOP_GRACE_S = 1.0
+
+
+class BeatThread(bootsteps.StartStopStep):
+    """Beat as a thread of the worker: there is exactly one worker, and they end together."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def create(self, worker: Any) -> Any:
+        return EmbeddedService(worker.app, thread=True, scheduler_cls=PlanScheduler)
+
+
+def leave_soon(**_: Any) -> None:
+    """End without waiting for the cycles that run: they can take a minute, and the spool needs no goodbye."""
+    timer = threading.Timer(STOP_GRACE_S, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+
+
+def leave_now(death: threading.ExceptHookArgs) -> None:
+    """A thread that died of a bug (beat's, say) must not leave half an agent: the supervisor starts a whole one."""
+    logging.getLogger(__name__).critical("a thread died", exc_info=death.exc_value)
+    os._exit(1)
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for chatter in ("celery.beat", "celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(chatter).setLevel(logging.WARNING)
+    try:
+        agent = Agent(from_environment())
+    except (SettingsError, LimitsError, SpoolError) as error:
+        print(f"agent: {error}", file=sys.stderr)
+        return 1
+    threading.excepthook = leave_now
+    agent.slots.settle()
+    app = make_app(agent)
+    app.steps["worker"].add(BeatThread)
+    signals.worker_shutting_down.connect(leave_soon, weak=False)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    worker = app.Worker(
+        pool="threads",
+        concurrency=THREADS,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+        quiet=True,
+    )
+    worker.start()
+    return int(worker.exitcode or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

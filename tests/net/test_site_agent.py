@@ -1,0 +1,277 @@
+"""Whole agents, as a site runs them, against a small centre that stores by sequence; targets are loopback addresses."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from probes.contract import Outcome
+from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.site.wire import PingTask, Plan, ThroughputSlot
+from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from tests.unit.test_deliver import FakeCentre
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 and not os.environ.get("CI"), reason="ICMP sockets need root or ping_group_range"
+)
+
+ROOT = Path(__file__).parents[2]
+FIRST, SECOND = "127.77.1.1", "127.77.2.1"
+PATIENCE_S = 60.0
+
+
+def wait_until(true, seconds=PATIENCE_S, why="not in time"):
+    deadline = time.monotonic() + seconds
+    while not (value := true()):
+        assert time.monotonic() < deadline, why() if callable(why) else why
+        time.sleep(0.05)
+    return value
+
+
+class Centre:
+    """A fake centre that can be taken away and put back at the same port."""
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.fake = None
+        self.port = 0
+        self.kept: dict[tuple[str, int], object] = {}
+        self.start()
+
+    def start(self):
+        self.fake = FakeCentre(self.port)
+        self.port = self.fake.server_port
+        self.fake.plan = self.plan
+        self.thread = threading.Thread(target=self.fake.serve_forever, kwargs={"poll_interval": 0.05})
+        self.thread.start()
+
+    def stop(self):
+        self.fake.shutdown()
+        self.thread.join()
+        self.fake.server_close()
+        self.results()
+
+    def results(self):
+        """All that was delivered, by spool and sequence: what came twice is there once."""
+        for batch in list(self.fake.batches):
+            for delivered in batch.results:
+                known = self.kept.setdefault((batch.spool, delivered.sequence), delivered)
+                assert known == delivered
+        return list(self.kept.values())
+
+    def bursts(self):
+        return [one for one in self.results() if isinstance(one.result, Burst)]
+
+    def measured(self):
+        """On a machine with more to do than it can, some cycles are busy."""
+        bursts = self.bursts()
+        assert {one.result.outcome for one in bursts} <= {Outcome.MEASURED, Outcome.BUSY}
+        return [one for one in bursts if one.result.outcome is Outcome.MEASURED]
+
+    def runs(self):
+        return [one for one in self.results() if isinstance(one.result, ThroughputRun)]
+
+
+class Agent:
+    """`python -m probes site` as a process."""
+
+    def __init__(self, folder, centre_port, *options):
+        self.data = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        token = folder.parent / "token"
+        token.write_text("token")
+        token.chmod(0o600)
+        self.output = (folder / "supervisor.log").open("ab")
+        command = [sys.executable, "-m", "probes", "site", "--centre", f"http://127.0.0.1:{centre_port}"]
+        self.process = subprocess.Popen(
+            [*command, "--token-file", str(token), "--data", str(folder), *options],
+            cwd=ROOT,
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+        )
+
+    def children(self):
+        """Process ids of Redis and the worker, by the name of the program."""
+        found = {}
+        for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            found["worker" if b"probes.site.worker" in words else "redis"] = int(pid)
+        return found
+
+    def log(self):
+        files = [self.data / "supervisor.log", *sorted((self.data / "log").glob("*.log"))]
+        return "\n".join(f"--- {file.name}\n{file.read_text()[-3000:]}" for file in files if file.exists())
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        status = self.process.wait(timeout=30)
+        self.output.close()
+        return status
+
+
+def pinger(*targets, every_s=2):
+    spec = PingSpec(targets=targets, packet_bytes=(100,), count=2, spacing_s=0.2, timeout_s=0.5)
+    return PingTask(test="pinger", every_s=every_s, spec=spec)
+
+
+def target(address, path_id, source=None):
+    return PingTarget(address=address, path_id=path_id, source=source)
+
+
+@pytest.fixture
+def agents():
+    running = []
+    yield running
+    for agent in running:
+        if agent.process.poll() is None:
+            agent.stop()
+
+
+@pytest.fixture
+def centres():
+    running = []
+    yield running
+    for centre in running:
+        if centre.thread.is_alive():
+            centre.stop()
+
+
+def start(agents, centres, folder, plan, *options):
+    centre = Centre(plan)
+    centres.append(centre)
+    agent = Agent(folder, centre.port, *options)
+    agents.append(agent)
+    return agent, centre
+
+
+def test_an_agent_goes_on_through_all_that_happens_to_it(tmp_path, agents, centres):
+    """Redis killed, worker killed, centre away and back, stopped: every cycle that was spooled arrives once, and no
+    process is left."""
+    plan = Plan(
+        version="v1", site="slac", mesh="test", ping=(pinger(target(SECOND, 1, FIRST), target("127.77.9.9", 2)),)
+    )
+    agent, centre = start(agents, centres, tmp_path / "agent", plan)
+
+    wait_until(lambda: len(centre.measured()) >= 4, why=agent.log)
+    first = centre.measured()
+    assert {one.path_id for one in first} == {1, 2}
+    assert all(one.result.received == 2 for one in first)
+    processes = agent.children()
+
+    os.kill(processes["redis"], signal.SIGKILL)
+    killed_at = datetime.now(UTC)
+    wait_until(lambda: any(one.result.started_at > killed_at for one in centre.measured()), why=agent.log)
+
+    os.kill(agent.children()["worker"], signal.SIGKILL)
+    killed_at = datetime.now(UTC)
+    wait_until(lambda: any(one.result.started_at > killed_at for one in centre.measured()), why=agent.log)
+
+    centre.stop()
+    gone_at = datetime.now(UTC)
+    wait_until(lambda: datetime.now(UTC) > gone_at + timedelta(seconds=5))
+    back_at = datetime.now(UTC)
+    centre.start()
+    wait_until(lambda: any(one.result.started_at > back_at for one in centre.measured()), why=agent.log)
+    meanwhile = [one for one in centre.bursts() if gone_at < one.result.started_at < back_at]
+    assert len(meanwhile) >= 2
+
+    processes |= agent.children()
+    assert agent.stop() == 0, agent.log()
+    for pid in processes.values():
+        wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), why=agent.log)
+    sequences = [sequence for _, sequence in centre.kept]
+    assert sorted(sequences) == list(range(1, max(sequences) + 1)), "a result that was spooled is missing"
+
+
+def test_a_restarted_agent_measures_without_the_centre_and_delivers_later(tmp_path, agents, centres):
+    plan = Plan(version="v1", site="slac", mesh="test", ping=(pinger(target(SECOND, 1)),))
+    agent, centre = start(agents, centres, tmp_path / "agent", plan)
+    wait_until(lambda: centre.bursts(), why=agent.log)
+    os.kill(agent.process.pid, signal.SIGKILL)
+    agent.process.wait()
+    centre.stop()
+
+    away_since = datetime.now(UTC)
+    again = Agent(tmp_path / "agent", centre.port)
+    agents.append(again)
+    wait_until(lambda: "deliver: batch" in again.log(), why=again.log)
+    back_at = datetime.now(UTC)
+    centre.start()
+
+    wait_until(lambda: any(away_since < one.result.started_at < back_at for one in centre.bursts()), why=again.log)
+
+
+def test_a_second_agent_on_the_same_folder_is_sent_away(tmp_path, agents, centres):
+    plan = Plan(version="v1", site="slac", mesh="test")
+    agent, centre = start(agents, centres, tmp_path / "agent", plan)
+    wait_until(lambda: "worker runs" in agent.log(), why=agent.log)
+
+    second = Agent(tmp_path / "agent", centre.port)
+    agents.append(second)
+
+    assert second.process.wait(timeout=30) == 1
+    assert f"another agent runs on {tmp_path / 'agent'} (process {agent.process.pid})" in agent.log()
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed")
+def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
+    """Client and server in their own agents; a slot that has passed is missed, one that is forbidden says so, and
+    pings measured during the test are tagged."""
+    starts_at = datetime.now(UTC) + timedelta(seconds=8)
+    spec = ThroughputSpec(address=SECOND, source=FIRST, port=5277, duration_s=4)
+    window = {"path_id": 7, "test": "tcp", "starts_at": starts_at, "ends_at": starts_at + timedelta(seconds=9)}
+    past = {**window, "starts_at": starts_at - timedelta(hours=1), "ends_at": starts_at - timedelta(minutes=59)}
+    long = ThroughputSpec(address=SECOND, source=FIRST, port=5278, duration_s=20)
+    later = {**window, "ends_at": starts_at + timedelta(seconds=25)}
+    client_plan = Plan(
+        version="c1",
+        site="slac",
+        mesh="test",
+        ping=(pinger(target(SECOND, 1, FIRST)),),
+        throughput=(
+            ThroughputSlot(slot_id=1, role="client", spec=spec, **window),
+            ThroughputSlot(slot_id=2, role="client", spec=spec, **past),
+            ThroughputSlot(slot_id=3, role="client", spec=long, **later),
+        ),
+    )
+    server_plan = Plan(
+        version="s1",
+        site="cern",
+        mesh="test",
+        throughput=(ThroughputSlot(slot_id=1, role="server", spec=spec, **window),),
+    )
+    limits = tmp_path / "limits.toml"
+    limits.write_text("[throughput]\nmax_duration_s = 10\n")
+    client, client_centre = start(agents, centres, tmp_path / "slac" / "data", client_plan, "--limits", str(limits))
+    _, server_centre = start(agents, centres, tmp_path / "cern" / "data", server_plan)
+
+    wait_until(lambda: len(client_centre.runs()) >= 3, why=client.log)
+
+    runs = {one.slot_id: one.result for one in client_centre.runs()}
+    assert runs[1].outcome is Outcome.MEASURED, runs[1].detail
+    assert runs[1].throughput_bps > 1e6
+    assert 3.5 < runs[1].duration_s < 6
+    assert (runs[2].outcome, runs[2].throughput_bps) == (Outcome.MISSED, None)
+    assert runs[3].outcome is Outcome.NOT_PERMITTED
+    assert runs[3].detail == "throughput.max_duration_s: 20 s wanted, 10 s allowed"
+    assert starts_at <= runs[1].started_at < window["ends_at"]
+    assert server_centre.runs() == []
+    ended_at = runs[1].started_at + timedelta(seconds=runs[1].duration_s)
+    wait_until(
+        lambda: any(one.result.started_at > ended_at and not one.during_test for one in client_centre.measured()),
+        why=client.log,
+    )
+    bursts = client_centre.measured()
+    during = [one for one in bursts if runs[1].started_at <= one.result.started_at <= ended_at]
+    before = [one for one in bursts if one.result.started_at < starts_at - timedelta(seconds=1)]
+    assert all(one.during_test for one in during)
+    assert not any(one.during_test for one in before)
+    assert any(one.during_test for one in bursts)

@@ -1,0 +1,345 @@
+"""Delivery against a real HTTP server on loopback that fails in each way."""
+
+import gzip
+import json
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+import pytest
+
+from probes.site.backoff import LONGEST_PAUSE_S, BackOff
+from probes.site.centre import Centre, CentreError
+from probes.site.deliver import Delivery
+from probes.site.plan import PlanCache, PlanPuller
+from probes.site.settings import SettingsError
+from probes.site.spool import Spool
+from probes.site.wire import Batch, Plan, Receipt, Refusal
+from tests.unit.test_spool import result
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+TOKEN = "s3cret-token"
+
+
+class FakeCentre(ThreadingHTTPServer):
+    """Answers as `answers` says, in turn, then normally: stores each result once by its sequence."""
+
+    daemon_threads = True
+
+    def __init__(self, port=0):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.answers = []
+        self.batches: list[Batch] = []
+        self.requests: list[tuple[str, dict]] = []
+        self.stored: dict[int, int] = {}
+        self.refuse: dict[int, str] = {}
+        self.max_results = 10**9
+        self.plan: Plan | None = None
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.server.requests.append((self.path, dict(self.headers)))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        batch = msgspec.json.decode(gzip.decompress(body), type=Batch)
+        answer = self.server.answers.pop(0) if self.server.answers else "store"
+        if answer == "hang up":
+            self.connection.close()
+            return
+        if isinstance(answer, tuple):
+            self.reply(*answer)
+            return
+        if len(batch.results) > self.server.max_results:
+            self.reply(413, b'{"error": "too many"}')
+            return
+        self.server.batches.append(batch)
+        refused = []
+        for delivered in batch.results:
+            if delivered.path_id in self.server.refuse:
+                refused.append(Refusal(sequence=delivered.sequence, reason=self.server.refuse[delivered.path_id]))
+            else:
+                self.server.stored[delivered.sequence] = delivered.path_id
+        if answer == "store and hang up":
+            self.connection.close()
+            return
+        receipt = Receipt(number=batch.number, accepted=len(batch.results) - len(refused), refused=tuple(refused))
+        self.reply(200, msgspec.json.encode(receipt))
+
+    def do_GET(self):
+        self.server.requests.append((self.path, dict(self.headers)))
+        if self.server.answers:
+            self.reply(*self.server.answers.pop(0))
+        elif self.headers.get("If-None-Match") == f'"{self.server.plan.version}"':
+            self.reply(304, b"")
+        else:
+            self.reply(200, msgspec.json.encode(self.server.plan))
+
+    def reply(self, status, body, headers=()):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Nothing: the tests look at what was received."""
+
+
+@pytest.fixture
+def server():
+    with FakeCentre() as fake:
+        thread = threading.Thread(target=fake.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield fake
+        fake.shutdown()
+        thread.join()
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def spool(tmp_path):
+    return Spool(tmp_path / "spool.sqlite3")
+
+
+@pytest.fixture
+def centre(tmp_path, server):
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    return Centre(server.url, tmp_path / "token", timeout_s=5)
+
+
+@pytest.fixture
+def delivery(spool, centre, clock):
+    return Delivery(spool, centre, back_off=BackOff(clock=clock, uniform=lambda _, high: high))
+
+
+def test_the_whole_queue_is_delivered_with_the_token_and_compressed(spool, delivery, server):
+    spool.put([result(label) for label in range(2500)])
+
+    assert delivery.run() == 2500
+
+    path, headers = server.requests[0]
+    assert path == "/api/agent/results"
+    assert headers["Authorization"] == f"Bearer {TOKEN}"
+    assert headers["Content-Encoding"] == "gzip"
+    assert sorted(server.stored.values()) == list(range(2500))
+    assert [batch.number for batch in server.batches] == [1, 2, 3]
+    assert spool.queued() == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((400, b"bad"), "cannot read what we sent; kept"),
+        ((401, b"no"), "does not know this site's token"),
+        ((403, b"no"), "does not allow this site"),
+        ((404, b""), "check --centre"),
+        ((500, b"<html>oops</html>"), "answered 500"),
+        ((503, b"", [("Retry-After", "7")]), "cannot store now"),
+        ((301, b"", [("Location", "http://127.0.0.1:9/elsewhere")]), "answered 301"),
+        ((200, b"not json"), "answer is not a Receipt"),
+        ((200, b'{"number": 77, "accepted": 1}'), "receipt is for batch 77"),
+        ("hang up", "cannot be reached"),
+        ("store and hang up", "cannot be reached"),
+    ],
+    ids=str,
+)
+def test_after_a_failure_the_same_batch_comes_again_once_the_pause_is_over(
+    spool, delivery, server, clock, caplog, answer, said
+):
+    spool.put([result(1), result(2)])
+    server.answers.append(answer)
+
+    assert delivery.run() == 0
+    assert said in caplog.text
+    assert TOKEN not in caplog.text
+    assert spool.queued() == 2
+    spool.put([result(3)])
+    sent = len(server.requests)
+    assert delivery.run() == 0
+    assert len(server.requests) == sent
+    clock.now += LONGEST_PAUSE_S
+    assert delivery.run() == 3
+
+    assert sorted(server.stored.values()) == [1, 2, 3]
+    assert [(batch.number, len(batch.results)) for batch in server.batches][-2:] == [(1, 2), (2, 1)]
+
+
+def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, caplog):
+    (tmp_path / "token").write_text(TOKEN)
+    away = Centre("http://127.0.0.1:9", tmp_path / "token")
+    spool.put([result(1)])
+
+    assert Delivery(spool, away, back_off=BackOff(clock=clock)).run() == 0
+
+    assert "http://127.0.0.1:9 cannot be reached: [Errno 111] Connection refused" in caplog.text
+    assert spool.queued() == 1
+
+
+def test_batches_that_are_too_large_are_halved_until_they_pass(spool, delivery, server):
+    server.max_results = 3
+    spool.put([result(label) for label in range(20)])
+
+    assert delivery.run() == 20
+
+    assert list(server.stored.values()) == list(range(20))
+    assert all(len(batch.results) <= 3 for batch in server.batches)
+    assert [batch.number for batch in server.batches] == list(range(1, len(server.batches) + 1))
+
+
+def test_a_single_result_that_is_too_large_is_set_aside_and_the_rest_goes_on(spool, delivery, server):
+    server.max_results = 0
+    spool.put([result(1)])
+
+    assert delivery.run() == 0
+    server.max_results = 10
+    spool.put([result(2)])
+    assert delivery.run() == 1
+
+    assert "413" in spool.quarantined()[0].reason
+    assert server.batches[0].number == 1
+
+
+def test_what_the_centre_refuses_is_set_aside_with_its_reason(spool, delivery, server):
+    server.refuse = {2: "path 2 is unknown"}
+    spool.put([result(1), result(2), result(3)])
+
+    delivery.run()
+
+    assert sorted(server.stored.values()) == [1, 3]
+    assert [refusal.reason for refusal in spool.quarantined()] == ["path 2 is unknown"]
+    assert spool.queued() == 0
+
+
+def test_pauses_double_up_to_a_cap_with_jitter_below_them(clock):
+    ceilings = BackOff(clock=clock, uniform=lambda _, high: high)
+    floors = BackOff(clock=clock, uniform=lambda low, _: low)
+
+    assert [ceilings.failed() for _ in range(9)] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert [floors.failed() for _ in range(3)] == [0.5, 1, 2]
+
+
+def test_the_centre_may_ask_for_a_longer_pause_but_not_for_ever(clock):
+    back_off = BackOff(clock=clock, uniform=lambda _, high: high)
+
+    assert back_off.failed(retry_after_s=7.0) == 7.0
+    assert back_off.failed(retry_after_s=86400.0) == LONGEST_PAUSE_S
+
+
+def test_plain_http_is_for_loopback_only(tmp_path):
+    for url in ("http://127.0.0.1:8000", "http://[::1]:8000", "http://localhost", "https://centre.example"):
+        Centre(url, tmp_path / "token")
+    for url in ("http://centre.example", "http://192.0.2.1:8000"):
+        with pytest.raises(SettingsError, match="would show the token"):
+            Centre(url, tmp_path / "token")
+        Centre(url, tmp_path / "token", allow_plain_http=True)
+    for url in ("ftp://127.0.0.1", "centre.example", "https://"):
+        with pytest.raises(SettingsError, match="not a web address"):
+            Centre(url, tmp_path / "token")
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path, server):
+    """The server's own key pair, signed by itself: the handshake must fail before the token is sent."""
+    import ssl
+    import subprocess
+
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+    subprocess.run([*request.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    (tmp_path / "token").write_text(TOKEN)
+
+    with pytest.raises(CentreError, match="certificate is not good"):
+        Centre(f"https://localhost:{server.server_port}", tmp_path / "token").plan(None)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("content", ["", "two words", "with\x00nul in"])
+def test_a_bad_token_file_is_an_error_with_its_name(tmp_path, server, content):
+    (tmp_path / "token").write_text(content)
+
+    with pytest.raises(CentreError, match=r"--token-file .*token"):
+        Centre(server.url, tmp_path / "token").plan(None)
+
+
+def plan(version, **parts):
+    return Plan(version=version, site="slac", mesh="test", **parts)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return PlanCache(tmp_path / "plan.json")
+
+
+def test_a_plan_is_pulled_once_and_kept_on_disk(tmp_path, server, centre, cache):
+    server.plan = plan("v1")
+    puller = PlanPuller(cache, centre)
+
+    assert puller.run()
+    assert not puller.run()
+
+    assert server.requests[1][1]["If-None-Match"] == '"v1"'
+    assert PlanCache(tmp_path / "plan.json").current() == server.plan
+    assert [path.name for path in tmp_path.iterdir() if "plan" in path.name] == ["plan.json"]
+
+
+def test_a_new_plan_replaces_the_old_one_for_every_reader(tmp_path, server, centre, cache):
+    reader = PlanCache(tmp_path / "plan.json")
+    server.plan = plan("v1")
+    puller = PlanPuller(cache, centre)
+    puller.run()
+    assert reader.current().version == "v1"
+    server.plan = plan("v2")
+
+    assert puller.run()
+
+    assert reader.current().version == "v2"
+
+
+def test_with_the_centre_away_the_kept_plan_goes_on(tmp_path, cache, clock, caplog):
+    cache.store(plan("v1"))
+    (tmp_path / "token").write_text(TOKEN)
+    puller = PlanPuller(cache, Centre("http://127.0.0.1:9", tmp_path / "token"), back_off=BackOff(clock=clock))
+
+    assert not puller.run()
+
+    assert cache.current().version == "v1"
+    assert "going on with plan v1" in caplog.text
+
+
+def test_an_answer_that_is_not_a_plan_changes_nothing(server, centre, cache, caplog):
+    cache.store(plan("v1"))
+    server.answers.append((200, json.dumps({"version": "v2"}).encode()))
+
+    assert not PlanPuller(cache, centre).run()
+
+    assert cache.current().version == "v1"
+    assert "is not a Plan" in caplog.text
+
+
+def test_a_plan_file_that_cannot_be_read_is_pulled_anew(tmp_path, server, centre, cache, caplog):
+    (tmp_path / "plan.json").write_text('{"version": "v1", "si')
+    server.plan = plan("v1")
+
+    assert cache.current() is None
+    assert "cannot be read" in caplog.text
+    assert PlanPuller(cache, centre).run()
+    assert cache.current() == server.plan

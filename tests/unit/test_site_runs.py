@@ -1,0 +1,403 @@
+"""Ping cycles and throughput slots, with probes of our own in the place of the network."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from probes.contract import NotPermitted, Outcome, ProbeError
+from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.site.cycles import Cycles
+from probes.site.limits import Limits, Networks, ThroughputLimits
+from probes.site.own_tests import OwnTests
+from probes.site.slots import Slots
+from probes.site.spool import Spool
+from probes.site.wire import PingTask, Plan, ThroughputSlot
+from probes.throughput.iperf3 import TestRefused as Refused
+from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from tests.unit.test_spool import next_batch
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self):
+        self.now = NOW
+
+    def __call__(self):
+        return self.now
+
+
+class PingProbe:
+    """Answers for each target and size at once; calls `meanwhile` in the middle."""
+
+    def __init__(self, clock, meanwhile=lambda: None):
+        self.clock = clock
+        self.meanwhile = meanwhile
+        self.specs: list[PingSpec] = []
+
+    def can_run(self, spec):
+        return []
+
+    def run(self, spec, deadline):
+        self.specs.append(spec)
+        self.meanwhile()
+        return tuple(
+            Burst(
+                target=target.address,
+                address=target.address,
+                family=target.family,
+                packet_bytes=size,
+                started_at=self.clock(),
+                outcome=Outcome.MEASURED,
+                sent=1,
+                received=1,
+                rtts_ms=(float(index),),
+            )
+            for index, target in enumerate(spec.targets)
+            for size in spec.packet_bytes
+        )
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def spool(tmp_path):
+    return Spool(tmp_path / "spool.sqlite3")
+
+
+@pytest.fixture
+def own_tests(clock):
+    return OwnTests(now=clock)
+
+
+def spooled(spool):
+    batch = next_batch(spool, max_results=1000)
+    return [] if batch is None else list(batch.results)
+
+
+def task(*addresses, test="pinger", **fields):
+    targets = tuple(PingTarget(address=address, path_id=index) for index, address in enumerate(addresses, start=1))
+    return PingTask(test=test, every_s=60, spec=PingSpec(targets=targets, **fields))
+
+
+def test_a_cycle_spools_one_burst_for_each_target_and_size(spool, own_tests, clock):
+    Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.2"))
+
+    results = spooled(spool)
+    assert [(one.path_id, one.result.packet_bytes) for one in results] == [(1, 100), (1, 1000), (2, 100), (2, 1000)]
+    assert {one.test for one in results} == {"pinger"}
+    assert not any(one.during_test for one in results)
+
+
+def test_two_paths_to_one_address_keep_their_bursts_apart(spool, own_tests, clock):
+    Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.1"))
+
+    assert {(one.path_id, one.result.rtts_ms) for one in spooled(spool)} == {(1, (0.0,)), (2, (1.0,))}
+
+
+def test_a_name_is_resolved_once_and_stays_the_target(spool, own_tests, clock):
+    probe = PingProbe(clock)
+
+    Cycles(spool, Limits(), own_tests, probe, now=clock).run(task("localhost", packet_bytes=(100,)))
+
+    assert probe.specs[0].targets[0].address == "127.0.0.1"
+    (result,) = spooled(spool)
+    assert (result.result.target, result.result.address) == ("localhost", "127.0.0.1")
+
+
+def test_what_may_not_or_cannot_be_measured_is_said_and_the_rest_is_measured(spool, own_tests, clock):
+    probe = PingProbe(clock)
+    limits = Limits(networks=Networks(forbidden=("198.51.100.0/24",)))
+    cycle = task("198.51.100.1", "nowhere.invalid", "192.0.2.1", "224.0.0.1", packet_bytes=(100,))
+
+    Cycles(spool, limits, own_tests, probe, now=clock).run(cycle)
+
+    outcomes = {one.path_id: one.result.outcome for one in spooled(spool)}
+    assert outcomes == {
+        1: Outcome.NOT_PERMITTED,
+        2: Outcome.DNS_FAILURE,
+        3: Outcome.MEASURED,
+        4: Outcome.NOT_PERMITTED,
+    }
+    assert [target.address for target in probe.specs[0].targets] == ["192.0.2.1"]
+
+
+def test_a_forbidden_burst_names_the_rule_and_sent_nothing(spool, own_tests, clock):
+    limits = Limits(networks=Networks(forbidden=("192.0.2.0/24",)))
+    probe = PingProbe(clock)
+
+    Cycles(spool, limits, own_tests, probe, now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+
+    (result,) = spooled(spool)
+    assert result.result.detail == "networks.forbidden: 192.0.2.1 is in 192.0.2.0/24"
+    assert (result.result.sent, result.result.rtts_ms) == (0, ())
+    assert probe.specs == []
+
+
+def test_a_cycle_that_meets_the_one_before_is_busy(spool, own_tests, clock):
+    cycle = task("192.0.2.1", packet_bytes=(100,))
+    cycles = Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock)
+    cycles._probe.meanwhile = lambda: cycles.run(cycle)
+
+    cycles.run(cycle)
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.BUSY, Outcome.MEASURED]
+    cycles._probe.meanwhile = lambda: None
+    cycles.run(cycle)
+    assert spool.queued() == 3
+
+
+def test_a_probe_that_cannot_gives_its_outcome_to_every_target(spool, own_tests, clock):
+    def refuse():
+        raise NotPermitted("no ICMP socket; set net.ipv4.ping_group_range")
+
+    Cycles(spool, Limits(), own_tests, PingProbe(clock, refuse), now=clock).run(task("192.0.2.1", "192.0.2.2"))
+
+    results = spooled(spool)
+    assert {one.result.outcome for one in results} == {Outcome.NOT_PERMITTED}
+    assert {one.result.detail for one in results} == {"no ICMP socket; set net.ipv4.ping_group_range"}
+    assert len(results) == 4
+
+
+def test_a_bug_in_the_probe_is_not_stored_as_anything(spool, own_tests, clock):
+    def fail():
+        raise ZeroDivisionError
+
+    cycles = Cycles(spool, Limits(), own_tests, PingProbe(clock, fail), now=clock)
+
+    with pytest.raises(ZeroDivisionError):
+        cycles.run(task("192.0.2.1"))
+    assert spool.queued() == 0
+
+
+@pytest.mark.parametrize(
+    ("begins_s", "ends_s", "tagged"),
+    [(-20, -1, False), (-20, 0, True), (3, 5, True), (11, 12, True), (12, 13, False)],
+)
+def test_bursts_that_overlap_a_test_of_our_own_are_tagged(spool, own_tests, clock, begins_s, ends_s, tagged):
+    """The burst lasts 9 s of sending and 2 s of waiting from NOW on; both ends count."""
+    clock.now = NOW + timedelta(seconds=begins_s)
+    with own_tests.running():
+        clock.now = NOW + timedelta(seconds=ends_s)
+    clock.now = NOW
+
+    Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+
+    assert [one.during_test for one in spooled(spool)] == [tagged]
+
+
+def test_a_test_that_is_still_running_counts(spool, own_tests, clock):
+    with own_tests.running():
+        Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+
+    assert [one.during_test for one in spooled(spool)] == [True]
+
+
+class ThroughputProbe:
+    def __init__(self, *ends):
+        self.ends = list(ends)
+        self.ran = 0
+
+    def can_run(self, spec):
+        return []
+
+    def run(self, spec, deadline):
+        self.ran += 1
+        end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+GOOD = ThroughputRun(
+    target="192.0.2.2", address="192.0.2.2", family=4, started_at=NOW, outcome=Outcome.MEASURED, throughput_bps=9e6
+)
+
+
+def slot(**fields):
+    given = {
+        "slot_id": 5,
+        "path_id": 7,
+        "test": "tcp",
+        "role": "client",
+        "starts_at": NOW,
+        "ends_at": NOW + timedelta(seconds=15),
+        "spec": ThroughputSpec(address="192.0.2.2", source="192.0.2.1", duration_s=10),
+    }
+    return ThroughputSlot(**{**given, **fields})
+
+
+def make_slots(spool, own_tests, clock, probe=None, serve=lambda spec, deadline: True, limits=None):
+    probe = probe if probe is not None else ThroughputProbe(GOOD)
+    return Slots(spool, limits if limits is not None else Limits(), own_tests, probe, serve, now=clock)
+
+
+def test_a_clients_slot_is_measured_once_and_its_result_names_it(spool, own_tests, clock):
+    probe = ThroughputProbe(GOOD)
+    slots = make_slots(spool, own_tests, clock, probe)
+
+    slots.run(slot())
+    slots.run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.slot_id, result.path_id, result.test, result.result) == (5, 7, "tcp", GOOD)
+    assert probe.ran == 1
+    assert own_tests.overlap(NOW, NOW)
+    assert spool.unfinished_slots() == []
+
+
+@pytest.mark.parametrize("late_s", [6, 60, 3600])
+def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s):
+    clock.now = NOW + timedelta(seconds=late_s)
+    probe = ThroughputProbe(GOOD)
+
+    make_slots(spool, own_tests, clock, probe).run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.detail) == (Outcome.MISSED, f"the agent came to it {late_s} s late")
+    assert result.result.throughput_bps is None
+    assert probe.ran == 0
+
+
+def test_a_failure_is_spooled_as_its_outcome(spool, own_tests, clock):
+    make_slots(spool, own_tests, clock, ThroughputProbe(ProbeError("iperf3 said no", outcome=Outcome.BUSY))).run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.detail) == (Outcome.BUSY, "iperf3 said no")
+    assert result.result.throughput_bps is None
+
+
+def test_a_peer_that_is_not_up_yet_is_asked_again(spool, own_tests, clock, monkeypatch):
+    monkeypatch.setattr("probes.site.slots.TRY_AGAIN_S", 0.01)
+    probe = ThroughputProbe(Refused("connection refused"), Refused("connection refused"), GOOD)
+
+    make_slots(spool, own_tests, clock, probe).run(slot())
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.MEASURED]
+    assert probe.ran == 3
+
+
+def test_a_peer_that_never_comes_up_has_refused(spool, own_tests, clock, monkeypatch):
+    monkeypatch.setattr("probes.site.slots.TRY_AGAIN_S", 0.01)
+
+    class Advancing(ThroughputProbe):
+        def run(self, spec, deadline):
+            clock.now += timedelta(seconds=1)
+            return super().run(spec, deadline)
+
+    probe = Advancing(Refused("connection refused"))
+
+    make_slots(spool, own_tests, clock, probe).run(slot())
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.REFUSED]
+    assert probe.ran == 5
+
+
+def test_limits_hold_for_both_ends(spool, own_tests, clock):
+    served = []
+    limits = Limits(throughput=ThroughputLimits(max_duration_s=5))
+    slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: served.append(spec), limits=limits)
+
+    slots.run(slot())
+    slots.run(slot(slot_id=6, role="server"))
+
+    (result,) = spooled(spool)
+    assert result.result.outcome is Outcome.NOT_PERMITTED
+    assert result.result.detail.startswith("throughput.max_duration_s")
+    assert served == []
+
+
+def test_a_peer_in_a_forbidden_network_is_neither_called_nor_served(spool, own_tests, clock, caplog):
+    served = []
+    limits = Limits(networks=Networks(forbidden=("192.0.2.0/24",)))
+    slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: served.append(spec), limits=limits)
+
+    slots.run(slot())
+    slots.run(slot(slot_id=6, role="server"))
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.NOT_PERMITTED]
+    assert served == []
+    assert "not served: networks.forbidden: 192.0.2.1" in caplog.text
+
+
+def test_a_server_listens_until_the_slot_ends_and_reports_nothing(spool, own_tests, clock):
+    deadlines = []
+    slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: deadlines.append(deadline.remaining_s))
+    clock.now = NOW - timedelta(seconds=2)
+
+    slots.run(slot(role="server"))
+
+    assert deadlines == [pytest.approx(17, abs=0.5)]
+    assert spool.queued() == 0
+    assert spool.unfinished_slots() == []
+    assert own_tests.overlap(NOW - timedelta(seconds=2), NOW)
+
+
+def test_servers_are_up_before_their_clients_come(spool, own_tests, clock):
+    slots = make_slots(spool, own_tests, clock)
+
+    assert slots.starts_at(slot(role="server")) == NOW - timedelta(seconds=2)
+    assert slots.starts_at(slot()) == NOW
+
+
+def test_only_the_next_minute_is_due_and_only_what_was_not_taken(spool, own_tests, clock):
+    slots = make_slots(spool, own_tests, clock)
+    planned = tuple(
+        slot(slot_id=number, starts_at=NOW + timedelta(seconds=seconds), ends_at=NOW + timedelta(seconds=seconds + 15))
+        for number, seconds in enumerate([-30, 0, 59, 61, 3600])
+    )
+    spool.take_slot(planned[1], NOW)
+
+    due = slots.due(Plan(version="v1", site="slac", mesh="test", throughput=planned))
+
+    assert [one.slot_id for one in due] == [0, 2]
+
+
+def test_a_slot_in_which_the_agent_was_killed_is_missed(spool, own_tests, clock):
+    spool.take_slot(slot(), NOW)
+    spool.take_slot(slot(slot_id=6, role="server"), NOW)
+    slots = make_slots(spool, own_tests, clock)
+
+    slots.settle()
+    slots.settle()
+
+    (result,) = spooled(spool)
+    assert (result.slot_id, result.result.outcome) == (5, Outcome.MISSED)
+    assert "restarted" in result.result.detail
+    assert spool.unfinished_slots() == []
+
+
+def test_slots_of_past_days_are_forgotten(spool, own_tests, clock):
+    slots = make_slots(spool, own_tests, clock)
+    slots.run(slot(slot_id=4))
+    clock.now = NOW + timedelta(days=2)
+
+    slots.run(slot(slot_id=5))
+
+    assert spool.taken_slots() == {5}
+
+
+def test_a_slot_survives_the_way_through_the_queue():
+    sent = slot()
+
+    assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(msgspec.to_builtins(sent))), ThroughputSlot) == sent
+
+
+def test_own_tests_may_be_noted_from_many_threads(own_tests):
+    def note():
+        for _ in range(50):
+            with own_tests.running():
+                assert own_tests.overlap(NOW, NOW)
+
+    threads = [threading.Thread(target=note) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert own_tests._running == []
