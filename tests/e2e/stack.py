@@ -38,7 +38,7 @@ def wait_for(question: Callable[[], T], timeout_s: float, what: str) -> T:
 
 
 class RunningStack:
-    """A stack that is up. Processes are found by a mark in their environment, which all of them inherit."""
+    """A stack that is up, in a folder of its own."""
 
     def __init__(self, *arguments: str) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="soundings-up-"))
@@ -105,14 +105,29 @@ class RunningStack:
             return given_database_url
         return f"postgresql://postgres@/soundings?host={self.data / 'postgres' / 'socket'}"
 
+    def spool_file(self, site: str) -> Path:
+        return self.data / "sites" / site / "spool.sqlite3"
+
     def spool(self, site: str) -> sqlite3.Connection:
         """The spool of a site's agent, read only."""
-        path = self.data / "sites" / site / "spool.sqlite"
-        return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+        return sqlite3.connect(f"file:{self.spool_file(site)}?mode=ro", uri=True, timeout=10)
 
     def processes(self, *words: str) -> list[int]:
-        """Ids of this stack's processes whose command line has all of `words`."""
-        return [pid for pid, command in _marked(self.mark) if all(word in command for word in words)]
+        """Ids of this stack's processes whose command line has all of `words`.
+
+        They are known by the mark in their environment; Redis overwrites that with its title, which has our folder.
+        """
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (folder / "environ").read_bytes().split(b"\0")
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            ours = f"{MARK}={self.mark}".encode() in environment or f"{self.data}/" in command
+            if ours and command and all(word in command for word in words):
+                found.append(int(folder.name))
+        return found
 
     def logs(self) -> str:
         """The ends of all logs, for a failure's message."""
@@ -137,16 +152,6 @@ def running_stack(*arguments: str) -> Iterator[RunningStack]:
         for pid in stack.processes():
             os.kill(pid, signal.SIGKILL)
         shutil.rmtree(stack.data, ignore_errors=True)
-
-
-def _marked(mark: str) -> Iterator[tuple[int, str]]:
-    wanted = f"{MARK}={mark}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                yield int(folder.name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
 
 
 def _free_port() -> int:
