@@ -23,7 +23,7 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 FIRST_RESTART_S = 0.5
-LONGEST_RESTART_S = 30.0
+LONGEST_RESTART_S = 10.0
 STEADY_AFTER_S = 60.0
 STOP_GRACE_S = 10.0
 POLL_S = 0.25
@@ -152,6 +152,8 @@ class Supervisor:
                 self.report(f"{child.name} started again (restart {child.restarts})")
 
     def _plan_restart(self, child: Child, now: float) -> None:
+        # What the dead process leaves behind may hold its port or its files, and nobody would look after it.
+        _signal_group(child, signal.SIGKILL)
         if now - child.started_at >= STEADY_AFTER_S:
             child.back_off_s = FIRST_RESTART_S
         child.restart_at = now + child.back_off_s

@@ -95,7 +95,7 @@ def test_loss_is_what_the_relay_counted(stack):
     wait_for(lambda: outside() == {}, 120, "loss of every path within what the relay counted")
     assert relay_counts(stack)["bern", "rome"]["dropped_loss"] == 0
     assert cells(stack, "loss")["bern", "rome"]["loss_ratio"] == 0
-    assert cells(stack, "loss")["bern", "oslo"]["loss_ratio"] > 0
+    wait_for(lambda: cells(stack, "loss")["bern", "oslo"]["loss_ratio"] > 0, 120, "the lossy path has lost something")
 
 
 @pytest.mark.timeout(400)
@@ -116,13 +116,13 @@ def test_throughput_stays_within_the_rate_of_the_scenario(stack):
 @pytest.mark.timeout(120)
 def test_the_estimate_stands_beside_the_loss_it_came_from(stack):
     measured(stack, "loss", sent=20)
-    lossy = cells(stack, "loss")["bern", "oslo"]
-    series = stack.get(f"paths/{lossy['path_id']}/series?size=100")
+    path_id = cells(stack, "loss")["bern", "oslo"]["path_id"]
 
-    points = [point for point in series["points"] if 0 < point["received"] < point["sent"]]
+    def lossy_points():
+        points = stack.get(f"paths/{path_id}/series?size=100")["points"]
+        return [point for point in points if 0 < point["received"] < point["sent"]]
 
-    assert points
-    for point in points:
+    for point in wait_for(lossy_points, 90, "a step in which something was lost"):
         assert point["estimate_is_floor"] is False
         loss_ratio = 1 - point["received"] / point["sent"]
         slowest_bps = 1460 * 8 / (point["rtt_max_ms"] / 1e3 * loss_ratio**0.5)

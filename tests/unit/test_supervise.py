@@ -47,17 +47,32 @@ def test_a_child_that_is_killed_is_started_again(supervisor):
     assert any("sleeper ended with status -9" in line for line in supervisor.lines)
 
 
-def test_stopping_ends_grandchildren_too(supervisor, tmp_path):
+@pytest.fixture
+def family(supervisor, tmp_path):
+    """A child that has a child of its own: the supervised child, and the other's process id."""
     pid_file = tmp_path / "pid"
     script = (
         f"import subprocess; process = subprocess.Popen({SLEEP!r})\n"
         f"open({str(pid_file)!r}, 'w').write(str(process.pid)); process.wait()"
     )
-    supervisor.add("parent", [sys.executable, "-c", script])
+    child = supervisor.add("parent", [sys.executable, "-c", script])
     wait_for(lambda: pid_file.exists() and pid_file.read_text())
-    grandchild = int(pid_file.read_text())
+    return child, int(pid_file.read_text())
+
+
+def test_stopping_ends_grandchildren_too(supervisor, family):
+    _, grandchild = family
 
     supervisor.stop()
+
+    wait_for(lambda: not alive(grandchild))
+
+
+def test_what_a_killed_child_leaves_behind_is_ended_before_it_is_started_again(supervisor, family):
+    child, grandchild = family
+
+    os.kill(child.process.pid, signal.SIGKILL)
+    wait_for(lambda: supervisor.look_after() or child.restarts == 1)
 
     wait_for(lambda: not alive(grandchild))
 
