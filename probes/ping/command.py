@@ -35,14 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--spacing-s", type=float, default=1.0, help="seconds between requests to a host (default 1)")
     parser.add_argument("--timeout-s", type=float, default=2.0, help="a later reply counts as lost (default 2)")
-    parser.add_argument("--ipv6", action="store_true", help="over IPv6 (default IPv4)")
+    parser.add_argument(
+        "--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4); an address says its own family"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each burst")
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print. Returns the exit status."""
     spec = PingSpec(
-        targets=tuple(PingTarget(address=host, family=6 if args.ipv6 else 4) for host in args.host),
+        targets=tuple(PingTarget(address=host, family=6 if args.ipv6 or ":" in host else 4) for host in args.host),
         packet_bytes=args.sizes,
         count=args.count,
         spacing_s=args.spacing_s,

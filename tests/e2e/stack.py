@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,12 +40,13 @@ def wait_for(question: Callable[[], T], timeout_s: float, what: str) -> T:
 class RunningStack:
     """A stack that is up, in a folder of its own."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, prefix: Sequence[str] = ()) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="soundings-up-"))
         self.data.chmod(0o755)
         self.port = _free_port()
         self.mark = uuid.uuid4().hex
         self.arguments = arguments
+        self.prefix = prefix
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -62,7 +63,11 @@ class RunningStack:
         command = [sys.executable, "manage.py", "up", "--data", str(self.data), "--port", str(self.port)]
         with (self.data / "up.out").open("wb") as output:
             self.process = subprocess.Popen(
-                [*command, *self.arguments], cwd=TOP, env=environment, stdout=output, stderr=subprocess.STDOUT
+                [*self.prefix, *command, *self.arguments],
+                cwd=TOP,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
         wait_for(lambda: "the page:" in self.output or self.process.poll() is not None, 120, "the page is up")
         assert self.process.poll() is None, self.output + self.logs()
@@ -138,9 +143,9 @@ class RunningStack:
 
 
 @contextmanager
-def running_stack(*arguments: str) -> Iterator[RunningStack]:
-    """A stack that is up, and is stopped and removed whatever happens."""
-    stack = RunningStack(*arguments)
+def running_stack(*arguments: str, prefix: Sequence[str] = ()) -> Iterator[RunningStack]:
+    """A stack that is up, and is stopped and removed whatever happens. `prefix` comes before the command."""
+    stack = RunningStack(*arguments, prefix=prefix)
     try:
         stack.start()
         yield stack

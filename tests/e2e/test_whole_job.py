@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from scipy.stats import binom
 
 from probes.lab.scenario import load_scenario
-from tests.e2e.stack import MARK, TOP, running_stack, wait_for
+from tests.e2e.stack import running_stack, wait_for
 from tests.postgres import given_database_url
 
 SCENARIO = load_scenario("three-sites")
@@ -216,13 +214,3 @@ def test_ctrl_c_leaves_nothing_behind_and_a_second_start_is_warm(namespaces_requ
             60,
             f"a new result is on the page ({before:.0f} s after the start the page was up)",
         )
-
-
-@pytest.mark.timeout(120)
-def test_a_second_up_in_the_same_folder_is_refused(stack):
-    command = [sys.executable, "manage.py", "up", "--data", str(stack.data), "--port", "1"]
-
-    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False, env=os.environ | {MARK: "no"})
-
-    assert done.returncode == 1
-    assert "Soundings runs there already" in done.stderr

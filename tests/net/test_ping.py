@@ -3,6 +3,7 @@ a script of this test instead of its kernel; what it does to each request is dec
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import statistics
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
+from probes.__main__ import main
 from probes.contract import Outcome
 from probes.ping.spec import Burst, PingSpec, PingTarget
 
@@ -396,3 +398,11 @@ def test_a_full_send_queue_is_waited_for_and_loses_nothing(sites):
 
     assert sum(burst.sent for burst in bursts) == sum(burst.received for burst in bursts) == 1000
     assert {burst.stamp for burst in bursts} == {"kernel"}
+
+
+@pytest.mark.parametrize(("host", "family"), [("127.0.0.1", 4), ("::1", 6)])
+def test_an_address_on_the_command_line_says_its_own_family(capsys, host, family):
+    status = main(["ping", host, "--count", "1", "--sizes", "100", "--json"])
+
+    burst = json.loads(capsys.readouterr().out)
+    assert (status, burst["family"], burst["address"], burst["received"]) == (0, family, host, 1)

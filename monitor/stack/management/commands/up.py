@@ -16,6 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from monitor.mesh import document
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import Stack, require_free_port
 from probes.broker import BrokerError
@@ -53,8 +54,10 @@ class Command(BaseCommand):
         try:
             with _only_one(folder):
                 require_free_port(port)
+                if mesh is not None:
+                    document.read(mesh)
                 self._run(Stack.in_folder(folder, port, self._say), lab, mesh, stop)
-        except (StartError, PostgresError, LabError, BrokerError) as error:
+        except (StartError, PostgresError, LabError, BrokerError, document.MeshError) as error:
             if not stop.is_set():
                 raise CommandError(str(error)) from error
 
