@@ -371,7 +371,7 @@ def test_no_panel_reads_raw_bursts(query: Query) -> None:
 def test_the_role_reads_only_what_the_dashboards_need(archive: dict[str, str]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            # Not the chunks of hypertables, which TimescaleDB keeps in a schema of its own with the grants of their table.
+            # Not the chunks of hypertables: TimescaleDB keeps them in a schema of its own, with their table's grants.
             "SELECT table_name, privilege_type FROM information_schema.role_table_grants"
             " WHERE grantee = %s AND table_schema = 'public' ORDER BY 1",
             [ROLE],
