@@ -177,7 +177,7 @@ def _start(child: Child) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
 
     def die_with_parent() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, child.stop_signal, 0, 0, 0)
 
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(child.environment or {})}
     with child.log.open("ab") as log:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ def postgres_server() -> Iterator[str]:
     assert threading.current_thread() is threading.main_thread()
     supervisor = Supervisor(_folder / "log", print)
     cluster.initialise()
-    child = supervisor.add("postgres", cluster.argv)
+    child = supervisor.add("postgres", cluster.argv, stop_signal=signal.SIGINT)
     try:
         supervisor.wait_ready(child, cluster.answers, timeout_s=60)
         cluster.create_database()

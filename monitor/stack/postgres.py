@@ -1,7 +1,7 @@
 """The PostgreSQL of a single machine: which one to use, how to make its cluster, how to start it.
 
 A local PostgreSQL that has the timescaledb extension is preferred; otherwise the one bundled in a wheel. It listens on
-a Unix socket in its own folder only. PostgreSQL refuses to run as root, so under root it gets a system user.
+a Unix socket in its own folder only. PostgreSQL refuses to run as root; where we are root it runs under another name.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ import os
 import pwd
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psycopg
 
 from probes.supervise import make_socket_dir, socket_dir
 
+NOBODY = "65534"
+AS_NOBODY = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}"]
+"""Runs a program in a user namespace where root is called nobody: it may do with files what root as their owner may."""
+
 SYSTEM_USER = "soundings-db"
+"""Who runs the server under a root that may not make user namespaces, as in most containers."""
+
 DATABASE = "soundings"
 TUNING = {
     "listen_addresses": "",
@@ -79,11 +86,6 @@ class Cluster:
         return socket_dir(self.directory)
 
     @property
-    def user(self) -> str | None:
-        """The system user that runs the server; None where it is ourselves."""
-        return SYSTEM_USER if os.geteuid() == 0 else None
-
-    @property
     def url(self) -> str:
         return self.url_of(DATABASE)
 
@@ -103,11 +105,9 @@ class Cluster:
         """Make the cluster if it is not there yet. Raises `PostgresError`."""
         cluster = self.directory / "cluster"
         cluster.mkdir(parents=True, exist_ok=True)
-        folders = (self.directory, make_socket_dir(self.directory), cluster)
-        if self.user is not None:
-            account = _system_user(self.user)
-            for folder in folders:
-                os.chown(folder, account.pw_uid, account.pw_gid)
+        make_socket_dir(self.directory)
+        if os.geteuid() == 0:
+            self._give_to(_owner_under_root())
         if (cluster / "PG_VERSION").exists():
             return
         command = self._command(
@@ -123,25 +123,27 @@ class Cluster:
             raise PostgresError(f"initdb failed: {done.stderr.strip() or done.stdout.strip()}")
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        """The command line of a PostgreSQL program, as its system user where we are root.
-
-        Under a home folder that others may not enter, that user could not reach its programs and its data. Instead of
-        opening somebody's home, it gets the one capability that passes folders.
-        """
+        """The command line of a PostgreSQL program; it must not see itself as root."""
         command = [str(self.distribution.bin_dir / program), *arguments]
-        if self.user is None:
+        if os.geteuid() != 0:
             return command
-        drop = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups", "--pdeathsig=keep"]
-        if not self._reachable(drop):
-            drop += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
-        return [*drop, *command]
+        return [*(AS_NOBODY if _has_user_namespaces() else self._as_system_user()), *command]
 
-    def _reachable(self, drop: list[str]) -> bool:
-        needed = (self.directory, self.distribution.bin_dir)
-        return all(
-            subprocess.run([*drop, "test", "-x", str(folder)], check=False, cwd="/").returncode == 0
-            for folder in needed
-        )
+    def _as_system_user(self) -> list[str]:
+        prefix = ["setpriv", f"--reuid={SYSTEM_USER}", f"--regid={SYSTEM_USER}", "--clear-groups", "--pdeathsig=keep"]
+        for folder in (self.directory, self.distribution.bin_dir):
+            if subprocess.run([*prefix, "test", "-x", str(folder)], cwd="/", check=False).returncode != 0:
+                raise PostgresError(
+                    f"PostgreSQL does not run as root, and its user {SYSTEM_USER} cannot enter {folder}; "
+                    f"let others pass the folders above it (chmod o+x), or do not run as root"
+                )
+        return prefix
+
+    def _give_to(self, owner: pwd.struct_passwd) -> None:
+        """Make `owner` own the cluster and the folder of its socket, also one that another user has run before."""
+        for folder in (self.directory, self.socket_dir, self.directory / "cluster"):
+            if folder.stat().st_uid != owner.pw_uid:
+                subprocess.run(["chown", "-R", f"{owner.pw_uid}:{owner.pw_gid}", str(folder)], check=True)
 
     def answers(self) -> bool:
         """Whether the server takes connections."""
@@ -159,13 +161,20 @@ class Cluster:
                 connection.execute(f"CREATE DATABASE {DATABASE}")
 
 
-def _system_user(name: str) -> pwd.struct_passwd:
-    """The account that runs the server, made where it is missing."""
+@cache
+def _has_user_namespaces() -> bool:
+    return subprocess.run([*AS_NOBODY, "true"], cwd="/", capture_output=True, check=False).returncode == 0
+
+
+def _owner_under_root() -> pwd.struct_passwd:
+    """Who owns the files of a server that root starts: root itself, or the system user, made where it is missing."""
+    if _has_user_namespaces():
+        return pwd.getpwuid(0)
     try:
-        return pwd.getpwnam(name)
+        return pwd.getpwnam(SYSTEM_USER)
     except KeyError:
-        argv = ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", name]
+        argv = ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PostgresError(f"PostgreSQL does not run as root, and its user could not be made: {done.stderr.strip()}")
-    return pwd.getpwnam(name)
+    return pwd.getpwnam(SYSTEM_USER)

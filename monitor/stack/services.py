@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -68,7 +69,8 @@ class Stack:
         else:
             cluster = postgres.Cluster(self.data / "postgres", postgres.find())
             cluster.initialise()
-            child = self.supervisor.add("postgres", cluster.argv)
+            # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for its clients to leave.
+            child = self.supervisor.add("postgres", cluster.argv, stop_signal=signal.SIGINT)
             self.supervisor.wait_ready(child, cluster.answers, timeout_s=60)
             cluster.create_database()
             self.environment["SOUNDINGS_DATABASE_URL"] = cluster.url

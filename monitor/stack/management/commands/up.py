@@ -9,7 +9,7 @@ import threading
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +113,10 @@ class Command(BaseCommand):
             stack.start_agent(site, in_lab=reason is None)
 
     def _say(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()
+        # A terminal that was closed must not keep us from stopping what we started.
+        with suppress(OSError):
+            self.stdout.write(line)
+            self.stdout.flush()
 
 
 @contextmanager
