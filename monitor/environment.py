@@ -11,7 +11,9 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 VARIABLES = {
-    "SOUNDINGS_DATABASE_URL": "PostgreSQL to use, as postgresql://user:password@host:port/name",
+    "SOUNDINGS_DATABASE_URL": (
+        "PostgreSQL to use, as postgresql://user:password@host:port/name; default the one that `manage.py up` runs"
+    ),
     "SOUNDINGS_REDIS_URL": "Redis of the centre, as redis://host:port/0 or redis+socket:///path",
     "SOUNDINGS_SECRET_KEY": "Django's secret key; `manage.py up` makes one and keeps it in the data folder",
     "SOUNDINGS_DATA": "folder for everything that is written; default ./data",

@@ -9,6 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
 from monitor import environment
+from monitor.stack.postgres import local_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(environment.read("SOUNDINGS_DATA", str(BASE_DIR / "data"))).resolve()
@@ -25,8 +26,8 @@ def _secret_key() -> str:
 
 
 def _database() -> dict[str, object]:
-    """Django's form of SOUNDINGS_DATABASE_URL."""
-    url = environment.read("SOUNDINGS_DATABASE_URL", "postgresql://soundings@localhost/soundings")
+    """Django's form of SOUNDINGS_DATABASE_URL; without it, the server that `manage.py up` runs in the data folder."""
+    url = environment.read("SOUNDINGS_DATABASE_URL", local_url(DATA_DIR / "postgres"))
     try:
         parts = conninfo_to_dict(url)
     except Exception as error:

@@ -74,6 +74,11 @@ def _bundled_bin_dir() -> Path:
     return max(installed, key=lambda path: path.parent.name)
 
 
+def local_url(directory: Path, database: str = DATABASE) -> str:
+    """How to connect to the server whose cluster is in `directory`, whether it runs or not."""
+    return f"postgresql://postgres@/{database}?host={socket_dir(directory)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A PostgreSQL cluster in `directory`, with its socket in `directory`/socket."""
@@ -90,7 +95,7 @@ class Cluster:
         return self.url_of(DATABASE)
 
     def url_of(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={self.socket_dir}"
+        return local_url(self.directory, database)
 
     @property
     def argv(self) -> list[str]:
