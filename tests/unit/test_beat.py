@@ -1,0 +1,19 @@
+"""What the centre does at which time."""
+
+from celery.signals import import_modules
+
+from monitor.celery import app
+
+
+def test_beat_sends_only_tasks_that_the_worker_knows():
+    import_modules.send(sender=app)
+    sent = {entry["task"] for entry in app.conf.beat_schedule.values()}
+
+    assert sent <= set(app.tasks)
+    assert sent == {"archive.roll_up", "alerts.evaluate", "mesh.plan_slots", "reports.weekly"}
+
+
+def test_the_weekly_report_is_due_each_monday():
+    schedule = next(entry["schedule"] for entry in app.conf.beat_schedule.values() if entry["task"] == "reports.weekly")
+
+    assert schedule.day_of_week == {1}
