@@ -6,7 +6,7 @@ set -euo pipefail
 declare -A needed=([iperf3]=iperf3 [ip]=iproute2)
 if [ "$1" = test ]; then
     needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium]=chromium
-             [debootstrap]=debootstrap [tcpdump]=tcpdump)
+             [debootstrap]=debootstrap [openssl]=openssl)
 fi
 
 missing=()
@@ -25,5 +25,10 @@ if [ "$sudo" = none ] || ! command -v apt-get >/dev/null; then
     exit 0
 fi
 echo "system: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
 $sudo apt-get update -qq
-DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+for package in "${missing[@]}"; do
+    if ! $sudo apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1; then
+        echo "system: $package could not be installed; try: sudo apt-get install $package. Going on without it." >&2
+    fi
+done

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from tests.postgres import given_database_url
 
 SCENARIO = load_scenario("three-sites")
 PAIRS = [(a, b) for a in SCENARIO.site_names for b in SCENARIO.site_names if a != b]
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "chromium")
 CHROMIUM_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
