@@ -1,18 +1,13 @@
 """How many bursts a second the archive takes in and rolls up, beside plain binary COPY of the same rows.
 
-    python -m tests.bench.archive [--paths 500] [--bursts 120]
-
-Starts a PostgreSQL of its own, or uses SOUNDINGS_DATABASE_URL (an empty database), and prints the machine, the rates
-and the bytes a burst takes. Client and server share the cores. The HTTP figure is the whole request through Django,
-without sockets: gzip, decoding, checking, storing.
+Starts a PostgreSQL of its own, or uses SOUNDINGS_DATABASE_URL (an empty database). Client and server share the cores.
+The HTTP figure is the whole request through Django, without sockets: gzip, decoding, checking, storing.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,11 +24,16 @@ from django.core.management import call_command
 from monitor.stack.postgres import Cluster, find
 from probes.site.wire import Batch, Delivered
 from probes.supervise import Supervisor
+from tests.bench import Row
 
 if TYPE_CHECKING:
     from tests.db.mesh_of_three import MeshOfThree
 
+PATHS = 500
+BURSTS = 120  # on each path, two a minute
 BATCH = 5000
+PLAIN_COPY, OVER_HTTP, ROLLED_UP = "plain binary COPY", "posted to the API", "rolled up"
+REACH = {OVER_HTTP: "50,000/s and 0.25", ROLLED_UP: "100,000/s"}
 HOURS_AT_ONCE = 500
 HOUR = datetime(2026, 11, 1, 12, tzinfo=UTC)
 NOW = HOUR + timedelta(hours=3)
@@ -67,8 +67,23 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def run(paths: int, bursts: int) -> None:
-    """Measure with `bursts` bursts of ten packets on each of `paths` paths, two a minute."""
+def run() -> list[Row]:
+    """The rates, each with its ratio to plain COPY, and the bytes a burst takes."""
+    with database() as name:
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
+        django.setup()
+        call_command("migrate", verbosity=0)
+        took_s, bytes_a_burst = _measure()
+    bursts = PATHS * BURSTS
+    rows = [Row(f"{bursts} bursts on {PATHS} paths, batches of {BATCH}", name)]
+    for what, took in took_s.items():
+        ratio = took_s[PLAIN_COPY] / took
+        rows.append(Row(what, f"{bursts / took:,.0f} bursts/s, {ratio:.2f} of plain COPY", REACH.get(what, "")))
+    return [*rows, Row("a burst in the table, without indexes", f"{bytes_a_burst:.0f} bytes")]
+
+
+def _measure() -> tuple[dict[str, float], float]:
+    """Seconds that each way took for the same bursts, and the bytes of one."""
     from django.db import connection
 
     from monitor.archive.copying import row
@@ -77,27 +92,23 @@ def run(paths: int, bursts: int) -> None:
     from tests.db.mesh_of_three import batch, make_mesh
 
     mesh = make_mesh()
-    results = _results(_more_paths(mesh, paths), bursts)
+    results = _results(_more_paths(mesh, PATHS), BURSTS)
     batches = [batch(*results[first : first + BATCH], number=first + 1) for first in range(0, len(results), BATCH)]
     rows = [row(one) for one in results]
-    took_s = {"plain binary COPY": seconds(lambda: _plain_copy(rows))}
-    took_s["store()"] = seconds(lambda: [store(mesh.slac.pk, one, NOW) for one in batches])
-    took_s["store() again"] = seconds(lambda: [store(mesh.slac.pk, one, NOW) for one in batches])
+    took_s = {PLAIN_COPY: seconds(lambda: _plain_copy(rows))}
+    took_s["stored"] = seconds(lambda: [store(mesh.slac.pk, one, NOW) for one in batches])
+    took_s["stored a second time"] = seconds(lambda: [store(mesh.slac.pk, one, NOW) for one in batches])
     Burst.objects.all().delete()
     DirtyHour.objects.all().delete()
-    took_s["HTTP"] = seconds(_posting(mesh, batches))
+    took_s[OVER_HTTP] = seconds(_posting(mesh, batches))
     if Burst.objects.count() != len(results):
         raise SystemExit("not all bursts were stored; these figures mean nothing")
-    took_s["roll_up()"] = seconds(_roll_up_all)
+    took_s[ROLLED_UP] = seconds(_roll_up_all)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_table_size('plain_copy')")
         bytes_a_burst = cursor.fetchone()[0] / len(results)
-    print(f"{len(results)} bursts on {paths} paths, batches of {BATCH}")
-    for name, took in took_s.items():
-        print(
-            f"{name:20}{len(results) / took:10,.0f} bursts/s   {took_s['plain binary COPY'] / took:6.2f} of plain COPY"
-        )
-    print(f"{bytes_a_burst:.0f} bytes a burst in the table, without indexes")
+    connection.close()
+    return took_s, bytes_a_burst
 
 
 def _more_paths(mesh: MeshOfThree, count: int) -> list[int]:
@@ -173,20 +184,3 @@ def _roll_up_all() -> None:
 
     while roll_up(NOW, HOURS_AT_ONCE):
         continue
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--paths", type=int, default=500, help="paths measured")
-    parser.add_argument("--bursts", type=int, default=120, help="bursts on each path, two a minute")
-    arguments = parser.parse_args()
-    with database() as name:
-        print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {name}")
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
-        django.setup()
-        call_command("migrate", verbosity=0)
-        run(arguments.paths, arguments.bursts)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -10,11 +11,12 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from probes.contract import Outcome
 from probes.ping.spec import Burst, PingSpec, PingTarget
-from probes.site.wire import PingTask, Plan, ThroughputSlot
+from probes.site.wire import Delivered, PingTask, Plan, ThroughputSlot
 from probes.throughput.spec import ThroughputRun, ThroughputSpec
 from tests.unit.test_deliver import FakeCentre
 
@@ -104,6 +106,13 @@ class Agent:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             found["worker" if b"probes.site.worker" in words else "redis"] = int(pid)
         return found
+
+    def spooled_at(self):
+        """When each of the bursts began that wait in the spool."""
+        with sqlite3.connect(f"file:{self.data / 'spool.sqlite3'}?mode=ro", uri=True, timeout=10) as spool:
+            bodies = spool.execute("SELECT body FROM result").fetchall()
+        spool.close()
+        return [msgspec.json.decode(body, type=Delivered).result.started_at for (body,) in bodies]
 
     def log(self):
         files = [self.data / "supervisor.log", *sorted((self.data / "log").glob("*.log"))]
@@ -202,11 +211,10 @@ def test_a_restarted_agent_measures_without_the_centre_and_delivers_later(tmp_pa
     away_since = datetime.now(UTC)
     again = Agent(tmp_path / "agent", centre.port)
     agents.append(again)
-    wait_until(lambda: "deliver: batch" in again.log(), why=again.log)
-    back_at = datetime.now(UTC)
+    made = wait_until(lambda: [at for at in again.spooled_at() if at > away_since], why=again.log)
     centre.start()
 
-    wait_until(lambda: any(away_since < one.result.started_at < back_at for one in centre.bursts()), why=again.log)
+    wait_until(lambda: set(made) <= {one.result.started_at for one in centre.bursts()}, why=again.log)
 
 
 def test_a_second_agent_on_the_same_folder_is_sent_away(tmp_path, agents, centres):
