@@ -5,23 +5,12 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.utils import timezone
 
 from monitor.alerts.models import Incident, IncidentPath
-from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, make_mesh, throughput
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 PATH_QUERIES = 10
-
-
-@pytest.fixture(autouse=True)
-def at_noon(monkeypatch):
-    monkeypatch.setattr(timezone, "now", lambda: NOW)
-
-
-@pytest.fixture
-def paths():
-    return make_mesh()
 
 
 @pytest.fixture

@@ -3,22 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.utils import timezone
 
 from monitor.alerts.models import Incident, IncidentPath
-from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, make_mesh, throughput
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def at_noon(monkeypatch):
-    monkeypatch.setattr(timezone, "now", lambda: NOW)
-
-
-@pytest.fixture
-def paths():
-    return make_mesh()
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 
 
 @pytest.fixture
