@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from monitor.analysis.pinger import ZERO_LOSS_BOUND
+
 NO_DATA = "no data"
 
 _BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
@@ -34,7 +36,7 @@ def loss(lost: int, sent: int) -> str:
         return NO_DATA
     if lost > 0:
         return percent(lost / sent)
-    return f"< {_rounded_up_percent(3.0 / sent)}%" if sent > 3 else f"none lost of {sent}"
+    return f"< {_rounded_up_percent(ZERO_LOSS_BOUND / sent)}%" if sent > 3 else f"none lost of {sent}"
 
 
 def milliseconds(value_ms: float | None) -> str:

@@ -19,6 +19,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+ZERO_LOSS_BOUND = 3.0
+"""With none lost of N the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996)."""
+
 Floats = NDArray[np.float64]
 
 
@@ -114,6 +117,13 @@ def conditional_loss_probability(rtts_ms: ArrayLike) -> float:
     first = lost[:, :-1]
     with_successor = first.sum()
     return float((first & lost[:, 1:]).sum() / with_successor) if with_successor else math.nan
+
+
+def loss_bound_ratio(sent: int, received: int) -> float | None:
+    """The upper 95% bound of the loss where nothing was lost, 3/sent; None where something was, or nothing was sent."""
+    if sent == 0 or received < sent:
+        return None
+    return min(1.0, ZERO_LOSS_BOUND / sent)
 
 
 def loss_band(ratio: float | None) -> LossBand | None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.analysis.pinger import ZERO_LOSS_BOUND
+
 MSS_BYTES = 1460
-ZERO_LOSS_BOUND = 3.0
-"""With none lost of N the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996)."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -13,13 +13,12 @@ from enum import StrEnum
 
 from monitor.alerts.models import Incident
 from monitor.alerts.queries import open_incidents
+from monitor.analysis.pinger import loss_bound_ratio
 from monitor.archive import queries
 from monitor.mesh.models import Group, Kind, Path, Site
 from probes.contract import Outcome
 
 DEFAULT_PACKET_BYTES = 100
-LOSS_EVENTS_AT_95_PERCENT = 3
-"""None lost of N: the true loss is below 3/N with 95% confidence (the rule of three)."""
 
 
 class Metric(StrEnum):
@@ -308,10 +307,3 @@ def _with_tests(path: PathFigures, summary: queries.ThroughputSummary | None) ->
         not_measured=summary.tests - summary.measured,
         outcome=None if summary.latest_outcome == Outcome.MEASURED else summary.latest_outcome,
     )
-
-
-def loss_bound_ratio(sent: int, received: int) -> float | None:
-    """The upper 95% bound of the loss where nothing was lost, 3/sent; None where something was, or nothing was sent."""
-    if sent == 0 or received < sent:
-        return None
-    return min(1.0, LOSS_EVENTS_AT_95_PERCENT / sent)

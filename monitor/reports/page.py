@@ -14,7 +14,7 @@ from django.template.loader import render_to_string
 
 from monitor.alerts.models import Incident
 from monitor.analysis import figures
-from monitor.analysis.pinger import LossBand, loss_band
+from monitor.analysis.pinger import LossBand, loss_band, loss_bound_ratio
 from monitor.reports.weekly import PathWeek, SizeWeek, WeeklyReport
 
 LOSS_WORTH_A_MENTION_RATIO = 0.01
@@ -170,7 +170,7 @@ def _rating(path: PathWeek) -> tuple[str, str]:
     if path.lost > 0:
         band = loss_band(path.lost / path.sent)
         return str(band), str(band).replace(" ", "-")
-    bound = min(3.0 / path.sent, 1.0)
+    bound = loss_bound_ratio(path.sent, path.sent)
     return ("excellent", "excellent") if loss_band(bound) is LossBand.EXCELLENT else ("none lost", "unrated")
 
 
