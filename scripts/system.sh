@@ -6,7 +6,7 @@ set -euo pipefail
 declare -A needed=([iperf3]=iperf3 [ip]=iproute2)
 if [ "$1" = test ]; then
     needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium]=chromium
-             [debootstrap]=debootstrap [openssl]=openssl)
+             [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump)
 fi
 
 missing=()

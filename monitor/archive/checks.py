@@ -25,6 +25,7 @@ EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 LARGEST_PACKET_BYTES = 65_527
 """Payload of the largest IPv6 echo request; an IPv4 one takes 20 bytes less."""
 LONGEST_RTT_MS = 3_600_000.0
+MOST_ERRORS = 64
 LARGEST_SMALLINT = 2**15 - 1
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_BIGINT = 2**63 - 1
@@ -119,17 +120,32 @@ def _is_address(address: str) -> bool:
 def _of_burst(burst: Burst) -> str | None:
     if not 0 <= burst.packet_bytes <= LARGEST_PACKET_BYTES:
         return f"packet_bytes {burst.packet_bytes} is not within 0 to {LARGEST_PACKET_BYTES}"
-    for name in ("sent", "received", "duplicates", "reordered"):
+    for name in ("sent", "received", "duplicates", "reordered", "late", "ttl_changes", "stamps_lost", "waited"):
         if not 0 <= getattr(burst, name) <= LARGEST_SMALLINT:
             return f"{name} {getattr(burst, name)} is not within 0 to {LARGEST_SMALLINT}"
     if burst.ttl is not None and not 0 <= burst.ttl <= 255:
         return f"ttl {burst.ttl} is not within 0 to 255"
-    return _of_counts(burst) or _of_round_trips(burst)
+    if burst.path_mtu_bytes is not None and not 0 < burst.path_mtu_bytes <= LARGEST_INTEGER:
+        return f"path_mtu_bytes {burst.path_mtu_bytes} is not within 1 to {LARGEST_INTEGER}"
+    return _of_counts(burst) or _of_round_trips(burst) or _of_errors(burst)
+
+
+def _of_errors(burst: Burst) -> str | None:
+    if len(burst.errors) > MOST_ERRORS:
+        return f"{len(burst.errors)} kinds of ICMP error; {MOST_ERRORS} at most are kept"
+    for error in burst.errors:
+        if not _is_address(error.router):
+            return f"an ICMP error came from {error.router!r}, which is not an IP address"
+        if not (0 <= error.icmp_type <= 255 and 0 <= error.icmp_code <= 255 and 0 < error.count <= burst.sent):
+            return f"the ICMP error {error.name!r} has a type, code or count out of range"
+    return None
 
 
 def _of_counts(burst: Burst) -> str | None:
     if burst.received > burst.sent:
         return f"received {burst.received} is more than sent {burst.sent}"
+    if burst.late > burst.sent - burst.received:
+        return f"late {burst.late} is more than the {burst.sent - burst.received} lost"
     if len(burst.rtts_ms) != burst.sent:
         return f"{len(burst.rtts_ms)} round trips for {burst.sent} sent"
     if burst.outcome == Outcome.MEASURED and burst.sent == 0:
@@ -180,6 +196,8 @@ def _of_text(delivered: Delivered) -> str | None:
     """PostgreSQL's text cannot hold a NUL."""
     result = delivered.result
     texts: tuple[str | None, ...] = (result.detail,)
+    if isinstance(result, Burst):
+        texts += (result.clock_source, *(error.name for error in result.errors))
     if isinstance(result, ThroughputRun):
         texts += (delivered.test, result.congestion_control, result.tool)
     for text in texts:

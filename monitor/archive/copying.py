@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
+import msgspec
 from django.db import connection
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
@@ -22,7 +23,11 @@ from probes.site.wire import Delivered
 REAL_OID = 700
 REAL_ARRAY_OID = 1021
 NULL = struct.pack("!i", -1)
-COLUMN_TYPES = ("int4", "timestamptz", "int4", "text", *["int2"] * 5, "bool", "text", "text", "text", "float4[]")
+COLUMN_TYPES = (
+    *("int4", "timestamptz", "int4", "text"),
+    *["int2"] * 7,
+    *("bool", "bool", "text", "int2", "text", "int2", "text", "int4", "text", "text", "float4[]"),
+)
 
 
 class RoundTripsDumper(Dumper):
@@ -72,9 +77,17 @@ def row(delivered: Delivered) -> tuple[Any, ...]:
         burst.received,
         burst.duplicates,
         burst.reordered,
+        burst.late,
         burst.ttl,
+        burst.ttl_changes,
         delivered.during_test,
+        burst.rate_limited,
         burst.stamp,
+        burst.stamps_lost,
+        burst.clock_source,
+        burst.waited,
+        msgspec.json.encode(burst.errors).decode() if burst.errors else None,
+        burst.path_mtu_bytes,
         burst.address,
         burst.detail,
         burst.rtts_ms,

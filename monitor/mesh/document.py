@@ -195,6 +195,8 @@ class _Reader:
             packet_bytes=table.integers("packet_bytes", low=16, high=65_000, default=(100, 1000)),
             spacing_s=table.number("spacing_s", low=0.01, high=60, default=1.0),
             timeout_s=table.number("timeout_s", low=0.1, high=60, default=2.0),
+            priming=table.flag("priming", default=True),
+            dont_fragment=table.flag("dont_fragment", default=False),
         )
 
     @staticmethod

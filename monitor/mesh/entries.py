@@ -15,6 +15,9 @@ from monitor.mesh.addresses import Family
 Kind = Literal["ping", "throughput"]
 
 SHAPES: dict[str, tuple[str, ...]] = {"mesh": ("sites",), "star": ("centres", "sites"), "between": ("from", "to")}
+PRIMING_BYTES = 56
+"""Of the request that wakes a path: the size that PingER used."""
+
 KINDS: tuple[Kind, ...] = ("ping", "throughput")
 
 
@@ -50,6 +53,8 @@ class PingTest:
     packet_bytes: tuple[int, ...] = (100, 1000)
     spacing_s: float = 1.0
     timeout_s: float = 2.0
+    priming: bool = True
+    dont_fragment: bool = False
 
     kind: Kind = dataclasses.field(default="ping", init=False)
 
@@ -61,6 +66,8 @@ class PingTest:
             "count": self.count,
             "spacing_s": self.spacing_s,
             "timeout_s": self.timeout_s,
+            "priming_bytes": PRIMING_BYTES if self.priming else None,
+            "dont_fragment": self.dont_fragment,
         }
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+import msgspec
+
 from monitor.mesh import expansion
 from monitor.mesh.entries import GroupEntry, LossRule, MeshDocument, PingTest, TestEntry, ThroughputTest
 from monitor.mesh.fields import Fields
@@ -76,15 +78,13 @@ def _home_has_an_agent(document: MeshDocument, tables: Tables) -> None:
 
 def _fits_its_period(test: TestEntry, table: Fields) -> None:
     if isinstance(test, PingTest):
-        spec = PingSpec(
-            targets=(),
-            packet_bytes=test.packet_bytes,
-            count=test.count,
-            spacing_s=test.spacing_s,
-            timeout_s=test.timeout_s,
-        )
+        spec = msgspec.convert({**test.parameters, "targets": []}, PingSpec)
         needed_s = round(spec.duration_s, 6)
-        reason = f"{len(test.packet_bytes)} sizes × {test.count} × {test.spacing_s:g} s + {test.timeout_s:g} s"
+        priming = f" + {spec.spacing_s:g} s for priming" if test.priming else ""
+        reason = (
+            f"{len(spec.packet_bytes)} sizes × {spec.count} × {spec.spacing_s:g} s{priming} + "
+            f"{spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies"
+        )
     else:
         needed_s = slot_length_s(test.duration_s, test.omit_s)
         reason = f"{test.duration_s} s + {test.omit_s} s omitted + {SLOT_MARGIN_S} s between tests"

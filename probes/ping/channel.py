@@ -6,7 +6,6 @@ change. A datagram socket writes its own port as the identifier and takes the IP
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import secrets
 import socket
@@ -14,7 +13,8 @@ import struct
 from contextlib import suppress
 
 from probes.contract import NoRoute, NotPermitted, ProbeError
-from probes.ping import echo, kernel
+from probes.ping import echo, icmp_errors, kernel
+from probes.ping.packet_filter import attach, program
 
 RECEIVE_BUFFER_BYTES = 16 << 20
 BIND_ATTEMPTS = 16
@@ -27,6 +27,10 @@ SK_MEMINFO_VARS = 9
 SK_MEMINFO_WMEM_ALLOC = 2
 SK_MEMINFO_SNDBUF = 3
 SK_MEMINFO_DROPS = 8
+
+MTU_DISCOVER = {4: (socket.IPPROTO_IP, 10), 6: (socket.IPPROTO_IPV6, 23)}
+PMTUDISC_DO = 2
+RECEIVE_ERRORS = {4: (socket.IPPROTO_IP, kernel.IP_RECVERR), 6: (socket.IPPROTO_IPV6, kernel.IPV6_RECVERR)}
 
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 PROTOCOL = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
@@ -41,7 +45,7 @@ PERMISSION_ADVICE = (
 class Channel:
     """An open ICMP socket of one family, bound to `source` if that is an address of ours."""
 
-    def __init__(self, family: int, source: str | None = None) -> None:
+    def __init__(self, family: int, source: str | None = None, *, dont_fragment: bool = False) -> None:
         """Raises NotPermitted, NoRoute (no such family on this machine) or ProbeError."""
         self.family = family
         self.socket, self.is_raw = _open(family)
@@ -49,8 +53,11 @@ class Channel:
             self.identifier = self._bind(source)
             self._filter()
             self._size_buffer()
-            self.is_stamped = self._ask_for_stamps()
+            self.stamps = self._ask_for_stamps()
             self._ask_for_hop_limits()
+            self._ask_for_errors()
+            if dont_fragment:
+                self.socket.setsockopt(*MTU_DISCOVER[family], PMTUDISC_DO)
         except OSError as error:
             self.socket.close()
             raise ProbeError(f"the ICMP socket could not be set up: {error.strerror}") from error
@@ -58,6 +65,11 @@ class Channel:
     @property
     def descriptor(self) -> int:
         return self.socket.fileno()
+
+    @property
+    def is_stamped(self) -> bool:
+        """Whether the kernel stamps what is sent and what comes."""
+        return self.stamps != 0
 
     @property
     def receive_buffer_bytes(self) -> int:
@@ -90,8 +102,8 @@ class Channel:
     def restart_stamp_keys(self) -> None:
         """Make the kernel number the stamps of the next packets from 0 again. Packets already sent keep theirs."""
         if self.is_stamped:
-            self._set_stamps(kernel.STAMPS & ~kernel.STAMP_OPT_ID)
-            self._set_stamps(kernel.STAMPS)
+            self._set_stamps(self.stamps & ~kernel.STAMP_OPT_ID)
+            self._set_stamps(self.stamps)
 
     def _bind(self, source: str | None) -> int:
         """Bind to the source where it is ours. Returns the identifier: random, or the port the socket could have."""
@@ -111,17 +123,20 @@ class Channel:
         raise OSError(errno.EADDRINUSE, "no free ICMP identifier")
 
     def _filter(self) -> None:
-        """Let only echo replies with our identifier in: a busy host's other ICMP must not fill our buffer."""
+        """Let in echo replies with our identifier, and errors about our requests: a busy host's other ICMP must not
+        fill our buffer."""
         if not self.is_raw:
             return
-        reply = echo.ECHO_REPLY[self.family]
+        types = (echo.ECHO_REPLY[self.family], *icmp_errors.TYPES[self.family])
         if self.family == 4:
-            self.socket.setsockopt(SOL_RAW, ICMP_FILTER, struct.pack("I", 0xFFFFFFFF & ~(1 << reply)))
+            blocked = 0xFFFFFFFF & ~sum(1 << icmp_type for icmp_type in types)
+            self.socket.setsockopt(SOL_RAW, ICMP_FILTER, struct.pack("I", blocked))
         else:
-            blocked = [0xFFFFFFFF] * 8
-            blocked[reply >> 5] &= ~(1 << (reply & 31))
-            self.socket.setsockopt(socket.IPPROTO_ICMPV6, ICMP6_FILTER, struct.pack("8I", *blocked))
-        _attach(self.socket, identifier_program(self.identifier, ip_header=self.family == 4))
+            words = [0xFFFFFFFF] * 8
+            for icmp_type in types:
+                words[icmp_type >> 5] &= ~(1 << (icmp_type & 31))
+            self.socket.setsockopt(socket.IPPROTO_ICMPV6, ICMP6_FILTER, struct.pack("8I", *words))
+        attach(self.socket, program(self.family, self.identifier))
 
     def _size_buffer(self) -> None:
         for option in (socket.SO_RCVBUF, kernel.SO_RCVBUFFORCE):
@@ -134,12 +149,19 @@ class Channel:
         elif not self.has_ip_header:
             self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
 
-    def _ask_for_stamps(self) -> bool:
-        try:
-            self._set_stamps(kernel.STAMPS)
-        except OSError:
-            return False
-        return True
+    def _ask_for_errors(self) -> None:
+        """A raw socket gets ICMP errors like any message; on a datagram socket they must be asked for."""
+        if not self.is_raw:
+            level, option = RECEIVE_ERRORS[self.family]
+            self.socket.setsockopt(level, option, 1)
+
+    def _ask_for_stamps(self) -> int:
+        """The stamps that the kernel gives: the interface's too where it makes them, else its own, else none (0)."""
+        for stamps in (kernel.STAMPS | kernel.HARDWARE_STAMPS, kernel.STAMPS):
+            with suppress(OSError):
+                self._set_stamps(stamps)
+                return stamps
+        return 0
 
     def _set_stamps(self, flags: int) -> None:
         self.socket.setsockopt(socket.SOL_SOCKET, kernel.SO_TIMESTAMPING, flags)
@@ -158,22 +180,3 @@ def _open(family: int) -> tuple[socket.socket, bool]:
             raise ProbeError(f"the ICMP socket could not be opened: {error.strerror}") from error
         return opened, kind == socket.SOCK_RAW
     raise NotPermitted(PERMISSION_ADVICE)
-
-
-Instruction = tuple[int, int, int, int]
-"""Of a classic BPF program: code, jump if true, jump if false, operand."""
-
-
-def identifier_program(identifier: int, *, ip_header: bool) -> list[Instruction]:
-    """Pass a message if its ICMP identifier is `identifier`, looked for behind the IPv4 header where there is one."""
-    load_behind_ip_header = [(0xB1, 0, 0, 0), (0x48, 0, 0, 4)]
-    load = [(0x28, 0, 0, 4)]
-    compare = [(0x15, 0, 1, identifier), (0x06, 0, 0, 0x40000), (0x06, 0, 0, 0)]
-    return (load_behind_ip_header if ip_header else load) + compare
-
-
-def _attach(opened: socket.socket, program: list[Instruction]) -> None:
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in program))
-    opened.setsockopt(
-        socket.SOL_SOCKET, kernel.SO_ATTACH_FILTER, struct.pack("HP", len(program), ctypes.addressof(code))
-    )

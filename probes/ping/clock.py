@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from probes.ping.kernel import Bools, Int64s
+from probes.ping.arrays import Bools, Int64s
 
 STEP_NS = 100_000
 SLACK_NS = 100_000

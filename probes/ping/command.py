@@ -11,12 +11,14 @@ import sys
 from datetime import UTC
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from probes.contract import Deadline, Outcome
 from probes.ping.burst import measure, problems, summary
+from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S
 from probes.ping.spec import Burst, PingSpec, PingTarget
 
@@ -36,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--spacing-s", type=float, default=1.0, help="seconds between requests to a host (default 1)")
     parser.add_argument("--timeout-s", type=float, default=2.0, help="a later reply counts as lost (default 2)")
     parser.add_argument(
+        "--late-s", type=float, default=1.0, help="count replies as late for so much longer (default 1)"
+    )
+    parser.add_argument("--no-priming", action="store_true", help="count the first request too, with what it wakes")
+    parser.add_argument("--dont-fragment", action="store_true", help="a request that does not fit the path is not cut")
+    parser.add_argument("--no-rate-check", action="store_true", help="send nothing more to hosts that lost some")
+    parser.add_argument(
         "--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4); an address says its own family"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each burst")
@@ -49,13 +57,17 @@ def run(args: argparse.Namespace) -> int:
         count=args.count,
         spacing_s=args.spacing_s,
         timeout_s=args.timeout_s,
+        late_s=args.late_s,
+        priming_bytes=None if args.no_priming else PingSpec(targets=()).priming_bytes,
+        dont_fragment=args.dont_fragment,
+        check_rate_limit=not args.no_rate_check,
     )
     wrong = problems(spec)
     if wrong:
         for problem in wrong:
             print(f"ping: {problem}", file=sys.stderr)
         return 2
-    deadline = Deadline(spec.duration_s + RESOLVE_S + SPARE_S)
+    deadline = Deadline(spec.duration_s + RESOLVE_S + longest_s(spec.spacing_s, spec.timeout_s) + SPARE_S)
     if args.json:
         bursts = measure(spec, deadline)
         for burst in bursts:
@@ -86,13 +98,21 @@ def as_json(burst: Burst) -> dict[str, Any]:
         "outcome": burst.outcome.value,
         "sent": burst.sent,
         "received": burst.received,
+        "late": burst.late,
         "duplicates": burst.duplicates,
         "reordered": burst.reordered,
         "loss_ratio": derived["loss_ratio"],
         "rtts_ms": list(burst.rtts_ms),
         **{name: value for name, value in derived.items() if name != "loss_ratio"},
         "ttl": burst.ttl,
+        "ttl_changes": burst.ttl_changes,
+        "errors": msgspec.to_builtins(burst.errors),
+        "path_mtu_bytes": burst.path_mtu_bytes,
+        "rate_limited": burst.rate_limited,
         "stamp": burst.stamp,
+        "stamps_lost": burst.stamps_lost,
+        "clock_source": burst.clock_source,
+        "waited": burst.waited,
         "detail": burst.detail,
     }
 
@@ -134,13 +154,26 @@ def _ms(value: float | None) -> str:
 def _notes(burst: Burst) -> list[str]:
     if burst.outcome is not Outcome.MEASURED:
         return [f"{burst.target}: {burst.outcome.value}: {burst.detail}"]
-    notes = []
-    if burst.duplicates:
-        notes.append(f"{burst.duplicates} duplicated")
-    if burst.reordered:
-        notes.append(f"{burst.reordered} out of order")
+    return [f"{burst.target}, {burst.packet_bytes} bytes: {note}" for note in _remarks(burst)]
+
+
+def _remarks(burst: Burst) -> list[str]:
+    """What the numbers of a burst do not say."""
+    counted = {
+        "answered after the timeout": burst.late,
+        "duplicated": burst.duplicates,
+        "out of order": burst.reordered,
+        "with another TTL than the one before": burst.ttl_changes,
+        "waited for room in the send buffer": burst.waited,
+    }
+    remarks = [f"{count} {what}" for what, count in counted.items() if count]
+    remarks += [f"{error.count} × {error.name} from {error.router}" for error in burst.errors]
+    if burst.path_mtu_bytes is not None:
+        remarks.append(f"the path takes IP packets of {burst.path_mtu_bytes} bytes")
+    if burst.rate_limited:
+        remarks.append("the loss grows with our own rate: somebody limits ICMP, and it says little of the path")
     if burst.stamp == "user":
-        notes.append("timed without the kernel's stamps")
+        remarks.append("timed without the kernel's stamps")
     if burst.detail is not None:
-        notes.append(burst.detail)
-    return [f"{burst.target}, {burst.packet_bytes} bytes: {note}" for note in notes]
+        remarks.append(burst.detail)
+    return remarks

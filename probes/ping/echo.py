@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from probes.ping.kernel import Bools, Int64s
+from probes.ping.arrays import Bools, Bytes, Int64s
 
 ICMP_HEADER_BYTES = 8
 MIN_PACKET_BYTES = 16
@@ -30,7 +29,7 @@ HEAD = np.dtype(
     [
         ("type", "u1"),
         ("code", "u1"),
-        ("checksum", "u2"),
+        ("checksum", ">u2"),
         ("identifier", ">u2"),
         ("sequence", ">u2"),
         ("number", ">u4"),
@@ -43,27 +42,24 @@ ECHO_REPLY = {4: 0, 6: 129}
 
 
 def word_sum(data: bytes) -> int:
-    """Sum of the 16-bit words of `data` in this machine's byte order, which RFC 1071 section 2(B) allows."""
-    return int(np.frombuffer(data + b"\0" * (len(data) % 2), np.uint16).sum(dtype=np.uint64))
+    """Sum of the 16-bit words of `data`, as RFC 1071 section 1 has them: in network order, the last filled up."""
+    return int(np.frombuffer(data + b"\0" * (len(data) % 2), ">u2").sum(dtype=np.uint64))
 
 
-def checksums(heads: npt.NDArray[np.uint8], tail_sums: Int64s) -> npt.NDArray[np.uint16]:
-    """The Internet checksum (RFC 1071) of each row, its checksum field being zero.
-
-    `heads` has shape (rows, even number of bytes); `tail_sums` is `word_sum` of what follows each row.
-    """
-    total = heads.view(np.uint16).sum(axis=1, dtype=np.int64) + tail_sums
+def folded(sums: Int64s) -> Int64s:
+    """The Internet checksum (RFC 1071) of what has these sums of words."""
     for _ in range(3):
-        total = (total & 0xFFFF) + (total >> 16)
-    folded: npt.NDArray[np.uint16] = (~total & 0xFFFF).astype(np.uint16)
-    return folded
+        sums = (sums & 0xFFFF) + (sums >> 16)
+    return ~sums & 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """What a batch of replies says. `plausible` tells which are echo replies with our identifier and secret."""
+    """What a batch of replies says. `plausible` tells which are echo replies with our identifier and secret; the ICMP
+    header of each begins at `start`."""
 
     plausible: Bools
+    start: Int64s
     number: Int64s
     sequence: Int64s
     icmp_bytes: Int64s
@@ -73,36 +69,55 @@ class Replies:
 class EchoFormat:
     """Requests and replies of one socket: its family, identifier and secret, and the padding all requests share."""
 
-    def __init__(self, family: int, identifier: int, secret: bytes, padding: bytes, *, ip_header: bool) -> None:
+    def __init__(
+        self,
+        family: int,
+        identifier: int,
+        secret: bytes,
+        padding: bytes,
+        *,
+        ip_header: bool,
+        errors_among_replies: bool = False,
+    ) -> None:
         self.family = family
         self.identifier = identifier
         self.secret = np.frombuffer(secret, np.uint8)
         self.padding = padding
         self.ip_header = ip_header
+        self.errors_among_replies = errors_among_replies
+        self._constant_sum = (ECHO_REQUEST[family] << 8) + identifier + word_sum(secret)
         self._padding_sums: dict[int, int] = {}
 
-    def write(self, heads: npt.NDArray[np.uint8], numbers: Int64s, sequences: Int64s, packet_bytes: Int64s) -> None:
-        """Write one request into each row of `heads`, with its checksum. (Over IPv6 the kernel puts in its own.)"""
+    def prepare(self, heads: Bytes) -> None:
+        """Write into each row what all requests of this socket have in common."""
         fields = heads.view(HEAD)[:, 0]
         fields["type"] = ECHO_REQUEST[self.family]
-        fields["checksum"] = 0
         fields["identifier"] = self.identifier
-        fields["sequence"] = sequences & 0xFFFF
-        fields["number"] = numbers
         fields["secret"] = self.secret
+
+    def write(self, heads: Bytes, numbers: Int64s, sequences: Int64s, tail_sums: Int64s) -> None:
+        """Make each row, once prepared, a request with its checksum. (Over IPv6 the kernel puts in its own.)
+
+        `tail_sums` are `tail_sum` of the size of each.
+        """
+        fields = heads.view(HEAD)[:, 0]
+        sequences = sequences & 0xFFFF
+        fields["sequence"] = sequences
+        fields["number"] = numbers
         if self.family == 4:
-            fields["checksum"] = checksums(heads, self._tail_sums(packet_bytes))
+            fields["checksum"] = self.checksums(numbers, sequences, tail_sums)
 
-    def _tail_sums(self, packet_bytes: Int64s) -> Int64s:
-        sizes, which = np.unique(packet_bytes, return_inverse=True)
-        return np.array([self._padding_sum(size) for size in sizes.tolist()], np.int64)[which]
+    def checksums(self, numbers: Int64s, sequences: Int64s, tail_sums: Int64s) -> Int64s:
+        """The checksum of each of these requests over IPv4: of all its words, its own being zero."""
+        return folded(self._constant_sum + (numbers >> 16) + (numbers & 0xFFFF) + (sequences & 0xFFFF) + tail_sums)
 
-    def _padding_sum(self, size: int) -> int:
-        if size not in self._padding_sums:
-            self._padding_sums[size] = word_sum(self.padding[: size - MIN_PACKET_BYTES])
-        return self._padding_sums[size]
+    def tail_sum(self, packet_bytes: int) -> int:
+        """Sum of the words of the padding of a request of this size."""
+        if packet_bytes not in self._padding_sums:
+            self._padding_sums[packet_bytes] = word_sum(self.padding[: packet_bytes - MIN_PACKET_BYTES])
+        return self._padding_sums[packet_bytes]
 
-    def read(self, data: npt.NDArray[np.uint8], lengths: Int64s) -> Replies:
+    def read(self, data: Bytes, lengths: Int64s) -> Replies:
         """Read one message from each row of `data`; `lengths` are the whole lengths on the wire, even where cut."""
         ip_bytes = self._ip_header_bytes(data)
         icmp_bytes = lengths - ip_bytes
@@ -116,24 +131,23 @@ class EchoFormat:
         )
         return Replies(
             plausible=plausible,
+            start=ip_bytes,
             number=fields["number"].astype(np.int64),
             sequence=fields["sequence"].astype(np.int64),
             icmp_bytes=icmp_bytes,
             hop_limit=data[:, 8].astype(np.int64) if self.ip_header else None,
         )
 
-    def _ip_header_bytes(self, data: npt.NDArray[np.uint8]) -> Int64s:
+    def _ip_header_bytes(self, data: Bytes) -> Int64s:
         """Length of the IPv4 header in front, from its own length field; 0 where the kernel takes it off."""
         if not self.ip_header:
             return np.zeros(len(data), np.int64)
         return np.maximum((data[:, 0] & 0x0F).astype(np.int64) * 4, IPV4_HEADER_BYTES)
 
 
-def _columns(data: npt.NDArray[np.uint8], start: Int64s) -> npt.NDArray[np.uint8]:
+def _columns(data: Bytes, start: Int64s) -> Bytes:
     """The `HEAD_BYTES` of each row from its own `start`, as a contiguous array."""
     if len(start) and (start == start[0]).all():
         return np.ascontiguousarray(data[:, start[0] : start[0] + HEAD_BYTES])
-    gathered: npt.NDArray[np.uint8] = data[
-        np.arange(len(data))[:, np.newaxis], start[:, np.newaxis] + np.arange(HEAD_BYTES)
-    ]
+    gathered: Bytes = data[np.arange(len(data))[:, np.newaxis], start[:, np.newaxis] + np.arange(HEAD_BYTES)]
     return gathered

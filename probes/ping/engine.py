@@ -13,22 +13,33 @@ import secrets
 import select
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from probes.contract import Deadline
 from probes.ping import echo, kernel
+from probes.ping.addresses import SocketAddress
 from probes.ping.channel import Channel
 from probes.ping.receiver import Receiver
 from probes.ping.records import NS_PER_MS, Echoes, Records, Train
 from probes.ping.schedule import Schedule, random_phases_ns
-from probes.ping.sender import Sender, SocketAddress
+from probes.ping.sender import Sender
 from probes.ping.stamp_keys import StampKeys
 
 NS_PER_S = 1_000_000_000
 
-TICK_NS = 10_000_000
-"""Packets that fall due within a tick go out together."""
+BATCH_BYTES = 14_600
+"""Packets that fall due close together wait for each other until they are as many bytes as this, and go out together:
+what any TCP connection may put on a path at once (RFC 6928). Waking for each alone would cost many times the CPU."""
+
+SHORTEST_TICK_NS = 2_000_000
+"""Packets that fall due within this go out together, however many."""
+
+LONGEST_TICK_NS = 50_000_000
+"""No packet waits longer for others than this."""
+
+IP_AND_ICMP_BYTES = 28
 
 RETRY_NS = 1_000_000
 """How long to wait for room in a full send buffer before looking again."""
@@ -36,11 +47,17 @@ RETRY_NS = 1_000_000
 DRAIN_NS = 250_000_000
 """Replies and stamps wait in the socket at most this long, and never more of them than its buffer surely holds."""
 
+LAST_TICK_NS = 20_000_000
+"""How often to look for replies when all is sent."""
+
 SETTLE_NS = 20_000_000
 """How long after its timeout a reply that came in time may need to get from the kernel's stamp to us."""
 
 MESSAGE_OVERHEAD_BYTES = 2048
 """What the kernel charges a socket for a message beyond its bytes: its own structures, rounded up."""
+
+LANE_PACKETS_PER_S = 40_000
+"""What one flight surely sends and receives on one core. Flights that are asked for more have a thread each."""
 
 
 class Flight:
@@ -51,32 +68,38 @@ class Flight:
         targets = len(addresses)
         spacing_ns = round(train.spacing_s * NS_PER_S)
         self.channel = channel
+        self.packets_per_s = targets / train.spacing_s if train.spacing_s > 0 else 0.0
         self._timeout_ns = round(train.timeout_s * NS_PER_S)
+        self._late_ns = round(train.late_s * NS_PER_S)
         self._records = Records(targets, train)
         target_of_rank = random.permutation(targets)
         self._rank_of_target = np.argsort(target_of_rank)
-        self._make_ends([addresses[target] for target in target_of_rank], max(train.packet_bytes))
+        self._make_ends([addresses[target] for target in target_of_rank])
+        self._batch = max(1, BATCH_BYTES // (int(self._records.packet_bytes.max()) + IP_AND_ICMP_BYTES))
         self._stepped_ns = self._drained_ns = time.monotonic_ns()
         self._drained_next = 0
+        self._meant_ns = 0
         self._buffer_full = False
         phases_ns = random_phases_ns(targets, spacing_ns, random)
-        self._schedule = Schedule(self._stepped_ns, phases_ns, train.turns, spacing_ns)
+        self._schedule = Schedule(self._stepped_ns, phases_ns, len(self._records.packet_bytes), spacing_ns)
         self._stop = self._schedule.total
 
-    def _make_ends(self, addresses: Sequence[SocketAddress], largest_bytes: int) -> None:
+    def _make_ends(self, addresses: Sequence[SocketAddress]) -> None:
         channel, records = self.channel, self._records
+        largest_bytes = int(records.packet_bytes.max())
         # Replies and send stamps share the receive buffer; half of it is kept for what comes unexpectedly.
         charge_bytes = largest_bytes + 2 * MESSAGE_OVERHEAD_BYTES
         self._room = max(1, channel.receive_buffer_bytes // (2 * charge_bytes))
-        rows = min(kernel.MAX_MESSAGES, self._room, self._records.targets * len(records.packet_bytes))
+        rows = min(kernel.MAX_MESSAGES, self._room, records.total)
         echo_format = echo.EchoFormat(
             channel.family,
             channel.identifier,
             secrets.token_bytes(echo.SECRET_BYTES),
             secrets.token_bytes(largest_bytes - echo.MIN_PACKET_BYTES),
             ip_header=channel.has_ip_header,
+            errors_among_replies=channel.is_raw,
         )
-        self._keys = StampKeys(len(records.called_ns))
+        self._keys = StampKeys(records.total)
         self._sender = Sender(channel, addresses, echo_format, records, self._keys, rows, self._restart_keys)
         self._receiver = Receiver(channel, self._sender.names, echo_format, records, self._keys, rows)
 
@@ -94,11 +117,11 @@ class Flight:
         self._stop = self._records.next
 
     def finished(self) -> bool:
-        """Whether all that was to be sent is out, and each request has its reply or has timed out."""
+        """Whether all that was to be sent is out, and each request has its reply or can have none that counts."""
         if not self._all_sent:
             return False
         waited_ns = time.monotonic_ns() - int(self._records.called_ns[: self._stop].max(initial=0))
-        if waited_ns > self._timeout_ns + SETTLE_NS:
+        if waited_ns > self._timeout_ns + self._late_ns + SETTLE_NS:
             return True
         if self._records.awaited():
             return False
@@ -110,9 +133,13 @@ class Flight:
         if self._buffer_full:
             return self._stepped_ns + RETRY_NS
         if self._all_sent:
-            return self._stepped_ns + TICK_NS
-        due_ns = max(self._schedule.due_at_ns(self._records.next), self._stepped_ns + TICK_NS)
-        return min(due_ns, self._drained_ns + DRAIN_NS)
+            return self._stepped_ns + LAST_TICK_NS
+        following = self._records.next
+        due_ns = self._schedule.due_at_ns(following)
+        together_ns = self._schedule.due_at_ns(min(following + self._batch, self._stop) - 1)
+        wake_ns = max(min(together_ns, due_ns + LONGEST_TICK_NS), self._stepped_ns + SHORTEST_TICK_NS)
+        self._meant_ns = wake_ns - due_ns
+        return min(wake_ns, max(self._drained_ns + DRAIN_NS, self._stepped_ns + SHORTEST_TICK_NS))
 
     def echoes(self) -> Echoes:
         """What became of each packet."""
@@ -123,7 +150,7 @@ class Flight:
         return self._records.next >= self._stop
 
     def _send_due(self) -> None:
-        self._schedule.postpone(self._records.next, self._stepped_ns)
+        self._schedule.postpone(self._records.next, self._stepped_ns, meant_ns=self._meant_ns)
         due = min(self._schedule.due(self._stepped_ns), self._stop)
         while self._records.next < due and not self._buffer_full:
             room = self._room - (self._records.next - self._drained_next)
@@ -144,7 +171,19 @@ class Flight:
 
 
 def fly(flights: Sequence[Flight], deadline: Deadline, timeout_s: float) -> None:
-    """Run all flights to their end. Sending stops early enough for the last replies to be waited for by `deadline`."""
+    """Run all flights to their end. Sending stops early enough for the last replies to be waited for by `deadline`.
+
+    Many packets take a thread for each flight: sending and receiving run in the kernel, side by side.
+    """
+    if len(flights) > 1 and sum(flight.packets_per_s for flight in flights) > LANE_PACKETS_PER_S:
+        with ThreadPoolExecutor(len(flights)) as threads:
+            for landed in [threads.submit(_fly, [flight], deadline, timeout_s) for flight in flights]:
+                landed.result()
+    else:
+        _fly(flights, deadline, timeout_s)
+
+
+def _fly(flights: Sequence[Flight], deadline: Deadline, timeout_s: float) -> None:
     last_chance_s = timeout_s + 2 * SETTLE_NS / NS_PER_S
     while flights:
         if deadline.remaining_s <= last_chance_s:

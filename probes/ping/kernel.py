@@ -11,12 +11,14 @@ import ctypes
 import errno
 import os
 import socket
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from probes.ping.arrays import Bytes, Int64s
+
+NS_PER_S = 1_000_000_000
 
 MAX_MESSAGES = 1024
 """UIO_MAXIOV: the kernel takes no more messages in one call."""
@@ -29,12 +31,37 @@ STAMP_RX_SOFTWARE = 1 << 3
 STAMP_SOFTWARE = 1 << 4
 STAMP_OPT_ID = 1 << 7
 STAMP_OPT_TSONLY = 1 << 11
+STAMP_TX_HARDWARE = 1 << 0
+STAMP_RX_HARDWARE = 1 << 2
+STAMP_RAW_HARDWARE = 1 << 6
+STAMP_OPT_TX_SWHW = 1 << 14
 STAMPS = STAMP_TX_SOFTWARE | STAMP_RX_SOFTWARE | STAMP_SOFTWARE | STAMP_OPT_ID | STAMP_OPT_TSONLY
+HARDWARE_STAMPS = STAMP_TX_HARDWARE | STAMP_RX_HARDWARE | STAMP_RAW_HARDWARE | STAMP_OPT_TX_SWHW
 
 IP_RECVERR = 11
 IPV6_RECVERR = 25
+HOP_LIMIT_MESSAGES = ((socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT))
+ERROR_MESSAGES = ((socket.IPPROTO_IP, IP_RECVERR), (socket.IPPROTO_IPV6, IPV6_RECVERR))
+ORIGINS_ICMP = (2, 3)
 ORIGIN_TIMESTAMPING = 4
 STAMPED_AT_SEND = 0
+
+PENDING_ERRORS = frozenset(
+    (
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ECONNREFUSED,
+        errno.EHOSTDOWN,
+        errno.ENONET,
+        errno.ENOPROTOOPT,
+        errno.EOPNOTSUPP,
+        errno.EACCES,
+        errno.EMSGSIZE,
+        errno.EPROTO,
+    )
+)
+"""What an ICMP error about an earlier packet leaves on a datagram socket for whoever calls next (ip(7), IP_RECVERR). It
+is told once; the error itself waits on the error queue."""
 
 SOCKADDR_BYTES = 28
 """Length of a `sockaddr_in6`; a `sockaddr_in` takes the first 16 of them."""
@@ -83,7 +110,7 @@ class Outbox:
     """Up to `rows` messages on their way out. Each is a row of `heads`, then a piece of the one shared `tail`."""
 
     def __init__(self, rows: int, head_bytes: int, tail: bytes) -> None:
-        self.heads: npt.NDArray[np.uint8] = np.zeros((rows, head_bytes), np.uint8)
+        self.heads: Bytes = np.zeros((rows, head_bytes), np.uint8)
         self._tail = np.frombuffer(tail or b"\0", np.uint8)
         self._iov = np.zeros((rows, 2), IOVEC)
         self._iov["base"][:, 0] = row_addresses(self.heads)
@@ -115,19 +142,20 @@ class Outbox:
 
 class Inbox:
     """Room for `rows` messages of up to `data_bytes`; what is longer is cut, its whole length still told where
-    the kernel tells it."""
+    the kernel tells it. Who sent each is asked for only `with_names`."""
 
-    def __init__(self, rows: int, data_bytes: int) -> None:
+    def __init__(self, rows: int, data_bytes: int, *, with_names: bool = True) -> None:
         self.rows = rows
-        self.data: npt.NDArray[np.uint8] = np.zeros((rows, data_bytes), np.uint8)
-        self.names: npt.NDArray[np.uint8] = np.zeros((rows, SOCKADDR_BYTES), np.uint8)
+        self.data: Bytes = np.zeros((rows, data_bytes), np.uint8)
+        self.names: Bytes = np.zeros((rows, SOCKADDR_BYTES), np.uint8)
         self.control: Int64s = np.zeros((rows, CONTROL_WORDS), np.int64)
         self._iov = np.zeros(rows, IOVEC)
         self._iov["base"] = row_addresses(self.data)
         self._iov["length"] = data_bytes
         self._messages = np.zeros(rows, MMSGHDR)
         self._headers = self._messages["header"]
-        self._headers["name"] = row_addresses(self.names)
+        self._name_bytes = SOCKADDR_BYTES if with_names else 0
+        self._headers["name"] = row_addresses(self.names) if with_names else 0
         self._headers["iov"] = row_addresses(self._iov)
         self._headers["iov_length"] = 1
         self._headers["control"] = row_addresses(self.control)
@@ -137,7 +165,7 @@ class Inbox:
     def receive(self, descriptor: int, flags: int = 0) -> int:
         """Take what waits on the socket, without waiting. Returns how many rows now hold a message."""
         used = self._headers[: self._used]
-        used["name_length"] = SOCKADDR_BYTES
+        used["name_length"] = self._name_bytes
         used["control_length"] = CONTROL_WORDS * WORD_BYTES
         self._used = 0
         while True:
@@ -148,7 +176,7 @@ class Inbox:
             code = ctypes.get_errno()
             if code in (errno.EAGAIN, errno.EWOULDBLOCK):
                 return 0
-            if code != errno.EINTR:
+            if code != errno.EINTR and code not in PENDING_ERRORS:
                 raise OSError(code, os.strerror(code))
 
     def lengths(self, count: int) -> Int64s:
@@ -161,67 +189,119 @@ class Inbox:
 
 
 class Controls:
-    """What the control messages of many rows say; absent things are 0, and -1 for `key` and `hop_limit`."""
+    """What the control messages of many rows say; absent things are 0, and -1 for `key` and `hop_limit`.
 
-    __slots__ = ("hop_limit", "key", "stamp_ns")
+    `error_origin` is not 0 where a row is an ICMP error of a datagram socket's error queue; then `error_type`,
+    `error_code`, `error_info` (an MTU) and `offender` (the address of who sent the error) belong to it.
+    """
+
+    __slots__ = (
+        "error_code", "error_info", "error_origin", "error_type", "hardware_ns", "hop_limit", "key", "offender",
+        "stamp_ns",
+    )  # fmt: skip
 
     def __init__(self, rows: int) -> None:
         self.stamp_ns: Int64s = np.zeros(rows, np.int64)
+        self.hardware_ns: Int64s = np.zeros(rows, np.int64)
         self.key: Int64s = np.full(rows, -1, np.int64)
         self.hop_limit: Int64s = np.full(rows, -1, np.int64)
+        self.error_origin: Int64s = np.zeros(rows, np.int64)
+        self.error_type: Int64s = np.zeros(rows, np.int64)
+        self.error_code: Int64s = np.zeros(rows, np.int64)
+        self.error_info: Int64s = np.zeros(rows, np.int64)
+        self.offender: Bytes = np.zeros((rows, SOCKADDR_BYTES), np.uint8)
+
+
+Rows = Int64s | slice
+"""Of a batch: these, or all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """Where in a row a control message lies (words of 8 bytes), and what its header says."""
+
+    at: int
+    length: int
+    level: int
+    kind: int
+
+    @property
+    def data(self) -> int:
+        return self.at + CONTROL_HEADER_WORDS
+
+    @property
+    def data_bytes(self) -> int:
+        return self.length - CONTROL_HEADER_WORDS * WORD_BYTES
 
 
 def read_controls(control: Int64s, control_bytes: Int64s) -> Controls:
-    """Walk the control messages of each row: kernel stamp (software, CLOCK_REALTIME), send key, hop limit.
+    """Read the control messages of each row: kernel stamps (CLOCK_REALTIME), send key, hop limit, ICMP error.
 
     `control` has shape (rows, words of 8 bytes); `control_bytes` is how much of each row the kernel filled.
-    A message that would reach beyond what was filled ends its row's walk.
+    A message that would reach beyond what was filled ends its row. The rows of one batch are mostly laid out alike,
+    so each layout is read at once.
     """
-    rows = len(control)
-    found = Controls(rows)
+    found = Controls(len(control))
     pairs = np.ascontiguousarray(control).view(np.int32)
-    row = np.arange(rows)
-    at = np.zeros(rows, np.int64)
-    left = control_bytes.copy()
-    while True:
-        header = left >= CONTROL_HEADER_WORDS * WORD_BYTES
-        row, at, left = row[header], at[header], left[header]
-        length = control[row, at]
-        whole = (length >= CONTROL_HEADER_WORDS * WORD_BYTES) & (length <= left)
-        row, at, left, length = row[whole], at[whole], left[whole], length[whole]
-        if len(row) == 0:
-            return found
-        words = (length + WORD_BYTES - 1) // WORD_BYTES
-        _read_one(found, control, pairs, row, at, length - CONTROL_HEADER_WORDS * WORD_BYTES)
-        at = at + words
-        left = left - words * WORD_BYTES
+    rows: Rows = slice(None)
+    left = np.arange(len(control))
+    while len(left):
+        first, filled = left[0], int(control_bytes[left[0]])
+        messages = _layout(control[first], pairs[first], filled)
+        alike = control_bytes[rows] == filled
+        for message in messages:
+            alike &= control[rows, message.at] == message.length
+            alike &= control[rows, message.at + 1] == control[first, message.at + 1]
+        some = rows if alike.all() else left[alike]
+        for message in messages:
+            _read_one(found, control, pairs, some, message)
+        # The first is like itself, so each turn has fewer.
+        rows = left = left[~alike]
+    return found
 
 
-def _read_one(
-    found: Controls, control: Int64s, pairs: npt.NDArray[np.int32], row: Int64s, at: Int64s, data_bytes: Int64s
-) -> None:
-    level = pairs[row, 2 * at + 2]
-    kind = pairs[row, 2 * at + 3]
-    data = at + CONTROL_HEADER_WORDS
+def _layout(control: Int64s, pairs: npt.NDArray[np.int32], filled: int) -> list[_Message]:
+    """The control messages of one row."""
+    messages = []
+    at, left = 0, filled
+    while left >= CONTROL_HEADER_WORDS * WORD_BYTES:
+        length = int(control[at])
+        if not CONTROL_HEADER_WORDS * WORD_BYTES <= length <= left:
+            break
+        messages.append(_Message(at, length, int(pairs[2 * at + 2]), int(pairs[2 * at + 3])))
+        words = -(-length // WORD_BYTES)
+        at, left = at + words, left - words * WORD_BYTES
+    return messages
 
-    stamp = (level == socket.SOL_SOCKET) & (kind == SO_TIMESTAMPING) & (data_bytes >= 16)
-    if stamp.any():
-        r, d = row[stamp], data[stamp]
-        found.stamp_ns[r] = control[r, d] * 1_000_000_000 + control[r, d + 1]
 
-    hops = ((level == socket.IPPROTO_IP) & (kind == socket.IP_TTL)) | (
-        (level == socket.IPPROTO_IPV6) & (kind == socket.IPV6_HOPLIMIT)
-    )
-    hops &= data_bytes >= 4
-    if hops.any():
-        found.hop_limit[row[hops]] = pairs[row[hops], 2 * data[hops]]
+def _read_one(found: Controls, control: Int64s, pairs: npt.NDArray[np.int32], rows: Rows, message: _Message) -> None:
+    """Read one control message that lies at the same place in all `rows`."""
+    kind, data = (message.level, message.kind), message.data
+    if kind == (socket.SOL_SOCKET, SO_TIMESTAMPING) and message.data_bytes >= 16:
+        found.stamp_ns[rows] = control[rows, data] * NS_PER_S + control[rows, data + 1]
+        if message.data_bytes >= 48:
+            found.hardware_ns[rows] = control[rows, data + 4] * NS_PER_S + control[rows, data + 5]
+    elif kind in HOP_LIMIT_MESSAGES and message.data_bytes >= 4:
+        found.hop_limit[rows] = pairs[rows, 2 * data]
+    elif kind in ERROR_MESSAGES and message.data_bytes >= 16:
+        _read_error(found, pairs, rows, message)
 
-    errors = ((level == socket.IPPROTO_IP) & (kind == IP_RECVERR)) | (
-        (level == socket.IPPROTO_IPV6) & (kind == IPV6_RECVERR)
-    )
-    errors &= data_bytes >= 16
-    if errors.any():
-        r, d = row[errors], data[errors]
-        code, origin = pairs[r, 2 * d], pairs[r, 2 * d + 1] & 0xFF
-        ours = (code == errno.ENOMSG) & (origin == ORIGIN_TIMESTAMPING) & (pairs[r, 2 * d + 2] == STAMPED_AT_SEND)
-        found.key[r[ours]] = pairs[r, 2 * d + 3].view(np.uint32)[ours]
+
+def _read_error(found: Controls, pairs: npt.NDArray[np.int32], rows: Rows, message: _Message) -> None:
+    """`struct sock_extended_err`: of a send stamp its key, of an ICMP error what `Controls` tells."""
+    unsigned, data = pairs.view(np.uint32), 2 * message.data
+    stamp = (pairs[rows, data] == errno.ENOMSG) & (unsigned[rows, data + 1] & 0xFF == ORIGIN_TIMESTAMPING)
+    stamp &= pairs[rows, data + 2] == STAMPED_AT_SEND
+    if stamp.all():
+        found.key[rows] = unsigned[rows, data + 3]
+        return
+    each = np.arange(len(pairs))[rows]
+    found.key[each[stamp]] = unsigned[each[stamp], data + 3]
+    icmp = each[np.isin(unsigned[each, data + 1] & 0xFF, ORIGINS_ICMP)]
+    about = unsigned[icmp, data + 1]
+    found.error_origin[icmp] = about & 0xFF
+    found.error_type[icmp] = (about >> 8) & 0xFF
+    found.error_code[icmp] = (about >> 16) & 0xFF
+    found.error_info[icmp] = unsigned[icmp, data + 2]
+    words = min((message.data_bytes - 16) // 4, SOCKADDR_BYTES // 4)
+    found.offender.view(np.int32)[icmp, :words] = pairs[icmp, data + 4 : data + 4 + words]

@@ -1,25 +1,29 @@
-"""Reads replies and send stamps off a socket and enters them in the records, a batch at a time.
+"""Reads replies, errors and send stamps off a socket and enters them in the records, a batch at a time.
 
-A reply counts only if it is that of a request we sent: identifier, secret, number, sequence, length and source.
-Anything else, forged, cut or stale, counts as nothing.
+A reply counts only if it is that of a request we sent: identifier, secret, number, sequence, length and source. An
+ICMP error counts only if what it quotes is such a request. Anything else, forged, cut or stale, counts as nothing.
 """
 
 from __future__ import annotations
 
 import socket
 import time
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from probes.ping import echo, kernel
+from probes.ping import echo, icmp_errors, kernel
+from probes.ping.arrays import Bools, Bytes, Int64s
 from probes.ping.channel import Channel
 from probes.ping.clock import StampClock
-from probes.ping.kernel import Bools, Int64s
+from probes.ping.icmp_errors import Errors
 from probes.ping.records import Records
 from probes.ping.stamp_keys import StampKeys
 
-STAMP_DATA_BYTES = 64
+ERROR_QUEUE_DATA_BYTES = 64
+HOST_COLUMNS = {4: slice(4, 8), 6: slice(8, 24)}
+"""Where the address lies in a sockaddr."""
+IPV4_SOURCE = slice(12, 16)
 
 
 class Receiver:
@@ -28,27 +32,26 @@ class Receiver:
     def __init__(
         self,
         channel: Channel,
-        hosts: npt.NDArray[np.uint8],
+        hosts: Bytes,
         echo_format: echo.EchoFormat,
         records: Records,
         keys: StampKeys,
         rows: int,
     ) -> None:
         self._channel = channel
-        self._format = echo_format
-        self._records = records
+        self._host_column = HOST_COLUMNS[channel.family]
         self._keys = keys
-        self._host_column = slice(4, 8) if channel.family == 4 else slice(8, 24)
-        self._hosts = np.ascontiguousarray(hosts[:, self._host_column])
-        self._replies = kernel.Inbox(rows, self._reply_bytes())
-        self._stamps = kernel.Inbox(rows, STAMP_DATA_BYTES)
+        # What a raw IPv4 socket gives has the source in its IP header, and its error queue holds only send stamps.
+        self._replies = kernel.Inbox(rows, self._reply_bytes(records), with_names=not channel.has_ip_header)
+        self._queued = kernel.Inbox(rows, ERROR_QUEUE_DATA_BYTES, with_names=not channel.is_raw)
         self.clock = StampClock()
+        self.entry = Entry(echo_format, records, hosts[:, HOST_COLUMNS[channel.family]], self.clock)
 
-    def _reply_bytes(self) -> int:
+    def _reply_bytes(self, records: Records) -> int:
         """How much of a reply to read: a raw socket tells the length of what it cuts, a datagram socket does not."""
         if self._channel.is_raw:
-            return echo.IPV4_MAX_HEADER_BYTES + echo.HEAD_BYTES
-        return echo.ICMP_HEADER_BYTES + int(self._records.packet_bytes.max()) + 1
+            return icmp_errors.MOST_BYTES
+        return echo.ICMP_HEADER_BYTES + int(records.packet_bytes.max()) + 1
 
     def drain(self) -> None:
         """Read all that waits: replies first, so that the stamp of every request that was answered is read too."""
@@ -58,39 +61,87 @@ class Receiver:
         self.drain_stamps()
 
     def drain_stamps(self) -> None:
-        """Read the send stamps that wait."""
-        while self._take_stamps() == self._stamps.rows:
+        """Read what waits on the error queue: send stamps, and a datagram socket's ICMP errors."""
+        while self._take_queued() == self._queued.rows:
             continue
-
-    def _take_stamps(self) -> int:
-        count = self._stamps.receive(self._channel.descriptor, socket.MSG_ERRQUEUE)
-        if count == 0:
-            return 0
-        now_ns = time.monotonic_ns()
-        controls = kernel.read_controls(self._stamps.control[:count], self._stamps.control_lengths(count))
-        packets = self._keys.packets(controls.key)
-        known = (packets >= 0) & (controls.stamp_ns > 0)
-        packets = packets[known]
-        stamped_ns, trusted = self.clock.to_monotonic(
-            controls.stamp_ns[known], self._records.called_ns[packets], now_ns
-        )
-        self._records.stamped_ns[packets[trusted]] = stamped_ns[trusted]
-        return count
 
     def _take_replies(self) -> int:
         inbox = self._replies
         count = inbox.receive(self._channel.descriptor, socket.MSG_TRUNC)
+        if count:
+            controls = kernel.read_controls(inbox.control[:count], inbox.control_lengths(count))
+            data = inbox.data[:count]
+            sources = data[:, IPV4_SOURCE] if self._channel.has_ip_header else inbox.names[:count, self._host_column]
+            self.entry.messages(data, inbox.lengths(count), sources, controls, time.monotonic_ns())
+        return count
+
+    def _take_queued(self) -> int:
+        inbox = self._queued
+        count = inbox.receive(self._channel.descriptor, socket.MSG_ERRQUEUE)
         if count == 0:
             return 0
         now_ns = time.monotonic_ns()
-        replies = self._format.read(inbox.data[:count], inbox.lengths(count))
-        row = np.flatnonzero(self._ours(replies, inbox.names[:count, self._host_column]))
         controls = kernel.read_controls(inbox.control[:count], inbox.control_lengths(count))
-        hop_limit = controls.hop_limit if replies.hop_limit is None else replies.hop_limit
-        self._enter(replies.number[row], controls.stamp_ns[row], hop_limit[row], now_ns)
+        self.entry.send_stamps(self._keys.packets(controls.key), controls, now_ns)
+        if not self._channel.is_raw and controls.error_origin.any():
+            hosts = inbox.names[:count, self._host_column]
+            self.entry.queued_errors(inbox.data[:count], inbox.lengths(count), hosts, controls)
         return count
 
-    def _ours(self, replies: echo.Replies, sources: npt.NDArray[np.uint8]) -> Bools:
+
+class Entry:
+    """What a batch that was read means for the records. Takes bytes and control messages; does no I/O."""
+
+    def __init__(self, echo_format: echo.EchoFormat, records: Records, hosts: Bytes, clock: StampClock) -> None:
+        """`hosts` are the targets' addresses by rank, in network order."""
+        self._format = echo_format
+        self._records = records
+        self._clock = clock
+        self._hosts = np.ascontiguousarray(hosts)
+
+    @cached_property
+    def _rank_of_host(self) -> dict[bytes, int]:
+        """For the few errors that quote no number: which target has this address."""
+        return {host.tobytes(): rank for rank, host in enumerate(self._hosts)}
+
+    def send_stamps(self, packets: Int64s, controls: kernel.Controls, now_ns: int) -> None:
+        """Enter send stamps of these packets, -1 being none of ours."""
+        by_kernel = (packets >= 0) & (controls.stamp_ns > 0)
+        sent = packets[by_kernel]
+        stamped_ns, trusted = self._clock.to_monotonic(
+            controls.stamp_ns[by_kernel], self._records.called_ns[sent], now_ns
+        )
+        self._records.stamped_ns[sent[trusted]] = stamped_ns[trusted]
+        by_interface = (packets >= 0) & (controls.hardware_ns > 0)
+        if by_interface.any():
+            self._records.enter_hardware("sent", packets[by_interface], controls.hardware_ns[by_interface])
+
+    def messages(self, data: Bytes, lengths: Int64s, sources: Bytes, controls: kernel.Controls, now_ns: int) -> None:
+        """Enter the replies and errors among a socket's messages, each a row; `lengths` are those on the wire."""
+        replies = self._format.read(data, lengths)
+        ours = self._ours(replies, sources)
+        hop_limits = controls.hop_limit if replies.hop_limit is None else replies.hop_limit
+        self._enter(replies.number, controls, hop_limits, np.flatnonzero(ours), now_ns)
+        if self._format.errors_among_replies and not ours.all():
+            errors, rows = icmp_errors.read_errors(self._format.family, data, lengths, replies.start)
+            self._enter_errors(errors, sources[rows])
+
+    def queued_errors(self, data: Bytes, lengths: Int64s, hosts: Bytes, controls: kernel.Controls) -> None:
+        """Enter the ICMP errors among the messages of a datagram socket's error queue."""
+        rows = np.flatnonzero(controls.error_origin)
+        icmp_type, icmp_code = controls.error_type[rows], controls.error_code[rows]
+        carried = icmp_errors.carries_mtu(self._format.family, icmp_type, icmp_code)
+        errors = Errors(
+            icmp_type=icmp_type,
+            icmp_code=icmp_code,
+            mtu_bytes=np.where(carried, controls.error_info[rows], 0),
+            hosts=hosts[rows],
+            quoted=data[rows, : echo.HEAD_BYTES],
+            quoted_bytes=lengths[rows],
+        )
+        self._enter_errors(errors, controls.offender[rows, HOST_COLUMNS[self._format.family]])
+
+    def _ours(self, replies: echo.Replies, sources: Bytes) -> Bools:
         known = replies.plausible & (replies.number < self._records.next)
         turn, rank = np.divmod(np.where(known, replies.number, 0), self._records.targets)
         ours: Bools = (
@@ -101,14 +152,38 @@ class Receiver:
         )
         return ours
 
-    def _enter(self, packets: Int64s, stamps_ns: Int64s, hop_limits: Int64s, now_ns: int) -> None:
-        """Enter replies in the order of arrival. Only the first of each packet sets its time."""
-        records = self._records
-        arrived_ns, trusted = self.clock.to_monotonic(stamps_ns, records.called_ns[packets], now_ns)
+    def _enter(self, numbers: Int64s, controls: kernel.Controls, hop_limits: Int64s, rows: Int64s, now_ns: int) -> None:
+        """Enter the replies of these rows in the order of arrival. Only the first of each packet sets its time."""
+        records, packets = self._records, numbers[rows]
+        arrived_ns, trusted = self._clock.to_monotonic(controls.stamp_ns[rows], records.called_ns[packets], now_ns)
         arrived_ns = np.where(trusted, arrived_ns, now_ns)
         new = np.flatnonzero(records.replies[packets] == 0)[::-1]
         # Where a packet occurs twice, NumPy keeps the last assignment: of the reversed rows, the first to arrive.
         records.arrived_ns[packets[new]] = arrived_ns[new]
         records.arrival_trusted[packets[new]] = trusted[new]
-        records.hop_limit[packets[new]] = hop_limits[new]
+        records.hop_limit[packets[new]] = hop_limits[rows[new]]
+        hardware_ns = controls.hardware_ns[rows[new]]
+        if hardware_ns.any():
+            records.enter_hardware("arrived", packets[new], hardware_ns)
         np.add.at(records.replies, packets, 1)
+
+    def _enter_errors(self, errors: Errors, routers: Bytes) -> None:
+        packets = self._packets_of(errors)
+        ours = np.flatnonzero(packets >= 0)
+        if len(ours):
+            self._records.enter_errors(packets[ours], errors.take(ours), routers[ours])
+
+    def _packets_of(self, errors: Errors) -> Int64s:
+        """Which of our packets each error is about; -1 where it is none."""
+        records, echo_format = self._records, self._format
+        quotes, plausible = icmp_errors.read_quotes(echo_format.family, errors.quoted, errors.quoted_bytes)
+        ranks = np.array([self._rank_of_host.get(host.tobytes(), -1) for host in errors.hosts], np.int64)
+        numbers = np.where(quotes.whole, quotes.number, quotes.sequence * records.targets + ranks)
+        known = plausible & (ranks >= 0) & (quotes.identifier == echo_format.identifier) & (numbers < records.next)
+        turn, rank = np.divmod(np.where(known, numbers, 0), records.targets)
+        known &= (quotes.sequence == turn & 0xFFFF) & (errors.hosts == self._hosts[rank]).all(axis=1)
+        known &= ~quotes.whole | (quotes.secret == echo_format.secret).all(axis=1)
+        if echo_format.family == 4:
+            tail_sums = np.array([echo_format.tail_sum(size) for size in records.packet_bytes[turn].tolist()], np.int64)
+            known &= quotes.checksum == echo_format.checksums(numbers, turn, tail_sums)
+        return np.where(known, numbers, -1)

@@ -12,70 +12,94 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from probes.ping.kernel import Bools, Int64s
+from probes.ping.arrays import Bools, Bytes, Int64s
+from probes.ping.icmp_errors import Errors
 
 NS_PER_MS = 1_000_000
+
+HARDWARE_SLACK_NS = 1_000_000
+"""How much longer the software's round trip may be than the hardware's before the two cannot be of one packet."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
 class Train:
-    """What each target of a cycle is sent: `count` requests of each size, one size after the other."""
+    """What each target of a cycle is sent: `count` requests of each size, one size after the other.
+
+    Before them goes one of `priming_bytes`, if any, which is not part of what is found. A reply that comes within
+    `late_s` of its timeout is late.
+    """
 
     packet_bytes: tuple[int, ...]
     count: int
     spacing_s: float
     timeout_s: float
+    late_s: float = 0.0
+    priming_bytes: int | None = None
 
     @property
-    def turns(self) -> int:
-        """Packets for each target."""
-        return len(self.packet_bytes) * self.count
+    def turn_bytes(self) -> Int64s:
+        """Size of each turn's packet, one turn being one packet to each target."""
+        priming = [] if self.priming_bytes is None else [self.priming_bytes]
+        return np.array(priming + [size for size in self.packet_bytes for _ in range(self.count)], np.int64)
+
+    @property
+    def first_counted(self) -> int:
+        """The first turn that is no priming."""
+        return int(self.priming_bytes is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsSeen:
+    """ICMP errors of a flight, an entry for each packet they are about; at most one a packet.
+
+    `router` is the address that sent the error, in network order.
+    """
+
+    target: Int64s
+    turn: Int64s
+    icmp_type: Int64s
+    icmp_code: Int64s
+    mtu_bytes: Int64s
+    router: Bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Echoes:
-    """What became of the packets of a flight: arrays of shape (targets, packets of the train).
+    """What became of the packets of a flight: arrays of shape (targets, packets of the train), priming left out.
 
     `sent`: the kernel took it. `sent_at_ns`: Unix time of that. `rtt_ms`: NaN where no reply came in time.
-    `arrived_ns`: monotonic, to order replies by. `replies`: how many came, late ones too. `hop_limit`: what was left
-    of it in the reply, -1 if unknown. `kernel_stamped`: both ends of the round trip are the kernel's stamps.
-    `refused_errno`: why the kernel did not take it, 0 where it did or was not asked.
+    `arrived_ns`: monotonic, to order replies by. `late`: answered, but after the timeout. `replies`: how many came,
+    late ones too. `hop_limit`: what was left of it in the reply, -1 if unknown. `kernel_stamped`: both ends of the
+    round trip are the kernel's stamps, `hardware_stamped`: the interface's. `waited`: the send buffer was full when
+    it was due. `refused_errno`: why the kernel did not take it, 0 where it did or was not asked. `errors`: the ICMP
+    errors, their turns counted without priming.
     """
 
     sent: Bools
     sent_at_ns: Int64s
     rtt_ms: npt.NDArray[np.float64]
     arrived_ns: Int64s
+    late: Bools
     replies: npt.NDArray[np.int32]
     hop_limit: npt.NDArray[np.int16]
     kernel_stamped: Bools
+    hardware_stamped: Bools
+    waited: Bools
     refused_errno: npt.NDArray[np.int16]
+    errors: ErrorsSeen
 
 
 class Records:
     """The packets of one flight. `next` is the first that the kernel was not yet asked to send."""
 
-    __slots__ = (
-        "arrival_trusted",
-        "arrived_ns",
-        "called_ns",
-        "hop_limit",
-        "next",
-        "packet_bytes",
-        "refused_errno",
-        "replies",
-        "stamped_ns",
-        "targets",
-    )
-
     def __init__(self, targets: int, train: Train) -> None:
-        total = targets * train.turns
         self.targets = targets
         self.next = 0
-        self.packet_bytes: Int64s = np.repeat(np.array(train.packet_bytes, np.int64), train.count)
-        """Size of each turn's packets."""
+        self.packet_bytes = train.turn_bytes
+        self._first_counted = train.first_counted
+        self.total = total = targets * len(self.packet_bytes)
         self.called_ns: Int64s = np.zeros(total, np.int64)
         self.stamped_ns: Int64s = np.zeros(total, np.int64)
         self.arrived_ns: Int64s = np.zeros(total, np.int64)
@@ -83,10 +107,29 @@ class Records:
         self.replies: npt.NDArray[np.int32] = np.zeros(total, np.int32)
         self.hop_limit: npt.NDArray[np.int16] = np.full(total, -1, np.int16)
         self.refused_errno: npt.NDArray[np.int16] = np.zeros(total, np.int16)
+        self.waited: Bools = np.zeros(total, np.bool_)
+        self._errored: Bools = np.zeros(total, np.bool_)
+        self._errors: list[tuple[Int64s, Errors, Bytes]] = []
+        self._hardware_ns: dict[str, Int64s] = {}
+
+    def enter_hardware(self, end: str, packets: Int64s, stamps_ns: Int64s) -> None:
+        """Stamps of the interface for one `end`, `sent` or `arrived`: nanoseconds of a clock of its own."""
+        if end not in self._hardware_ns:
+            self._hardware_ns[end] = np.zeros(self.total, np.int64)
+        self._hardware_ns[end][packets] = stamps_ns
+
+    def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes) -> None:
+        """ICMP errors about these packets. Of a packet only the first is kept, so that nobody can fill our memory."""
+        _, first = np.unique(packets, return_index=True)
+        new = first[~self._errored[packets[first]]]
+        if len(new):
+            self._errored[packets[new]] = True
+            self._errors.append((packets[new], errors.take(new), routers[new]))
 
     def awaited(self) -> bool:
-        """Whether a request that was sent has no reply yet."""
-        return bool(np.any((self.replies[: self.next] == 0) & (self.refused_errno[: self.next] == 0)))
+        """Whether a request that was sent has neither reply nor error yet."""
+        known = (self.replies[: self.next] > 0) | (self.refused_errno[: self.next] != 0) | self._errored[: self.next]
+        return not bool(known.all())
 
     def longest_round_trip_ns(self) -> int:
         """The longest so far, roughly; 0 if nothing came back."""
@@ -98,20 +141,57 @@ class Records:
         answered = self.replies > 0
         stamped = (self.stamped_ns > 0) & (~answered | (self.stamped_ns <= self.arrived_ns))
         sent_ns = np.where(stamped, self.stamped_ns, self.called_ns)
-        sent = (np.arange(len(sent_ns)) < self.next) & (self.refused_errno == 0)
-        round_trip_ns = self.arrived_ns - sent_ns
+        sent = (np.arange(self.total) < self.next) & (self.refused_errno == 0)
+        kernel_stamped = stamped & self.arrival_trusted
+        round_trip_ns, hardware_stamped = self._with_hardware(self.arrived_ns - sent_ns, answered & kernel_stamped)
         in_time = sent & answered & (round_trip_ns <= timeout_ns)
 
         def in_order(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-            return values.reshape(-1, self.targets).T[rank_of_target]
+            return values.reshape(-1, self.targets)[self._first_counted :].T[rank_of_target]
 
         return Echoes(
             sent=in_order(sent),
             sent_at_ns=in_order(np.where(sent, sent_ns + realtime_offset_ns, 0)),
             rtt_ms=in_order(np.where(in_time, round_trip_ns / NS_PER_MS, np.nan)),
             arrived_ns=in_order(self.arrived_ns),
+            late=in_order(sent & answered & ~in_time),
             replies=in_order(self.replies),
             hop_limit=in_order(self.hop_limit),
-            kernel_stamped=in_order(stamped & self.arrival_trusted),
+            kernel_stamped=in_order(kernel_stamped),
+            hardware_stamped=in_order(hardware_stamped),
+            waited=in_order(self.waited),
             refused_errno=in_order(self.refused_errno),
+            errors=self._errors_in_order(np.argsort(rank_of_target)),
+        )
+
+    def _with_hardware(self, round_trip_ns: Int64s, software: Bools) -> tuple[Int64s, Bools]:
+        """Round trips by the interface's stamps where both ends have one, and where that is.
+
+        The interface is nearer to the wire, so its round trip is a little shorter than the software's. Anything else
+        comes of two interfaces, each with a clock of its own, and does not count.
+        """
+        none = np.zeros(self.total, np.bool_)
+        if len(self._hardware_ns) < 2:
+            return round_trip_ns, none
+        sent_ns, arrived_ns = self._hardware_ns["sent"], self._hardware_ns["arrived"]
+        hardware_ns = arrived_ns - sent_ns
+        saved_ns = round_trip_ns - hardware_ns
+        sound = software & (sent_ns > 0) & (arrived_ns > 0) & (hardware_ns >= 0)
+        sound &= (saved_ns >= 0) & (saved_ns <= HARDWARE_SLACK_NS)
+        return np.where(sound, hardware_ns, round_trip_ns), sound
+
+    def _errors_in_order(self, target_of_rank: Int64s) -> ErrorsSeen:
+        def joined(parts: list[npt.NDArray[Scalar]], empty: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+            return np.concatenate(parts) if parts else empty
+
+        turn, rank = np.divmod(joined([packets for packets, _, _ in self._errors], np.zeros(0, np.int64)), self.targets)
+        counted = turn >= self._first_counted
+        none = np.zeros(0, np.int64)
+        return ErrorsSeen(
+            target=target_of_rank[rank[counted]],
+            turn=turn[counted] - self._first_counted,
+            icmp_type=joined([errors.icmp_type for _, errors, _ in self._errors], none)[counted],
+            icmp_code=joined([errors.icmp_code for _, errors, _ in self._errors], none)[counted],
+            mtu_bytes=joined([errors.mtu_bytes for _, errors, _ in self._errors], none)[counted],
+            router=joined([routers for _, _, routers in self._errors], np.zeros((0, 4), np.uint8))[counted],
         )

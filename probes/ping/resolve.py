@@ -5,17 +5,15 @@ A name goes in, a socket address or the `ProbeError` that says why not comes out
 
 from __future__ import annotations
 
-import ipaddress
 import queue
 import socket
 import threading
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import cast
 
 from probes.contract import Deadline, NameNotResolved, NotPermitted, ProbeError
+from probes.ping.addresses import SocketAddress, packed, why_not
 from probes.ping.channel import FAMILY
-from probes.ping.sender import SocketAddress
 
 RESOLVE_S = 5.0
 WORKERS = 32
@@ -64,18 +62,20 @@ def _work(asked: queue.SimpleQueue[Name], answered: queue.SimpleQueue[tuple[Name
         answered.put((name, _look_up(*name)))
 
 
-@lru_cache(maxsize=1 << 16)
 def _numeric(name: str, family: int) -> Resolved | None:
     """What an address written in numbers stands for; None if it is a name, or needs its interface looked up."""
-    try:
-        host = ipaddress.ip_address(name)
-    except ValueError:
-        return None
-    if host.version != family:
-        return NameNotResolved(f"an IPv{host.version} address; IPv{family} was asked for")
+    host = packed(name, family)
+    if host is None:
+        other = 6 if family == 4 else 4
+        if packed(name, other) is None:
+            return None
+        return NameNotResolved(f"an IPv{other} address; IPv{family} was asked for")
     if "%" in name:
         return None
-    return _unless_refused((name, 0) if family == 4 else (str(host), 0, 0, 0))
+    refusal = why_not(host)
+    if refusal is not None:
+        return NotPermitted(refusal)
+    return (name, 0) if family == 4 else (socket.inet_ntop(socket.AF_INET6, host), 0, 0, 0)
 
 
 def _look_up(name: str, family: int) -> Resolved:
@@ -84,27 +84,7 @@ def _look_up(name: str, family: int) -> Resolved:
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return NameNotResolved(f"no IPv{family} address: {reason}")
-    return _unless_refused(cast("SocketAddress", found[0][4]))
-
-
-def _unless_refused(address: SocketAddress) -> Resolved:
-    refusal = why_not(address)
+    address = cast("SocketAddress", found[0][4])
+    host = packed(address[0], family)
+    refusal = None if host is None else why_not(host, address[3] if len(address) == 4 else 0)
     return address if refusal is None else NotPermitted(refusal)
-
-
-def why_not(address: SocketAddress) -> str | None:
-    """Why this address is not pinged, or None if it may be."""
-    host = ipaddress.ip_address(address[0])
-    if host.is_multicast:
-        return "a multicast address is not pinged; give one host's address"
-    if host.is_unspecified:
-        return "the unspecified address is nobody's; give a host's address"
-    if isinstance(host, ipaddress.IPv4Address):
-        if host == ipaddress.IPv4Address("255.255.255.255"):
-            return "the broadcast address is not pinged; give one host's address"
-        return None
-    if host.ipv4_mapped is not None:
-        return f"an IPv4 address in IPv6 dress; give {host.ipv4_mapped} and IPv4"
-    if host.is_link_local and len(address) == 4 and address[3] == 0:
-        return f"a link-local address needs its interface; give {address[0]}%INTERFACE"
-    return None

@@ -2,7 +2,8 @@
 
 Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
 Each target has a random phase within the spacing; the targets are ranked by it, so times rise with the numbers.
-When the sender is late by more than `LATE_NS`, everything that is left moves back by as much. Times are monotonic.
+When the sender wakes later than it meant to by more than `LATE_NS`, everything that is left moves back by as much.
+Times are monotonic.
 """
 
 from __future__ import annotations
@@ -42,9 +43,12 @@ class Schedule:
         ranks = bisect.bisect_right(self._phases_ns, within_ns)
         return min(turn * self.targets + ranks, self.total)
 
-    def postpone(self, packet: int, now_ns: int) -> None:
-        """Move `packet` and all after it back, if it is later than `LATE_NS` by now."""
-        late_ns = now_ns - self.due_at_ns(packet)
+    def postpone(self, packet: int, now_ns: int, *, meant_ns: int = 0) -> None:
+        """Move `packet` and all after it back, if it is later than `LATE_NS` by now.
+
+        `meant_ns` is how long it was meant to wait for others, to go out with them.
+        """
+        late_ns = now_ns - self.due_at_ns(packet) - meant_ns
         if late_ns > LATE_NS:
             self._start_ns += late_ns
 

@@ -1,7 +1,8 @@
 """Hands a flight's due requests to the kernel in batches, and deals with each one that the kernel will not take.
 
 `sendmmsg` stops at the first packet it cannot send and tells why only when asked again for that one. A full send
-buffer means later; anything else is that packet's own fate: it was not sent.
+buffer means later; an ICMP error about an earlier packet may be told instead, once; anything else is that packet's
+own fate: it was not sent.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from probes.ping import echo, kernel
+from probes.ping.addresses import SocketAddress
 from probes.ping.channel import FAMILY, Channel
 from probes.ping.records import Records
 from probes.ping.stamp_keys import StampKeys
@@ -26,9 +28,6 @@ FAILED_AT_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EI
 
 MESSAGE_OVERHEAD_BYTES = 1100
 """A safe guess at what the kernel charges for a message beyond twice its bytes; it rounds its memory up."""
-
-SocketAddress = tuple[str, int] | tuple[str, int, int, int]
-"""As `socket.getaddrinfo` gives it."""
 
 
 def pack_address(family: int, address: SocketAddress) -> bytes:
@@ -60,6 +59,8 @@ class Sender:
         self._keys = keys
         self._restart_keys = restart_keys
         self._outbox = kernel.Outbox(rows, echo.HEAD_BYTES, echo_format.padding)
+        echo_format.prepare(self._outbox.heads)
+        self._tail_sums = np.array([echo_format.tail_sum(size) for size in records.packet_bytes.tolist()], np.int64)
         packed = b"".join(pack_address(echo_format.family, address) for address in addresses)
         self.names = np.frombuffer(packed, np.uint8).reshape(len(addresses), kernel.SOCKADDR_BYTES)
         self._name_pointers = kernel.row_addresses(self.names)
@@ -78,17 +79,18 @@ class Sender:
             room = self._channel.send_room_bytes // self._charge_bytes
             batch_stop = min(stop, self._written_stop, records.next + room)
             if room == 0 or not self._send_until(batch_stop):
+                records.waited[records.next : stop] = True
                 return False
         return True
 
     def _write(self) -> None:
         """Write as many of the following requests as there are rows: cheaper at once than as each falls due."""
         self._written_first = self._records.next
-        self._written_stop = min(self._written_first + self._rows, len(self._records.called_ns))
+        self._written_stop = min(self._written_first + self._rows, self._records.total)
         numbers = np.arange(self._written_first, self._written_stop)
         turns, ranks = np.divmod(numbers, self._records.targets)
         packet_bytes = self._records.packet_bytes[turns]
-        self._format.write(self._outbox.heads[: len(numbers)], numbers, turns, packet_bytes)
+        self._format.write(self._outbox.heads[: len(numbers)], numbers, turns, self._tail_sums[turns])
         self._outbox.address(self._name_pointers[ranks], self._name_bytes, packet_bytes - echo.MIN_PACKET_BYTES)
 
     def _send_until(self, stop: int) -> bool:
@@ -103,6 +105,9 @@ class Sender:
             if error in SEND_BUFFER_FULL:
                 self._restart_keys()
                 return False
+            if error in kernel.PENDING_ERRORS and not self._channel.is_raw:
+                self._restart_keys()
+                error = self._ask(records.next + 1)
             if error != 0:
                 self._refuse(error)
         return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from probes.ping.kernel import Int64s
+from probes.ping.arrays import Int64s
 
 
 class StampKeys:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from probes.contract import Deadline, Outcome, Probe, ProbeError
+from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S, resolve
 from probes.ping.spec import Burst, PingSpec, PingTarget
 from probes.site.limits import Limits, packets_per_target
@@ -28,7 +29,10 @@ DEADLINE_SLACK_S = 10.0
 
 
 class Cycles:
-    """Runs ping cycles; each test at most once at a time, different tests side by side."""
+    """Runs ping cycles; each test at most once at a time, different tests side by side.
+
+    What was lost is checked for a rate limit only where the period leaves the time for it.
+    """
 
     def __init__(
         self,
@@ -70,9 +74,14 @@ class Cycles:
         if not admitted:
             return results
         targets = tuple(msgspec.structs.replace(target, address=address) for target, address in admitted)
-        spec = msgspec.structs.replace(task.spec, targets=targets)
+        check_s = longest_s(task.spec.spacing_s, task.spec.timeout_s)
+        spec = msgspec.structs.replace(
+            task.spec,
+            targets=targets,
+            check_rate_limit=task.spec.check_rate_limit and task.spec.duration_s + check_s <= task.every_s,
+        )
         try:
-            bursts = self._probe.run(spec, Deadline(spec.duration_s + DEADLINE_SLACK_S))
+            bursts = self._probe.run(spec, Deadline(spec.duration_s + check_s + DEADLINE_SLACK_S))
         except ProbeError as error:
             return results + self._not_measured(task, [target for target, _ in admitted], error.outcome, str(error))
         return results + self._named(task, [target for target, _ in admitted], bursts)

@@ -145,13 +145,11 @@ def _plain_copy(rows: list[tuple[Any, ...]]) -> None:
     from django.db import connection
 
     from monitor.archive.copying import COLUMN_TYPES, RoundTripsDumper
+    from monitor.archive.statements import statement
 
     with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE TABLE plain_copy AS SELECT path_id, measured_at, packet_bytes, outcome, sent, received, "
-            "duplicates, reordered, ttl, during_test, stamp, host(address) AS address, detail, rtts_ms "
-            "FROM burst LIMIT 0"
-        )
+        cursor.execute(statement("staged_burst"))
+        cursor.execute("CREATE TABLE plain_copy AS SELECT * FROM staged_burst LIMIT 0")
         cursor.adapters.register_dumper(None, RoundTripsDumper)
         with cursor.copy("COPY plain_copy FROM STDIN (FORMAT BINARY)") as copy:
             copy.set_types(COLUMN_TYPES)

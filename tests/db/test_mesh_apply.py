@@ -114,7 +114,8 @@ def test_what_is_applied_is_what_the_file_says():
     wanted = expansion.measurements(document)
     assert in_use()["measurements"] == {(one.source, one.destination, one.test) for one in wanted}
     assert models.Test.objects.get(name="pinger").parameters == {
-        "packet_bytes": [100, 1000], "count": 10, "spacing_s": 1.0, "timeout_s": 2.0,
+        "packet_bytes": [100, 1000], "count": 10, "spacing_s": 1.0, "timeout_s": 2.0, "priming_bytes": 56,
+        "dont_fragment": False,
     }  # fmt: skip
     assert models.Test.objects.get(name="tcp").parameters == {"duration_s": 10, "omit_s": 0, "streams": 1, "port": 5201}
 

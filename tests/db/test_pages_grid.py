@@ -281,14 +281,15 @@ def test_before_the_first_result_the_page_says_when_it_is_due(page, paths):
 
     assert "6 paths are to be measured" in html
     assert "No agent has delivered yet from: cern, slac, uct" in html
-    # the next cycle begins at 12:30:00, takes 2 sizes × 10 packets × 1 s and 2 s of waiting, then delivery and roll-up
-    assert "due at 12:30:42 UTC, in 42 s" in html
+    # the next cycle begins at 12:30:00, takes 1 + 2 sizes × 10 packets × 1 s, 2 s of waiting and 1 s for late replies,
+    # then delivery and roll-up
+    assert "due at 12:30:44 UTC, in 44 s" in html
 
 
 def test_an_overdue_first_result_says_where_to_look(page, paths):
     Mesh.objects.update(applied_at=NOW - timedelta(minutes=10))
 
-    assert "was due at 2026-11-21 12:20:42 UTC. Look at the logs" in page()
+    assert "was due at 2026-11-21 12:20:44 UTC. Look at the logs" in page()
 
 
 def test_the_page_keeps_to_its_queries_whatever_the_number_of_paths(page, paths, django_assert_num_queries):

@@ -3,6 +3,7 @@ a script of this test instead of its kernel; what it does to each request is dec
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import secrets
 import statistics
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 import pytest
@@ -26,7 +28,20 @@ FAR = {4: "10.9.0.2", 6: "fd09::2"}
 FAR_SECOND = {4: "10.9.0.4", 6: "fd09::4"}
 NOBODY = {4: "10.9.0.77", 6: "fd09::77"}
 ELSEWHERE = {4: "203.0.113.1", 6: "2001:db8::1"}
+ELSEWHERE_NETWORK = {4: "203.0.113.0/24", 6: "2001:db8::/64"}
+MANY_NETWORK = {4: "10.10.0.0/24", 6: "fd10::/64"}
+"""All its addresses are the far end's."""
 NOBODY_USER = 65534
+NARROW_MTU = 1300
+NAMED_OTHERWISE = {(6, "unreachable"): "net_unreachable"}
+"""A Linux router says "no route" over IPv6 where it says "host unreachable" over IPv4."""
+FIREWALL = """
+table ip forbid {{
+    chain output {{ type filter hook output priority 0; ip daddr {host} drop; }}
+}}
+"""
+UNPRIMED = {"priming_bytes": None, "late_s": 0.2}
+"""The far end's script goes by sequence numbers, so these tests count from the first request."""
 
 MEASURE = """
 import encodings.idna, os, sys, msgspec
@@ -77,6 +92,8 @@ while True:
         answer(icmp[:16], to)
         answer(icmp, to, from_second)
         continue
+    if manner == "hop" and sequence == 4:
+        s.setsockopt(*((socket.IPPROTO_IP, socket.IP_TTL) if v4 else (41, socket.IPV6_UNICAST_HOPS)), 50)
     if manner in ("swap", "delay") and sequence == 1:
         held.append((icmp, to))
         continue
@@ -102,7 +119,8 @@ class Sites:
     ) -> tuple[Burst, ...]:
         """Measure from the near namespace, in a process of its own."""
         spec = PingSpec(
-            targets=targets, **{"packet_bytes": (100,), "count": 10, "spacing_s": 0.02, "timeout_s": 0.5} | numbers
+            targets=targets,
+            **{"packet_bytes": (100,), "count": 10, "spacing_s": 0.02, "timeout_s": 0.5} | UNPRIMED | numbers,
         )
         ran = subprocess.run(
             ["ip", "netns", "exec", self.near, sys.executable, "-c", MEASURE, str(user), str(deadline_s)],
@@ -154,6 +172,9 @@ def joined_namespaces() -> Iterator[Sites]:
                 run(*add, f"{address[6]}/64", "dev", "wan", "nodad", "preferred_lft", preferred)
             run("ip", "-n", namespace, "link", "set", "lo", "up")
             run("ip", "-n", namespace, "link", "set", "wan", "up")
+        for family, network in MANY_NETWORK.items():
+            run("ip", "-n", sites.far, "route", "add", "local", network, "dev", "lo")
+            run("ip", "-n", sites.near, "route", "add", network, "via", FAR[family])
         for address in (FAR[4], FAR[6]):
             wait_for_answer(sites.near, address)
         yield sites
@@ -184,6 +205,51 @@ def near_route(sites: Sites) -> Iterator[Callable[..., None]]:
             undo.callback(run, "ip", "-n", sites.near, "route", "delete", *route)
 
         yield add
+
+
+@contextmanager
+def far_sysctl(sites: Sites, settings: dict[str, str]) -> Iterator[None]:
+    """Kernel settings of the far namespace, put back afterwards."""
+    command = ("ip", "netns", "exec", sites.far, "sysctl")
+    with ExitStack() as undo:
+        for name, value in settings.items():
+            before = subprocess.run([*command, "-n", name], capture_output=True, text=True, check=True).stdout.strip()
+            undo.callback(run, *command, "-qw", f"{name}={before}")
+            run(*command, "-qw", f"{name}={value}")
+        yield
+
+
+@pytest.fixture
+def routed(sites: Sites) -> Iterator[Callable[[int, str], None]]:
+    """Makes the far end the router to `ELSEWHERE`, which it says something of; ends with the test."""
+    with ExitStack() as undo:
+        setting = "net.ipv4.ping_group_range"
+        run("ip", "netns", "exec", sites.near, "sysctl", "-qw", f"{setting}=0 2147483647")
+        undo.callback(run, "ip", "netns", "exec", sites.near, "sysctl", "-qw", f"{setting}=1 0")
+        undo.enter_context(far_sysctl(sites, {"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.forwarding": "1"}))
+
+        def route(family: int, kind: str) -> None:
+            network = ELSEWHERE_NETWORK[family]
+            run("ip", "-n", sites.near, "route", "add", network, "via", FAR[family])
+            undo.callback(run, "ip", "-n", sites.near, "route", "flush", "cache")
+            undo.callback(run, "ip", "-n", sites.near, "route", "delete", network)
+            if kind == "narrow":
+                link = ("ip", "-n", sites.far, "link")
+                run(*link, "add", "narrow", "mtu", str(NARROW_MTU), "type", "veth", "peer", "name", "narrow-end")
+                undo.callback(run, *link, "delete", "narrow")
+                run(*link, "set", "narrow-end", "up")
+                run(*link, "set", "narrow", "up")
+                run("ip", "-n", sites.far, "route", "add", network, "dev", "narrow")
+            else:
+                run("ip", "-n", sites.far, "route", "add", kind, network)
+                undo.callback(run, "ip", "-n", sites.far, "route", "delete", kind, network)
+
+        yield route
+
+
+def hosts(network: str, count: int) -> list[str]:
+    """The first addresses of a network."""
+    return [str(host) for host in islice(ipaddress.ip_network(network).hosts(), count)]
 
 
 families = pytest.mark.parametrize("family", [4, 6])
@@ -239,7 +305,7 @@ def test_a_reply_after_the_timeout_is_lost(sites, family):
         [burst] = sites.measure(far(family), spacing_s=0.2, timeout_s=0.25, count=5)
 
     assert [rtt is None for rtt in burst.rtts_ms] == [False, True, False, False, False]
-    assert (burst.received, burst.duplicates) == (4, 0)
+    assert (burst.received, burst.late, burst.duplicates) == (4, 1, 0)
 
 
 @families
@@ -288,9 +354,9 @@ def test_the_broadcast_address_of_a_network_is_refused(sites):
 
 @families
 def test_targets_without_a_route_do_not_disturb_the_others(sites, near_route, family):
-    near_route("unreachable", ELSEWHERE[family])
-    dead = [far(family, address=ELSEWHERE[family])] * 20
-    live = [far(family)] * 20
+    near_route("unreachable", ELSEWHERE_NETWORK[family])
+    dead = [far(family, address=host) for host in hosts(ELSEWHERE_NETWORK[family], 20)]
+    live = [far(family, address=host) for host in hosts(MANY_NETWORK[family], 20)]
 
     bursts = sites.measure(*(target for pair in zip(dead, live, strict=True) for target in pair), count=20)
 
@@ -311,10 +377,141 @@ def test_a_name_that_does_not_resolve_is_not_a_loss(sites):
 
 
 @families
-def test_the_same_target_twice_is_two_bursts(sites, family):
-    bursts = sites.measure(far(family), far(family))
+def test_the_same_address_twice_is_two_bursts_of_one_set_of_packets(sites, family):
+    first, second = sites.measure(far(family, path_id=1), far(family, path_id=2))
 
-    assert [(burst.received, burst.duplicates) for burst in bursts] == [(10, 0)] * 2
+    assert (first.received, first.duplicates) == (10, 0)
+    assert first == second
+
+
+@families
+def test_a_priming_request_is_sent_and_not_counted(sites, family):
+    with sites.responder(family, "lose"):
+        [burst] = sites.measure(far(family), priming_bytes=56)
+
+    # The far end loses the third and the eighth that it gets; the first of them is not counted.
+    assert [number for number, rtt in enumerate(burst.rtts_ms) if rtt is None] == [1, 6]
+    assert (burst.sent, burst.received) == (10, 8)
+
+
+@families
+def test_a_change_of_ttl_is_counted(sites, family):
+    with sites.responder(family, "hop"):
+        [burst] = sites.measure(far(family))
+
+    assert (burst.ttl, burst.ttl_changes) == (64, 1)
+
+
+@families
+@pytest.mark.parametrize("user", [0, NOBODY_USER])
+@pytest.mark.parametrize(
+    ("route", "name"), [("unreachable", "host_unreachable"), ("prohibit", "administratively_prohibited")]
+)
+def test_what_a_router_says_is_kept_with_its_address(sites, routed, family, user, route, name):
+    routed(family, route)
+
+    lost, fine = sites.measure(far(family, address=ELSEWHERE[family]), far(family), user=user, spacing_s=0.3, count=3)
+
+    assert (lost.outcome, lost.sent, lost.received) == (Outcome.MEASURED, 3, 0)
+    assert (fine.received, fine.errors, fine.stamp) == (3, (), "kernel")
+    [error] = lost.errors
+    expected = NAMED_OTHERWISE.get((family, route), name)
+    assert (error.name, error.router) == (expected, FAR[family])
+    assert 1 <= error.count <= 3  # a kernel says it at most once a second to one address
+
+
+@families
+@pytest.mark.parametrize("user", [0, NOBODY_USER])
+def test_a_request_too_large_for_the_path_tells_the_mtu(sites, routed, family, user):
+    routed(family, "narrow")
+    elsewhere = far(family, address=ELSEWHERE[family])
+
+    [told] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
+    [known] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
+
+    assert (told.received, told.path_mtu_bytes) == (0, NARROW_MTU)
+    assert [error.mtu_bytes for error in told.errors] == [NARROW_MTU]
+    assert (known.outcome, known.sent, known.path_mtu_bytes) == (Outcome.NO_ROUTE, 0, NARROW_MTU)
+    assert str(NARROW_MTU) in (known.detail or "")
+
+
+@families
+def test_a_request_larger_than_our_own_interface_is_an_answer(sites, family):
+    large, small = sites.measure(far(family), packet_bytes=(65_000, 100), dont_fragment=True, count=2)
+
+    assert (large.outcome, large.sent, large.path_mtu_bytes) == (Outcome.NO_ROUTE, 0, 1500)
+    assert (small.outcome, small.received) == (Outcome.MEASURED, 2)
+
+
+@families
+def test_the_largest_request_is_cut_and_put_together_where_that_is_allowed(sites, family):
+    [burst] = sites.measure(far(family), packet_bytes=(65_000,), count=3)
+
+    assert (burst.sent, burst.received) == (3, 3)
+
+
+def test_what_a_local_firewall_forbids_is_not_permitted(sites):
+    run("ip", "netns", "exec", sites.near, "nft", FIREWALL.format(host=FAR_SECOND[4]))
+    try:
+        forbidden, allowed = sites.measure(far(4, address=FAR_SECOND[4]), far(4))
+    finally:
+        run("ip", "netns", "exec", sites.near, "nft", "delete table ip forbid")
+
+    assert (forbidden.outcome, forbidden.sent) == (Outcome.NOT_PERMITTED, 0)
+    assert "firewall" in (forbidden.detail or "")
+    assert (allowed.received, allowed.stamp) == (10, "kernel")
+
+
+def test_a_target_that_limits_its_replies_is_found_out(sites):
+    with far_sysctl(sites, {"net.ipv4.icmp_ratemask": "1", "net.ipv4.icmp_ratelimit": "1000"}):
+        [limited] = sites.measure(far(4), count=25, spacing_s=0.4)
+
+    assert limited.received < limited.sent
+    assert limited.rate_limited is True
+
+
+def test_a_loss_that_does_not_depend_on_our_rate_is_no_rate_limit(sites):
+    with sites.responder(4, "lose"):
+        [lossy] = sites.measure(far(4), count=20, spacing_s=0.1)
+
+    assert (lossy.received, lossy.rate_limited) == (16, False)
+
+
+@families
+def test_a_thousand_hosts_each_have_their_outcome(sites, near_route, family):
+    near_route("unreachable", ELSEWHERE_NETWORK[family])
+    live = hosts(MANY_NETWORK[family], 200)
+    refused = {4: ["224.0.0.1", "255.255.255.255", "0.0.0.0"], 6: ["ff02::1", "::", "fe80::1"]}[family]
+    expected = {
+        **dict.fromkeys(live, Outcome.MEASURED),
+        **dict.fromkeys(hosts(ELSEWHERE_NETWORK[family], 200), Outcome.NO_ROUTE),
+        **dict.fromkeys(refused, Outcome.NOT_PERMITTED),
+        **{f"host{number}.nonesuch.invalid": Outcome.DNS_FAILURE for number in range(100)},
+        NEAR[family]: Outcome.MEASURED,
+    }
+    names = (list(expected) * 2)[:1000]
+
+    bursts = sites.measure(*[far(family, address=name) for name in names], count=2, spacing_s=0.5)
+
+    assert [burst.target for burst in bursts] == names
+    assert [burst.outcome for burst in bursts] == [expected[name] for name in names]
+    assert {burst.received for burst in bursts if burst.target in live} == {2}
+    assert all(burst.detail for burst in bursts if burst.outcome is not Outcome.MEASURED)
+    [own] = {burst.detail for burst in bursts if burst.target == NEAR[family]}
+    assert "own address" in (own or "")
+
+
+def test_a_link_local_address_is_measured_with_its_interface(sites):
+    shown = subprocess.run(
+        ["ip", "-n", sites.far, "-j", "address", "show", "dev", "wan", "scope", "link"], capture_output=True, check=True
+    )
+    [local] = [entry["local"] for shows in json.loads(shown.stdout) for entry in shows.get("addr_info", []) if entry]
+
+    scoped, unscoped = sites.measure(far(6, address=f"{local}%wan"), far(6, address=local), count=2)
+
+    assert (scoped.outcome, scoped.received) == (Outcome.MEASURED, 2)
+    assert (unscoped.outcome, unscoped.sent) == (Outcome.NOT_PERMITTED, 0)
+    assert f"{local}%INTERFACE" in (unscoped.detail or "")
 
 
 @families
@@ -389,12 +586,14 @@ def test_a_full_send_queue_is_waited_for_and_loses_nothing(sites):
     run("ip", "netns", "exec", sites.near, "tc", "qdisc", "add", "dev", "wan", "root", "tbf",
         "rate", "8mbit", "burst", "3000", "limit", "10000000")  # fmt: skip
     try:
-        bursts = sites.measure(*[far(4)] * 50, packet_bytes=(1000,), count=20, spacing_s=0.01, timeout_s=5.0)
+        many = [far(4, address=host) for host in hosts(MANY_NETWORK[4], 50)]
+        bursts = sites.measure(*many, packet_bytes=(1000,), count=20, spacing_s=0.01, timeout_s=5.0)
     finally:
         run("ip", "netns", "exec", sites.near, "tc", "qdisc", "delete", "dev", "wan", "root")
 
     assert sum(burst.sent for burst in bursts) == sum(burst.received for burst in bursts) == 1000
     assert {burst.stamp for burst in bursts} == {"kernel"}
+    assert sum(burst.waited for burst in bursts) > 0
 
 
 @pytest.mark.parametrize(("host", "family"), [("127.0.0.1", 4), ("::1", 6)])

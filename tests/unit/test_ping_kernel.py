@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ping.channel import Instruction, identifier_program
 from probes.ping.kernel import CONTROL_WORDS, IOVEC, MMSGHDR, read_controls
 
 STAMP = (1, 37, struct.pack("=6q", 1_700_000_000, 123_456_789, 0, 0, 0, 0))
@@ -66,35 +65,6 @@ def test_a_message_that_reaches_beyond_its_end_is_not_read():
 @given(st.lists(st.binary(max_size=8 * CONTROL_WORDS), min_size=1, max_size=8))
 def test_garbage_ends_the_walk_and_is_no_error(rows):
     assert len(read(*rows).key) == len(rows)
-
-
-def bpf(program: list[Instruction], packet: bytes) -> int:
-    """What classic BPF returns, for the instructions used here (bpf(4), as in McCanne and Jacobson 1993)."""
-    at = accumulator = index = 0
-    while True:
-        code, if_true, if_false, operand = program[at]
-        at += 1
-        if code == 0xB1:
-            index = 4 * (packet[operand] & 0xF)
-        elif code in (0x28, 0x48):
-            start = operand + (index if code == 0x48 else 0)
-            accumulator = struct.unpack(">H", packet[start : start + 2])[0]
-        elif code == 0x15:
-            at += if_true if accumulator == operand else if_false
-        else:
-            assert code == 0x06
-            return operand
-
-
-@pytest.mark.parametrize("ip_words", [5, 6, 15])
-def test_the_filter_passes_only_our_identifier(ip_words):
-    ip_header = bytes([0x40 + ip_words]) + bytes(4 * ip_words - 1)
-    ours, other = (struct.pack(">BBHHH", 0, 0, 0, identifier, 1) for identifier in (0xBEEF, 0xBEEE))
-
-    assert bpf(identifier_program(0xBEEF, ip_header=True), ip_header + ours) > 0
-    assert bpf(identifier_program(0xBEEF, ip_header=True), ip_header + other) == 0
-    assert bpf(identifier_program(0xBEEF, ip_header=False), ours) > 0
-    assert bpf(identifier_program(0xBEEF, ip_header=False), other) == 0
 
 
 def test_the_constants_are_those_of_the_kernel_headers():

@@ -5,11 +5,13 @@
 -- wait, and then the mark is new; so no rollup can take a mark without seeing the rows behind it.
 WITH stored AS (
     INSERT INTO burst (
-        path_id, measured_at, packet_bytes, outcome, sent, received, duplicates, reordered, ttl, during_test, stamp,
-        address, detail, rtts_ms
+        path_id, measured_at, packet_bytes, outcome, sent, received, duplicates, reordered, late, ttl, ttl_changes,
+        during_test, rate_limited, stamp, stamps_lost, clock_source, waited, errors, path_mtu_bytes, address, detail,
+        rtts_ms
     )
     SELECT
-        path_id, measured_at, packet_bytes, outcome, sent, received, duplicates, reordered, ttl, during_test, stamp,
+        path_id, measured_at, packet_bytes, outcome, sent, received, duplicates, reordered, late, ttl, ttl_changes,
+        during_test, rate_limited, stamp, stamps_lost, clock_source, waited, errors::jsonb, path_mtu_bytes,
         address::inet, detail, rtts_ms
     FROM staged_burst
     ORDER BY path_id, measured_at, packet_bytes

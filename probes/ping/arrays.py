@@ -1,0 +1,10 @@
+"""Names of the array types that the rooms of `probes.ping` hand each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]

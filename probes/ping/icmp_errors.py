@@ -1,0 +1,167 @@
+"""ICMP errors about our echo requests, read for whole batches at once, and what they are called. No I/O.
+
+An error quotes the packet it is about: the IP header and at least the first 8 bytes behind it (RFC 792; RFC 4443
+section 2.4 c: as much as fits). Those hold identifier, sequence and, over IPv4, the checksum, which covers our secret;
+the quoted destination tells the target. Where more is quoted, number and secret are compared as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from probes.ping.arrays import Bools, Bytes, Int64s
+from probes.ping.echo import ECHO_REQUEST, HEAD, HEAD_BYTES, ICMP_HEADER_BYTES, IPV4_MAX_HEADER_BYTES
+
+IPV6_HEADER_BYTES = 40
+MOST_BYTES = 2 * IPV4_MAX_HEADER_BYTES + ICMP_HEADER_BYTES + HEAD_BYTES
+"""Of an error, all that is looked at, with the longest headers there are."""
+
+PROTOCOL_ICMP = {4: 1, 6: 58}
+TYPES = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
+"""Destination unreachable, (packet too big,) time exceeded, parameter problem."""
+
+TOO_BIG = {4: (3, 4), 6: (2, 0)}
+"""Type and code of the errors that carry an MTU, the code counting over IPv4 only."""
+
+NAMES: dict[tuple[int, int, int], str] = {
+    (4, 3, 0): "net_unreachable",
+    (4, 3, 1): "host_unreachable",
+    (4, 3, 2): "protocol_unreachable",
+    (4, 3, 3): "port_unreachable",
+    (4, 3, 4): "fragmentation_needed",
+    (4, 3, 5): "source_route_failed",
+    (4, 3, 6): "net_unknown",
+    (4, 3, 7): "host_unknown",
+    (4, 3, 9): "net_prohibited",
+    (4, 3, 10): "host_prohibited",
+    (4, 3, 11): "net_unreachable_for_tos",
+    (4, 3, 12): "host_unreachable_for_tos",
+    (4, 3, 13): "administratively_prohibited",
+    (4, 11, 0): "time_exceeded",
+    (4, 11, 1): "reassembly_time_exceeded",
+    (4, 12, 0): "parameter_problem",
+    (6, 1, 0): "net_unreachable",
+    (6, 1, 1): "administratively_prohibited",
+    (6, 1, 2): "beyond_scope_of_source",
+    (6, 1, 3): "host_unreachable",
+    (6, 1, 4): "port_unreachable",
+    (6, 1, 5): "source_address_failed_policy",
+    (6, 1, 6): "reject_route",
+    (6, 2, 0): "fragmentation_needed",
+    (6, 3, 0): "time_exceeded",
+    (6, 3, 1): "reassembly_time_exceeded",
+    (6, 4, 0): "parameter_problem",
+}
+
+
+def name_of(family: int, icmp_type: int, icmp_code: int) -> str:
+    """The word for an error; its numbers where it has none."""
+    return NAMES.get((family, icmp_type, icmp_code), f"icmp_type_{icmp_type}_code_{icmp_code}")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """What a batch of errors quotes of a request, a row each. `whole` tells where number and secret are there too."""
+
+    identifier: Int64s
+    checksum: Int64s
+    sequence: Int64s
+    whole: Bools
+    number: Int64s
+    secret: Bytes
+
+
+def read_quotes(family: int, quoted: Bytes, lengths: Int64s) -> tuple[Quotes, Bools]:
+    """Read the ICMP message that each row of `quoted` begins with, `lengths` bytes of it being there.
+
+    `quoted` has at least `HEAD_BYTES` columns. Also tells which rows are an echo request of which enough is there.
+    """
+    fields = np.ascontiguousarray(quoted[:, :HEAD_BYTES]).view(HEAD)[:, 0]
+    plausible = (fields["type"] == ECHO_REQUEST[family]) & (fields["code"] == 0) & (lengths >= ICMP_HEADER_BYTES)
+    quotes = Quotes(
+        identifier=fields["identifier"].astype(np.int64),
+        checksum=fields["checksum"].astype(np.int64),
+        sequence=fields["sequence"].astype(np.int64),
+        whole=lengths >= HEAD_BYTES,
+        number=fields["number"].astype(np.int64),
+        secret=fields["secret"],
+    )
+    return quotes, plausible
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """A batch of errors, a row each: what kind, about a packet to which host, and the request's quoted beginning.
+
+    `mtu_bytes` is 0 where the error carries none. `hosts` are the addresses in network order.
+    """
+
+    icmp_type: Int64s
+    icmp_code: Int64s
+    mtu_bytes: Int64s
+    hosts: Bytes
+    quoted: Bytes
+    quoted_bytes: Int64s
+
+    def take(self, rows: Int64s) -> Errors:
+        """These rows only."""
+        return Errors(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tuple[Errors, Int64s]:
+    """The errors among messages of a raw socket: row r of `data` has its ICMP header at `starts[r]`.
+
+    `data` has at least `MOST_BYTES` columns. Also gives the rows they came from. What is too short, or quotes
+    something else than an ICMP packet, is left out.
+    """
+    rows = np.flatnonzero(np.isin(_byte(data, starts), TYPES[family]))
+    at, left = starts[rows], np.minimum(lengths[rows], data.shape[1]) - starts[rows]
+    data = data[rows]
+    inner = at + ICMP_HEADER_BYTES
+    if family == 4:
+        inner_bytes = np.maximum((_byte(data, inner) & 0x0F).astype(np.int64) * 4, 20)
+        protocol, host_at, host_bytes = _byte(data, inner + 9), inner + 16, 4
+    else:
+        inner_bytes = np.full(len(rows), IPV6_HEADER_BYTES)
+        protocol, host_at, host_bytes = _byte(data, inner + 6), inner + 24, 16
+    quoted_bytes = left - ICMP_HEADER_BYTES - inner_bytes
+    sound = np.flatnonzero((protocol == PROTOCOL_ICMP[family]) & (quoted_bytes >= ICMP_HEADER_BYTES))
+    icmp_type, icmp_code = _byte(data, at).astype(np.int64), _byte(data, at + 1).astype(np.int64)
+    errors = Errors(
+        icmp_type=icmp_type,
+        icmp_code=icmp_code,
+        mtu_bytes=np.where(carries_mtu(family, icmp_type, icmp_code), _mtu_bytes(family, data, at), 0),
+        hosts=_columns(data, host_at, host_bytes),
+        quoted=_columns(data, inner + inner_bytes, HEAD_BYTES),
+        quoted_bytes=quoted_bytes,
+    )
+    return errors.take(sound), rows[sound]
+
+
+def carries_mtu(family: int, icmp_type: Int64s, icmp_code: Int64s) -> Bools:
+    """Whether an error of this kind tells the MTU of the next link."""
+    too_big, code = TOO_BIG[family]
+    found: Bools = (icmp_type == too_big) & ((icmp_code == code) if family == 4 else True)
+    return found
+
+
+def _mtu_bytes(family: int, data: Bytes, at: Int64s) -> Int64s:
+    """RFC 1191 section 4: the last 16 bits of the ICMP header; RFC 4443 section 3.2: the last 32."""
+    width = 2 if family == 4 else 4
+    octets = _columns(data, at + ICMP_HEADER_BYTES - width, width).astype(np.int64)
+    places: Int64s = 256 ** np.arange(width - 1, -1, -1, dtype=np.int64)
+    return octets @ places
+
+
+def _byte(data: Bytes, at: Int64s) -> Bytes:
+    found: Bytes = data[np.arange(len(data)), np.minimum(at, data.shape[1] - 1)]
+    return found
+
+
+def _columns(data: Bytes, start: Int64s, width: int) -> Bytes:
+    """`width` bytes of each row from its own `start`; the last byte again where a row has no more."""
+    columns = np.minimum(start[:, np.newaxis] + np.arange(width), data.shape[1] - 1)
+    found: Bytes = data[np.arange(len(data))[:, np.newaxis], columns]
+    return found

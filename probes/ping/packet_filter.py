@@ -1,0 +1,112 @@
+"""The kernel's filter on a raw ICMP socket: classic BPF that lets in what is about our own requests and nothing else.
+
+The program sees the IPv4 header first; over IPv6 the kernel has taken the header off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+
+from probes.ping import kernel
+from probes.ping.echo import ECHO_REPLY, ECHO_REQUEST
+from probes.ping.icmp_errors import IPV6_HEADER_BYTES, PROTOCOL_ICMP, TYPES
+
+Instruction = tuple[int, int, int, int]
+"""Of a classic BPF program: code, jump if true, jump if false, operand (bpf(4); McCanne and Jacobson 1993)."""
+
+LOAD_BYTE, LOAD_HALF = 0x30, 0x28
+LOAD_BYTE_AT_X, LOAD_HALF_AT_X = 0x50, 0x48
+X_IS_IP_HEADER_LENGTH = 0xB1
+AND, SHIFT_LEFT, ADD_X, X_IS_A = 0x54, 0x64, 0x0C, 0x07
+JUMP_IF_EQUAL, RETURN = 0x15, 0x06
+WHOLE = 0x40000
+
+IDENTIFIER_AT = 4
+QUOTED_IP_AT = 8
+
+Step = tuple[int, int | str, int | str, int] | str
+"""An instruction whose jumps may name a place, or the name of the place before the next one."""
+
+
+def program(family: int, identifier: int) -> list[Instruction]:
+    """Pass echo replies with this identifier, and ICMP errors that quote an echo request with it."""
+    behind_ip = _behind_ipv4(identifier) if family == 4 else _of_ipv6(identifier)
+    return _assembled([*behind_ip, "drop", (RETURN, 0, 0, 0)])
+
+
+def _behind_ipv4(identifier: int) -> list[Step]:
+    return [
+        (X_IS_IP_HEADER_LENGTH, 0, 0, 0),
+        (LOAD_BYTE_AT_X, 0, 0, 0),
+        (JUMP_IF_EQUAL, "reply", 0, ECHO_REPLY[4]),
+        *[(JUMP_IF_EQUAL, "error", 0, icmp_type) for icmp_type in TYPES[4]],
+        (RETURN, 0, 0, 0),
+        "reply",
+        (LOAD_HALF_AT_X, 0, 0, IDENTIFIER_AT),
+        (JUMP_IF_EQUAL, 0, "drop", identifier),
+        (RETURN, 0, 0, WHOLE),
+        "error",
+        (LOAD_BYTE_AT_X, 0, 0, QUOTED_IP_AT + 9),
+        (JUMP_IF_EQUAL, 0, "drop", PROTOCOL_ICMP[4]),
+        (LOAD_BYTE_AT_X, 0, 0, QUOTED_IP_AT),
+        (AND, 0, 0, 0x0F),
+        (SHIFT_LEFT, 0, 0, 2),
+        (ADD_X, 0, 0, 0),
+        (X_IS_A, 0, 0, 0),
+        (LOAD_BYTE_AT_X, 0, 0, QUOTED_IP_AT),
+        (JUMP_IF_EQUAL, 0, "drop", ECHO_REQUEST[4]),
+        (LOAD_HALF_AT_X, 0, 0, QUOTED_IP_AT + IDENTIFIER_AT),
+        (JUMP_IF_EQUAL, 0, "drop", identifier),
+        (RETURN, 0, 0, WHOLE),
+    ]
+
+
+def _of_ipv6(identifier: int) -> list[Step]:
+    quoted_icmp_at = QUOTED_IP_AT + IPV6_HEADER_BYTES
+    return [
+        (LOAD_BYTE, 0, 0, 0),
+        (JUMP_IF_EQUAL, "reply", 0, ECHO_REPLY[6]),
+        *[(JUMP_IF_EQUAL, "error", 0, icmp_type) for icmp_type in TYPES[6]],
+        (RETURN, 0, 0, 0),
+        "reply",
+        (LOAD_HALF, 0, 0, IDENTIFIER_AT),
+        (JUMP_IF_EQUAL, 0, "drop", identifier),
+        (RETURN, 0, 0, WHOLE),
+        "error",
+        (LOAD_BYTE, 0, 0, QUOTED_IP_AT + 6),
+        (JUMP_IF_EQUAL, 0, "drop", PROTOCOL_ICMP[6]),
+        (LOAD_BYTE, 0, 0, quoted_icmp_at),
+        (JUMP_IF_EQUAL, 0, "drop", ECHO_REQUEST[6]),
+        (LOAD_HALF, 0, 0, quoted_icmp_at + IDENTIFIER_AT),
+        (JUMP_IF_EQUAL, 0, "drop", identifier),
+        (RETURN, 0, 0, WHOLE),
+    ]
+
+
+def _assembled(steps: list[Step]) -> list[Instruction]:
+    """The program with the names of places made into distances."""
+    places: dict[str, int] = {}
+    instructions: list[tuple[int, int | str, int | str, int]] = []
+    for step in steps:
+        if isinstance(step, str):
+            places[step] = len(instructions)
+        else:
+            instructions.append(step)
+
+    def distance(jump: int | str, at: int) -> int:
+        return jump if isinstance(jump, int) else places[jump] - at - 1
+
+    return [
+        (code, distance(if_true, at), distance(if_false, at), operand)
+        for at, (code, if_true, if_false, operand) in enumerate(instructions)
+    ]
+
+
+def attach(opened: socket.socket, instructions: list[Instruction]) -> None:
+    """Put the program on the socket."""
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
+    opened.setsockopt(
+        socket.SOL_SOCKET, kernel.SO_ATTACH_FILTER, struct.pack("HP", len(instructions), ctypes.addressof(code))
+    )

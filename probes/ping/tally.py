@@ -1,0 +1,126 @@
+"""The counts of a flight's bursts, taken from its `Echoes` for all targets and sizes at once."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections import defaultdict
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from probes.ping.arrays import Bools, Int64s
+from probes.ping.channel import FAMILY
+from probes.ping.icmp_errors import name_of
+from probes.ping.records import Echoes
+from probes.ping.spec import IcmpError, Stamp
+
+Counts = list[list[int]]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class Tally:
+    """The counts of all bursts of a flight, as nested lists indexed by target and size."""
+
+    def __init__(self, echoes: Echoes, sizes: int, family: int = 4) -> None:
+        def by_size(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+            return values.reshape(len(values), sizes, -1)
+
+        self._family = family
+        self._sent = by_size(echoes.sent)
+        rtt_ms = by_size(echoes.rtt_ms)
+        in_time = ~np.isnan(rtt_ms)
+        received = in_time.sum(axis=2)
+        self._rtts_ms: list[list[list[float]]] = np.round(rtt_ms, 6).tolist()
+        self._whole: list[list[bool]] = (received == rtt_ms.shape[2]).tolist()
+        self.sent: Counts = self._sent.sum(axis=2).tolist()
+        self.received: Counts = received.tolist()
+        self.late: Counts = by_size(echoes.late).sum(axis=2).tolist()
+        self.waited: Counts = by_size(echoes.waited).sum(axis=2).tolist()
+        self.duplicates: Counts = np.maximum(by_size(echoes.replies) - 1, 0).sum(axis=2).tolist()
+        self.reordered: Counts = reordered(by_size(echoes.arrived_ns), in_time).tolist()
+        self.started_at_ns: Counts = _first(by_size(echoes.sent_at_ns), self._sent).tolist()
+        refused_errno = by_size(echoes.refused_errno)
+        self.refused_errno: Counts = _first(refused_errno, refused_errno != 0).tolist()
+        hop_limit = by_size(echoes.hop_limit)
+        self._hop_limit: Counts = _first(hop_limit, in_time).tolist()
+        self.ttl_changes: Counts = changes(hop_limit, in_time & (hop_limit >= 0)).tolist()
+        stamped = by_size(echoes.kernel_stamped)
+        self.stamps_lost: Counts = (in_time & ~stamped).sum(axis=2).tolist()
+        self._hardware: list[list[bool]] = np.all(by_size(echoes.hardware_stamped) | ~in_time, axis=2).tolist()
+        self._errors = self._grouped(echoes, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
+
+    def _grouped(self, echoes: Echoes, count: int) -> dict[tuple[int, int], list[IcmpError]]:
+        """Errors of each burst, alike ones counted together."""
+        seen = echoes.errors
+        grouped: dict[tuple[int, int], list[IcmpError]] = defaultdict(list)
+        if not len(seen.turn):
+            return grouped
+        about = (seen.target, seen.turn // count, seen.icmp_type, seen.icmp_code, seen.mtu_bytes)
+        table = np.column_stack((*about, seen.router.astype(np.int64)))
+        kinds, counts = np.unique(table, axis=0, return_counts=True)
+        for kind, times in zip(kinds.tolist(), counts.tolist(), strict=True):
+            target, size, icmp_type, icmp_code, mtu_bytes, *router = kind
+            grouped[target, size].append(
+                IcmpError(
+                    name=name_of(self._family, icmp_type, icmp_code),
+                    icmp_type=icmp_type,
+                    icmp_code=icmp_code,
+                    router=socket.inet_ntop(FAMILY[self._family], bytes(router)),
+                    count=times,
+                    mtu_bytes=mtu_bytes or None,
+                )
+            )
+        return grouped
+
+    def rtts_ms(self, row: int, column: int) -> tuple[float | None, ...]:
+        """One round trip for each request sent, in the order of sending; None where lost."""
+        rtts_ms = self._rtts_ms[row][column]
+        if self._whole[row][column]:
+            return tuple(rtts_ms)
+        if self.sent[row][column] < len(rtts_ms):
+            rtts_ms = [rtt for rtt, sent in zip(rtts_ms, self._sent[row, column].tolist(), strict=True) if sent]
+        return tuple(None if math.isnan(rtt) else rtt for rtt in rtts_ms)
+
+    def ttl(self, row: int, column: int) -> int | None:
+        """Hop limit left in the first request's reply that came in time."""
+        hop_limit = self._hop_limit[row][column]
+        return hop_limit if self.received[row][column] > 0 and hop_limit >= 0 else None
+
+    def stamp(self, row: int, column: int) -> Stamp | None:
+        """The poorest stamp that a round trip is made of: a better one only if all are."""
+        if self.received[row][column] == 0:
+            return None
+        if self.stamps_lost[row][column]:
+            return "user"
+        return "hardware" if self._hardware[row][column] else "kernel"
+
+    def errors(self, row: int, column: int) -> tuple[IcmpError, ...]:
+        """What routers said of the requests of a burst."""
+        return tuple(self._errors.get((row, column), ()))
+
+
+def reordered(arrived_ns: Int64s, in_time: Bools) -> Int64s:
+    """Replies that arrived after the reply to a later request (RFC 4737, section 3.3), counted along the last axis."""
+    arrived_ns = np.where(in_time, arrived_ns, np.iinfo(np.int64).max)
+    order = np.argsort(arrived_ns, axis=-1, kind="stable")
+    arrived = np.take_along_axis(in_time, order, axis=-1)
+    overtaken = order < np.maximum.accumulate(order, axis=-1)
+    counts: Int64s = (overtaken & arrived).sum(axis=-1)
+    return counts
+
+
+def changes(values: npt.NDArray[Any], known: Bools) -> Int64s:
+    """How often a value differs from the known one before it, along the last axis."""
+    place = np.where(known, np.arange(values.shape[-1]), 0)
+    before = np.maximum.accumulate(place, axis=-1)
+    former = np.take_along_axis(values, before[..., :-1], axis=-1)
+    comparable = known[..., 1:] & np.logical_or.accumulate(known, axis=-1)[..., :-1]
+    counts: Int64s = (comparable & (values[..., 1:] != former)).sum(axis=-1)
+    return counts
+
+
+def _first(values: npt.NDArray[Scalar], where: Bools) -> npt.NDArray[Scalar]:
+    """Along the last axis, the value at the first true of `where`, or the very first where none is."""
+    return np.take_along_axis(values, where.argmax(axis=-1)[..., np.newaxis], axis=-1)[..., 0]

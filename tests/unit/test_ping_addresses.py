@@ -1,0 +1,53 @@
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.ping.addresses import why_not
+
+
+def network_order(address: str) -> bytes:
+    return ipaddress.ip_address(address).packed
+
+
+@pytest.mark.parametrize(
+    ("address", "scope", "says"),
+    [
+        ("224.0.0.1", 0, "multicast"),
+        ("ff02::1", 0, "multicast"),
+        ("0.0.0.0", 0, "unspecified"),
+        ("::", 0, "unspecified"),
+        ("255.255.255.255", 0, "broadcast"),
+        ("::ffff:192.0.2.1", 0, "give 192.0.2.1 and IPv4"),
+        ("fe80::1", 0, "give fe80::1%INTERFACE"),
+    ],
+)
+def test_addresses_that_are_no_ones_own_are_refused(address, scope, says):
+    assert says in (why_not(network_order(address), scope) or "")
+
+
+@pytest.mark.parametrize(
+    ("address", "scope"), [("192.0.2.1", 0), ("2001:db8::1", 0), ("fe80::1", 2), ("223.255.0.1", 0)]
+)
+def test_ordinary_addresses_are_not_refused(address, scope):
+    assert why_not(network_order(address), scope) is None
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_what_is_refused_of_ipv4_is_what_the_registry_calls_so(number):
+    address = ipaddress.IPv4Address(number)
+
+    refused = why_not(address.packed) is not None
+
+    assert refused == (address.is_multicast or address.is_unspecified or number == 2**32 - 1)
+
+
+@given(st.integers(0, 2**128 - 1) | st.integers(0, 2**34) | st.integers(0xFE80 << 112, 0xFEFF << 112))
+def test_what_is_refused_of_ipv6_is_what_the_registry_calls_so(number):
+    address = ipaddress.IPv6Address(number)
+
+    refused = why_not(address.packed) is not None
+
+    mapped = address.ipv4_mapped is not None
+    assert refused == (address.is_multicast or address.is_unspecified or mapped or address.is_link_local)
