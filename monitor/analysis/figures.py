@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from monitor.analysis.pinger import ZERO_LOSS_BOUND
+from monitor.analysis.loss import ZERO_LOSS_BOUND
 
 NO_DATA = "no data"
 

@@ -1,0 +1,97 @@
+"""Bursts as arrays: which packets were sent and which were lost, and figures of each row without a loop over rows.
+
+In: round trips of shape (bursts, packets) in milliseconds, in the order of sending, NaN or None where there is none.
+Out: arrays, NaN where a row has no value. Not here: what the figures mean (`monitor.analysis.pinger`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def as_bursts(rtts_ms: ArrayLike) -> Floats:
+    """The round trips with two dimensions; one dimension is one burst. Raises ValueError for more."""
+    rtts = np.atleast_2d(np.asarray(rtts_ms, dtype=np.float64))
+    if rtts.ndim != 2:
+        raise ValueError(f"round trips have {rtts.ndim} dimensions; give an array of shape (bursts, packets)")
+    return rtts
+
+
+def sent_and_lost(rtts_ms: ArrayLike, sent: ArrayLike | None) -> tuple[Bools, Bools]:
+    """Which packets were sent, and which of those were lost, each of shape (bursts, packets).
+
+    `sent` is how many packets from the start of a row were sent, one number or one for each burst; None means all.
+    Raises ValueError where `sent` does not fit the rows.
+    """
+    unanswered = np.isnan(as_bursts(rtts_ms))
+    if sent is None:
+        return np.ones_like(unanswered), unanswered
+    bursts, packets = unanswered.shape
+    counts = np.broadcast_to(np.asarray(sent), (bursts,))
+    if (counts < 0).any() or (counts > packets).any():
+        raise ValueError(f"sent must be between 0 and the {packets} packets of a row")
+    was_sent: Bools = np.arange(packets) < counts[:, np.newaxis]
+    if not (was_sent | unanswered).all():
+        raise ValueError("a burst has a round trip after the packets that it sent; fill rows up with NaN at their end")
+    return was_sent, unanswered & was_sent
+
+
+def success_ratios(rtts_ms: ArrayLike, sent: ArrayLike | None) -> Floats:
+    """Received over sent (0 to 1) of each burst of which something was sent; the others are left out."""
+    was_sent, lost = sent_and_lost(rtts_ms, sent)
+    sent_packets = was_sent.sum(axis=1)
+    some = sent_packets > 0
+    ratios: Floats = 1.0 - lost.sum(axis=1)[some] / sent_packets[some]
+    return ratios
+
+
+def loss_run_lengths(lost: Bools) -> tuple[Ints, Ints]:
+    """The burst and the length in packets of every run of losses that follow each other within a burst, in order."""
+    bursts, packets = lost.shape
+    framed = np.zeros((bursts, packets + 2), dtype=np.int8)
+    framed[:, 1:-1] = lost
+    steps = np.diff(framed, axis=1)
+    rows, starts = np.nonzero(steps == 1)
+    _, ends = np.nonzero(steps == -1)
+    return rows, ends - starts
+
+
+def averages(rtts: Floats) -> Floats:
+    """The mean of each row's values."""
+    answered = ~np.isnan(rtts)
+    with np.errstate(invalid="ignore"):
+        mean: Floats = np.where(answered, rtts, 0.0).sum(axis=1) / answered.sum(axis=1)
+    return mean
+
+
+def minima(rtts: Floats) -> Floats:
+    """The least of each row's values."""
+    least: Floats = np.fmin.reduce(rtts, axis=1, initial=np.nan)
+    return least
+
+
+def interquartile_ranges(rows: Floats) -> Floats:
+    """P75 minus P25 of each row's values, by one sort of all rows, which puts NaN last.
+
+    NumPy's `nanquantile` gives the same and calls Python for each row.
+    """
+    bursts, values = rows.shape
+    if not values:
+        return np.full(bursts, np.nan)
+    ordered = np.sort(rows, axis=1)
+    last = np.maximum((~np.isnan(rows)).sum(axis=1) - 1, 0)
+    return _quantiles(ordered, last, 0.75) - _quantiles(ordered, last, 0.25)
+
+
+def _quantiles(ordered: Floats, last: Ints, share: float) -> Floats:
+    """The quantile of each sorted row, whose values end at index `last`, interpolated between order statistics."""
+    position = share * last
+    below = position.astype(np.int64)
+    row = np.arange(len(ordered))
+    lower = ordered[row, below]
+    return lower + (position - below) * (ordered[row, np.minimum(below + 1, last)] - lower)

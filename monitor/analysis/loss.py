@@ -1,0 +1,49 @@
+"""How a loss that was counted is to be read: its band, and how low the true one may be where nothing was lost.
+
+In: loss as a ratio (0 to 1), or counts of packets. Out: a word, or a bound. Not here: how loss is counted
+(`monitor.analysis.pinger`) and exact bounds where something was lost (`monitor.analysis.binomial`).
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+ZERO_LOSS_BOUND = 3.0
+"""With none lost of N the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996)."""
+
+
+class LossBand(StrEnum):
+    """PingER's words for a loss. Each bound belongs to the worse band."""
+
+    EXCELLENT = "excellent"
+    GOOD = "good"
+    ACCEPTABLE = "acceptable"
+    POOR = "poor"
+    VERY_POOR = "very poor"
+    BAD = "bad"
+
+
+LOSS_BAND_UPPER_RATIOS = (
+    (0.001, LossBand.EXCELLENT),
+    (0.01, LossBand.GOOD),
+    (0.025, LossBand.ACCEPTABLE),
+    (0.05, LossBand.POOR),
+    (0.12, LossBand.VERY_POOR),
+)
+
+
+def loss_bound_ratio(sent: int, received: int) -> float | None:
+    """The upper 95% bound of the loss where nothing was lost, 3/sent; None where something was, or nothing was sent."""
+    if sent == 0 or received < sent:
+        return None
+    return min(1.0, ZERO_LOSS_BOUND / sent)
+
+
+def loss_band(ratio: float | None) -> LossBand | None:
+    """PingER's band of a loss (under 0.1% excellent, 1% good, 2.5% acceptable, 5% poor, 12% very poor, else bad)."""
+    if ratio is None or math.isnan(ratio):
+        return None
+    if not 0.0 <= ratio <= 1.0:
+        raise ValueError(f"loss ratio {ratio} is not between 0 and 1; give lost/sent, not a percentage")
+    return next((band for upper, band in LOSS_BAND_UPPER_RATIOS if ratio < upper), LossBand.BAD)

@@ -1,0 +1,81 @@
+"""TCP throughput: what loss, window and capacity let a transfer have on a path. Pure functions on numbers.
+
+`models` has the published formulas, `timing` how long TCP takes and what it needs, `estimates` which limit binds and
+what to change. What other rooms use is named here.
+"""
+
+from monitor.analysis.tcp.estimates import (
+    Advice,
+    Estimate,
+    FigureError,
+    Limit,
+    LimitName,
+    Loss,
+    Rtt,
+    Sign,
+    Transfer,
+    estimate,
+)
+from monitor.analysis.tcp.models import (
+    MSS_BYTES,
+    CongestionControl,
+    average_window,
+    cubic_window,
+    highspeed_window,
+    loss_limit_bps,
+    loss_ratio_for,
+    mathis_bps,
+    mathis_estimate,
+    pftk_bps,
+    pftk_short_bps,
+    reno_window,
+    scalable_window,
+    window_limit_bps,
+)
+from monitor.analysis.tcp.timing import (
+    buffer_bytes,
+    buffer_delay_ratio,
+    efficiency_ratio,
+    highspeed_increase_and_decrease,
+    recovery_s,
+    slow_start_s,
+    streams_needed,
+    transfer_time_ratio,
+    window_segments,
+)
+
+__all__ = [
+    "MSS_BYTES",
+    "Advice",
+    "CongestionControl",
+    "Estimate",
+    "FigureError",
+    "Limit",
+    "LimitName",
+    "Loss",
+    "Rtt",
+    "Sign",
+    "Transfer",
+    "average_window",
+    "buffer_bytes",
+    "buffer_delay_ratio",
+    "cubic_window",
+    "efficiency_ratio",
+    "estimate",
+    "highspeed_increase_and_decrease",
+    "highspeed_window",
+    "loss_limit_bps",
+    "loss_ratio_for",
+    "mathis_bps",
+    "mathis_estimate",
+    "pftk_bps",
+    "pftk_short_bps",
+    "recovery_s",
+    "reno_window",
+    "scalable_window",
+    "slow_start_s",
+    "streams_needed",
+    "transfer_time_ratio",
+    "window_limit_bps",
+    "window_segments",
+]

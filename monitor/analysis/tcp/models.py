@@ -1,0 +1,255 @@
+"""Models of what loss, window and round trip let one TCP stream have.
+
+In: round-trip times in ms, loss as a ratio (0 to 1) or as counts of packets, sizes in bytes; scalars or arrays that
+broadcast. Out: arrays of bit/s, or of segments where the name says window; NaN where a model is not defined: a round
+trip or loss that is absent (NaN), zero or below, or a loss above 1. Loss is the probability that a packet starts a loss
+event. Which limit binds is decided in `monitor.analysis.tcp.estimates`.
+
+Sources: Mathis and others, "The macroscopic behavior of the TCP congestion avoidance algorithm" (1997); Padhye and
+others, "Modeling TCP throughput: a simple model and its empirical validation" (1998); RFC 9438 (CUBIC); RFC 3649
+(HighSpeed); Kelly, "Scalable TCP" (2003).
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.analysis.loss import ZERO_LOSS_BOUND
+
+MSS_BYTES = 1460
+
+MATHIS_PINGER = 1.0
+"""The constant of PingER's tables."""
+MATHIS_EACH_ACK = math.sqrt(3 / 2)
+"""Periodic loss, an acknowledgement for each segment (Mathis, table 1)."""
+MATHIS_DELAYED_ACKS = math.sqrt(3 / 4)
+"""Periodic loss, an acknowledgement for every second segment (Mathis, table 1)."""
+
+LEAST_RTO_MARGIN_MS = 200.0
+"""What Linux adds at least to the round trip before it resends (RFC 6298, equation 2.3; the RFC itself says 1 s)."""
+
+CUBIC_C = 0.4
+CUBIC_BETA = 0.7
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class CongestionControl(StrEnum):
+    """How the sender's window grows and shrinks."""
+
+    RENO = "reno"
+    CUBIC = "cubic"
+    HIGHSPEED = "highspeed"
+    SCALABLE = "scalable"
+
+
+def mathis_bps(
+    rtt_ms: ArrayLike, loss_ratio: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES, constant: float = MATHIS_PINGER
+) -> Floats:
+    """Mathis et al. (1997): rate = C·MSS·8 / (RTT·sqrt(p)), the Reno index that PingER's tables show with C = 1."""
+    rtt_s, loss = _seconds(rtt_ms), _ratio(loss_ratio)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate_bps = constant * np.asarray(mss_bytes, dtype=np.float64) * 8.0 / (rtt_s * np.sqrt(loss))
+    return np.where((rtt_s > 0.0) & _is_loss(loss), rate_bps, np.nan)
+
+
+def mathis_estimate(
+    rtt_avg_ms: ArrayLike, sent: ArrayLike, received: ArrayLike, mss_bytes: float = MSS_BYTES
+) -> tuple[Floats, Bools]:
+    """The Mathis rate of pooled counts, and where it is only a floor, as (bit/s, is_floor).
+
+    Loss is (sent - received) / sent. Where nothing was lost it is taken at its upper 95% bound, 3/sent and at most 1,
+    so that the true rate is that or more: is_floor is true there. NaN, and not a floor, where nothing was sent or
+    there is no average round-trip time, which is so wherever nothing was received.
+    """
+    sent_packets, received_packets, rtt_ms = np.broadcast_arrays(
+        np.asarray(sent, dtype=np.float64),
+        np.asarray(received, dtype=np.float64),
+        np.asarray(rtt_avg_ms, dtype=np.float64),
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = (sent_packets - received_packets) / sent_packets
+        bound = np.minimum(ZERO_LOSS_BOUND / sent_packets, 1.0)
+    none_lost = received_packets >= sent_packets
+    rate_bps = mathis_bps(rtt_ms, np.where(none_lost, bound, loss), mss_bytes)
+    rate_bps = np.where(sent_packets > 0, rate_bps, np.nan)
+    return rate_bps, none_lost & ~np.isnan(rate_bps)
+
+
+def reno_window(loss_ratio: ArrayLike) -> Floats:
+    """Average window of Reno in segments: 1.2 / sqrt(p) (RFC 3649, section 2)."""
+    return _power_law(1.2, 0.5, loss_ratio)
+
+
+def highspeed_window(loss_ratio: ArrayLike) -> Floats:
+    """Average window of HighSpeed TCP in segments: 0.12 / p^0.835 (RFC 3649, section 5), and Reno's below 38."""
+    return np.maximum(_power_law(0.12, 0.835, loss_ratio), reno_window(loss_ratio))
+
+
+def scalable_window(loss_ratio: ArrayLike) -> Floats:
+    """Average window of Scalable TCP in segments: 0.08 / p (Kelly 2003), and Reno's where that is more.
+
+    That is the equilibrium of a flow without steps; with losses at equal distances the average is a seventh lower.
+    """
+    return np.maximum(_power_law(0.08, 1.0, loss_ratio), reno_window(loss_ratio))
+
+
+def cubic_window(
+    rtt_ms: ArrayLike, loss_ratio: ArrayLike, constant: float = CUBIC_C, beta: float = CUBIC_BETA
+) -> Floats:
+    """Average window of CUBIC in segments (RFC 9438, section 5, figure 6), and Reno's where that is more.
+
+    (C·(3 + beta) / (4·(1 - beta)))^(1/4) · RTT^(3/4) / p^(3/4), the round trip in seconds.
+    """
+    rtt_s = _seconds(rtt_ms)
+    growth = (constant * (3.0 + beta) / (4.0 * (1.0 - beta))) ** 0.25
+    with np.errstate(invalid="ignore"):
+        window = growth * rtt_s**0.75 * _power_law(1.0, 0.75, loss_ratio)
+    return np.where(rtt_s > 0.0, np.maximum(window, reno_window(loss_ratio)), np.nan)
+
+
+def average_window(control: CongestionControl, rtt_ms: ArrayLike, loss_ratio: ArrayLike) -> Floats:
+    """Average window in segments of a sender with that congestion control, without timeouts."""
+    rtt, loss = np.broadcast_arrays(np.asarray(rtt_ms, dtype=np.float64), _ratio(loss_ratio))
+    windows = {
+        CongestionControl.RENO: reno_window,
+        CongestionControl.HIGHSPEED: highspeed_window,
+        CongestionControl.SCALABLE: scalable_window,
+    }
+    return cubic_window(rtt, loss) if control is CongestionControl.CUBIC else windows[control](loss)
+
+
+def retransmission_timeout_ms(rtt_ms: ArrayLike) -> Floats:
+    """How long Linux waits before it resends on a path whose round trip is steady: the round trip plus 200 ms."""
+    return np.asarray(rtt_ms, dtype=np.float64) + LEAST_RTO_MARGIN_MS
+
+
+def loss_limit_bps(
+    control: CongestionControl, rtt_ms: ArrayLike, loss_ratio: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES
+) -> Floats:
+    """What arrives of one stream that only loss holds back, timeouts and resent packets taken off.
+
+    8·MSS·(1 - p) / (RTT/W + RTO·q·p·(1 + 32p²)), where W is the average window of the congestion control and the second
+    term is the time that PFTK's short form adds for timeouts, q = min(1, 3·sqrt(3p/8)). That term is the same for every
+    control, since none of them changes Reno's timeouts (RFC 9438, section 5.5). Acknowledgements are counted by bytes,
+    as Linux does, so b is 1. With a loss of 1 nothing arrives: the answer is 0.
+    """
+    rtt_s, loss = _seconds(rtt_ms), _ratio(loss_ratio)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        packet_s = rtt_s / average_window(control, rtt_ms, loss) + _timeouts_s(
+            _seconds(retransmission_timeout_ms(rtt_ms)), loss, packets_per_ack=1
+        )
+        rate_bps = np.asarray(mss_bytes, dtype=np.float64) * 8.0 * (1.0 - loss) / packet_s
+    return np.where((rtt_s > 0.0) & _is_loss(loss), rate_bps, np.nan)
+
+
+def loss_ratio_for(
+    control: CongestionControl, rate_bps: ArrayLike, rtt_ms: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES
+) -> Floats:
+    """The loss at which `loss_limit_bps` is this rate: more loss would hold the stream below it.
+
+    Found by bisection to one part in 10^10, since the timeouts leave no closed form; not below 10^-30.
+    """
+    rate, rtt, mss = np.broadcast_arrays(*(np.asarray(one, dtype=np.float64) for one in (rate_bps, rtt_ms, mss_bytes)))
+    low, high = np.full(rate.shape, -30.0), np.zeros(rate.shape)
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        enough = loss_limit_bps(control, rtt, 10.0**middle, mss) >= rate
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return np.where((rate > 0.0) & (rtt > 0.0), 10.0**low, np.nan)
+
+
+def pftk_bps(
+    rtt_ms: ArrayLike,
+    loss_ratio: ArrayLike,
+    rto_ms: ArrayLike,
+    mss_bytes: ArrayLike = MSS_BYTES,
+    window_segments: ArrayLike = np.inf,
+    packets_per_ack: int = 2,
+) -> Floats:
+    """The full model of Padhye et al. (1998): what Reno sends, with timeouts and the receiver's window."""
+    rtt_s, rto_s, loss = _seconds(rtt_ms), _seconds(rto_ms), _ratio(loss_ratio)
+    most = np.asarray(window_segments, dtype=np.float64)
+    b = float(packets_per_ack)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        between = (1.0 - loss) / loss
+        free = (2.0 + b) / (3.0 * b) + np.sqrt(8.0 * between / (3.0 * b) + ((2.0 + b) / (3.0 * b)) ** 2)
+        window = np.minimum(free, most)
+        rounds = np.where(free < most, b / 2.0 * free + 1.0, b / 8.0 * most + between / most + 2.0)
+        timeout = _timeout_share(loss, window) / (1.0 - loss)
+        packets = between + window + timeout
+        packets_per_s = packets / (rtt_s * rounds + timeout * rto_s * _backoff(loss))
+        rate_bps = packets_per_s * np.asarray(mss_bytes, dtype=np.float64) * 8.0
+    return np.where((rtt_s > 0.0) & _is_loss(loss) & (loss < 1.0), rate_bps, np.nan)
+
+
+def pftk_short_bps(
+    rtt_ms: ArrayLike,
+    loss_ratio: ArrayLike,
+    rto_ms: ArrayLike,
+    mss_bytes: ArrayLike = MSS_BYTES,
+    packets_per_ack: int = 2,
+) -> Floats:
+    """The short form of Padhye et al. (1998; RFC 3819, section 8.5), without a receiver's window.
+
+    MSS·8 / (RTT·sqrt(2bp/3) + RTO·min(1, 3·sqrt(3bp/8))·p·(1 + 32p²)).
+    """
+    rtt_s, loss = _seconds(rtt_ms), _ratio(loss_ratio)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        packet_s = rtt_s * np.sqrt(2.0 * packets_per_ack * loss / 3.0)
+        packet_s = packet_s + _timeouts_s(_seconds(rto_ms), loss, packets_per_ack)
+        rate_bps = np.asarray(mss_bytes, dtype=np.float64) * 8.0 / packet_s
+    return np.where((rtt_s > 0.0) & _is_loss(loss), rate_bps, np.nan)
+
+
+def window_limit_bps(window_bytes: ArrayLike, rtt_ms: ArrayLike) -> Floats:
+    """One window a round trip (RFC 6349, section 3.3.1), whatever the path could carry."""
+    rtt_s, window = _seconds(rtt_ms), np.asarray(window_bytes, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate_bps = window * 8.0 / rtt_s
+    return np.where((rtt_s > 0.0) & (window > 0.0), rate_bps, np.nan)
+
+
+def _seconds(milliseconds: ArrayLike) -> Floats:
+    return np.asarray(milliseconds, dtype=np.float64) / 1000.0
+
+
+def _ratio(loss_ratio: ArrayLike) -> Floats:
+    return np.asarray(loss_ratio, dtype=np.float64)
+
+
+def _is_loss(loss: Floats) -> Bools:
+    return np.asarray((loss > 0.0) & (loss <= 1.0))
+
+
+def _power_law(factor: float, exponent: float, loss_ratio: ArrayLike) -> Floats:
+    loss = _ratio(loss_ratio)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(_is_loss(loss), factor / loss**exponent, np.nan)
+
+
+def _timeouts_s(rto_s: Floats, loss: Floats, packets_per_ack: int) -> Floats:
+    """The time that timeouts add to each packet, in PFTK's short form."""
+    share = np.minimum(1.0, 3.0 * np.sqrt(3.0 * packets_per_ack * loss / 8.0))
+    result: Floats = rto_s * share * loss * (1.0 + 32.0 * loss**2)
+    return result
+
+
+def _timeout_share(loss: Floats, window: Floats) -> Floats:
+    """Probability that a loss in this window ends in a timeout (Padhye 1998); 3/W for small losses."""
+    kept = 1.0 - loss
+    one_of_three = -np.expm1(3.0 * np.log1p(-loss))
+    after_three = -np.expm1((window - 3.0) * np.log1p(-loss))
+    share = one_of_three * (1.0 + kept**3 * after_three) / -np.expm1(window * np.log1p(-loss))
+    return np.minimum(1.0, np.where(window > 3.0, share, 1.0))
+
+
+def _backoff(loss: Floats) -> Floats:
+    """How long a series of doubling timeouts is, in first timeouts (Padhye 1998, f(p))."""
+    result: Floats = 1.0 + loss + 2.0 * loss**2 + 4.0 * loss**3 + 8.0 * loss**4 + 16.0 * loss**5 + 32.0 * loss**6
+    return result

@@ -1,0 +1,118 @@
+"""How long TCP takes to reach a rate and to come back to it, what buffers and streams that asks for, and RFC 6349's
+three figures of a transfer.
+
+In: rates in bit/s, round-trip times in ms, sizes in bytes; scalars or arrays that broadcast. Out: arrays in the unit
+that the name says; NaN where an input is absent (NaN), and where it is zero or below.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from monitor.analysis.tcp.models import CUBIC_BETA, CUBIC_C, MSS_BYTES, CongestionControl, Floats
+
+INITIAL_WINDOW_SEGMENTS = 10
+"""RFC 6928."""
+
+SCALABLE_RECOVERY_RTTS = math.log(0.875) / -math.log(1.01)
+"""An eighth lost, 1% regained each round trip (Kelly 2003): 13.4 at any rate."""
+
+HIGHSPEED_LOW_WINDOW = 38.0
+HIGHSPEED_HIGH_WINDOW = 83_000.0
+HIGHSPEED_HIGH_DECREASE = 0.1
+
+
+def buffer_bytes(rate_bps: ArrayLike, rtt_ms: ArrayLike, streams: ArrayLike = 1) -> Floats:
+    """The window, and so the socket buffer, that each of the streams needs: the bandwidth-delay product, shared."""
+    return _positive(rate_bps) * _positive(rtt_ms) / 8000.0 / _positive(streams)
+
+
+def window_segments(rate_bps: ArrayLike, rtt_ms: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES) -> Floats:
+    """The bandwidth-delay product in segments."""
+    return buffer_bytes(rate_bps, rtt_ms) / _positive(mss_bytes)
+
+
+def streams_needed(rate_bps: ArrayLike, stream_bps: ArrayLike) -> Floats:
+    """How many streams of `stream_bps` each make `rate_bps`; n streams get about n times what one does, as long as
+    loss or window holds each of them and not the capacity all of them."""
+    return np.ceil(_positive(rate_bps) / _positive(stream_bps) * (1.0 - 1e-12))
+
+
+def slow_start_s(
+    rate_bps: ArrayLike,
+    rtt_ms: ArrayLike,
+    mss_bytes: ArrayLike = MSS_BYTES,
+    initial_segments: float = INITIAL_WINDOW_SEGMENTS,
+    delayed_acks: bool = False,
+) -> Floats:
+    """Time until the window fills the path: ceil(log2(W/IW)) round trips, and base 1.5 with delayed acknowledgements.
+
+    RFC 5681, section 3.1: the window grows by a segment for each acknowledgement.
+    """
+    growth = 1.5 if delayed_acks else 2.0
+    times = window_segments(rate_bps, rtt_ms, mss_bytes) / initial_segments
+    rounds = np.ceil(np.log(np.maximum(times, 1.0)) / math.log(growth) * (1.0 - 1e-12))
+    return rounds * _positive(rtt_ms) / 1000.0
+
+
+def recovery_s(
+    control: CongestionControl,
+    rate_bps: ArrayLike,
+    rtt_ms: ArrayLike,
+    mss_bytes: ArrayLike = MSS_BYTES,
+    delayed_acks: bool = False,
+) -> Floats:
+    """Time from one loss at this rate until the window is what it was.
+
+    Reno: W/2 round trips, twice that with delayed acknowledgements (RFC 5681). CUBIC: K of RFC 9438, section 4.2, or
+    its Reno-friendly region where that is faster (section 4.3). HighSpeed: b(w)·w round trips over a(w), taken in the
+    middle of the climb (RFC 3649, section 5). Scalable: 13.4 round trips at any rate.
+    """
+    window = window_segments(rate_bps, rtt_ms, mss_bytes)
+    rtt_s = _positive(rtt_ms) / 1000.0
+    if control is CongestionControl.RENO:
+        return window / 2.0 * rtt_s * (2.0 if delayed_acks else 1.0)
+    if control is CongestionControl.SCALABLE:
+        return np.where(window > 0.0, SCALABLE_RECOVERY_RTTS * rtt_s, np.nan)
+    if control is CongestionControl.HIGHSPEED:
+        _, decrease = highspeed_increase_and_decrease(window)
+        increase, _ = highspeed_increase_and_decrease(window * (1.0 - decrease / 2.0))
+        return decrease * window / increase * rtt_s
+    lost = window * (1.0 - CUBIC_BETA)
+    friendly_increase = 3.0 * (1.0 - CUBIC_BETA) / (1.0 + CUBIC_BETA)
+    return np.minimum(np.cbrt(lost / CUBIC_C), lost / friendly_increase * rtt_s)
+
+
+def highspeed_increase_and_decrease(window: ArrayLike) -> tuple[Floats, Floats]:
+    """HighSpeed's a(w), segments gained each round trip, and b(w), share lost at a loss (RFC 3649, section 5)."""
+    segments = _positive(window)
+    steepness = (HIGHSPEED_HIGH_DECREASE - 0.5) / math.log(HIGHSPEED_HIGH_WINDOW / HIGHSPEED_LOW_WINDOW)
+    decrease = np.minimum(0.5, 0.5 + steepness * np.log(segments / HIGHSPEED_LOW_WINDOW))
+    loss = 0.078 / segments**1.2
+    increase = segments**2 * loss * 2.0 * decrease / (2.0 - decrease)
+    return np.where(segments > HIGHSPEED_LOW_WINDOW, increase, segments * 0.0 + 1.0), decrease
+
+
+def transfer_time_ratio(actual_s: ArrayLike, ideal_s: ArrayLike) -> Floats:
+    """RFC 6349, section 4.1: how many times as long as at the achievable rate a transfer took; 1 is ideal."""
+    return _positive(actual_s) / _positive(ideal_s)
+
+
+def efficiency_ratio(sent_bytes: ArrayLike, resent_bytes: ArrayLike) -> Floats:
+    """RFC 6349, section 4.2: bytes that did not have to be sent again over all bytes sent, 0 to 1."""
+    sent = _positive(sent_bytes)
+    return (sent - np.asarray(resent_bytes, dtype=np.float64)) / sent
+
+
+def buffer_delay_ratio(rtt_avg_ms: ArrayLike, rtt_base_ms: ArrayLike) -> Floats:
+    """RFC 6349, section 4.3: how much the round trip grew during a transfer, as a share of the idle one."""
+    base = _positive(rtt_base_ms)
+    return (_positive(rtt_avg_ms) - base) / base
+
+
+def _positive(values: ArrayLike) -> Floats:
+    numbers = np.asarray(values, dtype=np.float64)
+    return np.where(numbers > 0.0, numbers, np.nan)

@@ -1,0 +1,363 @@
+"""Which limit holds a transfer, how sure that is, and that following the advice gives what it promises."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from monitor.analysis.tcp import (
+    CongestionControl,
+    FigureError,
+    LimitName,
+    Loss,
+    Rtt,
+    Sign,
+    Transfer,
+    estimate,
+    loss_limit_bps,
+    window_limit_bps,
+)
+
+ALL_KNOWN = Transfer(window_bytes=1e6, capacity_bps=1e8)
+
+
+def limit(found, name):
+    return next(one for one in found.limits if one.name is name)
+
+
+@st.composite
+def figures(draw):
+    """Round trip, loss and transfer as they are met, each of the optional ones known or not."""
+    rtt_ms = draw(st.floats(0.1, 1000))
+    spread = draw(st.floats(1, 1.5))
+    sent = draw(st.integers(1, 10**6))
+    loss = draw(
+        st.one_of(
+            st.floats(1e-9, 1).map(Loss),
+            st.just(Loss(0.0)),
+            st.integers(0, sent).map(lambda lost: Loss.counted(lost, sent)),
+        )
+    )
+    transfer = Transfer(
+        mss_bytes=draw(st.sampled_from([536, 1460, 8960])),
+        window_bytes=draw(st.none() | st.floats(2000, 1e9)),
+        capacity_bps=draw(st.none() | st.floats(1e4, 1e12)),
+        control=draw(st.sampled_from(CongestionControl)),
+        streams=draw(st.integers(1, 20)),
+    )
+    return Rtt(rtt_ms, rtt_ms / spread, rtt_ms * spread), loss, transfer
+
+
+@given(figures())
+def test_the_estimate_is_the_least_of_the_limits_that_are_known(given_figures):
+    rtt, loss, transfer = given_figures
+
+    found = estimate(rtt, loss, transfer)
+
+    caps = [one.throughput_bps for one in found.limits if one.sign is not Sign.AT_LEAST]
+    if found.throughput_bps is not None and found.sign is not Sign.AT_LEAST:
+        assert found.throughput_bps == min(caps)
+    if found.binding is not None:
+        assert limit(found, found.binding).throughput_bps == found.throughput_bps
+
+
+@given(figures())
+def test_the_ends_lie_on_their_sides_and_every_figure_is_finite(given_figures):
+    found = estimate(*given_figures)
+
+    ends = [end for end in (found.low_bps, found.throughput_bps, found.high_bps) if end is not None]
+    assert ends == sorted(ends)
+    assert all(math.isfinite(end) for end in ends)
+    assert (found.sign is None) == (not found.limits)
+    assert (found.sign is Sign.BETWEEN) == (found.throughput_bps is None and bool(found.limits))
+
+
+@given(figures())
+def test_about_is_said_only_where_nothing_unknown_can_hold_it(given_figures):
+    found = estimate(*given_figures)
+
+    if found.sign is Sign.ABOUT:
+        assert not found.not_known or found.throughput_bps == 0.0
+        assert all(one.sign is Sign.ABOUT for one in found.limits if one.name is found.binding)
+
+
+@given(figures(), st.floats(1.05, 5))
+def test_following_the_advice_gives_what_it_promises(given_figures, times):
+    rtt, loss, transfer = given_figures
+    advice = estimate(rtt, loss, transfer, times).advice
+    assume(advice is not None)
+    following = dataclasses.replace(
+        transfer,
+        window_bytes=advice.window_bytes or transfer.window_bytes,
+        capacity_bps=advice.capacity_bps or transfer.capacity_bps,
+    )
+    assume(advice.loss_ratio is None or advice.loss_ratio > 1e-15)
+    loss_then = loss if advice.loss_ratio is None else Loss(advice.loss_ratio)
+
+    found = estimate(rtt, loss_then, following)
+
+    least = min(one.throughput_bps for one in found.limits)
+    assert least >= advice.target_bps * (1 - 1e-6)
+
+
+@given(figures(), st.floats(1.05, 5))
+def test_so_many_streams_do_in_place_of_window_and_loss(given_figures, times):
+    rtt, loss, transfer = given_figures
+    advice = estimate(rtt, loss, transfer, times).advice
+    assume(advice is not None and advice.streams is not None)
+
+    def per_stream_limits_bps(streams):
+        found = estimate(rtt, loss, dataclasses.replace(transfer, streams=streams))
+        return [one.throughput_bps for one in found.limits if one.name is not LimitName.CAPACITY]
+
+    assert min(per_stream_limits_bps(advice.streams)) >= advice.target_bps * (1 - 1e-6)
+    assert min(per_stream_limits_bps(advice.streams - 1)) < advice.target_bps * (1 + 1e-6)
+
+
+def test_advice_asks_for_no_more_than_is_needed():
+    found = estimate(Rtt(100), Loss(1e-4), ALL_KNOWN, times=2)
+
+    less_loss = estimate(Rtt(100), Loss(found.advice.loss_ratio * 1.01), ALL_KNOWN)
+
+    assert found.binding is LimitName.LOSS
+    assert less_loss.throughput_bps < found.advice.target_bps
+    assert (found.advice.window_bytes, found.advice.capacity_bps) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("transfer", "binding", "throughput_bps"),
+    [
+        (Transfer(window_bytes=65_536, capacity_bps=1e9), LimitName.WINDOW, 65_536 * 8 / 0.1),
+        (Transfer(window_bytes=1e9, capacity_bps=2e6), LimitName.CAPACITY, 2e6),
+        (
+            Transfer(window_bytes=1e9, capacity_bps=1e9),
+            LimitName.LOSS,
+            loss_limit_bps(CongestionControl.CUBIC, 100, 1e-4),
+        ),
+        (
+            Transfer(window_bytes=1e9, capacity_bps=1e9, streams=3, control=CongestionControl.RENO),
+            LimitName.LOSS,
+            3 * loss_limit_bps(CongestionControl.RENO, 100, 1e-4),
+        ),
+        (Transfer(window_bytes=65_536, capacity_bps=1e9, streams=2), LimitName.WINDOW, 2 * 65_536 * 8 / 0.1),
+    ],
+)
+def test_the_limit_that_binds_is_named(transfer, binding, throughput_bps):
+    found = estimate(Rtt(100), Loss(1e-4), transfer)
+
+    assert (found.sign, found.binding) == (Sign.ABOUT, binding)
+    assert found.throughput_bps == pytest.approx(throughput_bps)
+
+
+def test_without_loss_seen_and_nothing_else_known_loss_gives_a_floor():
+    found = estimate(Rtt(100), Loss.counted(0, 300), Transfer())
+
+    assert found.sign is Sign.AT_LEAST
+    assert found.throughput_bps == loss_limit_bps(CongestionControl.CUBIC, 100, 3 / 300)
+    assert (found.high_bps, found.binding, found.advice) == (None, None, None)
+
+
+def test_without_loss_seen_it_lies_between_the_floor_and_what_else_limits():
+    found = estimate(Rtt(100), Loss.counted(0, 300), ALL_KNOWN)
+
+    assert (found.sign, found.throughput_bps, found.binding) == (Sign.BETWEEN, None, None)
+    assert (found.low_bps, found.high_bps) == (loss_limit_bps(CongestionControl.CUBIC, 100, 0.01), 8e7)
+
+
+def test_as_many_packets_as_said_tell_whether_loss_limits():
+    packets = estimate(Rtt(100), Loss.counted(0, 300), ALL_KNOWN).packets_to_tell
+
+    enough = estimate(Rtt(100), Loss.counted(0, packets), ALL_KNOWN)
+    fewer = estimate(Rtt(100), Loss.counted(0, packets - 1), ALL_KNOWN)
+
+    assert (enough.sign, enough.binding, enough.packets_to_tell) == (Sign.ABOUT, LimitName.WINDOW, None)
+    assert fewer.sign is Sign.BETWEEN
+
+
+def test_without_loss_seen_and_no_capacity_known_the_window_is_a_ceiling():
+    found = estimate(Rtt(100), Loss.counted(0, 300), Transfer(window_bytes=1e6))
+
+    assert (found.sign, found.throughput_bps, found.low_bps) == (Sign.AT_MOST, pytest.approx(8e7), None)
+    assert found.not_known == (LimitName.CAPACITY,)
+    assert found.binding is None
+
+
+def test_with_every_packet_lost_there_is_only_a_ceiling():
+    found = estimate(Rtt(100), Loss.counted(10, 10), ALL_KNOWN)
+
+    least_loss = 0.05 ** (1 / 10)
+    assert (found.sign, found.binding, found.low_bps, found.advice) == (Sign.AT_MOST, LimitName.LOSS, None, None)
+    assert found.throughput_bps == pytest.approx(loss_limit_bps(CongestionControl.CUBIC, 100, least_loss))
+
+
+def test_a_window_below_the_ceiling_of_total_loss_does_not_bind_for_certain():
+    found = estimate(Rtt(1000), Loss.counted(1, 1), Transfer(window_bytes=100, capacity_bps=1e6))
+
+    assert (found.sign, found.binding) == (Sign.AT_MOST, None)
+    assert found.throughput_bps == window_limit_bps(100, 1000)
+
+
+def test_a_loss_known_to_be_total_lets_nothing_through():
+    found = estimate(Rtt(100), Loss(1.0), Transfer())
+
+    assert (found.sign, found.throughput_bps, found.binding) == (Sign.ABOUT, 0.0, LimitName.LOSS)
+    assert found.advice is None
+
+
+def test_a_loss_known_to_be_zero_does_not_limit():
+    found = estimate(Rtt(100), Loss(0.0), ALL_KNOWN)
+
+    assert (found.sign, found.throughput_bps, found.binding) == (Sign.ABOUT, pytest.approx(8e7), LimitName.WINDOW)
+    assert found.reno_index_bps is None
+
+
+def test_no_loss_and_nothing_known_is_no_ground_for_an_estimate():
+    found = estimate(Rtt(100), Loss(0.0), Transfer())
+
+    assert (found.sign, found.throughput_bps, found.low_bps, found.high_bps) == (None, None, None, None)
+    assert found.not_known == (LimitName.WINDOW, LimitName.CAPACITY)
+
+
+@pytest.mark.parametrize(
+    ("loss", "index_bps", "sign"),
+    [
+        (Loss(0.01), 1_168_000, Sign.ABOUT),
+        (Loss.counted(3, 300), 1_168_000, Sign.ABOUT),
+        (Loss.counted(0, 300), 1_168_000, Sign.AT_LEAST),
+        (Loss.counted(7, 7), 116_800 / math.sqrt(0.05 ** (1 / 7)), Sign.AT_MOST),
+    ],
+)
+def test_the_reno_index_is_always_beside_it(loss, index_bps, sign):
+    found = estimate(Rtt(100), loss, Transfer(control=CongestionControl.SCALABLE, streams=4))
+
+    assert found.reno_index_bps == pytest.approx(index_bps)
+    assert found.reno_index_sign is sign
+
+
+def test_the_interval_holds_the_true_rate_four_times_in_five():
+    rng = np.random.default_rng(11)
+    transfer = Transfer(window_bytes=1e12, capacity_bps=1e15)
+    held = []
+    for _ in range(400):
+        true_loss = 10 ** rng.uniform(-4, -2)
+        sent = int(15 / true_loss)
+        found = estimate(Rtt(50), Loss.counted(max(1, rng.binomial(sent, true_loss)), sent), transfer)
+        held.append(found.low_bps <= loss_limit_bps(CongestionControl.CUBIC, 50, true_loss) <= found.high_bps)
+
+    # Clopper and Pearson promise 80% at least; 400 trials wander by 2%
+    assert 0.78 < np.mean(held) < 0.92
+
+
+@pytest.mark.parametrize("control", [CongestionControl.RENO, CongestionControl.CUBIC])
+def test_round_trip_and_loss_widen_the_interval_as_two_independent_errors(control):
+    rng = np.random.default_rng(5)
+    lost, sent, spread = 20, 200_000, 0.3
+    rtts_ms = 80 * np.exp(spread * rng.standard_normal(200_000))
+    losses = rng.gamma(lost + 0.5, 1 / sent, 200_000)
+    drawn_low, drawn_high = np.quantile(loss_limit_bps(control, rtts_ms, losses), (0.1, 0.9))
+    rtt = Rtt(80, *(80 * math.exp(side * 1.2816 * spread) for side in (-1, 1)))
+
+    found = estimate(rtt, Loss.counted(lost, sent), Transfer(control=control))
+
+    assert found.low_bps == pytest.approx(drawn_low, rel=0.06)
+    assert found.high_bps == pytest.approx(drawn_high, rel=0.06)
+
+
+@given(st.integers(1, 50), st.integers(2, 100))
+@settings(max_examples=30)
+def test_more_packets_make_it_surer(lost, factor):
+    few = estimate(Rtt(50), Loss.counted(lost, 1000 * lost), Transfer())
+    many = estimate(Rtt(50), Loss.counted(lost * factor, 1000 * lost * factor), Transfer())
+
+    assert few.low_bps < many.low_bps < many.throughput_bps < many.high_bps < few.high_bps
+    assert few.throughput_bps == pytest.approx(many.throughput_bps)
+
+
+class TestPublishedPaths:
+    """What was measured there must be possible, and the limit that its authors named must be the one found."""
+
+    def test_slac_to_in2p3_was_held_by_its_window_of_2048_kb(self):
+        found = estimate(Rtt(175), Loss(0.0), Transfer(window_bytes=2048 * 1024, capacity_bps=100e6))
+
+        assert found.binding is LimitName.WINDOW
+        assert 80e6 < found.throughput_bps < 100e6
+
+    def test_llnl_to_dallas_was_held_by_its_window(self):
+        found = estimate(Rtt(50), Loss(0.0), Transfer(window_bytes=2e6, capacity_bps=622e6), times=622 / 320)
+
+        assert found.binding is LimitName.WINDOW
+        assert found.advice.window_bytes == pytest.approx(3.88e6, rel=0.01)
+
+    def test_ornl_to_nersc_was_held_by_its_receiver(self):
+        found = estimate(Rtt(102), Loss(0.0), Transfer(window_bytes=2e6, capacity_bps=100e6))
+
+        assert found.binding is LimitName.CAPACITY
+        assert found.throughput_bps > 71e6
+
+    def test_sunnyvale_to_geneva_was_held_by_its_link(self):
+        found = estimate(Rtt(180), Loss(0.0), Transfer(mss_bytes=8960, window_bytes=120e6, capacity_bps=2.5e9))
+
+        assert found.binding is LimitName.CAPACITY
+        assert found.throughput_bps > 2.38e9
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, 1e-300])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("rtt_ms", lambda value: Rtt(value)),
+        ("rtt_p10_ms", lambda value: Rtt(10, value, 20)),
+        ("rtt_p90_ms", lambda value: Rtt(10, 5, value)),
+        ("mss_bytes", lambda value: Transfer(mss_bytes=value)),
+        ("window_bytes", lambda value: Transfer(window_bytes=value)),
+        ("capacity_bps", lambda value: Transfer(capacity_bps=value)),
+        ("streams", lambda value: Transfer(streams=value)),
+        ("sent", lambda value: Loss(0.1, value)),
+    ],
+)
+def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(name, make, value):
+    with pytest.raises(FigureError, match=f"^{name} is .*; give ") as raised:
+        make(value)
+
+    assert raised.value.name == name
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Loss(5.0), "loss_ratio is 5.0; give lost/sent, from 0 to 1, not a percentage"),
+        (lambda: Loss(-0.1), "loss_ratio is -0.1; give lost/sent, from 0 to 1, not a percentage"),
+        (lambda: Loss(math.nan), "loss_ratio is nan; give lost/sent, from 0 to 1, not a percentage"),
+        (lambda: Loss(1e-20), "loss_ratio is 1e-20; give 0 for none, or at least 1e-15"),
+        (lambda: Loss.counted(11, 10), "lost is 11; give how many of the 10 packets sent were lost"),
+        (lambda: Loss.counted(-1, 10), "lost is -1; give how many of the 10 packets sent were lost"),
+        (lambda: Loss.counted(0, 0), "sent is 0; give how many packets the loss was counted on, 1 or more"),
+        (
+            lambda: Loss.of_sent(0.001, 100),
+            "loss_ratio is 0.001; of 100 packets sent this is no whole packet; give lost/sent",
+        ),
+        (
+            lambda: Loss.of_sent(0.999, 100),
+            "loss_ratio is 0.999; of 100 packets sent this is no whole packet; give lost/sent",
+        ),
+        (lambda: Rtt(10, 11, 12), "rtt_p10_ms is 11; give at most the median, 10 ms"),
+        (lambda: Rtt(10, 9, 9.5), "rtt_p90_ms is 9.5; give at least the median, 10 ms"),
+        (
+            lambda: estimate(Rtt(1), Loss(0.1), Transfer(), times=1.0),
+            "times is 1.0; give how many times as much is wanted, above 1 and up to a million",
+        ),
+    ],
+)
+def test_errors_say_what_is_wrong_and_what_to_give(make, message):
+    with pytest.raises(ValueError, match="give") as raised:
+        make()
+
+    assert str(raised.value) == message
+
+
+def test_a_rounded_ratio_is_the_nearest_whole_number_of_packets():
+    assert Loss.of_sent(0.0123, 3000) == Loss.counted(37, 3000)
+    assert (Loss.of_sent(0, 5).lost, Loss.of_sent(1, 5).lost) == (0, 5)
