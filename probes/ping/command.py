@@ -136,7 +136,7 @@ def _print_table(bursts: tuple[Burst, ...]) -> None:
     # A pipe has no width: nothing is to be folded there.
     console = Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS, highlight=False)
     console.print(table)
-    for note in dict.fromkeys(note for burst in bursts for note in _notes(burst)):
+    for note in _notes(bursts):
         console.print(note, markup=False, soft_wrap=True)
 
 
@@ -151,14 +151,23 @@ def _ms(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _notes(burst: Burst) -> list[str]:
-    if burst.outcome is not Outcome.MEASURED:
-        return [f"{burst.target}: {burst.outcome.value}: {burst.detail}"]
-    return [f"{burst.target}, {burst.packet_bytes} bytes: {note}" for note in _remarks(burst)]
+def _notes(bursts: tuple[Burst, ...]) -> list[str]:
+    """A line for each thing to say of a host, with the sizes it holds for unless that is all of them."""
+    sizes = dict.fromkeys(burst.packet_bytes for burst in bursts)
+    about: dict[tuple[str, str], dict[int, None]] = {}
+    for burst in bursts:
+        for remark in _remarks(burst):
+            about.setdefault((burst.target, remark), {})[burst.packet_bytes] = None
+    return [
+        f"{target}: {remark}" if held == sizes else f"{target}, {' and '.join(map(str, held))} bytes: {remark}"
+        for (target, remark), held in about.items()
+    ]
 
 
 def _remarks(burst: Burst) -> list[str]:
     """What the numbers of a burst do not say."""
+    if burst.outcome is not Outcome.MEASURED:
+        return [f"{burst.outcome.value}: {burst.detail}"]
     counted = {
         "answered after the timeout": burst.late,
         "duplicated": burst.duplicates,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ class Cycle:
         spec = self._spec
         fly([party.flight for party in self._parties], deadline, spec.timeout_s)
         self._tallies = [Tally(party.flight.echoes(), len(spec.packet_bytes), party.family) for party in self._parties]
-        if spec.check_rate_limit and rate_limit.can_tell(spec.spacing_s):
+        if spec.check_rate_limit and rate_limit.can_tell(spec.spacing_s, spec.min_spacing_s):
             for party, tally in zip(self._parties, self._tallies, strict=True):
                 self._check_rate(party, tally, deadline)
 
@@ -156,12 +157,14 @@ class Cycle:
         """Find out of which targets the loss grows with our rate. Those that lost all or nothing cannot tell."""
         spec = self._spec
         suspects = [row for row in range(len(party.rows)) if 0 < sum(tally.received[row]) < sum(tally.sent[row])]
-        if not suspects or deadline.remaining_s < rate_limit.longest_s(spec.spacing_s, spec.timeout_s):
+        longest_s = rate_limit.longest_s(spec.spacing_s, spec.timeout_s, spec.min_spacing_s)
+        if not suspects or deadline.remaining_s < longest_s:
             return
+        most = rate_limit.most_at_once(len(party.rows), spec.spacing_s, spec.min_spacing_s)
+        suspects = sorted(random.sample(suspects, min(most, len(suspects))))
         limited = dict.fromkeys(suspects, True)
-        train = Train(
-            (min(spec.packet_bytes),), rate_limit.REQUESTS, rate_limit.faster_spacing_s(spec.spacing_s), spec.timeout_s
-        )
+        spacing_s = rate_limit.faster_spacing_s(spec.spacing_s, spec.min_spacing_s)
+        train = Train((min(spec.packet_bytes),), rate_limit.REQUESTS, spacing_s, spec.timeout_s)
         for _ in range(rate_limit.TIMES):
             flight = Flight(party.channel, [party.addresses[row] for row in suspects], train)
             fly([flight], deadline, spec.timeout_s)

@@ -15,19 +15,24 @@ SHORTEST_SPACING_S = 0.02
 SIGNIFICANCE = 0.01
 
 
-def faster_spacing_s(spacing_s: float) -> float:
-    """Seconds between two requests of the check. Never slower than the measurement."""
-    return min(spacing_s, max(spacing_s / FASTER, SHORTEST_SPACING_S))
+def faster_spacing_s(spacing_s: float, min_spacing_s: float) -> float:
+    """Seconds between two requests of the check to one address. Never slower than the measurement."""
+    return min(spacing_s, max(spacing_s / FASTER, min_spacing_s, SHORTEST_SPACING_S))
 
 
-def longest_s(spacing_s: float, timeout_s: float) -> float:
+def longest_s(spacing_s: float, timeout_s: float, min_spacing_s: float = 0.0) -> float:
     """How long the check takes at most."""
-    return TIMES * (REQUESTS * faster_spacing_s(spacing_s) + timeout_s)
+    return TIMES * (REQUESTS * faster_spacing_s(spacing_s, min_spacing_s) + timeout_s)
 
 
-def can_tell(spacing_s: float) -> bool:
+def can_tell(spacing_s: float, min_spacing_s: float) -> bool:
     """Whether the check is any faster than the measurement: at least twice."""
-    return faster_spacing_s(spacing_s) <= spacing_s / 2
+    return faster_spacing_s(spacing_s, min_spacing_s) <= spacing_s / 2
+
+
+def most_at_once(targets: int, spacing_s: float, min_spacing_s: float) -> int:
+    """How many targets are checked together, so that no more packets a second leave than in the cycle itself."""
+    return max(1, int(targets * faster_spacing_s(spacing_s, min_spacing_s) / spacing_s))
 
 
 def loses_more(slow_sent: int, slow_lost: int, fast_sent: int, fast_lost: int) -> bool:

@@ -26,7 +26,8 @@ class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
     as late if it comes within `late_s` more. Before anything is counted, one request of `priming_bytes` wakes what
     sleeps on the path (ARP, flow set-up), as PingER did; None sends none. With `dont_fragment` a request that does not
     fit the path is refused or comes back as an ICMP error, and is never cut. `check_rate_limit`: a target that lost
-    some requests, but not all, is sent more at a higher rate, to learn whether the loss is our own rate's.
+    some requests, but not all, is sent more at a higher rate, to learn whether the loss is our own rate's; even then
+    no two requests to it are nearer together than `min_spacing_s`.
     """
 
     targets: tuple[PingTarget, ...]
@@ -38,6 +39,7 @@ class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
     priming_bytes: int | None = 56
     dont_fragment: bool = False
     check_rate_limit: bool = True
+    min_spacing_s: float = 0.02
 
     @property
     def requests(self) -> int:

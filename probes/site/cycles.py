@@ -18,7 +18,7 @@ from probes.contract import Deadline, Outcome, Probe, ProbeError
 from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S, resolve
 from probes.ping.spec import Burst, PingSpec, PingTarget
-from probes.site.limits import Limits, packets_per_target
+from probes.site.limits import InFlight, Limits
 from probes.site.own_tests import OwnTests
 from probes.site.spool import Spool
 from probes.site.wire import Delivered, PingTask
@@ -49,14 +49,14 @@ class Cycles:
         self._probe = probe
         self._now = now
         self._lock = threading.Lock()
-        self._packets_per_s: dict[str, float] = {}
+        self._in_flight: dict[str, InFlight] = {}
 
     def run(self, task: PingTask) -> None:
         """Measure all targets of `task` and spool the results."""
         with self._lock:
-            busy = task.test in self._packets_per_s
+            busy = task.test in self._in_flight
             if not busy:
-                self._packets_per_s[task.test] = 0.0
+                self._in_flight[task.test] = InFlight(task.spec.spacing_s, frozenset())
         if busy:
             logger.warning("ping %s: the cycle before is still running; this one is busy", task.test)
             self._spool.put(self._not_measured(task, task.spec.targets, Outcome.BUSY, "the cycle before still runs"))
@@ -65,7 +65,7 @@ class Cycles:
             self._spool.put(self._measure(task))
         finally:
             with self._lock:
-                del self._packets_per_s[task.test]
+                del self._in_flight[task.test]
 
     def _measure(self, task: PingTask) -> list[Delivered]:
         """Results of the whole cycle: those that could not be measured, and the bursts of the rest."""
@@ -74,10 +74,12 @@ class Cycles:
         if not admitted:
             return results
         targets = tuple(msgspec.structs.replace(target, address=address) for target, address in admitted)
-        check_s = longest_s(task.spec.spacing_s, task.spec.timeout_s)
+        min_spacing_s = self._limits.ping.min_spacing_s
+        check_s = longest_s(task.spec.spacing_s, task.spec.timeout_s, min_spacing_s)
         spec = msgspec.structs.replace(
             task.spec,
             targets=targets,
+            min_spacing_s=min_spacing_s,
             check_rate_limit=task.spec.check_rate_limit and task.spec.duration_s + check_s <= task.every_s,
         )
         try:
@@ -104,9 +106,9 @@ class Cycles:
     ) -> list[tuple[PingTarget, str]]:
         """The targets that the limits let us measure; the others go to `results` with the rule."""
         with self._lock:
-            others = sum(self._packets_per_s.values())
-            rules = self._limits.forbids_targets(task.spec, [address for _, address in found], others)
-            self._packets_per_s[task.test] = packets_per_target(task.spec) * rules.count(None)
+            rules = self._limits.forbids_targets(task.spec, [address for _, address in found], self._in_flight)
+            admitted = [address for (_, address), rule in zip(found, rules, strict=True) if rule is None]
+            self._in_flight[task.test] = InFlight(task.spec.spacing_s, frozenset(admitted))
         for (target, _), rule in zip(found, rules, strict=True):
             if rule is not None:
                 results += self._not_measured(task, [target], Outcome.NOT_PERMITTED, rule)

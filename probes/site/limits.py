@@ -18,7 +18,9 @@ from __future__ import annotations
 import ipaddress
 import math
 import tomllib
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -69,36 +71,43 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return f"networks.allowed: {address} is in none of them"
         return None
 
-    def forbids_targets(self, spec: PingSpec, addresses: list[str], packets_per_s: float) -> list[str | None]:
+    def forbids_targets(
+        self, spec: PingSpec, addresses: list[str], in_flight: Mapping[str, InFlight]
+    ) -> list[str | None]:
         """For each target of `spec`, resolved to `addresses`, the rule against it.
 
-        `packets_per_s` is what other cycles are sending already. The first targets get what there is.
+        `in_flight` are the cycles that are being sent already. The first targets get what there is; those with the
+        same address share its packets.
         """
-        per_address: Counter[str] = Counter()
-        rate = packets_per_s
+        there: dict[str, float] = defaultdict(float)
+        for cycle in in_flight.values():
+            for address in cycle.addresses:
+                there[address] += cycle.packets_per_s
+        rate, admitted = sum(there.values(), 0.0), set[str]()
         verdicts = []
         for address in addresses:
+            more = 0.0 if address in admitted else packets_per_s(spec.spacing_s)
             verdict = (
                 self.forbids_address(address)
-                or self._forbids_spacing(spec, address, per_address[address] + 1)
-                or self._forbids_rate(rate + packets_per_target(spec))
+                or self._forbids_spacing(address, packets_per_s(spec.spacing_s) + there[address])
+                or self._forbids_rate(rate + more)
             )
             if verdict is None:
-                per_address[address] += 1
-                rate += packets_per_target(spec)
+                admitted.add(address)
+                rate += more
             verdicts.append(verdict)
         return verdicts
 
-    def _forbids_spacing(self, spec: PingSpec, address: str, targets_there: int) -> str | None:
-        spacing_s = spec.spacing_s / targets_there
+    def _forbids_spacing(self, address: str, rate: float) -> str | None:
+        spacing_s = 1 / rate
         if spacing_s >= self.ping.min_spacing_s - FLOAT_SLACK:
             return None
         return f"ping.min_spacing_s: {spacing_s:g} s between packets to {address}, {self.ping.min_spacing_s:g} s asked"
 
-    def _forbids_rate(self, packets_per_s: float) -> str | None:
-        if packets_per_s <= self.ping.max_packets_per_s + FLOAT_SLACK:
+    def _forbids_rate(self, rate: float) -> str | None:
+        if rate <= self.ping.max_packets_per_s + FLOAT_SLACK:
             return None
-        return f"ping.max_packets_per_s: {packets_per_s:g} wanted, {self.ping.max_packets_per_s:g} allowed"
+        return f"ping.max_packets_per_s: {rate:g} wanted, {self.ping.max_packets_per_s:g} allowed"
 
     def forbids_length(self, spec: ThroughputSpec) -> str | None:
         """The rule against a throughput test for its length."""
@@ -108,9 +117,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return f"throughput.max_duration_s: {length_s} s wanted, {self.throughput.max_duration_s:g} s allowed"
 
 
-def packets_per_target(spec: PingSpec) -> float:
-    """Packets a second that one target of a cycle costs, while the cycle runs."""
-    return 1 / spec.spacing_s if spec.spacing_s > 0 else math.inf
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A ping cycle that is being sent: its distinct addresses, each one request every `spacing_s`."""
+
+    spacing_s: float
+    addresses: frozenset[str]
+
+    @property
+    def packets_per_s(self) -> float:
+        """To each address."""
+        return packets_per_s(self.spacing_s)
+
+
+def packets_per_s(spacing_s: float) -> float:
+    """Packets a second to one address while a cycle runs."""
+    return 1 / spacing_s if spacing_s > 0 else math.inf
 
 
 def read_limits(path: Path | None) -> Limits:

@@ -3,7 +3,7 @@
 import pytest
 
 from probes.ping.spec import PingSpec, PingTarget
-from probes.site.limits import Limits, LimitsError, Networks, PingLimits, ThroughputLimits, read_limits
+from probes.site.limits import InFlight, Limits, LimitsError, Networks, PingLimits, ThroughputLimits, read_limits
 from probes.throughput.spec import ThroughputSpec
 
 
@@ -39,8 +39,9 @@ def ping(*addresses, spacing_s=1.0):
     return PingSpec(targets=tuple(PingTarget(address=address) for address in addresses), spacing_s=spacing_s)
 
 
-def verdicts(limits, spec, others=0.0):
-    return limits.forbids_targets(spec, [target.address for target in spec.targets], others)
+def verdicts(limits, spec, *in_flight):
+    cycles = {f"other {number}": cycle for number, cycle in enumerate(in_flight)}
+    return limits.forbids_targets(spec, [target.address for target in spec.targets], cycles)
 
 
 def test_the_first_targets_get_what_packets_there_are():
@@ -48,7 +49,8 @@ def test_the_first_targets_get_what_packets_there_are():
     spec = ping("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4")
 
     assert [rule is None for rule in verdicts(limits, spec)] == [True, True, True, False]
-    assert [rule is None for rule in verdicts(limits, spec, others=2.0)] == [True, False, False, False]
+    two_more = InFlight(1.0, frozenset({"192.0.2.8", "192.0.2.9"}))
+    assert [rule is None for rule in verdicts(limits, spec, two_more)] == [True, False, False, False]
     assert verdicts(limits, spec)[3] == "ping.max_packets_per_s: 4 wanted, 3 allowed"
 
 
@@ -58,12 +60,21 @@ def test_a_forbidden_target_uses_up_nothing():
     assert [rule is None for rule in verdicts(limits, ping("192.0.2.1", "192.0.2.2"))] == [False, True]
 
 
-def test_packets_to_one_address_keep_their_distance_also_between_targets():
+def test_packets_to_one_address_keep_their_distance_also_between_cycles():
     limits = Limits(ping=PingLimits(min_spacing_s=0.5))
+    busy = InFlight(1.0, frozenset({"192.0.2.1"}))
+    busier = InFlight(1.0, frozenset({"192.0.2.1", "192.0.2.3"}))
 
     assert verdicts(limits, ping("192.0.2.1", spacing_s=0.2))[0].startswith("ping.min_spacing_s: 0.2 s between")
-    twice = verdicts(limits, ping("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2"))
-    assert [rule is None for rule in twice] == [True, True, False, True]
+    assert verdicts(limits, ping("192.0.2.1", "192.0.2.2"), busy) == [None, None]
+    third = verdicts(limits, ping("192.0.2.1", "192.0.2.2", "192.0.2.3"), busy, busier)
+    assert [rule is None for rule in third] == [False, True, True]
+
+
+def test_targets_with_the_same_address_share_its_packets():
+    limits = Limits(ping=PingLimits(min_spacing_s=0.5, max_packets_per_s=2))
+
+    assert verdicts(limits, ping("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2")) == [None] * 4
 
 
 @pytest.mark.parametrize("spacing_s", [0.0, -1.0])
