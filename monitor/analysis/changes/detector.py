@@ -1,0 +1,136 @@
+"""Finds changes in a series of round-trip times, from the past alone.
+
+In: round trips in milliseconds in the order of measuring, NaN where one was lost. Out: `Change` values. A change is
+judged once, when AFTER received samples of what follows it are there, from the last BEFORE + AFTER received samples
+and nothing else: there is no state to keep, and replaying a stored series gives what would have been raised live.
+
+Method: a generalised likelihood-ratio test. A stretch of samples is taken as Laplace-distributed, in the logarithm of
+the excess over the path's floor, so that a jump of the floor and the onset of congestion both count and single spikes
+hardly do. Twice the same stretch against two different ones gives the evidence; it is averaged over four windows, as
+short windows place short episodes and long ones prove small steps. D. V. Hinkley, "Inference about the change-point in
+a sequence of random variables" (Biometrika 57, 1970); M. Basseville and I. Nikiforov, "Detection of Abrupt Changes"
+(1993), section 2.4. The constants were set on labelled traces, all traces together: docs/changes.md.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+BEFORE = 14  # received samples before the boundary that is judged
+AFTER = 14  # received samples from the boundary on; the last of them raises the change
+LEAST_EVIDENCE = 7.0  # nats
+WARNING_SHIFT_MS = 6.0
+
+_WINDOWS = ((8, 8), (10, 10), (14, 10), (10, 14))  # samples before and after the boundary
+_RIVALS = 6  # a boundary must prove more than any other so many samples away
+_FLOOR_QUANTILE = 0.1
+_RESOLUTION_MS = 1.0  # differences above the floor that are smaller than this hardly count
+_LEAST_DEVIATION = 0.3  # in logarithms: no stretch is taken as quieter, which also serves quantised round trips
+_ROWS_AT_ONCE = 4096
+
+
+class Severity(enum.StrEnum):
+    """How much a change matters to the users of the path; `WARNING` is the least that should alert a person."""
+
+    NOTICE = "notice"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: where it lies, when it could be known, and what changed. Indices count all samples, lost ones too."""
+
+    at: int  # the first sample of the new stretch
+    raised_at: int  # the sample that completed the proof
+    evidence: float  # mean log-likelihood ratio, nats
+    before_ms: float  # median of the BEFORE samples before
+    after_ms: float  # median of the AFTER samples from the change on
+    shift_ms: float  # how far both quartiles moved at least; negative for a fall, 0 where they moved apart
+
+    @property
+    def severity(self) -> Severity:
+        """A warning where the whole distribution rose by WARNING_SHIFT_MS or more; all else is worth a notice."""
+        return Severity.WARNING if self.shift_ms >= WARNING_SHIFT_MS else Severity.NOTICE
+
+
+def changes(rtts_ms: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> list[Change]:
+    """All changes of one series, as they would have been raised one by one; shape (samples,)."""
+    rtts = np.asarray(rtts_ms, dtype=np.float64)
+    if rtts.ndim != 1:
+        raise ValueError(f"round trips have {rtts.ndim} dimensions; give one series, of shape (samples,)")
+    received = np.flatnonzero(~np.isnan(rtts))
+    if len(received) < BEFORE + AFTER:
+        return []
+    found = raised(sliding_window_view(rtts[received], BEFORE + AFTER), least_evidence)
+    return [
+        replace(change, at=int(received[row + change.at]), raised_at=int(received[row + change.raised_at]))
+        for row, change in found.items()
+    ]
+
+
+def raised(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[int, Change]:
+    """The changes that the newest sample of each path proves, by row of `windows`; their indices count in the window.
+
+    `windows` has the shape (paths, BEFORE + AFTER): the last received round trips of each path in milliseconds, oldest
+    first, none lost. To be asked once for every new sample of a path.
+    """
+    rows = np.asarray(windows, dtype=np.float64)
+    proven = evidence(rows)
+    return {row: _change(rows[row], float(proven[row])) for row in np.flatnonzero(proven >= least_evidence).tolist()}
+
+
+def evidence(windows: ArrayLike) -> Floats:
+    """The evidence for a change at the boundary of each window, in nats; 0 where another boundary nearby explains more.
+
+    `windows` as in `raised`; the boundary lies before sample number BEFORE. Shape (paths,).
+    """
+    rows = np.asarray(windows, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != BEFORE + AFTER:
+        raise ValueError(f"windows have shape {rows.shape}; give (paths, {BEFORE + AFTER})")
+    if np.isnan(rows).any():
+        raise ValueError("a window has lost samples; give the last received ones")
+    blocks = [_evidence(rows[first : first + _ROWS_AT_ONCE]) for first in range(0, len(rows), _ROWS_AT_ONCE)]
+    return np.concatenate(blocks) if blocks else np.empty(0)
+
+
+def _evidence(rows: Floats) -> Floats:
+    """Evidence at the boundary, averaged over the windows, where it is the greatest among its rivals."""
+    by_split = np.mean([_by_split(rows[:, BEFORE - b : BEFORE + a], b) for b, a in _WINDOWS], axis=0)
+    wins = by_split.argmax(axis=0) == _RIVALS
+    return np.where(wins, by_split[_RIVALS], 0.0)
+
+
+def _by_split(rows: Floats, before: int) -> Floats:
+    """The log-likelihood ratio of two stretches against one, for each split up to _RIVALS from `before`."""
+    floor = np.quantile(rows, _FLOOR_QUANTILE, axis=1, keepdims=True)
+    excess = np.log(np.maximum(rows - floor, 0.0) + _RESOLUTION_MS)
+    splits = range(before - _RIVALS, before + _RIVALS + 1)
+    apart: Floats = np.array([_misfit(excess[:, :split]) + _misfit(excess[:, split:]) for split in splits])
+    return _misfit(excess) - apart
+
+
+def _misfit(stretch: Floats) -> Floats:
+    """The negative maximum log-likelihood of Laplace-distributed samples, up to a constant per sample."""
+    deviation = np.abs(stretch - np.median(stretch, axis=1, keepdims=True)).mean(axis=1)
+    return np.asarray(stretch.shape[1] * np.log(deviation + _LEAST_DEVIATION))
+
+
+def _change(window: Floats, proven: float) -> Change:
+    before, after = (np.quantile(part, (0.25, 0.5, 0.75)) for part in (window[:BEFORE], window[BEFORE:]))
+    lower, _, upper = (after - before).tolist()
+    return Change(
+        at=BEFORE,
+        raised_at=BEFORE + AFTER - 1,
+        evidence=proven,
+        before_ms=float(before[1]),
+        after_ms=float(after[1]),
+        shift_ms=math.copysign(min(abs(lower), abs(upper)), lower) if lower * upper > 0.0 else 0.0,
+    )

@@ -1,0 +1,66 @@
+"""Reads round-trip series whose changes a person has marked.
+
+In: the lines of a file in the format of W. Shao et al., "One-to-one matching of RTT and path changes" (arXiv
+1709.04819): a head `epoch;rtt;cp`, then UTC time, round trip in milliseconds with a decimal point or comma, and 1 on
+the first sample of a new segment. Dates are written `2016-10-13 01:48:56` or `14/10/2016 21:17`. A round trip of 0 or
+less is a lost sample. Out: `LabelledSeries`. Not here: opening files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEAD = "epoch;rtt;cp"
+
+
+class UnreadableSeriesError(ValueError):
+    """A line is not in the format; the message has its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledSeries:
+    """Samples in order, NaN where one was lost, and the index of the first sample after each change."""
+
+    measured_at: tuple[datetime, ...]
+    rtts_ms: NDArray[np.float64]
+    changed_at: NDArray[np.int64]
+
+
+def read(lines: Iterable[str]) -> LabelledSeries:
+    """One series; lines end in any way, empty ones are passed over. Raises `UnreadableSeriesError`."""
+    samples = list(_samples(lines))
+    rtts_ms = np.array([rtt_ms for _, rtt_ms, _ in samples], dtype=np.float64)
+    rtts_ms[rtts_ms <= 0.0] = np.nan
+    changed = np.array([change for _, _, change in samples], dtype=bool)
+    return LabelledSeries(tuple(at for at, _, _ in samples), rtts_ms, np.flatnonzero(changed))
+
+
+def _samples(lines: Iterable[str]) -> Iterator[tuple[datetime, float, bool]]:
+    numbered = ((number, line.strip("\ufeff \t\r\n")) for number, line in enumerate(lines, start=1))
+    filled = ((number, line) for number, line in numbered if line)
+    number, head = next(filled, (1, ""))
+    if head != HEAD:
+        raise UnreadableSeriesError(f'line {number}: "{head[:40]}" is not the head "{HEAD}"')
+    for number, line in filled:
+        try:
+            yield _sample(line)
+        except ValueError as error:
+            raise UnreadableSeriesError(f'line {number}: "{line[:60]}" is not time;rtt;cp ({error})') from error
+
+
+def _sample(line: str) -> tuple[datetime, float, bool]:
+    at, rtt_ms, change = line.split(";")
+    if change not in ("0", "1"):
+        raise ValueError(f"cp is {change!r}; write 0 or 1")
+    return _time(at), float(rtt_ms.replace(",", ".")), change == "1"
+
+
+def _time(text: str) -> datetime:
+    if "/" in text:
+        return datetime.strptime(text, "%d/%m/%Y %H:%M").replace(tzinfo=UTC)
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
