@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from probes.contract import Probe
-from probes.ping.burst import IcmpProbe
+from probes.ping.burst import PING
 from probes.throughput.iperf3 import Iperf3Probe
 
 PROBES: dict[str, Probe[Any, Any]] = {
-    "ping": IcmpProbe(),
+    "ping": PING,
     "throughput": Iperf3Probe(),
 }

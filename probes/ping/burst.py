@@ -9,14 +9,18 @@ How the requests are flown is `probes.ping.cycle`'s business.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import numpy as np
 
-from probes.contract import Deadline, ProbeError
+from probes.choice import Choice
+from probes.contract import Deadline, NoRoute, ProbeError
+from probes.ping import kernel
 from probes.ping.channel import Channel
 from probes.ping.cycle import Cycle
 from probes.ping.echo import MAX_PACKET_BYTES, MIN_PACKET_BYTES
+from probes.ping.plain import PlainChannel
 from probes.ping.resolve import resolve
 from probes.ping.spec import Burst, PingSpec
 
@@ -44,8 +48,10 @@ def problems(spec: PingSpec) -> list[str]:
     return found
 
 
-def measure(spec: PingSpec, deadline: Deadline) -> tuple[Burst, ...]:
+def measure(spec: PingSpec, deadline: Deadline, *, plain: bool = False) -> tuple[Burst, ...]:
     """Measure all targets at once. Returns, in the order of the targets, one burst for each size in order.
+
+    In batches and by the kernel's stamps, which takes 64-bit Linux; or with `plain` sockets, on any system.
 
     Raises ProbeError only where the spec itself is wrong. What cannot be measured is a burst with its outcome.
     """
@@ -54,7 +60,7 @@ def measure(spec: PingSpec, deadline: Deadline) -> tuple[Burst, ...]:
         raise ProbeError("; ".join(wrong), permanent=True)
     now = datetime.now(UTC)
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
-    with Cycle(spec, answers, now) as cycle:
+    with Cycle(spec, answers, now, plain=plain) as cycle:
         cycle.fly(deadline)
         return cycle.bursts()
 
@@ -81,20 +87,45 @@ def summary(burst: Burst) -> dict[str, float | None]:
 
 
 class IcmpProbe:
-    """The `ping` measurement made with ICMP echo requests (`probes.contract.Probe`)."""
+    """The `ping` measurement made with ICMP echo requests in batches, which the kernel stamps
+    (`probes.contract.Probe`)."""
 
     def can_run(self, spec: PingSpec) -> list[str]:
         """Reasons why not, each with its mend."""
-        reasons = problems(spec)
         if sys.platform != "linux" or sys.maxsize < 2**32:
-            return [*reasons, "ping: needs 64-bit Linux, whose kernel stamps packets"]
-        for family in sorted({target.family for target in spec.targets}):
-            try:
-                Channel(family).close()
-            except ProbeError as error:
-                reasons.append(f"ping over IPv{family}: {error}")
-        return reasons
+            return [*problems(spec), "ping: needs 64-bit Linux, whose kernel stamps packets"]
+        missing = kernel.missing_calls()
+        if missing:
+            return [*problems(spec), f"ping: this system, or its sandbox, does not have {' and '.join(missing)}"]
+        return [*problems(spec), *_closed(spec, Channel)]
 
     def run(self, spec: PingSpec, deadline: Deadline) -> tuple[Burst, ...]:
         """As `measure`."""
         return measure(spec, deadline)
+
+
+class PlainIcmpProbe:
+    """The `ping` measurement made with ICMP echo requests over plain sockets, one at a time, timed by this program
+    (`probes.contract.Probe`)."""
+
+    def can_run(self, spec: PingSpec) -> list[str]:
+        """Reasons why not, each with its mend."""
+        return [*problems(spec), *_closed(spec, PlainChannel)]
+
+    def run(self, spec: PingSpec, deadline: Deadline) -> tuple[Burst, ...]:
+        """As `measure`, plain."""
+        return measure(spec, deadline, plain=True)
+
+
+def _closed(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:
+    """Why no channel can be had over a family. A family that this machine does not have is its targets' outcome."""
+    for family in sorted({target.family for target in spec.targets}):
+        try:
+            open_channel(family, dont_fragment=spec.dont_fragment).close()
+        except NoRoute:
+            continue
+        except ProbeError as error:
+            yield f"ping over IPv{family}: {error}"
+
+
+PING = Choice(IcmpProbe(), PlainIcmpProbe())

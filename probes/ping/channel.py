@@ -2,6 +2,7 @@
 
 Raw where that is permitted, else the unprivileged datagram ICMP socket, else `NotPermitted` naming the setting to
 change. A datagram socket writes its own port as the identifier and takes the IP header off replies.
+64-bit Linux only; `probes.ping.plain` has the channel for other systems.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import errno
 import secrets
 import socket
 import struct
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from probes.contract import NoRoute, NotPermitted, ProbeError
 from probes.ping import echo, icmp_errors, kernel
+from probes.ping.arrays import Bytes, Int64s
 from probes.ping.packet_filter import attach, program
 
 RECEIVE_BUFFER_BYTES = 16 << 20
@@ -27,6 +32,7 @@ SK_MEMINFO_VARS = 9
 SK_MEMINFO_WMEM_ALLOC = 2
 SK_MEMINFO_SNDBUF = 3
 SK_MEMINFO_DROPS = 8
+ERROR_QUEUE_DATA_BYTES = 64
 
 MTU_DISCOVER = {4: (socket.IPPROTO_IP, 10), 6: (socket.IPPROTO_IPV6, 23)}
 PMTUDISC_DO = 2
@@ -35,32 +41,79 @@ RECEIVE_ERRORS = {4: (socket.IPPROTO_IP, kernel.IP_RECVERR), 6: (socket.IPPROTO_
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 PROTOCOL = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
 
-PERMISSION_ADVICE = (
+PERMISSION_ADVICE = "this process may not open an ICMP socket: run it as root"
+LINUX_PERMISSION_ADVICE = (
     "this process may not open an ICMP socket: as root, run "
     '`sysctl -w net.ipv4.ping_group_range="0 2147483647"`, or give its Python the capability with '
     "`setcap cap_net_raw+ep PYTHON`"
 )
 
 
+class Outbox(Protocol):
+    """Messages on their way out, as `probes.ping.kernel.Outbox` has them."""
+
+    heads: Bytes
+
+    def address(self, places: Int64s, tail_bytes: Int64s) -> None: ...
+    def send(self, first: int, stop: int) -> int: ...
+
+
+class Inbox(Protocol):
+    """Messages that came, as `probes.ping.kernel.Inbox` has them."""
+
+    rows: int
+    data: Bytes
+    names: Bytes
+
+    def receive(self) -> int: ...
+    def lengths(self, count: int) -> Int64s: ...
+    def controls(self, count: int) -> kernel.Controls: ...
+
+
 class Channel:
     """An open ICMP socket of one family, bound to `source` if that is an address of ours."""
+
+    KINDS: Sequence[socket.SocketKind] = (socket.SOCK_RAW, socket.SOCK_DGRAM)
 
     def __init__(self, family: int, source: str | None = None, *, dont_fragment: bool = False) -> None:
         """Raises NotPermitted, NoRoute (no such family on this machine) or ProbeError."""
         self.family = family
-        self.socket, self.is_raw = _open(family)
+        self.socket, self.is_raw = _open(family, self.KINDS)
         try:
             self.identifier = self._bind(source)
-            self._filter()
-            self._size_buffer()
-            self.stamps = self._ask_for_stamps()
-            self._ask_for_hop_limits()
-            self._ask_for_errors()
+            self.stamps = self._set_up()
             if dont_fragment:
-                self.socket.setsockopt(*MTU_DISCOVER[family], PMTUDISC_DO)
+                self._forbid_fragments()
         except OSError as error:
             self.socket.close()
             raise ProbeError(f"the ICMP socket could not be set up: {error.strerror}") from error
+
+    def _set_up(self) -> int:
+        """Ask for all that is needed. Returns the stamps that the kernel gives."""
+        self._filter()
+        self._size_buffer()
+        stamps = self._ask_for_stamps()
+        self._ask_for_hop_limits()
+        self._ask_for_errors()
+        # A kernel or sandbox that does not tell these would do so only after packets had gone out.
+        self._memory()
+        return stamps
+
+    def outbox(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> Outbox:
+        """Room for `rows` messages to send to `names`, which are rows of `sockaddr_in6` or of `sockaddr_in`."""
+        name_bytes = kernel.SOCKADDR_BYTES if self.family == 6 else kernel.SOCKADDR_IN_BYTES
+        return kernel.Outbox(self.descriptor, names, name_bytes, rows, head_bytes, tail)
+
+    def inbox(self, rows: int, data_bytes: int) -> Inbox:
+        """Room for `rows` messages, of which no more is wanted than `data_bytes`."""
+        # What a raw IPv4 socket gives has the source in its IP header.
+        with_names = not self.has_ip_header
+        return kernel.Inbox(self.descriptor, rows, data_bytes, flags=socket.MSG_TRUNC, with_names=with_names)
+
+    def error_queue(self, rows: int) -> Inbox | None:
+        """Room for what waits on the error queue, where there is one. A raw socket's holds only send stamps."""
+        with_names, flags = not self.is_raw, socket.MSG_ERRQUEUE
+        return kernel.Inbox(self.descriptor, rows, ERROR_QUEUE_DATA_BYTES, flags=flags, with_names=with_names)
 
     @property
     def descriptor(self) -> int:
@@ -81,16 +134,21 @@ class Channel:
         return self.is_raw and self.family == 4
 
     @property
+    def errors_among_replies(self) -> bool:
+        """Whether ICMP errors come like any message, and not on the error queue."""
+        return self.is_raw
+
+    @property
     def dropped(self) -> int:
         """How many messages the kernel had to throw away because our receive buffer was full."""
         return self._memory()[SK_MEMINFO_DROPS]
 
-    @property
-    def send_room_bytes(self) -> int:
-        """What the send buffer still takes. Its size is the system's default: less than an interface's queue holds,
-        so that a slow link stops us here and drops nothing there."""
+    def send_room(self, charge_bytes: int) -> int:
+        """How many messages may be handed over now, the send buffer being charged so much for each. Its size is the
+        system's default: less than an interface's queue holds, so that a slow link stops us here and drops nothing
+        there."""
         memory = self._memory()
-        return max(0, memory[SK_MEMINFO_SNDBUF] - memory[SK_MEMINFO_WMEM_ALLOC])
+        return max(0, memory[SK_MEMINFO_SNDBUF] - memory[SK_MEMINFO_WMEM_ALLOC]) // charge_bytes
 
     def _memory(self) -> tuple[int, ...]:
         counts = self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * SK_MEMINFO_VARS)
@@ -155,6 +213,9 @@ class Channel:
             level, option = RECEIVE_ERRORS[self.family]
             self.socket.setsockopt(level, option, 1)
 
+    def _forbid_fragments(self) -> None:
+        self.socket.setsockopt(*MTU_DISCOVER[self.family], PMTUDISC_DO)
+
     def _ask_for_stamps(self) -> int:
         """The stamps that the kernel gives: the interface's too where it makes them, else its own, else none (0)."""
         for stamps in (kernel.STAMPS | kernel.HARDWARE_STAMPS, kernel.STAMPS):
@@ -167,16 +228,19 @@ class Channel:
         self.socket.setsockopt(socket.SOL_SOCKET, kernel.SO_TIMESTAMPING, flags)
 
 
-def _open(family: int) -> tuple[socket.socket, bool]:
-    """The socket, and whether it is raw."""
-    for kind in (socket.SOCK_RAW, socket.SOCK_DGRAM):
+def _open(family: int, kinds: Sequence[socket.SocketKind]) -> tuple[socket.socket, bool]:
+    """A socket of the first of `kinds` that can be had, and whether it is raw."""
+    refusals = []
+    for kind in kinds:
         try:
-            opened = socket.socket(FAMILY[family], kind | socket.SOCK_NONBLOCK, PROTOCOL[family])
-        except PermissionError:
-            continue
+            opened = socket.socket(FAMILY[family], kind, PROTOCOL[family])
         except OSError as error:
             if error.errno == errno.EAFNOSUPPORT:
                 raise NoRoute(f"this machine has no IPv{family}") from error
-            raise ProbeError(f"the ICMP socket could not be opened: {error.strerror}") from error
+            refusals.append(error)
+            continue
+        opened.setblocking(False)
         return opened, kind == socket.SOCK_RAW
-    raise NotPermitted(PERMISSION_ADVICE)
+    if any(isinstance(refusal, PermissionError) for refusal in refusals):
+        raise NotPermitted(LINUX_PERMISSION_ADVICE if sys.platform == "linux" else PERMISSION_ADVICE)
+    raise ProbeError(f"the ICMP socket could not be opened: {refusals[-1].strerror}")

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from probes.contract import Deadline, Outcome
-from probes.ping.burst import measure, problems, summary
+from probes.ping.burst import PING, problems, summary
 from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S
 from probes.ping.spec import Burst, PingSpec, PingTarget
@@ -69,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
         return 2
     deadline = Deadline(spec.duration_s + RESOLVE_S + longest_s(spec.spacing_s, spec.timeout_s) + SPARE_S)
     if args.json:
-        bursts = measure(spec, deadline)
+        bursts = PING.run(spec, deadline)
         for burst in bursts:
             print(json.dumps(as_json(burst)))
     else:
         with Console(stderr=True).status(f"pinging for about {spec.duration_s:.0f} s"):
-            bursts = measure(spec, deadline)
+            bursts = PING.run(spec, deadline)
         _print_table(bursts)
     return 0 if all(burst.outcome is Outcome.MEASURED for burst in bursts) else 1
 
@@ -181,7 +181,7 @@ def _remarks(burst: Burst) -> list[str]:
         remarks.append(f"the path takes IP packets of {burst.path_mtu_bytes} bytes")
     if burst.rate_limited:
         remarks.append("the loss grows with our own rate: somebody limits ICMP, and it says little of the path")
-    if burst.stamp == "user":
+    if burst.stamps_lost:
         remarks.append("timed without the kernel's stamps")
     if burst.detail is not None:
         remarks.append(burst.detail)

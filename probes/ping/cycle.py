@@ -24,6 +24,7 @@ from probes.ping import rate_limit
 from probes.ping.addresses import SocketAddress, is_own, path_mtu_bytes
 from probes.ping.channel import Channel
 from probes.ping.engine import LANE_PACKETS_PER_S, Flight, fly
+from probes.ping.plain import PlainChannel
 from probes.ping.records import Train
 from probes.ping.resolve import Name, Resolved
 from probes.ping.spec import Burst, IcmpError, PingSpec
@@ -32,7 +33,8 @@ from probes.ping.tally import Tally
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 NEAR_MS = 0.1
-"""Round trips of our own addresses are shorter than this; only those are looked at."""
+"""Round trips of our own addresses are shorter than this by the kernel's stamps; only those are looked at."""
+PLAIN_NOTE = "timed by this program's own clock, so round trips contain its own delays"
 
 REFUSED_AS = {
     errno.EHOSTUNREACH: NoRoute,
@@ -75,8 +77,10 @@ class _Party:
 class Cycle:
     """The targets of one cycle on their way. A context that closes the sockets."""
 
-    def __init__(self, spec: PingSpec, answers: Mapping[Name, Resolved], now: datetime) -> None:
+    def __init__(self, spec: PingSpec, answers: Mapping[Name, Resolved], now: datetime, *, plain: bool = False) -> None:
+        """`plain`: with sockets of any system, in place of the batches and stamps of Linux."""
         self._spec = spec
+        self._plain = plain
         self._now = now
         self._addresses: dict[int, SocketAddress] = {}
         self._bursts: dict[int, list[Burst]] = {}
@@ -137,11 +141,12 @@ class Cycle:
             sharing[self._addresses[index]].append(index)
         distinct = list(sharing)
         lanes = min(os.cpu_count() or 1, ceil(len(distinct) / self._spec.spacing_s / LANE_PACKETS_PER_S))
+        open_channel = PlainChannel if self._plain else Channel
         for lane in range(lanes):
             addresses = tuple(distinct[lane::lanes])
             rows = tuple(tuple(sharing[address]) for address in addresses)
             try:
-                channel = Channel(family, source, dont_fragment=self._spec.dont_fragment)
+                channel = open_channel(family, source, dont_fragment=self._spec.dont_fragment)
             except ProbeError as error:
                 for index in (index for row in rows for index in row):
                     self._give_up(index, error)
@@ -202,7 +207,7 @@ class Cycle:
                 ttl=tally.ttl(row, column),
                 ttl_changes=tally.ttl_changes[row][column],
                 stamp=tally.stamp(row, column),
-                stamps_lost=tally.stamps_lost[row][column],
+                stamps_lost=0 if self._plain else tally.stamps_lost[row][column],
                 clock_source=clock_source(),
                 waited=tally.waited[row][column],
                 errors=errors,
@@ -216,7 +221,8 @@ class Cycle:
         told = [error.mtu_bytes for error in errors if error.mtu_bytes is not None]
         if told:
             return min(told)
-        if refused != errno.EMSGSIZE:
+        # Only Linux is asked by the numbers that Linux has for the question.
+        if refused != errno.EMSGSIZE or self._plain:
             return None
         return path_mtu_bytes(self._addresses[index], self._spec.targets[index].family)
 
@@ -234,6 +240,8 @@ class Cycle:
             notes.append(
                 f"this host's receive buffer overflowed by {dropped} messages; some of the loss may be its own"
             )
+        if self._plain and rtts_ms.count(None) < sent:
+            notes.append(PLAIN_NOTE)
         return "; ".join(notes) or None
 
     def _never_left(self, index: int, rtts_ms: tuple[float | None, ...]) -> bool:
@@ -241,7 +249,7 @@ class Cycle:
         if address[0].startswith("127."):
             return True
         shortest_ms = min((rtt for rtt in rtts_ms if rtt is not None), default=NEAR_MS)
-        return shortest_ms < NEAR_MS and is_own(address, self._spec.targets[index].family)
+        return (self._plain or shortest_ms < NEAR_MS) and is_own(address, self._spec.targets[index].family)
 
     def _give_up(self, index: int, error: ProbeError) -> None:
         self._bursts[index] = [self._unmeasured(index, size, error) for size in self._spec.packet_bytes]

@@ -37,6 +37,10 @@ HEAD = np.dtype(
     ]
 )
 
+SUMMED_BYTES = 4
+ALL_ONES = 0xFFFF
+"""The sum of what contains its own checksum."""
+
 ECHO_REQUEST = {4: 8, 6: 128}
 ECHO_REPLY = {4: 0, 6: 129}
 
@@ -56,9 +60,10 @@ def folded(sums: Int64s) -> Int64s:
 @dataclass(frozen=True, slots=True)
 class Replies:
     """What a batch of replies says. `plausible` tells which are echo replies with our identifier and secret; the ICMP
-    header of each begins at `start`."""
+    header of each begins at `start`. `intact`: whether its checksum is right, by the kernel's word or our own."""
 
     plausible: Bools
+    intact: Bools
     start: Int64s
     number: Int64s
     sequence: Int64s
@@ -122,8 +127,11 @@ class EchoFormat:
         ip_bytes = self._ip_header_bytes(data)
         icmp_bytes = lengths - ip_bytes
         fields = _columns(data, ip_bytes).view(HEAD)[:, 0]
+        # The kernel checks the sums of whatever else it hands out, but not of what a raw IPv4 socket gets.
+        intact = checks_out(data, ip_bytes, lengths) if self.ip_header else np.ones(len(data), np.bool_)
         plausible = (
-            (fields["type"] == ECHO_REPLY[self.family])
+            intact
+            & (fields["type"] == ECHO_REPLY[self.family])
             & (fields["code"] == 0)
             & (fields["identifier"] == self.identifier)
             & (fields["secret"] == self.secret).all(axis=1)
@@ -131,6 +139,7 @@ class EchoFormat:
         )
         return Replies(
             plausible=plausible,
+            intact=intact,
             start=ip_bytes,
             number=fields["number"].astype(np.int64),
             sequence=fields["sequence"].astype(np.int64),
@@ -143,6 +152,33 @@ class EchoFormat:
         if not self.ip_header:
             return np.zeros(len(data), np.int64)
         return np.maximum((data[:, 0] & 0x0F).astype(np.int64) * 4, IPV4_HEADER_BYTES)
+
+
+def checks_out(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
+    """Whether the bytes of each row from `start` to `stop` have the checksum they carry (RFC 1071).
+
+    Those that are not all there have not. The rows of a batch are mostly laid out alike; each layout is summed at once.
+    """
+    found = np.zeros(len(data), np.bool_)
+    rows: Int64s | slice = slice(None)
+    left = np.arange(len(data))
+    while len(left):
+        start, stop = int(starts[left[0]]), int(stops[left[0]])
+        alike = (starts[rows] == start) & (stops[rows] == stop)
+        some = rows if alike.all() else left[alike]
+        if start < stop <= data.shape[1]:
+            found[some] = _sums(data[some, start:stop]) == ALL_ONES
+        # The first is like itself, so each turn has fewer.
+        rows = left = left[~alike]
+    return found
+
+
+def _sums(data: Bytes) -> Int64s:
+    """The folded sum of each row. Wider words and another order of bytes give the same (RFC 1071, section 2)."""
+    if data.shape[1] % SUMMED_BYTES:
+        data = np.pad(data, ((0, 0), (0, -data.shape[1] % SUMMED_BYTES)))
+    sums: Int64s = data.view(np.uint32).sum(axis=1, dtype=np.uint64).astype(np.int64)
+    return 0xFFFF - folded(sums)
 
 
 def _columns(data: Bytes, start: Int64s) -> Bytes:

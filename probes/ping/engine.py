@@ -4,7 +4,8 @@ In: flights, each one socket with its targets. Out: `Echoes`, arrays of shape (t
 when, and what came back. Names, privileges and PingER's bursts are the business of `probes.ping.burst`.
 
 Round trips run from the kernel's send stamp to its receive stamp, so it costs no accuracy to wake rarely and to read
-many stamps at once. No Python runs for a single packet, except for one that the kernel refuses.
+many stamps at once. No Python runs for a single packet, except for one that the kernel refuses. Over a channel that
+is not stamped (`probes.ping.plain`) they run from the call that sends to the one that reads, and a reply wakes us.
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ what any TCP connection may put on a path at once (RFC 6928). Waking for each al
 
 SHORTEST_TICK_NS = 2_000_000
 """Packets that fall due within this go out together, however many."""
-
-LONGEST_TICK_NS = 50_000_000
-"""No packet waits longer for others than this."""
 
 IP_AND_ICMP_BYTES = 28
 
@@ -75,7 +73,9 @@ class Flight:
         target_of_rank = random.permutation(targets)
         self._rank_of_target = np.argsort(target_of_rank)
         self._make_ends([addresses[target] for target in target_of_rank])
-        self._batch = max(1, BATCH_BYTES // (int(self._records.packet_bytes.max()) + IP_AND_ICMP_BYTES))
+        fitting = BATCH_BYTES // (int(self._records.packet_bytes.max()) + IP_AND_ICMP_BYTES)
+        # So many in a row are to different targets. Where the kernel stamps nothing, a reply would wait for the batch.
+        self._batch = max(1, min(fitting, targets)) if channel.is_stamped else 1
         self._stepped_ns = self._drained_ns = time.monotonic_ns()
         self._drained_next = 0
         self._meant_ns = 0
@@ -97,8 +97,10 @@ class Flight:
             secrets.token_bytes(echo.SECRET_BYTES),
             secrets.token_bytes(largest_bytes - echo.MIN_PACKET_BYTES),
             ip_header=channel.has_ip_header,
-            errors_among_replies=channel.is_raw,
+            errors_among_replies=channel.errors_among_replies,
         )
+        # A flight before this one, on the same socket, has used numbers.
+        channel.restart_stamp_keys()
         self._keys = StampKeys(records.total)
         self._sender = Sender(channel, addresses, echo_format, records, self._keys, rows, self._restart_keys)
         self._receiver = Receiver(channel, self._sender.names, echo_format, records, self._keys, rows)
@@ -107,9 +109,12 @@ class Flight:
         """Send what is due and read what has come."""
         self._stepped_ns = time.monotonic_ns()
         self._buffer_full = False
+        if not self.channel.is_stamped:
+            # The moment of reading a reply is its time, so it does not wait until what is due has been sent.
+            self._drain()
         if self._records.next < self._stop:
             self._send_due()
-        if self._all_sent or not self.channel.is_stamped or self._stepped_ns >= self._drained_ns + DRAIN_NS:
+        if self._all_sent or self._stepped_ns >= self._drained_ns + DRAIN_NS:
             self._drain()
 
     def stop_sending(self) -> None:
@@ -137,7 +142,8 @@ class Flight:
         following = self._records.next
         due_ns = self._schedule.due_at_ns(following)
         together_ns = self._schedule.due_at_ns(min(following + self._batch, self._stop) - 1)
-        wake_ns = max(min(together_ns, due_ns + LONGEST_TICK_NS), self._stepped_ns + SHORTEST_TICK_NS)
+        longest_ns = due_ns + self._schedule.longest_wait_ns
+        wake_ns = max(min(together_ns, longest_ns), self._stepped_ns + SHORTEST_TICK_NS)
         self._meant_ns = wake_ns - due_ns
         return min(wake_ns, max(self._drained_ns + DRAIN_NS, self._stepped_ns + SHORTEST_TICK_NS))
 

@@ -2,21 +2,34 @@
 
 An error quotes the packet it is about: the IP header and at least the first 8 bytes behind it (RFC 792; RFC 4443
 section 2.4 c: as much as fits). Those hold identifier, sequence and, over IPv4, the checksum, which covers our secret;
-the quoted destination tells the target. Where more is quoted, number and secret are compared as well.
+the quoted destination tells the target. Where more is quoted, and always over IPv6, number and secret are compared.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from probes.ping.arrays import Bools, Bytes, Int64s
-from probes.ping.echo import ECHO_REQUEST, HEAD, HEAD_BYTES, ICMP_HEADER_BYTES, IPV4_MAX_HEADER_BYTES
+from probes.ping.echo import (
+    ECHO_REQUEST,
+    HEAD,
+    HEAD_BYTES,
+    ICMP_HEADER_BYTES,
+    IPV4_HEADER_BYTES,
+    IPV4_MAX_HEADER_BYTES,
+)
 
 IPV6_HEADER_BYTES = 40
+HEADER_BYTES = {4: IPV4_HEADER_BYTES + ICMP_HEADER_BYTES, 6: IPV6_HEADER_BYTES + ICMP_HEADER_BYTES}
+"""What a request of ours has before its packet bytes."""
+
 MOST_BYTES = 2 * IPV4_MAX_HEADER_BYTES + ICMP_HEADER_BYTES + HEAD_BYTES
 """Of an error, all that is looked at, with the longest headers there are."""
+
+LONGEST_BYTES = 576
+"""The longest IPv4 packet that a router may make of an error (RFC 1812, section 4.3.2.3)."""
 
 PROTOCOL_ICMP = {4: 1, 6: 58}
 TYPES = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
@@ -108,6 +121,10 @@ class Errors:
     def take(self, rows: Int64s) -> Errors:
         """These rows only."""
         return Errors(*(getattr(self, name)[rows] for name in self.__slots__))
+
+    def with_mtu_below(self, ip_bytes: Int64s) -> Errors:
+        """Without the MTUs that packets of so many bytes would have fitted: stale or false (RFC 8201, section 4)."""
+        return replace(self, mtu_bytes=np.where(self.mtu_bytes < ip_bytes, self.mtu_bytes, 0))
 
 
 def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tuple[Errors, Int64s]:

@@ -2,7 +2,7 @@
 
 `Outbox` and `Inbox` own the memory that the kernel reads and writes; a row is one message. `read_controls` walks
 the control messages of many rows at once and checks the level, type and length of each.
-Nothing here knows what a ping is. 64-bit Linux only.
+Nothing here knows what a ping is. Works on 64-bit Linux only, where `missing_calls` finds none; imports anywhere.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import errno
 import os
 import socket
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +48,16 @@ ORIGINS_ICMP = (2, 3)
 ORIGIN_TIMESTAMPING = 4
 STAMPED_AT_SEND = 0
 
+ENONET = 64
+"""Linux's; elsewhere `errno` has no such name."""
+
 PENDING_ERRORS = frozenset(
     (
         errno.EHOSTUNREACH,
         errno.ENETUNREACH,
         errno.ECONNREFUSED,
         errno.EHOSTDOWN,
-        errno.ENONET,
+        ENONET,
         errno.ENOPROTOOPT,
         errno.EOPNOTSUPP,
         errno.EACCES,
@@ -65,6 +70,7 @@ is told once; the error itself waits on the error queue."""
 
 SOCKADDR_BYTES = 28
 """Length of a `sockaddr_in6`; a `sockaddr_in` takes the first 16 of them."""
+SOCKADDR_IN_BYTES = 16
 
 CONTROL_WORDS = 32
 CONTROL_HEADER_WORDS = 2
@@ -94,11 +100,33 @@ class _MMsgHdr(ctypes.Structure):
 IOVEC = np.dtype(_IoVec)
 MMSGHDR = np.dtype(_MMsgHdr)
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_send = _libc.sendmmsg
-_send.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
-_receive = _libc.recvmmsg
-_receive.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p)
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "sendmmsg": (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int),
+    "recvmmsg": (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p),
+}
+
+
+@cache
+def _call(name: str) -> Any:
+    """A function of the C library. Raises AttributeError where that has none of this name."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    function.argtypes = ARGUMENTS[name]
+    return function
+
+
+def missing_calls() -> list[str]:
+    """Of the calls that move batches, those that the C library lacks, the kernel does not know or a sandbox forbids."""
+    return [name for name in ARGUMENTS if not _is_there(name)]
+
+
+def _is_there(name: str) -> bool:
+    try:
+        call = _call(name)
+    except AttributeError:
+        return False
+    # Asked to move nothing over no socket, a call that is there finds fault with the socket only.
+    answer: int = call(-1, *[0] * (len(ARGUMENTS[name]) - 1))
+    return answer >= 0 or ctypes.get_errno() == errno.EBADF
 
 
 def row_addresses(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
@@ -109,7 +137,12 @@ def row_addresses(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
 class Outbox:
     """Up to `rows` messages on their way out. Each is a row of `heads`, then a piece of the one shared `tail`."""
 
-    def __init__(self, rows: int, head_bytes: int, tail: bytes) -> None:
+    def __init__(self, descriptor: int, names: Bytes, name_bytes: int, rows: int, head_bytes: int, tail: bytes) -> None:
+        """`names` are the sockaddrs, each the first `name_bytes` of a row, that messages can go to."""
+        self._call = _call("sendmmsg")
+        self._descriptor = descriptor
+        self._names = names
+        self._name_pointers = row_addresses(names)
         self.heads: Bytes = np.zeros((rows, head_bytes), np.uint8)
         self._tail = np.frombuffer(tail or b"\0", np.uint8)
         self._iov = np.zeros((rows, 2), IOVEC)
@@ -120,19 +153,21 @@ class Outbox:
         self._headers = self._messages["header"]
         self._headers["iov"] = row_addresses(self._iov)
         self._headers["iov_length"] = 2
+        self._headers["name_length"] = name_bytes
         self._at = self._messages.ctypes.data
 
-    def address(self, names: npt.NDArray[np.uint64], name_bytes: int, tail_bytes: Int64s) -> None:
-        """Set, for the first `len(names)` rows, where each goes (pointers to sockaddrs) and how much tail it has."""
-        rows = len(names)
-        self._headers["name"][:rows] = names
-        self._headers["name_length"][:rows] = name_bytes
+    def address(self, places: Int64s, tail_bytes: Int64s) -> None:
+        """Set, for the first `len(places)` rows, where each goes (a row of `names`) and how much tail it has."""
+        rows = len(places)
+        self._headers["name"][:rows] = self._name_pointers[places]
         self._iov["length"][:rows, 1] = tail_bytes
 
-    def send(self, descriptor: int, first: int, stop: int) -> int:
+    def send(self, first: int, stop: int) -> int:
         """Send rows `first` to `stop`. Returns how many the kernel took; OSError if it refused the very first."""
         while True:
-            taken: int = _send(descriptor, self._at + first * MMSGHDR.itemsize, stop - first, socket.MSG_DONTWAIT)
+            taken: int = self._call(
+                self._descriptor, self._at + first * MMSGHDR.itemsize, stop - first, socket.MSG_DONTWAIT
+            )
             if taken >= 0:
                 return taken
             code = ctypes.get_errno()
@@ -144,7 +179,10 @@ class Inbox:
     """Room for `rows` messages of up to `data_bytes`; what is longer is cut, its whole length still told where
     the kernel tells it. Who sent each is asked for only `with_names`."""
 
-    def __init__(self, rows: int, data_bytes: int, *, with_names: bool = True) -> None:
+    def __init__(self, descriptor: int, rows: int, data_bytes: int, *, flags: int = 0, with_names: bool = True) -> None:
+        self._call = _call("recvmmsg")
+        self._descriptor = descriptor
+        self._flags = socket.MSG_DONTWAIT | flags
         self.rows = rows
         self.data: Bytes = np.zeros((rows, data_bytes), np.uint8)
         self.names: Bytes = np.zeros((rows, SOCKADDR_BYTES), np.uint8)
@@ -162,14 +200,14 @@ class Inbox:
         self._at = self._messages.ctypes.data
         self._used = rows
 
-    def receive(self, descriptor: int, flags: int = 0) -> int:
+    def receive(self) -> int:
         """Take what waits on the socket, without waiting. Returns how many rows now hold a message."""
         used = self._headers[: self._used]
         used["name_length"] = self._name_bytes
         used["control_length"] = CONTROL_WORDS * WORD_BYTES
         self._used = 0
         while True:
-            taken: int = _receive(descriptor, self._at, self.rows, socket.MSG_DONTWAIT | flags, None)
+            taken: int = self._call(self._descriptor, self._at, self.rows, self._flags, None)
             if taken >= 0:
                 self._used = taken
                 return taken
@@ -183,24 +221,26 @@ class Inbox:
         """Length in bytes of each of the first `count` messages."""
         return self._messages["length"][:count].astype(np.int64)
 
-    def control_lengths(self, count: int) -> Int64s:
-        """Bytes of control messages of each of the first `count` messages."""
-        return self._headers["control_length"][:count].astype(np.int64)
+    def controls(self, count: int) -> Controls:
+        """What the control messages of the first `count` messages say."""
+        return read_controls(self.control[:count], self._headers["control_length"][:count].astype(np.int64))
 
 
 class Controls:
     """What the control messages of many rows say; absent things are 0, and -1 for `key` and `hop_limit`.
 
+    `read_ns`: when this program read each, monotonic, where it noted that.
     `error_origin` is not 0 where a row is an ICMP error of a datagram socket's error queue; then `error_type`,
     `error_code`, `error_info` (an MTU) and `offender` (the address of who sent the error) belong to it.
     """
 
     __slots__ = (
         "error_code", "error_info", "error_origin", "error_type", "hardware_ns", "hop_limit", "key", "offender",
-        "stamp_ns",
+        "read_ns", "stamp_ns",
     )  # fmt: skip
 
     def __init__(self, rows: int) -> None:
+        self.read_ns: Int64s | None = None
         self.stamp_ns: Int64s = np.zeros(rows, np.int64)
         self.hardware_ns: Int64s = np.zeros(rows, np.int64)
         self.key: Int64s = np.full(rows, -1, np.int64)

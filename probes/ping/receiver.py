@@ -6,7 +6,6 @@ ICMP error counts only if what it quotes is such a request. Anything else, forge
 
 from __future__ import annotations
 
-import socket
 import time
 from functools import cached_property
 
@@ -14,16 +13,28 @@ import numpy as np
 
 from probes.ping import echo, icmp_errors, kernel
 from probes.ping.arrays import Bools, Bytes, Int64s
-from probes.ping.channel import Channel
+from probes.ping.channel import Channel, Inbox
 from probes.ping.clock import StampClock
 from probes.ping.icmp_errors import Errors
 from probes.ping.records import Records
 from probes.ping.stamp_keys import StampKeys
 
-ERROR_QUEUE_DATA_BYTES = 64
 HOST_COLUMNS = {4: slice(4, 8), 6: slice(8, 24)}
 """Where the address lies in a sockaddr."""
 IPV4_SOURCE = slice(12, 16)
+
+
+def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int) -> int:
+    """How much of a message to read.
+
+    All of it over raw IPv4, to check its sum. Over raw IPv6 the kernel has done that, and tells the length of what it
+    cuts. A datagram socket does not tell it, so that a byte more shows what is too long.
+    """
+    if echo_format.ip_header:
+        return max(icmp_errors.LONGEST_BYTES, icmp_errors.MOST_BYTES - echo.MIN_PACKET_BYTES + largest_bytes)
+    if echo_format.errors_among_replies:
+        return icmp_errors.MOST_BYTES
+    return echo.ICMP_HEADER_BYTES + largest_bytes + 1
 
 
 class Receiver:
@@ -41,17 +52,11 @@ class Receiver:
         self._channel = channel
         self._host_column = HOST_COLUMNS[channel.family]
         self._keys = keys
-        # What a raw IPv4 socket gives has the source in its IP header, and its error queue holds only send stamps.
-        self._replies = kernel.Inbox(rows, self._reply_bytes(records), with_names=not channel.has_ip_header)
-        self._queued = kernel.Inbox(rows, ERROR_QUEUE_DATA_BYTES, with_names=not channel.is_raw)
+        reply_bytes = message_bytes(echo_format, int(records.packet_bytes.max()))
+        self._replies = channel.inbox(rows, reply_bytes)
+        self._queued = channel.error_queue(rows)
         self.clock = StampClock()
         self.entry = Entry(echo_format, records, hosts[:, HOST_COLUMNS[channel.family]], self.clock)
-
-    def _reply_bytes(self, records: Records) -> int:
-        """How much of a reply to read: a raw socket tells the length of what it cuts, a datagram socket does not."""
-        if self._channel.is_raw:
-            return icmp_errors.MOST_BYTES
-        return echo.ICMP_HEADER_BYTES + int(records.packet_bytes.max()) + 1
 
     def drain(self) -> None:
         """Read all that waits: replies first, so that the stamp of every request that was answered is read too."""
@@ -62,26 +67,26 @@ class Receiver:
 
     def drain_stamps(self) -> None:
         """Read what waits on the error queue: send stamps, and a datagram socket's ICMP errors."""
-        while self._take_queued() == self._queued.rows:
-            continue
+        if self._queued is not None:
+            while self._take_queued(self._queued) == self._queued.rows:
+                continue
 
     def _take_replies(self) -> int:
         inbox = self._replies
-        count = inbox.receive(self._channel.descriptor, socket.MSG_TRUNC)
+        count = inbox.receive()
         if count:
-            controls = kernel.read_controls(inbox.control[:count], inbox.control_lengths(count))
+            controls = inbox.controls(count)
             data = inbox.data[:count]
             sources = data[:, IPV4_SOURCE] if self._channel.has_ip_header else inbox.names[:count, self._host_column]
             self.entry.messages(data, inbox.lengths(count), sources, controls, time.monotonic_ns())
         return count
 
-    def _take_queued(self) -> int:
-        inbox = self._queued
-        count = inbox.receive(self._channel.descriptor, socket.MSG_ERRQUEUE)
+    def _take_queued(self, inbox: Inbox) -> int:
+        count = inbox.receive()
         if count == 0:
             return 0
         now_ns = time.monotonic_ns()
-        controls = kernel.read_controls(inbox.control[:count], inbox.control_lengths(count))
+        controls = inbox.controls(count)
         self.entry.send_stamps(self._keys.packets(controls.key), controls, now_ns)
         if not self._channel.is_raw and controls.error_origin.any():
             hosts = inbox.names[:count, self._host_column]
@@ -123,8 +128,10 @@ class Entry:
         hop_limits = controls.hop_limit if replies.hop_limit is None else replies.hop_limit
         self._enter(replies.number, controls, hop_limits, np.flatnonzero(ours), now_ns)
         if self._format.errors_among_replies and not ours.all():
-            errors, rows = icmp_errors.read_errors(self._format.family, data, lengths, replies.start)
-            self._enter_errors(errors, sources[rows])
+            others = np.flatnonzero(replies.intact & ~ours)
+            starts = replies.start[others]
+            errors, rows = icmp_errors.read_errors(self._format.family, data[others], lengths[others], starts)
+            self._enter_errors(errors, sources[others[rows]])
 
     def queued_errors(self, data: Bytes, lengths: Int64s, hosts: Bytes, controls: kernel.Controls) -> None:
         """Enter the ICMP errors among the messages of a datagram socket's error queue."""
@@ -142,7 +149,7 @@ class Entry:
         self._enter_errors(errors, controls.offender[rows, HOST_COLUMNS[self._format.family]])
 
     def _ours(self, replies: echo.Replies, sources: Bytes) -> Bools:
-        known = replies.plausible & (replies.number < self._records.next)
+        known = replies.plausible & self._was_sent(replies.number)
         turn, rank = np.divmod(np.where(known, replies.number, 0), self._records.targets)
         ours: Bools = (
             known
@@ -152,11 +159,16 @@ class Entry:
         )
         return ours
 
+    def _was_sent(self, numbers: Int64s) -> Bools:
+        reached = numbers < self._records.next
+        sent: Bools = reached & (self._records.refused_errno[np.where(reached, numbers, 0)] == 0)
+        return sent
+
     def _enter(self, numbers: Int64s, controls: kernel.Controls, hop_limits: Int64s, rows: Int64s, now_ns: int) -> None:
         """Enter the replies of these rows in the order of arrival. Only the first of each packet sets its time."""
         records, packets = self._records, numbers[rows]
         arrived_ns, trusted = self._clock.to_monotonic(controls.stamp_ns[rows], records.called_ns[packets], now_ns)
-        arrived_ns = np.where(trusted, arrived_ns, now_ns)
+        arrived_ns = np.where(trusted, arrived_ns, now_ns if controls.read_ns is None else controls.read_ns[rows])
         new = np.flatnonzero(records.replies[packets] == 0)[::-1]
         # Where a packet occurs twice, NumPy keeps the last assignment: of the reversed rows, the first to arrive.
         records.arrived_ns[packets[new]] = arrived_ns[new]
@@ -171,7 +183,10 @@ class Entry:
         packets = self._packets_of(errors)
         ours = np.flatnonzero(packets >= 0)
         if len(ours):
-            self._records.enter_errors(packets[ours], errors.take(ours), routers[ours])
+            about, errors = packets[ours], errors.take(ours)
+            packet_bytes = self._records.packet_bytes[about // self._records.targets]
+            errors = errors.with_mtu_below(packet_bytes + icmp_errors.HEADER_BYTES[self._format.family])
+            self._records.enter_errors(about, errors, routers[ours])
 
     def _packets_of(self, errors: Errors) -> Int64s:
         """Which of our packets each error is about; -1 where it is none."""
@@ -179,11 +194,15 @@ class Entry:
         quotes, plausible = icmp_errors.read_quotes(echo_format.family, errors.quoted, errors.quoted_bytes)
         ranks = np.array([self._rank_of_host.get(host.tobytes(), -1) for host in errors.hosts], np.int64)
         numbers = np.where(quotes.whole, quotes.number, quotes.sequence * records.targets + ranks)
-        known = plausible & (ranks >= 0) & (quotes.identifier == echo_format.identifier) & (numbers < records.next)
+        known = plausible & (ranks >= 0) & (quotes.identifier == echo_format.identifier)
+        known &= self._was_sent(np.maximum(numbers, 0))
         turn, rank = np.divmod(np.where(known, numbers, 0), records.targets)
         known &= (quotes.sequence == turn & 0xFFFF) & (errors.hosts == self._hosts[rank]).all(axis=1)
-        known &= ~quotes.whole | (quotes.secret == echo_format.secret).all(axis=1)
-        if echo_format.family == 4:
+        by_secret = quotes.whole & (quotes.secret == echo_format.secret).all(axis=1)
+        if echo_format.family == 6:
+            known &= by_secret
+        else:
+            known &= by_secret | ~quotes.whole
             tail_sums = np.array([echo_format.tail_sum(size) for size in records.packet_bytes[turn].tolist()], np.int64)
             known &= quotes.checksum == echo_format.checksums(numbers, turn, tail_sums)
         return np.where(known, numbers, -1)

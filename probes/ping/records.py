@@ -143,7 +143,9 @@ class Records:
         sent_ns = np.where(stamped, self.stamped_ns, self.called_ns)
         sent = (np.arange(self.total) < self.next) & (self.refused_errno == 0)
         kernel_stamped = stamped & self.arrival_trusted
-        round_trip_ns, hardware_stamped = self._with_hardware(self.arrived_ns - sent_ns, answered & kernel_stamped)
+        # Of two clocks, one at each end, the difference may come out a little below zero.
+        round_trip_ns = np.maximum(self.arrived_ns - sent_ns, 0)
+        round_trip_ns, hardware_stamped = self._with_hardware(round_trip_ns, answered & kernel_stamped)
         in_time = sent & answered & (round_trip_ns <= timeout_ns)
 
         def in_order(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:

@@ -2,7 +2,7 @@
 
 Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
 Each target has a random phase within the spacing; the targets are ranked by it, so times rise with the numbers.
-When the sender wakes later than it meant to by more than `LATE_NS`, everything that is left moves back by as much.
+When the sender wakes later than it meant to by more than `late_ns`, everything that is left moves back by as much.
 Times are monotonic.
 """
 
@@ -14,6 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 LATE_NS = 20_000_000
+"""A lateness that is caught up, where the spacing is long."""
+
+LONGEST_WAIT_NS = 50_000_000
+"""No packet waits longer for others, to go out with them."""
 
 
 class Schedule:
@@ -23,6 +27,9 @@ class Schedule:
         """`phases_ns` rise, and lie in [0, spacing_ns)."""
         self.targets = len(phases_ns)
         self.total = self.targets * turns
+        # The two together leave a quarter of the spacing between a target's packets.
+        self.longest_wait_ns = min(LONGEST_WAIT_NS, spacing_ns // 2)
+        self.late_ns = min(LATE_NS, spacing_ns // 4)
         self._start_ns = start_ns
         self._phases_ns: list[int] = phases_ns.tolist()
         self._spacing_ns = spacing_ns
@@ -44,12 +51,12 @@ class Schedule:
         return min(turn * self.targets + ranks, self.total)
 
     def postpone(self, packet: int, now_ns: int, *, meant_ns: int = 0) -> None:
-        """Move `packet` and all after it back, if it is later than `LATE_NS` by now.
+        """Move `packet` and all after it back, if it is later than `late_ns` by now.
 
         `meant_ns` is how long it was meant to wait for others, to go out with them.
         """
         late_ns = now_ns - self.due_at_ns(packet) - meant_ns
-        if late_ns > LATE_NS:
+        if late_ns > self.late_ns:
             self._start_ns += late_ns
 
 

@@ -58,13 +58,11 @@ class Sender:
         self._records = records
         self._keys = keys
         self._restart_keys = restart_keys
-        self._outbox = kernel.Outbox(rows, echo.HEAD_BYTES, echo_format.padding)
-        echo_format.prepare(self._outbox.heads)
         self._tail_sums = np.array([echo_format.tail_sum(size) for size in records.packet_bytes.tolist()], np.int64)
         packed = b"".join(pack_address(echo_format.family, address) for address in addresses)
         self.names = np.frombuffer(packed, np.uint8).reshape(len(addresses), kernel.SOCKADDR_BYTES)
-        self._name_pointers = kernel.row_addresses(self.names)
-        self._name_bytes = 16 if echo_format.family == 4 else kernel.SOCKADDR_BYTES
+        self._outbox = channel.outbox(self.names, rows, echo.HEAD_BYTES, echo_format.padding)
+        echo_format.prepare(self._outbox.heads)
         self._charge_bytes = 2 * int(records.packet_bytes.max()) + MESSAGE_OVERHEAD_BYTES
         self._rows = rows
         self._written_first = 0
@@ -76,7 +74,7 @@ class Sender:
         while records.next < stop:
             if records.next >= self._written_stop:
                 self._write()
-            room = self._channel.send_room_bytes // self._charge_bytes
+            room = self._channel.send_room(self._charge_bytes)
             batch_stop = min(stop, self._written_stop, records.next + room)
             if room == 0 or not self._send_until(batch_stop):
                 records.waited[records.next : stop] = True
@@ -91,7 +89,7 @@ class Sender:
         turns, ranks = np.divmod(numbers, self._records.targets)
         packet_bytes = self._records.packet_bytes[turns]
         self._format.write(self._outbox.heads[: len(numbers)], numbers, turns, self._tail_sums[turns])
-        self._outbox.address(self._name_pointers[ranks], self._name_bytes, packet_bytes - echo.MIN_PACKET_BYTES)
+        self._outbox.address(ranks, packet_bytes - echo.MIN_PACKET_BYTES)
 
     def _send_until(self, stop: int) -> bool:
         records = self._records
@@ -118,7 +116,7 @@ class Sender:
         first = records.next
         records.called_ns[first:stop] = time.monotonic_ns()
         try:
-            taken = self._outbox.send(self._channel.descriptor, first - self._written_first, stop - self._written_first)
+            taken = self._outbox.send(first - self._written_first, stop - self._written_first)
         except OSError as error:
             return error.errno or errno.EIO
         records.next = first + taken

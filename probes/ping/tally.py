@@ -37,7 +37,7 @@ class Tally:
         self.sent: Counts = self._sent.sum(axis=2).tolist()
         self.received: Counts = received.tolist()
         self.late: Counts = by_size(echoes.late).sum(axis=2).tolist()
-        self.waited: Counts = by_size(echoes.waited).sum(axis=2).tolist()
+        self.waited: Counts = by_size(echoes.waited & echoes.sent).sum(axis=2).tolist()
         self.duplicates: Counts = np.maximum(by_size(echoes.replies) - 1, 0).sum(axis=2).tolist()
         self.reordered: Counts = reordered(by_size(echoes.arrived_ns), in_time).tolist()
         self.started_at_ns: Counts = _first(by_size(echoes.sent_at_ns), self._sent).tolist()
@@ -52,13 +52,14 @@ class Tally:
         self._errors = self._grouped(echoes, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
 
     def _grouped(self, echoes: Echoes, count: int) -> dict[tuple[int, int], list[IcmpError]]:
-        """Errors of each burst, alike ones counted together."""
+        """Errors of each burst, alike ones counted together. What was answered all the same is not lost."""
         seen = echoes.errors
         grouped: dict[tuple[int, int], list[IcmpError]] = defaultdict(list)
-        if not len(seen.turn):
+        lost = np.isnan(echoes.rtt_ms[seen.target, seen.turn])
+        if not lost.any():
             return grouped
         about = (seen.target, seen.turn // count, seen.icmp_type, seen.icmp_code, seen.mtu_bytes)
-        table = np.column_stack((*about, seen.router.astype(np.int64)))
+        table = np.column_stack((*about, seen.router.astype(np.int64)))[lost]
         kinds, counts = np.unique(table, axis=0, return_counts=True)
         for kind, times in zip(kinds.tolist(), counts.tolist(), strict=True):
             target, size, icmp_type, icmp_code, mtu_bytes, *router = kind

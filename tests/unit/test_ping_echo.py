@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ping.echo import EchoFormat, folded, word_sum
+from probes.ping.echo import EchoFormat, checks_out, folded, word_sum
 
 SECRET = b"twelve bytes"
 
@@ -29,7 +29,8 @@ def request(number: int, sequence: int, size: int, padding: bytes, family: int =
 
 
 def as_reply(packet: bytes) -> bytes:
-    return b"\0" + packet[1:]
+    blank = b"\0" + packet[1:2] + b"\0\0" + packet[4:]
+    return blank[:2] + struct.pack(">H", rfc1071(blank)) + blank[4:]
 
 
 def read(*messages: bytes, ip_header: bool = False):
@@ -93,3 +94,22 @@ def test_requests_forgeries_and_truncated_replies_are_not_plausible():
 @given(st.lists(st.binary(max_size=120), min_size=1, max_size=20), st.booleans())
 def test_garbage_is_never_plausible_and_never_an_error(messages, ip_header):
     assert not read(*messages, ip_header=ip_header).plausible.any()
+
+
+@given(st.lists(st.tuples(st.integers(0, 15), st.binary(max_size=90)), min_size=1, max_size=12), st.data())
+def test_what_checks_out_is_what_sums_to_ones_between_its_start_and_stop(rows, data):
+    messages = []
+    for words, body in rows:
+        whole = struct.pack(">H", rfc1071(b"\0\0" + body)) + body if data.draw(st.booleans()) else body
+        messages.append((4 * words, bytes(4 * words) + whole))
+    table = np.full((len(messages), 100), 0xA5, np.uint8)
+    for row, (_, message) in enumerate(messages):
+        table[row, : min(100, len(message))] = np.frombuffer(message[:100], np.uint8)
+
+    found = checks_out(
+        table, np.array([start for start, _ in messages]), np.array([len(message) for _, message in messages])
+    )
+
+    assert found.tolist() == [
+        start < len(message) <= 100 and rfc1071(message[start:]) == 0 for start, message in messages
+    ]

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.ping.kernel import CONTROL_WORDS, IOVEC, MMSGHDR, read_controls
@@ -16,6 +16,12 @@ HOP_LIMIT = (41, 52, struct.pack("=i", 58))
 
 def send_error(key: int, *, code: int = 42, origin: int = 4, info: int = 0) -> tuple[int, int, bytes]:
     return (0, 11, struct.pack("=IBBBxII16x", code, origin, 0, 0, info, key))
+
+
+def scm_timestamping(kernel_ns: int, hardware_ns: int) -> tuple[int, int, bytes]:
+    """Three timespecs: the kernel's stamp, one that is no longer used, the interface's (timestamping.rst)."""
+    seconds, nanoseconds = divmod(kernel_ns, 10**9)
+    return (1, 37, struct.pack("=6q", seconds, nanoseconds, 0, 0, *divmod(hardware_ns, 10**9)))
 
 
 def packed(*messages: tuple[int, int, bytes]) -> bytes:
@@ -69,3 +75,73 @@ def test_garbage_ends_the_walk_and_is_no_error(rows):
 
 def test_the_constants_are_those_of_the_kernel_headers():
     assert (socket.IP_TTL, socket.IPV6_HOPLIMIT, socket.IPPROTO_IPV6) == (2, 52, 41)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**60), st.integers(0, 2**60)), min_size=1, max_size=6))
+def test_the_kernels_stamp_is_the_first_of_three_and_the_interfaces_the_third(given_ns):
+    controls = read(*[packed(TTL, scm_timestamping(*stamps)) for stamps in given_ns])
+
+    assert list(zip(controls.stamp_ns.tolist(), controls.hardware_ns.tolist(), strict=True)) == given_ns
+
+
+@pytest.mark.parametrize("kept", range(48))
+def test_a_cut_stamp_gives_no_part_of_a_stamp(kept):
+    level, kind, data = scm_timestamping(1_700_000_000_123_456_789, 5_000_000_007)
+
+    controls = read(packed((level, kind, data[:kept])))
+
+    assert controls.stamp_ns.tolist() == [1_700_000_000_123_456_789 if kept >= 16 else 0]
+    assert controls.hardware_ns.tolist() == [0]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_number_of_a_send_stamp_is_unsigned(key):
+    assert read(packed(STAMP, send_error(key))).key.tolist() == [key]
+
+
+@pytest.mark.parametrize(("level", "kind", "origin"), [(0, 11, 2), (41, 25, 3)])
+def test_an_icmp_error_has_its_type_code_word_and_offender(level, kind, origin):
+    """`struct sock_extended_err` (ip(7)): errno, origin, type, code, padding, info, data; behind it the offender."""
+    offender = bytes(range(1, 29))
+    error = struct.pack("=IBBBxII", 113, origin, 3, 4, 2**32 - 1, 0) + offender
+
+    controls = read(packed(STAMP, (level, kind, error)), packed(STAMP, send_error(5)))
+
+    assert (controls.error_origin[0], controls.error_type[0], controls.error_code[0]) == (origin, 3, 4)
+    assert controls.error_info[0] == 2**32 - 1
+    assert controls.offender[0].tobytes() == offender
+    assert controls.key.tolist() == [-1, 5]
+    assert (controls.error_origin[1], controls.offender[1].any()) == (0, False)
+
+
+@given(
+    st.lists(
+        st.sampled_from([(STAMP,), (TTL, STAMP), (STAMP, TTL), (HOP_LIMIT,), (STAMP, send_error(9)), ()]), min_size=1
+    )
+)
+def test_rows_of_a_batch_are_read_as_they_would_be_alone(layouts):
+    rows = [packed(*layout) for layout in layouts]
+
+    together = read(*rows)
+
+    for row, data in enumerate(rows):
+        alone = read(data)
+        for name in ("stamp_ns", "hardware_ns", "key", "hop_limit", "error_origin"):
+            assert getattr(together, name)[row] == getattr(alone, name)[0]
+
+
+MESSAGE = st.tuples(
+    st.sampled_from([(1, 37), (0, 2), (0, 11), (41, 25), (41, 52), (0, 8), (255, 255)]), st.binary(max_size=64)
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.lists(MESSAGE, max_size=3), min_size=1, max_size=6), st.integers(0, 40))
+def test_known_messages_with_any_data_are_no_error(rows, cut):
+    data = [packed(*((level, kind, data) for (level, kind), data in row))[: 8 * CONTROL_WORDS] for row in rows]
+    cut = min(cut, *(len(row) for row in data))
+
+    controls = read(*data, cut=cut)
+
+    assert ((controls.key >= -1) & (controls.key < 2**32)).all()
+    assert set(controls.error_origin.tolist()) <= {0, 2, 3}

@@ -1,12 +1,15 @@
 import errno
+from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probes.ping.icmp_errors import Errors, name_of
 from probes.ping.records import Records, Train
-from probes.ping.tally import Tally, reordered
+from probes.ping.tally import Tally, changes, reordered
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -91,3 +94,142 @@ def test_duplicates_are_counted_beyond_the_first():
     records.replies[5] = 4
 
     assert tally(records).duplicates == [[3, 0], [0, 0]]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=12))
+def test_changes_are_counted_between_known_values_whatever_lies_between(values):
+    known = [value for value in values if value is not None]
+
+    counted = changes(
+        np.array([[-1 if value is None else value for value in values]]),
+        np.array([[value is not None for value in values]]),
+    )
+
+    assert counted.tolist() == [sum(before != after for before, after in pairwise(known))]
+
+
+PACKET = st.fixed_dictionaries(
+    {
+        "replies": st.integers(0, 3),
+        "rtt_ns": st.integers(-50_000, 3 * SECOND),
+        "stamped_after_ns": st.one_of(st.none(), st.integers(-50_000, 3 * SECOND)),
+        "trusted": st.booleans(),
+        "hop_limit": st.sampled_from([-1, 57, 58, 255]),
+        "waited": st.booleans(),
+        "refused": st.sampled_from([0, 0, 0, errno.EHOSTUNREACH, errno.EPERM]),
+        "error": st.one_of(st.none(), st.sampled_from([(3, 1, 0), (3, 4, 1400), (11, 0, 0)])),
+    }
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.integers(1, 3), st.integers(1, 2), st.integers(1, 4), st.booleans())
+def test_every_count_is_that_of_a_look_at_each_packet(data, targets, sizes, count, primed):
+    turns = primed + sizes * count
+    total = targets * turns
+    packets = data.draw(st.lists(PACKET, min_size=total, max_size=total))
+    asked = data.draw(st.integers(0, total))
+    rank_of_target = np.array(data.draw(st.permutations(range(targets))))
+    records = entered(packets, asked, targets, Train((100, 1000)[:sizes], count, 1.0, 2.0, 1.0, 56 if primed else None))
+
+    counted = Tally(records.echoes(rank_of_target, 2 * SECOND, 0), sizes)
+
+    for row, rank in enumerate(rank_of_target.tolist()):
+        for column in range(sizes):
+            first = primed + column * count
+            burst = [(turn * targets + rank) for turn in range(first, first + count)]
+            check(counted, row, column, [(packet, packets[packet]) for packet in burst], asked)
+
+
+def entered(packets: list[dict], asked: int, targets: int, train: Train) -> Records:
+    """Records of these packets, as the receiver would leave them: what was not sent has no reply, stamp or error."""
+    records = Records(targets, train)
+    records.next = asked
+    for number, packet in enumerate(packets[:asked]):
+        called_ns = SECOND * (1 + number)
+        records.called_ns[number] = called_ns
+        records.waited[number] = packet["waited"]
+        records.refused_errno[number] = packet["refused"]
+        if packet["refused"]:
+            continue
+        if packet["stamped_after_ns"] is not None:
+            records.stamped_ns[number] = called_ns + packet["stamped_after_ns"]
+        if packet["replies"]:
+            records.replies[number] = packet["replies"]
+            records.arrived_ns[number] = called_ns + packet["rtt_ns"]
+            records.arrival_trusted[number] = packet["trusted"]
+            records.hop_limit[number] = packet["hop_limit"]
+        if packet["error"] is not None:
+            enter_error(records, number, *packet["error"])
+    records.waited[asked:] = True
+    return records
+
+
+def enter_error(records: Records, packet: int, icmp_type: int, icmp_code: int, mtu_bytes: int) -> None:
+    one, nothing = np.ones(1, np.int64), np.zeros((1, 4), np.uint8)
+    errors = Errors(one * icmp_type, one * icmp_code, one * mtu_bytes, nothing, np.zeros((1, 24), np.uint8), one * 24)
+    records.enter_errors(np.array([packet]), errors, np.array([[10, 0, 0, 1]], np.uint8))
+
+
+def check(counted: Tally, row: int, column: int, burst: list[tuple[int, dict]], asked: int) -> None:
+    sent = [packet for number, packet in burst if number < asked and not packet["refused"]]
+    rtts_ms = [round_trip_ms(packet) for packet in sent]
+    in_time = [packet for packet, rtt_ms in zip(sent, rtts_ms, strict=True) if rtt_ms is not None]
+    lost_stamps = sum(not by_kernel(packet) for packet in in_time)
+    known = [packet["hop_limit"] for packet in in_time if packet["hop_limit"] >= 0]
+    told = Counter(
+        packet["error"] for packet, rtt_ms in zip(sent, rtts_ms, strict=True) if packet["error"] and rtt_ms is None
+    )
+    refusals = [packet["refused"] for number, packet in burst if number < asked and packet["refused"]]
+
+    assert counted.sent[row][column] == len(sent)
+    assert counted.rtts_ms(row, column) == tuple(
+        None if rtt is None else pytest.approx(rtt, abs=1e-9) for rtt in rtts_ms
+    )
+    assert counted.received[row][column] == len(in_time)
+    assert counted.late[row][column] == sum(bool(packet["replies"]) for packet in sent) - len(in_time)
+    assert counted.duplicates[row][column] == sum(max(packet["replies"] - 1, 0) for packet in sent)
+    assert counted.waited[row][column] == sum(packet["waited"] for packet in sent)
+    assert counted.refused_errno[row][column] == (refusals[0] if refusals else 0)
+    assert counted.stamps_lost[row][column] == lost_stamps
+    assert counted.stamp(row, column) == (None if not in_time else "user" if lost_stamps else "kernel")
+    assert counted.ttl_changes[row][column] == sum(before != after for before, after in pairwise(known))
+    assert counted.ttl(row, column) == (in_time[0]["hop_limit"] if in_time and in_time[0]["hop_limit"] >= 0 else None)
+    assert {(error.name, error.mtu_bytes, error.router): error.count for error in counted.errors(row, column)} == {
+        (name_of(4, kind, code), mtu_bytes or None, "10.0.0.1"): times
+        for (kind, code, mtu_bytes), times in told.items()
+    }
+    assert sum(error.count for error in counted.errors(row, column)) <= len(sent) - len(in_time)
+
+
+def left_after_ns(packet: dict) -> int:
+    """When the packet left, after the call: the kernel's stamp, unless the reply was there before it."""
+    after_ns = packet["stamped_after_ns"]
+    return 0 if after_ns is None or (packet["replies"] and after_ns > packet["rtt_ns"]) else after_ns
+
+
+def by_kernel(packet: dict) -> bool:
+    after_ns = packet["stamped_after_ns"]
+    return packet["trusted"] and after_ns is not None and after_ns <= packet["rtt_ns"]
+
+
+def round_trip_ms(packet: dict) -> float | None:
+    rtt_ns = max(packet["rtt_ns"] - left_after_ns(packet), 0)
+    return rtt_ns / MS if packet["replies"] and rtt_ns <= 2 * SECOND else None
+
+
+def test_an_error_about_a_request_that_was_answered_is_no_loss():
+    records = flown()
+    enter_error(records, 3, 3, 1, 0)
+    records.replies[5] = 0
+    enter_error(records, 5, 3, 1, 0)
+
+    assert [(error.name, error.count) for error in tally(records).errors(0, 0)] == [("host_unreachable", 1)]
+
+
+def test_what_waited_and_never_went_is_not_counted_as_waited():
+    records = flown()
+    records.next = 6
+    records.waited[4:] = True
+
+    assert tally(records).waited == [[1, 0], [1, 0]]

@@ -1,0 +1,172 @@
+"""What a flight puts on the wire when its process wakes late and its send buffer fills, by a clock of our own.
+
+The bounds: a packet waits for others at most `wait`, the longer of 2 ms and the least of 50 ms and half of the spacing;
+a lateness of at most `late`, the least of 20 ms and a quarter of the spacing, is caught up. A longer one moves all that
+is left. So no target's two packets are closer than the spacing less `wait` and `late`, and at no moment go out more
+packets than have phases within `wait` and `late` of each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probes.ping import engine, receiver, sender
+from probes.ping.arrays import Bytes, Int64s
+from probes.ping.engine import Flight
+from probes.ping.records import Train
+
+MS = 1_000_000
+
+
+class Clock:
+    """Stands in for the module `time`."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**12
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+class Wire:
+    """A channel that notes when each message went, and takes no more than it has room for. Nothing ever comes."""
+
+    family, identifier, descriptor, receive_buffer_bytes = 4, 7, -1, 16 << 20
+    is_raw = has_ip_header = errors_among_replies = is_stamped = True
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.room = 0
+        self.sent_ns: list[int] = []
+
+    def outbox(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> Wire:
+        self.rows, self.heads = rows, np.zeros((rows, head_bytes), np.uint8)
+        return self
+
+    def inbox(self, rows: int, data_bytes: int) -> Wire:
+        return self
+
+    def error_queue(self, rows: int) -> None:
+        return None
+
+    def address(self, places: Int64s, tail_bytes: Int64s) -> None:
+        """All go the same way."""
+
+    def send_room(self, charge_bytes: int) -> int:
+        return self.room
+
+    def send(self, first: int, stop: int) -> int:
+        self.sent_ns += [self._clock.now_ns] * (stop - first)
+        self.room -= stop - first
+        return stop - first
+
+    def receive(self) -> int:
+        return 0
+
+    def restart_stamp_keys(self) -> None:
+        """Nobody stamps here."""
+
+
+wake_ups = st.lists(
+    st.tuples(
+        st.one_of(st.just(0), st.integers(0, 2 * MS), st.integers(0, 30 * MS), st.integers(0, 3000 * MS)),
+        st.one_of(st.just(10**6), st.integers(0, 5)),
+    ),
+    min_size=1,
+    max_size=60,
+)
+"""How late each wake-up is, and how many packets the send buffer then takes; over and over."""
+
+
+def flown(targets: int, count: int, spacing_s: float, late_and_room: list[tuple[int, int]]) -> tuple[Wire, Flight]:
+    """Step a flight until all is sent, waking as it asks to and so much later."""
+    clock = Clock()
+    wire = Wire(clock)
+    with (
+        patch.object(engine, "time", clock),
+        patch.object(sender, "time", clock),
+        patch.object(receiver, "time", clock),
+    ):
+        addresses = [(f"192.0.2.{1 + target}", 0) for target in range(targets)]
+        flight = Flight(wire, addresses, Train((100,), count, spacing_s, 1.0))
+        # After all that was drawn, a sender in time with room enough, so that it ends.
+        for late_ns, room in [*late_and_room, *[(0, 10**6)] * (10 * targets * count + 100)]:
+            wire.room = room
+            flight.step()
+            if len(wire.sent_ns) == targets * count:
+                break
+            clock.now_ns = max(clock.now_ns, flight.wake_at_ns()) + late_ns
+    return wire, flight
+
+
+flights = st.tuples(st.integers(1, 40), st.integers(2, 8), st.sampled_from([0.01, 0.02, 0.05, 0.1, 0.333, 1.0, 5.0]))
+
+
+def allowed_ns(spacing_s: float) -> tuple[int, int, int]:
+    spacing_ns = round(spacing_s * 1000) * MS
+    return spacing_ns, max(2 * MS, min(50 * MS, spacing_ns // 2)), min(20 * MS, spacing_ns // 4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(flights, wake_ups)
+def test_late_wake_ups_and_full_buffers_never_bring_a_targets_packets_together(flight, late_and_room):
+    targets, count, spacing_s = flight
+    spacing_ns, wait_ns, late_ns = allowed_ns(spacing_s)
+
+    wire, _ = flown(targets, count, spacing_s, late_and_room)
+
+    assert len(wire.sent_ns) == targets * count
+    for packet in range(targets, targets * count):
+        gap_ns = wire.sent_ns[packet] - wire.sent_ns[packet - targets]
+        assert gap_ns >= spacing_ns - wait_ns - late_ns
+        assert gap_ns >= spacing_ns / 4
+
+
+@settings(max_examples=150, deadline=None)
+@given(flights, wake_ups)
+def test_no_more_go_out_at_once_than_fall_due_within_the_longest_tick_and_lateness(flight, late_and_room):
+    targets, count, spacing_s = flight
+    spacing_ns, wait_ns, late_ns = allowed_ns(spacing_s)
+
+    wire, _ = flown(targets, count, spacing_s, late_and_room)
+
+    at_once: dict[int, int] = defaultdict(int)
+    for sent_ns in wire.sent_ns:
+        at_once[sent_ns] += 1
+    # Each target's phase lies somewhere in its own part of the spacing: two more than would fit evenly.
+    assert max(at_once.values()) <= min(targets, targets * (wait_ns + late_ns) // spacing_ns + 2)
+
+
+@settings(max_examples=80, deadline=None)
+@given(flights)
+def test_a_sender_in_time_keeps_the_spacing_to_the_longest_wait(flight):
+    targets, count, spacing_s = flight
+    spacing_ns, wait_ns, _ = allowed_ns(spacing_s)
+
+    wire, planned = flown(targets, count, spacing_s, [(0, 10**6)])
+
+    for packet in range(targets, targets * count):
+        assert abs(wire.sent_ns[packet] - wire.sent_ns[packet - targets] - spacing_ns) <= wait_ns
+    assert not planned.echoes().waited.any()
+
+
+def test_the_packets_of_a_single_target_do_not_wait_for_each_other():
+    wire, _ = flown(1, 50, 0.02, [(0, 10**6)])
+
+    # Only for a look at what has come, 2 ms at most.
+    assert all(abs(later - earlier - 20 * MS) <= 2 * MS for earlier, later in pairwise(wire.sent_ns))
+
+
+def test_what_found_the_send_buffer_full_is_counted_and_sent_all_the_same():
+    wire, flight = flown(4, 5, 1.0, [(0, 10**6), *[(0, 0)] * 300])
+
+    echoes = flight.echoes()
+    assert len(wire.sent_ns) == 20
+    assert echoes.sent.all()
+    assert 0 < echoes.waited.sum() < 20

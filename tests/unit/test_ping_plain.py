@@ -1,0 +1,398 @@
+"""Plain sockets without a network: what systems hand out, sends that fail, and the choice between the tools."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import ipaddress
+import socket
+import struct
+from collections import deque
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.choice import Choice
+from probes.contract import Deadline, NoRoute, NotPermitted, ProbeError
+from probes.ping import kernel, plain
+from probes.ping.burst import PING, IcmpProbe, PlainIcmpProbe
+from probes.ping.icmp_errors import MOST_BYTES
+from probes.ping.receiver import HOST_COLUMNS
+from probes.ping.sender import pack_address
+from probes.ping.spec import PingSpec, PingTarget
+from tests.unit.ping_wire import IDENTIFIER, OUR_HOST, ROUTER, Flown, Form, checked, icmp_error, ipv4
+
+REWRITTEN = 0x1234
+FAMILIES = pytest.mark.parametrize("family", [4, 6])
+
+
+class PlainForm(Form):
+    """What `plain.Inbox` gives, whatever it got: no IP header, errors among the replies."""
+
+    @property
+    def has_ip_header(self) -> bool:
+        return False
+
+
+class FakeSocket:
+    """A socket that hands out what it is given to, and keeps or refuses what it is to send."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[bytes, tuple[object, ...]] | OSError] = deque()
+        self.sent: list[tuple[bytes, tuple[object, ...]]] = []
+        self.refusal: int | None = None
+
+    def recvfrom_into(self, buffer: memoryview) -> tuple[int, tuple[object, ...]]:
+        if not self.waiting:
+            raise BlockingIOError
+        found = self.waiting.popleft()
+        if isinstance(found, OSError):
+            raise found
+        message, address = found
+        length = min(len(message), len(buffer))
+        buffer[:length] = message[:length]
+        return length, address
+
+    def sendto(self, message: bytes, address: tuple[object, ...]) -> None:
+        if self.refusal is not None:
+            raise OSError(self.refusal, "refused")
+        self.sent.append((message, address))
+
+
+class Receiving:
+    """A flight of which all is sent, and an inbox whose messages are entered in its records."""
+
+    def __init__(self, family: int = 4, rows: int = 8) -> None:
+        self.family = family
+        self.flown = Flown(PlainForm(family, is_raw=True))
+        self.socket = FakeSocket()
+        self.inbox = plain.Inbox(self.socket, family, IDENTIFIER, rows, MOST_BYTES)  # type: ignore[arg-type]
+
+    def arrive(self, message: bytes, source: bytes) -> None:
+        host = socket.inet_ntop(socket.AF_INET if self.family == 4 else socket.AF_INET6, source)
+        self.socket.waiting.append((message, (host, 0) if self.family == 4 else (host, 0, 0, 0)))
+
+    def take(self) -> int:
+        count = self.inbox.receive()
+        sources = self.inbox.names[:count, HOST_COLUMNS[self.family]]
+        data, lengths = self.inbox.data[:count], self.inbox.lengths(count)
+        self.flown.entry.messages(data, lengths, sources, self.inbox.controls(count), self.flown.now_ns)
+        return count
+
+
+def with_identifier(icmp: bytes, identifier: int) -> bytes:
+    return checked(icmp[:4] + struct.pack(">H", identifier) + icmp[6:])
+
+
+@FAMILIES
+@pytest.mark.parametrize("identifier", [IDENTIFIER, REWRITTEN])
+def test_a_reply_counts_with_our_identifier_or_the_systems(family, identifier):
+    receiving = Receiving(family)
+    receiving.arrive(with_identifier(receiving.flown.reply(4), identifier), receiving.flown.host(4))
+
+    receiving.take()
+
+    assert [packet for packet, replies in enumerate(receiving.flown.replies) if replies] == [4]
+
+
+@pytest.mark.parametrize("options", [0, 1, 10])
+def test_an_ip_header_in_front_is_taken_off_and_tells_the_ttl(options):
+    receiving = Receiving()
+    reply, host = receiving.flown.reply(4), receiving.flown.host(4)
+    receiving.arrive(ipv4(host, OUR_HOST[4], reply, options=options, ttl=61), host)
+
+    receiving.take()
+
+    assert (receiving.flown.replies[4], receiving.flown.records.hop_limit[4]) == (1, 61)
+
+
+@FAMILIES
+def test_without_an_ip_header_the_ttl_is_not_known(family):
+    receiving = Receiving(family)
+    receiving.arrive(receiving.flown.reply(0), receiving.flown.host(0))
+
+    receiving.take()
+
+    assert (receiving.flown.replies[0], receiving.flown.records.hop_limit[0]) == (1, -1)
+
+
+def test_a_reply_that_was_damaged_on_its_way_counts_as_nothing():
+    receiving = Receiving()
+    reply, host = receiving.flown.reply(4), receiving.flown.host(4)
+    receiving.arrive(ipv4(host, OUR_HOST[4], reply[:-1] + bytes([reply[-1] ^ 1])), host)
+
+    assert receiving.take() == 0
+
+
+@FAMILIES
+def test_what_another_program_pings_counts_as_nothing(family):
+    receiving = Receiving(family)
+    stranger = Flown(PlainForm(family, is_raw=True), secret=b"another's...")
+    receiving.arrive(with_identifier(stranger.reply(4), IDENTIFIER), receiving.flown.host(4))
+    receiving.arrive(receiving.flown.reply(4), receiving.flown.host(5))
+    receiving.arrive(receiving.flown.request(4), receiving.flown.host(4))
+
+    receiving.take()
+
+    assert sum(receiving.flown.replies) == 0
+
+
+@given(st.lists(st.binary(max_size=200), max_size=12))
+def test_whatever_comes_is_read_and_counts_as_nothing(messages):
+    receiving = Receiving()
+    for message in messages:
+        receiving.arrive(message, receiving.flown.host(0))
+        receiving.arrive(b"\x45" + message, receiving.flown.host(0))
+
+    while receiving.take():
+        continue
+
+    assert not receiving.socket.waiting
+    assert sum(receiving.flown.replies) == 0
+
+
+def test_each_reply_has_the_moment_at_which_it_was_read(monkeypatch):
+    receiving = Receiving(rows=3)
+    clock = iter(range(receiving.flown.now_ns + 1_000, receiving.flown.now_ns + 9_000, 1_000))
+    monkeypatch.setattr(plain, "time", SimpleNamespace(monotonic_ns=lambda: next(clock)))
+    receiving.arrive(receiving.flown.request(2), receiving.flown.host(2))
+    for packet in (3, 0, 1):
+        receiving.arrive(receiving.flown.reply(packet), receiving.flown.host(packet))
+
+    counts = [receiving.take(), receiving.take(), receiving.take()]
+
+    assert counts == [3, 1, 0]
+    arrived_ns = receiving.flown.records.arrived_ns - receiving.flown.now_ns
+    assert arrived_ns[[3, 0, 1]].tolist() == [2_000, 3_000, 4_000]
+    assert not receiving.flown.records.arrival_trusted.any()
+
+
+def test_an_error_is_kept_with_its_router_though_bsd_has_changed_a_length_that_it_quotes():
+    receiving = Receiving()
+    error = bytearray(icmp_error(3, 13, receiving.flown.quoted(4)))
+    error[8 + 2 : 8 + 4] = error[8 + 3], error[8 + 2]
+    receiving.arrive(ipv4(ROUTER[4], OUR_HOST[4], bytes(error)), ROUTER[4])
+
+    receiving.take()
+
+    assert receiving.flown.errors == [(4, 3, 13, 0, ROUTER[4])]
+
+
+def test_an_error_about_an_earlier_packet_does_not_end_the_reading():
+    receiving = Receiving()
+    receiving.socket.waiting.append(OSError(errno.ECONNREFUSED, "refused"))
+    receiving.arrive(receiving.flown.reply(0), receiving.flown.host(0))
+
+    assert receiving.take() == 1
+
+
+def outbox(opened: FakeSocket) -> plain.Outbox:
+    made = plain.Outbox(opened, [("192.0.2.1", 0), ("192.0.2.2", 0)], 3, 4, b"tail")  # type: ignore[arg-type]
+    made.heads[:] = np.frombuffer(b"AAAABBBBCCCC", np.uint8).reshape(3, 4)
+    made.address(np.array([1, 0, 1]), np.array([0, 4, 2]))
+    return made
+
+
+def test_one_packet_goes_out_at_a_time_each_to_its_own_address():
+    opened = FakeSocket()
+    made = outbox(opened)
+
+    taken = [made.send(0, 3), made.send(1, 3), made.send(2, 3)]
+
+    assert taken == [1, 1, 1]
+    assert opened.sent == [(b"AAAA", ("192.0.2.2", 0)), (b"BBBBtail", ("192.0.2.1", 0)), (b"CCCCta", ("192.0.2.2", 0))]
+
+
+def test_a_neighbour_that_bsd_remembers_as_down_is_a_loss_and_no_refusal():
+    opened = FakeSocket()
+    opened.refusal = errno.EHOSTDOWN
+
+    assert outbox(opened).send(0, 1) == 1
+
+
+def test_what_the_system_refuses_is_told():
+    opened = FakeSocket()
+    opened.refusal = errno.EHOSTUNREACH
+
+    with pytest.raises(OSError, match="refused") as refused:
+        outbox(opened).send(0, 1)
+
+    assert refused.value.errno == errno.EHOSTUNREACH
+
+
+@given(st.ip_addresses(), st.integers(0, 2**32 - 1))
+def test_an_address_survives_packing(address, scope):
+    given_address = (str(address), 0) if address.version == 4 else (str(address), 0, 0, scope)
+
+    name = np.frombuffer(pack_address(address.version, given_address), np.uint8)
+    host, *rest = plain.unpack_address(address.version, name)
+
+    assert ipaddress.ip_address(host) == address
+    assert rest == list(given_address[1:])
+
+
+class Tool:
+    """A probe that can or cannot, and whose result is its own name."""
+
+    def __init__(self, name: str, *reasons: str) -> None:
+        self.name = name
+        self.reasons = list(reasons)
+
+    def can_run(self, spec: str) -> list[str]:
+        return self.reasons
+
+    def run(self, spec: str, deadline: Deadline) -> str:
+        return f"{spec} by {self.name}"
+
+
+@pytest.mark.parametrize(
+    ("tools", "measured_by", "reasons"),
+    [
+        ([Tool("best"), Tool("next")], "best", []),
+        ([Tool("best", "no kernel"), Tool("next"), Tool("last")], "next", []),
+        ([Tool("best", "no kernel"), Tool("next", "no right")], "next", ["no kernel", "no right"]),
+        ([Tool("best", "no right"), Tool("next", "no right")], "next", ["no right"]),
+    ],
+)
+def test_the_first_tool_that_can_measures_and_else_the_last_says_why_not(tools, measured_by, reasons):
+    choice = Choice(*tools)
+
+    assert choice.can_run("x") == reasons
+    assert choice.run("x", Deadline(1.0)) == f"x by {measured_by}"
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, refusals: dict[socket.SocketKind, int]) -> list[socket.SocketKind]:
+    """Let no socket be opened, each kind for its reason. Returns the kinds in the order in which they are tried."""
+    tried: list[socket.SocketKind] = []
+
+    def opened(family: int, kind: socket.SocketKind, protocol: int) -> socket.socket:
+        tried.append(kind)
+        raise OSError(refusals[kind], "refused")
+
+    monkeypatch.setattr(socket, "socket", opened)
+    return tried
+
+
+@pytest.mark.parametrize(
+    ("datagram", "raw", "raised"),
+    [
+        (errno.EACCES, errno.EPERM, NotPermitted),
+        (errno.EPROTONOSUPPORT, errno.EPERM, NotPermitted),
+        (errno.EAFNOSUPPORT, errno.EPERM, NoRoute),
+        (errno.EMFILE, errno.EMFILE, ProbeError),
+    ],
+)
+def test_a_socket_that_cannot_be_had_has_its_outcome(monkeypatch, datagram, raw, raised):
+    refusing(monkeypatch, {socket.SOCK_DGRAM: datagram, socket.SOCK_RAW: raw})
+
+    with pytest.raises(ProbeError) as told:
+        plain.PlainChannel(4)
+
+    assert type(told.value) is raised
+
+
+def test_the_socket_that_needs_no_privilege_is_tried_first(monkeypatch):
+    tried = refusing(monkeypatch, {socket.SOCK_DGRAM: errno.EACCES, socket.SOCK_RAW: errno.EPERM})
+
+    with pytest.raises(NotPermitted):
+        plain.PlainChannel(6)
+
+    assert tried == [socket.SOCK_DGRAM, socket.SOCK_RAW]
+
+
+SPEC = PingSpec(targets=(PingTarget(address="192.0.2.1"), PingTarget(address="2001:db8::1", family=6)))
+
+
+def test_a_family_that_the_machine_does_not_have_is_no_reason_to_measure_nothing(monkeypatch):
+    refusing(monkeypatch, dict.fromkeys((socket.SOCK_DGRAM, socket.SOCK_RAW), errno.EAFNOSUPPORT))
+
+    assert PlainIcmpProbe().can_run(SPEC) == []
+
+
+def test_without_permission_both_tools_say_so_once(monkeypatch):
+    refusing(monkeypatch, dict.fromkeys((socket.SOCK_DGRAM, socket.SOCK_RAW), errno.EPERM))
+
+    reasons = PING.can_run(SPEC)
+
+    assert [reason.partition(":")[0] for reason in reasons] == ["ping over IPv4", "ping over IPv6"]
+
+
+def test_another_system_is_a_reason_against_batches(monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+
+    assert IcmpProbe().can_run(SPEC) == ["ping: needs 64-bit Linux, whose kernel stamps packets"]
+
+
+def forbidden(*_: object) -> int:
+    """What a sandbox makes of a call."""
+    ctypes.set_errno(errno.EPERM)
+    return -1
+
+
+def without_a_socket(*_: object) -> int:
+    """What the kernel makes of one."""
+    ctypes.set_errno(errno.EBADF)
+    return -1
+
+
+@pytest.mark.parametrize(
+    ("calls", "missing"),
+    [
+        ({"sendmmsg": without_a_socket, "recvmmsg": without_a_socket}, []),
+        ({"sendmmsg": forbidden, "recvmmsg": without_a_socket}, ["sendmmsg"]),
+        ({"recvmmsg": forbidden}, ["sendmmsg", "recvmmsg"]),
+        ({}, ["sendmmsg", "recvmmsg"]),
+    ],
+)
+def test_calls_that_are_not_there_or_forbidden_are_missing(monkeypatch, calls, missing):
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(**calls))
+    kernel._call.cache_clear()
+    try:
+        found = kernel.missing_calls()
+    finally:
+        kernel._call.cache_clear()
+
+    assert found == missing
+
+
+def test_missing_calls_are_a_reason_against_batches(monkeypatch):
+    monkeypatch.setattr(kernel, "missing_calls", lambda: ["sendmmsg", "recvmmsg"])
+
+    assert IcmpProbe().can_run(SPEC) == ["ping: this system, or its sandbox, does not have sendmmsg and recvmmsg"]
+
+
+def test_a_wrong_spec_is_told_once_though_there_are_two_tools(monkeypatch):
+    refusing(monkeypatch, dict.fromkeys((socket.SOCK_DGRAM, socket.SOCK_RAW), errno.EAFNOSUPPORT))
+
+    assert PING.can_run(PingSpec(targets=SPEC.targets, count=0)) == ["count 0: must be from 1 to 10000"]
+
+
+def test_that_packets_may_not_be_cut_is_refused_where_it_cannot_be_asked_for(monkeypatch):
+    class Opened(FakeSocket):
+        def setsockopt(self, *_: object) -> None: ...
+        def getsockopt(self, *_: object) -> int:
+            return 1 << 20
+
+        def setblocking(self, _: bool) -> None: ...
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(socket, "socket", lambda *_: Opened())
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr(socket, "IPV6_DONTFRAG", 62, raising=False)
+
+    uncut = PingSpec(targets=SPEC.targets, dont_fragment=True)
+
+    [reason] = PlainIcmpProbe().can_run(uncut)
+    assert "IPv4 packets are cut" in reason
+    assert PlainIcmpProbe().can_run(PingSpec(targets=SPEC.targets)) == []
+
+
+def test_bursts_that_were_never_sent_say_nothing_of_clocks(monkeypatch):
+    refusing(monkeypatch, dict.fromkeys((socket.SOCK_DGRAM, socket.SOCK_RAW), errno.EAFNOSUPPORT))
+
+    bursts = PlainIcmpProbe().run(PingSpec(targets=SPEC.targets[:1], count=1), Deadline(5.0))
+
+    assert {(burst.stamp, burst.detail) for burst in bursts} == {(None, "this machine has no IPv4")}
