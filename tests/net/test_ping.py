@@ -82,6 +82,13 @@ while True:
     sequence = int.from_bytes(icmp[6:8], "big")
     if manner == "lose" and sequence % 5 == 2:
         continue
+    if manner == "corrupt" and sequence % 2:
+        reply = bytes([0, 0, 0, 0]) + icmp[4:]
+        total = sum(struct.unpack(f">{len(reply) // 2}H", reply))
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        s.sendto(reply[:2] + struct.pack(">H", ~total & 0xFFFF) + reply[4:-1] + bytes([reply[-1] ^ 1]), to)
+        continue
     if manner == "forge":
         answer(icmp[:12] + bytes(12) + icmp[24:], to)
         answer(icmp[:6] + struct.pack(">H", sequence ^ 1) + icmp[8:], to)
@@ -314,6 +321,13 @@ def test_forged_cut_and_padded_replies_count_as_nothing(sites, family):
         [burst] = sites.measure(far(family))
 
     assert (burst.outcome, burst.sent, burst.received, burst.duplicates) == (Outcome.MEASURED, 10, 0, 0)
+
+
+def test_a_reply_that_was_corrupted_on_its_way_counts_as_nothing(sites):
+    with sites.responder(4, "corrupt"):
+        [burst] = sites.measure(far(4))
+
+    assert [rtt is None for rtt in burst.rtts_ms] == [False, True] * 5
 
 
 @families

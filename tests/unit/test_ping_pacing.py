@@ -44,6 +44,7 @@ class Wire:
         self._clock = clock
         self.room = 0
         self.sent_ns: list[int] = []
+        self.restarted_after: list[int] = []
 
     def outbox(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> Wire:
         self.rows, self.heads = rows, np.zeros((rows, head_bytes), np.uint8)
@@ -70,12 +71,14 @@ class Wire:
         return 0
 
     def restart_stamp_keys(self) -> None:
-        """Nobody stamps here."""
+        self.restarted_after.append(len(self.sent_ns))
 
 
 wake_ups = st.lists(
     st.tuples(
-        st.one_of(st.just(0), st.integers(0, 2 * MS), st.integers(0, 30 * MS), st.integers(0, 3000 * MS)),
+        st.one_of(st.just(0), *(st.integers(0, most_ms * 10) for most_ms in (2, 30, 3000))).map(
+            lambda late: late * MS // 10
+        ),
         st.one_of(st.just(10**6), st.integers(0, 5)),
     ),
     min_size=1,
@@ -170,3 +173,10 @@ def test_what_found_the_send_buffer_full_is_counted_and_sent_all_the_same():
     assert len(wire.sent_ns) == 20
     assert echoes.sent.all()
     assert 0 < echoes.waited.sum() < 20
+
+
+def test_a_flight_has_its_stamps_numbered_from_its_own_first_packet():
+    """Another may have flown on the same socket before."""
+    wire, _ = flown(2, 2, 1.0, [(0, 10**6)])
+
+    assert wire.restarted_after == [0]

@@ -29,6 +29,9 @@ INTERFACE_NS = 555 * SECOND
 """What the interface's clock showed when the first packet was asked for: it is nobody else's clock."""
 
 
+after_call_ns = st.integers(-100, 1_000_000).map(lambda after_us: after_us * 1000)
+
+
 def send_stamp(flown: Flown, packet: int, *, after_ns: int | None = None, hardware_after_ns: int | None = None) -> None:
     """The kernel's, or the interface's, word of when a packet left: so long after the call."""
     given = stamps(
@@ -103,7 +106,7 @@ def test_a_stamp_from_before_the_call_or_from_the_future_is_not_trusted(after_ns
     assert (counted.rtts_ms(0, 0), counted.stamps_lost) == ((1000.0,), [[1]])
 
 
-@given(st.integers(-100_000, 10**9), st.integers(-100_000, 10**9), st.booleans(), st.booleans())
+@given(after_call_ns, after_call_ns, st.booleans(), st.booleans())
 def test_no_round_trip_is_below_zero(sent_after_ns, arrived_after_ns, send_stamped, arrival_stamped):
     """A clock that is read a little wrongly may put the kernel's stamp before the call that caused it."""
     flown = one_burst()
@@ -140,7 +143,7 @@ def test_a_hardware_stamp_of_one_end_is_of_no_use(end):
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0)) == ((4.99,), "kernel")
 
 
-@given(st.integers(-(10**10), 10**10))
+@given(st.one_of(st.integers(-3000, 3000).map(lambda saved_us: saved_us * 1000), st.integers(-(10**10), 10**10)))
 def test_only_a_hardware_round_trip_a_little_shorter_than_the_kernels_counts(saved_ns):
     """Stamps of two interfaces differ by whatever their clocks do."""
     flown = one_burst()
