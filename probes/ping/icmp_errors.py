@@ -22,6 +22,8 @@ from probes.ping.echo import (
 )
 
 IPV6_HEADER_BYTES = 40
+FRAGMENT_HEADER = 44
+FRAGMENT_HEADER_BYTES = 8
 HEADER_BYTES = {4: IPV4_HEADER_BYTES + ICMP_HEADER_BYTES, 6: IPV6_HEADER_BYTES + ICMP_HEADER_BYTES}
 """What a request of ours has before its packet bytes."""
 
@@ -141,8 +143,8 @@ def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tu
         inner_bytes = np.maximum((_byte(data, inner) & 0x0F).astype(np.int64) * 4, 20)
         protocol, host_at, host_bytes = _byte(data, inner + 9), inner + 16, 4
     else:
-        inner_bytes = np.full(len(rows), IPV6_HEADER_BYTES)
-        protocol, host_at, host_bytes = _byte(data, inner + 6), inner + 24, 16
+        inner_bytes, protocol = _behind_ipv6(data, inner)
+        host_at, host_bytes = inner + 24, 16
     quoted_bytes = left - ICMP_HEADER_BYTES - inner_bytes
     sound = np.flatnonzero((protocol == PROTOCOL_ICMP[family]) & (quoted_bytes >= ICMP_HEADER_BYTES))
     icmp_type, icmp_code = _byte(data, at).astype(np.int64), _byte(data, at + 1).astype(np.int64)
@@ -155,6 +157,17 @@ def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tu
         quoted_bytes=quoted_bytes,
     )
     return errors.take(sound), rows[sound]
+
+
+def _behind_ipv6(data: Bytes, inner: Int64s) -> tuple[Int64s, Bytes]:
+    """How long the quoted headers are and what comes behind them: the IPv6 header, and in the first piece of a request
+    that was cut a fragment header (RFC 8200, section 4.5). Of a later piece, that is no ICMP."""
+    following = _byte(data, inner + 6)
+    cut = following == FRAGMENT_HEADER
+    fragment = inner + IPV6_HEADER_BYTES
+    first_piece = (_byte(data, fragment + 2) == 0) & (_byte(data, fragment + 3) & 0xF8 == 0)
+    inner_bytes = IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES * cut.astype(np.int64)
+    return inner_bytes, np.where(cut, np.where(first_piece, _byte(data, fragment), FRAGMENT_HEADER), following)
 
 
 def carries_mtu(family: int, icmp_type: Int64s, icmp_code: Int64s) -> Bools:

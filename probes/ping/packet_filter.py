@@ -11,7 +11,7 @@ import struct
 
 from probes.ping import kernel
 from probes.ping.echo import ECHO_REPLY, ECHO_REQUEST
-from probes.ping.icmp_errors import IPV6_HEADER_BYTES, PROTOCOL_ICMP, TYPES
+from probes.ping.icmp_errors import FRAGMENT_HEADER, FRAGMENT_HEADER_BYTES, IPV6_HEADER_BYTES, PROTOCOL_ICMP, TYPES
 
 Instruction = tuple[int, int, int, int]
 """Of a classic BPF program: code, jump if true, jump if false, operand (bpf(4); McCanne and Jacobson 1993)."""
@@ -64,7 +64,7 @@ def _behind_ipv4(identifier: int) -> list[Step]:
 
 
 def _of_ipv6(identifier: int) -> list[Step]:
-    quoted_icmp_at = QUOTED_IP_AT + IPV6_HEADER_BYTES
+    behind_at = QUOTED_IP_AT + IPV6_HEADER_BYTES
     return [
         (LOAD_BYTE, 0, 0, 0),
         (JUMP_IF_EQUAL, "reply", 0, ECHO_REPLY[6]),
@@ -76,10 +76,21 @@ def _of_ipv6(identifier: int) -> list[Step]:
         (RETURN, 0, 0, WHOLE),
         "error",
         (LOAD_BYTE, 0, 0, QUOTED_IP_AT + 6),
+        (JUMP_IF_EQUAL, "whole", 0, PROTOCOL_ICMP[6]),
+        (JUMP_IF_EQUAL, 0, "drop", FRAGMENT_HEADER),
+        (LOAD_BYTE, 0, 0, behind_at),
         (JUMP_IF_EQUAL, 0, "drop", PROTOCOL_ICMP[6]),
-        (LOAD_BYTE, 0, 0, quoted_icmp_at),
+        *_quotes_our_request(behind_at + FRAGMENT_HEADER_BYTES, identifier),
+        "whole",
+        *_quotes_our_request(behind_at, identifier),
+    ]
+
+
+def _quotes_our_request(at: int, identifier: int) -> list[Step]:
+    return [
+        (LOAD_BYTE, 0, 0, at),
         (JUMP_IF_EQUAL, 0, "drop", ECHO_REQUEST[6]),
-        (LOAD_HALF, 0, 0, quoted_icmp_at + IDENTIFIER_AT),
+        (LOAD_HALF, 0, 0, at + IDENTIFIER_AT),
         (JUMP_IF_EQUAL, 0, "drop", identifier),
         (RETURN, 0, 0, WHOLE),
     ]

@@ -435,6 +435,15 @@ def test_what_a_router_says_is_kept_with_its_address(sites, routed, family, user
 
 
 @families
+def test_what_a_router_says_of_a_request_that_was_cut_is_kept_too(sites, routed, family):
+    routed(family, "unreachable")
+
+    [lost] = sites.measure(far(family, address=ELSEWHERE[family]), packet_bytes=(4000,), spacing_s=0.3, count=2)
+
+    assert {error.router for error in lost.errors} == {FAR[family]}
+
+
+@families
 @pytest.mark.parametrize("user", [0, NOBODY_USER])
 def test_a_request_too_large_for_the_path_tells_the_mtu(sites, routed, family, user):
     routed(family, "narrow")

@@ -81,6 +81,14 @@ def test_errors_over_ipv6_pass_only_where_they_quote_our_request(kind):
     assert not passes(program(6, IDENTIFIER), icmp(kind) + ip6(17) + icmp(128, IDENTIFIER))
 
 
+def test_errors_about_a_request_that_was_cut_pass_too():
+    cut = bytes([58, 0, 0, 1]) + bytes(4)
+
+    assert passes(program(6, IDENTIFIER), icmp(1) + ip6(44) + cut + icmp(128, IDENTIFIER))
+    assert not passes(program(6, IDENTIFIER), icmp(1) + ip6(44) + cut + icmp(128, OTHER))
+    assert not passes(program(6, IDENTIFIER), icmp(1) + ip6(44) + b"\x11" + cut[1:] + icmp(128, IDENTIFIER))
+
+
 @pytest.mark.parametrize("kind", [4, 5, 8, 13, 14])
 def test_other_messages_never_pass(kind):
     assert not passes(program(4, IDENTIFIER), ip() + icmp(kind, IDENTIFIER) + ip() + icmp(8, IDENTIFIER))
