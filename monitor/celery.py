@@ -19,6 +19,16 @@ app.conf.beat_schedule = {
         "schedule": 10.0,
         "options": {"expires": 10},
     },
+    "delete what is kept no longer": {
+        "task": "archive.delete_old",
+        "schedule": crontab(minute="40"),
+        "options": {"expires": 3000},
+    },
+    "compress old bursts": {
+        "task": "archive.compress_old",
+        "schedule": crontab(minute="50", hour="2"),
+        "options": {"expires": 3000},
+    },
     "evaluate alert rules": {
         "task": "alerts.evaluate",
         "schedule": 10.0,

@@ -21,7 +21,14 @@ VARIABLES = {
     "SOUNDINGS_PUBLIC_READ": "1 opens the pages without a login",
     "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine that others reach",
     "SOUNDINGS_NOTIFY_URLS": "Apprise URLs that incidents are sent to, separated by spaces; default log://",
+    "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 for ever; default 730. Summaries always are",
+    "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 0, for ever",
+    "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 0, for ever",
+    "SOUNDINGS_RETENTION_DELIVERIES_DAYS": "days that is kept which batches came when; default 30",
+    "SOUNDINGS_RETENTION_REFUSED_DAYS": "days that refused results are kept, 10,000 of a site at most; default 90",
 }
+
+LONGEST_DAYS = 36_500
 
 
 def read(name: str, default: str = "") -> str:
@@ -45,3 +52,11 @@ def flag(name: str) -> bool:
     if value not in ("0", "1"):
         raise ImproperlyConfigured(f"{name}={value!r}: write 1 or 0")
     return value == "1"
+
+
+def days(name: str, default: int) -> int:
+    """How many days `name` says: a whole number, 0 for ever."""
+    value = read(name, str(default))
+    if not (value.isdecimal() and value.isascii() and int(value) <= LONGEST_DAYS):
+        raise ImproperlyConfigured(f"{name}={value!r}: write whole days, 0 to {LONGEST_DAYS}; 0 keeps for ever")
+    return int(value)

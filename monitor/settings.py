@@ -43,7 +43,7 @@ def _database() -> dict[str, object]:
         "PORT": parts.pop("port", ""),
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": parts,
+        "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 20_000, **parts},
     }
 
 
@@ -55,6 +55,13 @@ ALLOWED_HOSTS = [
 PUBLIC_READ = environment.flag("SOUNDINGS_PUBLIC_READ")
 NOTIFY_URLS = environment.read("SOUNDINGS_NOTIFY_URLS", "log://").split()
 REPORT_DIR = DATA_DIR / "reports"
+RETENTION_DAYS = {
+    "bursts": environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730),
+    "throughput": environment.days("SOUNDINGS_RETENTION_THROUGHPUT_DAYS", 0),
+    "capacity": environment.days("SOUNDINGS_RETENTION_CAPACITY_DAYS", 0),
+    "deliveries": environment.days("SOUNDINGS_RETENTION_DELIVERIES_DAYS", 30),
+    "refused": environment.days("SOUNDINGS_RETENTION_REFUSED_DAYS", 90),
+}
 
 INSTALLED_APPS = [
     "django.contrib.contenttypes",

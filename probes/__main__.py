@@ -11,6 +11,7 @@ import sys
 
 COMMANDS = {
     "ping": ("probes.ping.command", "measure loss and round-trip times to hosts, with no centre"),
+    "capacity": ("probes.capacity.command", "estimate the narrowest link of the path to a host"),
     "site": ("probes.site.command", "run the agent of a monitoring site"),
     "lab": ("probes.lab.command", "emulated wide-area paths between network namespaces"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from probes.capacity.probe import CapacityProbe
 from probes.contract import Probe
 from probes.ping.burst import PING
 from probes.throughput.iperf3 import Iperf3Probe
@@ -11,4 +12,5 @@ from probes.throughput.iperf3 import Iperf3Probe
 PROBES: dict[str, Probe[Any, Any]] = {
     "ping": PING,
     "throughput": Iperf3Probe(),
+    "capacity": CapacityProbe(),
 }

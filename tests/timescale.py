@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -67,10 +69,9 @@ def answers(url: str) -> bool:
     return True
 
 
-def main(arguments: list[str]) -> int:
-    if os.geteuid() != 0:
-        print("timescale: needs root, to mount and chroot into a Debian 13 folder; run: sudo make test-timescale")
-        return 1
+@contextmanager
+def serving() -> Iterator[str]:
+    """The URL of a TimescaleDB of its own, as long as it runs. Raises StartError."""
     ensure_root()
     folder = Path(tempfile.mkdtemp(prefix="soundings-timescale-"))
     supervisor = Supervisor(folder / "log", print)
@@ -83,16 +84,24 @@ def main(arguments: list[str]) -> int:
             ["unshare", "--mount", "--propagation=private", "sh", "-c", SERVE, "sh", str(ROOT), str(folder / "pg")],
         )
         supervisor.wait_ready(server, lambda: answers(url), timeout_s=120)
-        environment = {**os.environ, "SOUNDINGS_DATABASE_URL": url, "SOUNDINGS_EXPECT_TIMESCALE": "1"}
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", *(arguments or TESTS)], env=environment, check=False
-        ).returncode
-    except StartError as error:
-        print(f"timescale: {error}")
-        return 1
+        yield url
     finally:
         supervisor.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(arguments: list[str]) -> int:
+    if os.geteuid() != 0:
+        print("timescale: needs root, to mount and chroot into a Debian 13 folder; run: sudo make test-timescale")
+        return 1
+    try:
+        with serving() as url:
+            environment = {**os.environ, "SOUNDINGS_DATABASE_URL": url, "SOUNDINGS_EXPECT_TIMESCALE": "1"}
+            command = [sys.executable, "-m", "pytest", *(arguments or TESTS)]
+            return subprocess.run(command, env=environment, check=False).returncode
+    except StartError as error:
+        print(f"timescale: {error}")
+        return 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Agents' tokens. Only their SHA-256 digests are stored."""
+"""What the centre knows of agents: their tokens and one-time codes, of which only SHA-256 digests are stored, and how
+they are."""
 
 from __future__ import annotations
 
@@ -19,6 +20,48 @@ class AgentToken(models.Model):
 
     class Meta:
         db_table = "agent_token"
+
+
+class EnrolmentCode(models.Model):
+    """That whoever shows the code with this digest, once and in time, gets a token of `site`."""
+
+    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="enrolment_codes")
+    digest = models.TextField(unique=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    replaces_tokens = models.BooleanField(help_text="with it the site's earlier tokens are revoked")
+
+    class Meta:
+        db_table = "enrolment_code"
+
+
+class AgentHealth(models.Model):
+    """How a site's agent was at its newest delivery that was accepted."""
+
+    site = models.OneToOneField("mesh.Site", on_delete=models.PROTECT, primary_key=True, related_name="+")
+    accepted_at = models.DateTimeField()
+    agent_version = models.TextField()
+    queued = models.IntegerField(help_text="results left in the agent's spool")
+    dropped = models.IntegerField(help_text="results that the agent's spool had to drop, ever")
+    health = models.JSONField(null=True, help_text="as probes.site.health.Health; null where the agent told none")
+
+    class Meta:
+        db_table = "agent_health"
+
+
+class ClockOffPeriod(models.Model):
+    """That results of a site which began from `since` to `until`, both included and by its own clock, were measured
+    with that clock off: ahead of the centre's by `offset_s` at most."""
+
+    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+")
+    since = models.DateTimeField()
+    until = models.DateTimeField()
+    offset_s = models.FloatField()
+
+    class Meta:
+        db_table = "clock_off_period"
+        indexes = [models.Index(fields=["site", "until"], name="clock_off_by_site_and_end")]
 
 
 def token_digest(token: str) -> str:

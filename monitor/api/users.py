@@ -1,4 +1,4 @@
-"""The users' API under /api/v1/: sites, paths, the grid, series, throughput tests and incidents, as JSON.
+"""The users' API under /api/v1/: sites, paths, the grid, series, throughput tests, capacities and incidents, as JSON.
 
 Everything is read-only. Units are in the names, what is not known is null, times are ISO 8601 in UTC. Who may read is
 decided for pages and API alike by `monitor.web.access`; the description for programs is at /api/v1/openapi.json.
@@ -141,6 +141,26 @@ class ThroughputOut(Schema):
     detail: str | None
 
 
+class CapacityOut(Schema):
+    """One estimate of the narrowest link of a path, there or back. `capacity_bps` is null unless the verdict is
+    `measured`; `capacity_low_bps` without `capacity_high_bps` is a lower bound; `verdict` is null where the outcome
+    is not `measured`."""
+
+    at: datetime
+    test: str
+    outcome: str
+    verdict: str | None
+    capacity_bps: float | None
+    capacity_low_bps: float | None
+    capacity_high_bps: float | None
+    packet_bytes: int | None
+    sent: int
+    received: int
+    method: str | None
+    during_test: bool
+    detail: str | None
+
+
 class IncidentOut(Schema):
     """One cause with the paths it explains. `closed_at` is null while it is open."""
 
@@ -243,6 +263,16 @@ def get_series(
 def get_throughput(request: HttpRequest, path_id: int, between: Query[Range]) -> list[queries.ThroughputPoint]:
     _require_path(path_id)
     return queries.throughput_series(path_id, *between.resolve_at(timezone.now()))
+
+
+@api.get(
+    "/paths/{int:path_id}/capacity",
+    response={200: list[CapacityOut], 404: ProblemOut, 422: ProblemOut},
+    summary="Estimates of the narrowest link of a path, those that cannot tell included",
+)
+def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> list[queries.CapacityPoint]:
+    _require_path(path_id)
+    return queries.capacity_series(path_id, *between.resolve_at(timezone.now()))
 
 
 @api.get("/incidents", response=list[IncidentOut], summary="Incidents, newest first")

@@ -1,7 +1,9 @@
-"""Which delivered results are refused, and the reason that the agent and the pages are told.
+"""What a delivered result must be to be stored, and the reason that the agent and the pages are told when it is not.
 
-In: one delivered result and what the mesh knows of paths and slots. Out: None if it can be stored, else one sentence.
-Nothing is read or written here. A refusal is for good, so whatever can come right by itself is not one.
+The structs are those of the wire with their bounds, so that msgspec checks types and ranges while it decodes and
+`__post_init__` what must hold between fields; both raise msgspec's `ValidationError`. What depends on the mesh or on
+the time is `reason_to_refuse`. Nothing is read or written here. A refusal is for good, so whatever can come right by
+itself is not one.
 """
 
 from __future__ import annotations
@@ -11,28 +13,206 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from ipaddress import ip_address
-from math import isfinite
+from typing import Annotated
 
-import msgspec
+from msgspec import Meta
 
+from probes.capacity.spec import CapacityRun, Verdict
 from probes.contract import Outcome
-from probes.ping.spec import Burst
-from probes.site.wire import Batch, Delivered
-from probes.throughput.spec import ThroughputRun
+from probes.ping.spec import Burst, IcmpError
+from probes.site.wire import Delivered
+from probes.throughput.spec import Interval, ThroughputRun
 
 CLOCK_SKEW = timedelta(minutes=5)
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 LARGEST_PACKET_BYTES = 65_527
 """Payload of the largest IPv6 echo request; an IPv4 one takes 20 bytes less."""
-LONGEST_RTT_MS = 3_600_000.0
-MOST_ERRORS = 64
+LONGEST_RTT_MS = 60_000.0
+"""No reply in time takes longer: 60 s is the longest timeout that a mesh can ask for. The timeout that the path's test
+has today is no bound: the mesh may have changed after the measurement, and a refusal is for good."""
 LARGEST_SMALLINT = 2**15 - 1
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_BIGINT = 2**63 - 1
+LARGEST_SEQUENCE = 2**62
+"""One more must still fit a bigint: ranges of sequences are kept half open."""
+
+MEASURED = Outcome.MEASURED
+
+Moment = Annotated[datetime, Meta(tz=True)]
+NO_NUL = r"\A[^\0]*\Z"
+Text = Annotated[str, Meta(pattern=NO_NUL)]
+"""PostgreSQL's text cannot hold a NUL."""
+Word = Annotated[Text, Meta(max_length=64)]
+Sequence = Annotated[int, Meta(ge=0, le=LARGEST_SEQUENCE)]
+Small = Annotated[int, Meta(ge=0, le=LARGEST_SMALLINT)]
+Integer = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
+Bigint = Annotated[int, Meta(ge=0, le=LARGEST_BIGINT)]
+Octet = Annotated[int, Meta(ge=0, le=255)]
+LARGEST_AMOUNT = 1e18
+Amount = Annotated[float, Meta(ge=0.0, le=LARGEST_AMOUNT)]
+"""Neither infinite nor NaN, which no bound lets through."""
+RoundTrip = Annotated[float, Meta(ge=0.0, le=LONGEST_RTT_MS)]
 
 
-class BatchRejected(ValueError):
-    """A batch whose own fields, those around the results, cannot be stored."""
+class CheckedError(IcmpError, frozen=True, kw_only=True, gc=False):
+    """An ICMP error within its bounds."""
+
+    name: Text
+    icmp_type: Octet
+    icmp_code: Octet
+    router: Word
+    count: Annotated[int, Meta(ge=1, le=LARGEST_SMALLINT)]
+    mtu_bytes: Integer | None = None
+
+
+class CheckedBurst(Burst, frozen=True, kw_only=True, gc=False, tag="ping", tag_field="kind"):
+    """A burst that can have been measured."""
+
+    address: Annotated[str, Meta(max_length=64)] | None
+    started_at: Moment
+    packet_bytes: Annotated[int, Meta(ge=0, le=LARGEST_PACKET_BYTES)]
+    sent: Small = 0
+    received: Small = 0
+    late: Small = 0
+    duplicates: Small = 0
+    reordered: Small = 0
+    rtts_ms: Annotated[tuple[RoundTrip | None, ...], Meta(max_length=LARGEST_SMALLINT)] = ()
+    ttl: Octet | None = None
+    ttl_changes: Small = 0
+    stamps_lost: Small = 0
+    clock_source: Word | None = None
+    waited: Small = 0
+    errors: Annotated[tuple[CheckedError, ...], Meta(max_length=64)] = ()
+    path_mtu_bytes: Annotated[int, Meta(ge=1, le=LARGEST_INTEGER)] | None = None
+    detail: Text | None = None
+
+    def __post_init__(self) -> None:
+        rtts_ms, sent = self.rtts_ms, self.sent
+        lost = rtts_ms.count(None)
+        if (
+            len(rtts_ms) != sent
+            or self.received + lost != sent
+            or self.late > lost
+            or (self.outcome is MEASURED) != (sent > 0)
+            or not (self.address is None or is_address(self.address))
+            or self.errors
+        ):
+            _explain(self, lost)
+
+
+def _explain(burst: Burst, lost: int) -> None:
+    """Raises `ValueError` with the contradiction in a burst, if there is one."""
+    if burst.received > burst.sent:
+        raise ValueError(f"received {burst.received} is more than sent {burst.sent}")
+    if len(burst.rtts_ms) != burst.sent:
+        raise ValueError(f"{len(burst.rtts_ms)} round trips for {burst.sent} sent")
+    if burst.outcome is MEASURED and burst.sent == 0:
+        raise ValueError("measured, but nothing was sent")
+    if burst.outcome is not MEASURED and burst.sent > 0:
+        raise ValueError(f"{burst.outcome}, but {burst.sent} were sent")
+    if burst.received != burst.sent - lost:
+        raise ValueError(f"received {burst.received}, but {burst.sent - lost} round trips")
+    if burst.late > lost:
+        raise ValueError(f"late {burst.late} is more than the {lost} lost")
+    if burst.address is not None and not is_address(burst.address):
+        raise ValueError(f"address {burst.address!r} is not an IP address")
+    for error in burst.errors:
+        if error.count > burst.sent:
+            raise ValueError(f"{error.count} times the ICMP error {error.name!r} for {burst.sent} sent")
+        if not is_address(error.router):
+            raise ValueError(f"an ICMP error came from {error.router!r}, which is not an IP address")
+
+
+class CheckedInterval(Interval, frozen=True, kw_only=True, gc=False):
+    """An interval of a transfer within its bounds."""
+
+    start_s: Amount
+    end_s: Amount
+    transferred_bytes: Bigint
+    throughput_bps: Amount
+    retransmits: Bigint | None = None
+    cwnd_bytes: Bigint | None = None
+    rtt_ms: Amount | None = None
+
+
+class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
+    """A throughput test that can have been run: with a figure if it was measured, without one if not."""
+
+    started_at: Moment
+    streams: Annotated[int, Meta(ge=1, le=LARGEST_SMALLINT)] = 1
+    duration_s: Amount | None = None
+    throughput_bps: Amount | None = None
+    sent_bytes: Bigint | None = None
+    received_bytes: Bigint | None = None
+    retransmits: Integer | None = None
+    rtt_mean_ms: Amount | None = None
+    congestion_control: Text | None = None
+    tool: Text | None = None
+    intervals: tuple[CheckedInterval, ...] = ()
+    detail: Text | None = None
+
+    def __post_init__(self) -> None:
+        measured = self.outcome is MEASURED
+        if measured and self.throughput_bps is None:
+            raise ValueError("measured, but without throughput_bps")
+        if not measured and self.throughput_bps is not None:
+            raise ValueError(f"{self.outcome}, but with throughput_bps {self.throughput_bps}")
+
+
+class CheckedCapacity(CapacityRun, frozen=True, kw_only=True, gc=False, tag="capacity", tag_field="kind"):
+    """A capacity that can have been estimated, or that could not be: each with its verdict."""
+
+    address: Word | None
+    started_at: Moment
+
+    def __post_init__(self) -> None:
+        reason = _of_verdict(self) or _of_capacities(self)
+        if reason is not None:
+            raise ValueError(reason)
+
+
+def _of_verdict(run: CapacityRun) -> str | None:
+    measured = run.outcome is MEASURED
+    if measured != (run.verdict is not None):
+        return f"{run.outcome}, but with verdict {run.verdict}"
+    if run.verdict is not None and (run.verdict is Verdict.MEASURED) != (run.capacity_bps is not None):
+        return f"verdict {run.verdict}, but with capacity_bps {run.capacity_bps}"
+    return None
+
+
+def _of_capacities(run: CapacityRun) -> str | None:
+    for name in ("capacity_bps", "capacity_low_bps", "capacity_high_bps"):
+        value = getattr(run, name)
+        if value is not None and not 0.0 < value <= LARGEST_AMOUNT:
+            return f"{name} {value} is out of range"
+    if run.packet_bytes is not None and not 0 <= run.packet_bytes <= LARGEST_PACKET_BYTES:
+        return f"packet_bytes {run.packet_bytes} is not within 0 to {LARGEST_PACKET_BYTES}"
+    if not 0 <= run.received <= run.sent <= LARGEST_SMALLINT:
+        return f"received {run.received} of {run.sent} sent is out of range"
+    for text in (run.method, run.detail):
+        if text is not None and "\0" in text:
+            return "a text holds a NUL character"
+    if run.address is not None and not is_address(run.address):
+        return f"address {run.address!r} is not an IP address"
+    return None
+
+
+class CheckedDelivered(Delivered, frozen=True, kw_only=True, gc=False):
+    """A delivered result of a kind that the archive has a table for, within its bounds."""
+
+    sequence: Sequence
+    test: Text
+    result: CheckedBurst | CheckedRun | CheckedCapacity
+
+
+@lru_cache(maxsize=4096)
+def is_address(text: str) -> bool:
+    """Whether PostgreSQL's inet can hold it; it has no zones, which only mean something on their own machine."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,162 +225,38 @@ class KnownPath:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The part of the mesh that a batch speaks of. `slots` gives the path that each slot is for."""
+    """What results are held against: the site that delivers, the part of the mesh that they speak of, and the time.
+    `slots` gives the path that each slot is for, `earliest` since when results of a type are kept."""
 
     site_id: int
-    paths: Mapping[int, KnownPath]
-    slots: Mapping[int, int]
+    paths: dict[int, KnownPath]
+    slots: dict[int, int]
+    earliest: Mapping[type, datetime]
+    latest: datetime
 
 
-def check_batch(batch: Batch) -> None:
-    """Raises `BatchRejected` where the envelope cannot be stored."""
-    for name, value in (("number", batch.number), ("queued", batch.queued), ("dropped", batch.dropped)):
-        if not 0 <= value <= (LARGEST_BIGINT if name == "number" else LARGEST_INTEGER):
-            raise BatchRejected(f"{name} {value} is out of range")
-    if batch.sent_at.tzinfo is None:
-        raise BatchRejected("sent_at has no time zone; write it in UTC, ending in Z")
-    for name, text in (("spool", batch.spool), ("agent_version", batch.agent_version)):
-        if "\0" in text:
-            raise BatchRejected(f"{name} holds a NUL character")
-    for delivered in batch.results:
-        if not 0 <= delivered.sequence <= LARGEST_BIGINT:
-            raise BatchRejected(f"sequence {delivered.sequence} is out of range")
-
-
-def reason_to_refuse(delivered: Delivered, known: Known, now: datetime) -> str | None:
-    """Why this result will never be stored; None where it can be."""
-    result = delivered.result
-    reason = _of_path(delivered, known) or _of_start(result.started_at, now) or _of_address(result.address)
-    if reason is not None:
-        return reason
-    reason = _of_burst(result) if isinstance(result, Burst) else _of_throughput(result)
-    return reason or _of_text(delivered)
-
-
-def _of_path(delivered: Delivered, known: Known) -> str | None:
-    path_id, slot_id = delivered.path_id, delivered.slot_id
+def reason_to_refuse(delivered: Delivered, known: Known) -> str | None:
+    """Why this result, sound in itself, will never be stored; None where it can be."""
+    result, path_id, slot_id = delivered.result, delivered.path_id, delivered.slot_id
     path = known.paths.get(path_id)
     if path is None:
         return f"path {path_id} is unknown"
     if path.site_id != known.site_id:
         return f"path {path_id} does not start at this site"
-    if delivered.result.family != path.family:
-        return f"IPv{delivered.result.family} was measured, path {path_id} is IPv{path.family}"
+    if result.family != path.family:
+        return f"IPv{result.family} was measured, path {path_id} is IPv{path.family}"
     # A slot that is not there any more is no reason: an apply deletes slots, and an agent may have had it in its plan.
     if slot_id is not None and known.slots.get(slot_id, path_id) != path_id:
         return f"slot {slot_id} is not of path {path_id}"
+    earliest = known.earliest[type(result)]
+    if not earliest <= result.started_at <= known.latest:
+        return _of_start(result.started_at, earliest, known.latest)
     return None
 
 
-def _of_start(started_at: datetime, now: datetime) -> str | None:
-    if started_at.tzinfo is None:
-        return "started_at has no time zone"
-    if started_at > now + CLOCK_SKEW:
+def _of_start(started_at: datetime, earliest: datetime, latest: datetime) -> str:
+    if started_at > latest:
         return f"started_at {started_at.isoformat()} is in the future; is the clock of the site right?"
     if started_at < EARLIEST:
         return f"started_at {started_at.isoformat()} is before 2000; is the clock of the site right?"
-    return None
-
-
-def _of_address(address: str | None) -> str | None:
-    if address is not None and not _is_address(address):
-        return f"address {address!r} is not an IP address"
-    return None
-
-
-@lru_cache(maxsize=65_536)
-def _is_address(address: str) -> bool:
-    try:
-        ip_address(address)
-    except ValueError:
-        return False
-    return "%" not in address  # PostgreSQL's inet has no zones
-
-
-def _of_burst(burst: Burst) -> str | None:
-    if not 0 <= burst.packet_bytes <= LARGEST_PACKET_BYTES:
-        return f"packet_bytes {burst.packet_bytes} is not within 0 to {LARGEST_PACKET_BYTES}"
-    for name in ("sent", "received", "duplicates", "reordered", "late", "ttl_changes", "stamps_lost", "waited"):
-        if not 0 <= getattr(burst, name) <= LARGEST_SMALLINT:
-            return f"{name} {getattr(burst, name)} is not within 0 to {LARGEST_SMALLINT}"
-    if burst.ttl is not None and not 0 <= burst.ttl <= 255:
-        return f"ttl {burst.ttl} is not within 0 to 255"
-    if burst.path_mtu_bytes is not None and not 0 < burst.path_mtu_bytes <= LARGEST_INTEGER:
-        return f"path_mtu_bytes {burst.path_mtu_bytes} is not within 1 to {LARGEST_INTEGER}"
-    return _of_counts(burst) or _of_round_trips(burst) or _of_errors(burst)
-
-
-def _of_errors(burst: Burst) -> str | None:
-    if len(burst.errors) > MOST_ERRORS:
-        return f"{len(burst.errors)} kinds of ICMP error; {MOST_ERRORS} at most are kept"
-    for error in burst.errors:
-        if not _is_address(error.router):
-            return f"an ICMP error came from {error.router!r}, which is not an IP address"
-        if not (0 <= error.icmp_type <= 255 and 0 <= error.icmp_code <= 255 and 0 < error.count <= burst.sent):
-            return f"the ICMP error {error.name!r} has a type, code or count out of range"
-    return None
-
-
-def _of_counts(burst: Burst) -> str | None:
-    if burst.received > burst.sent:
-        return f"received {burst.received} is more than sent {burst.sent}"
-    if burst.late > burst.sent - burst.received:
-        return f"late {burst.late} is more than the {burst.sent - burst.received} lost"
-    if len(burst.rtts_ms) != burst.sent:
-        return f"{len(burst.rtts_ms)} round trips for {burst.sent} sent"
-    if burst.outcome == Outcome.MEASURED and burst.sent == 0:
-        return "measured, but nothing was sent"
-    if burst.outcome != Outcome.MEASURED and burst.sent > 0:
-        return f"{burst.outcome}, but {burst.sent} were sent"
-    answered = burst.sent - burst.rtts_ms.count(None)
-    if answered != burst.received:
-        return f"received {burst.received}, but {answered} round trips"
-    return None
-
-
-def _of_round_trips(burst: Burst) -> str | None:
-    for rtt_ms in burst.rtts_ms:
-        if rtt_ms is not None and not 0.0 <= rtt_ms <= LONGEST_RTT_MS:
-            return f"round trip of {rtt_ms} ms is not within 0 to {LONGEST_RTT_MS:.0f}"
-    return None
-
-
-def _of_throughput(run: ThroughputRun) -> str | None:
-    measured = run.outcome == Outcome.MEASURED
-    if measured and run.throughput_bps is None:
-        return "measured, but without throughput_bps"
-    if not measured and run.throughput_bps is not None:
-        return f"{run.outcome}, but with throughput_bps {run.throughput_bps}"
-    if not 1 <= run.streams <= LARGEST_SMALLINT:
-        return f"streams {run.streams} is not within 1 to {LARGEST_SMALLINT}"
-    for name in ("throughput_bps", "duration_s", "rtt_mean_ms"):
-        value = getattr(run, name)
-        if value is not None and not 0.0 <= value <= LARGEST_BIGINT:
-            return f"{name} {value} is out of range"
-    return _of_transfer(run)
-
-
-def _of_transfer(run: ThroughputRun) -> str | None:
-    largest = {"sent_bytes": LARGEST_BIGINT, "received_bytes": LARGEST_BIGINT, "retransmits": LARGEST_INTEGER}
-    for name, most in largest.items():
-        value = getattr(run, name)
-        if value is not None and not 0 <= value <= most:
-            return f"{name} {value} is out of range"
-    for interval in run.intervals:
-        if not all(isfinite(value) for value in msgspec.structs.astuple(interval) if isinstance(value, float)):
-            return f"the interval at {interval.start_s} s has a number that is not finite"
-    return None
-
-
-def _of_text(delivered: Delivered) -> str | None:
-    """PostgreSQL's text cannot hold a NUL."""
-    result = delivered.result
-    texts: tuple[str | None, ...] = (result.detail,)
-    if isinstance(result, Burst):
-        texts += (result.clock_source, *(error.name for error in result.errors))
-    if isinstance(result, ThroughputRun):
-        texts += (delivered.test, result.congestion_control, result.tool)
-    for text in texts:
-        if text is not None and "\0" in text:
-            return "a text holds a NUL character"
-    return None
+    return f"started_at {started_at.isoformat()} is before {earliest.isoformat()}, the oldest that is kept"

@@ -12,3 +12,10 @@ class RealField(models.FloatField):
 
     def db_type(self, connection: Any) -> str:
         return "real"
+
+
+class MultirangeField(models.Field):
+    """A set of whole numbers as PostgreSQL's `int8multirange`: numbers without gaps take the room of one."""
+
+    def db_type(self, connection: Any) -> str:
+        return "int8multirange"

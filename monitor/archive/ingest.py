@@ -1,157 +1,252 @@
 """A batch of results into the archive, exactly once.
 
-In: what a site's agent delivered. Out: a receipt, after the commit. Results are checked one by one; what can never be
-stored is set aside with its reason, the rest is stored, all in one transaction. Delivering again, in any order, in
-parts or by two connections at once, changes nothing and is answered the same. Summaries are made by `rollups`.
+In: what a site's agent delivered. Out: a receipt, after the commit. Results are read and checked one by one; what can
+never be stored is set aside with its reason, the rest is stored, all in one transaction. Delivering again, in any
+order, in parts or by two connections at once, changes nothing and is answered the same. Summaries are made by
+`rollups`; what of the deliveries is missing is told by `completeness`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-import msgspec
+import numpy as np
 from django.db import connection, transaction
 
-from monitor.archive.checks import LARGEST_BIGINT, LARGEST_INTEGER, Known, KnownPath, check_batch, reason_to_refuse
-from monitor.archive.copying import stage_bursts
-from monitor.archive.models import ReceivedBatch, RefusedResult, ThroughputTest
+from monitor.archive import retention
+from monitor.archive.arrivals import Arrival, BatchTooLarge, arrival_of
+from monitor.archive.checks import (
+    CLOCK_SKEW,
+    EARLIEST,
+    LARGEST_BIGINT,
+    LARGEST_INTEGER,
+    CheckedBurst,
+    CheckedCapacity,
+    CheckedDelivered,
+    CheckedRun,
+    Known,
+    KnownPath,
+    reason_to_refuse,
+)
+from monitor.archive.copying import EPOCH, Integers, Rows, joined, microseconds, pack
+from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
-from monitor.mesh.models import Path, Slot
-from monitor.mesh.slots import close_slot
-from probes.ping.spec import Burst
-from probes.site.wire import Batch, Delivered, Receipt, Refusal
-from probes.throughput.spec import ThroughputRun
+from monitor.archive.storing import store_bursts, store_capacities, store_throughput
+from probes.site.wire import Batch, Receipt, Refusal
+
+LARGEST_PACKED_BYTES = 40 * 2**20
+"""Of rows. They are smaller than the batch, unless somebody wants them not to be."""
+REFUSED_AT_ONCE = 500
+LOCK_TIMEOUT_S = 5
+STATEMENT_TIMEOUT_S = 20
+"""An agent hangs up after 30 s."""
+KINDS: dict[type, str] = {CheckedBurst: "bursts", CheckedRun: "throughput", CheckedCapacity: "capacity"}
+"""Under which name `retention` knows each kind of result."""
+DAY_US = 86_400_000_000
+
+
+@dataclass(slots=True)
+class Sorted:
+    """The results of a batch, each where it belongs; `runs` are throughput tests and capacities. `reasons` and `places`
+    are those of the refused ones, by sequence number."""
+
+    bursts: Rows = field(default_factory=lambda: joined([]))
+    runs: list[CheckedDelivered] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
+
+    def refuse(self, sequence: int, reason: str, place: int) -> None:
+        self.reasons.setdefault(sequence, reason)
+        self.places.setdefault(sequence, place)
+
+    def drop_refused(self) -> None:
+        """A number that was refused, now or before, is not stored; its agent was told."""
+        if self.reasons:
+            self.bursts = self.bursts.without(self.reasons)
+            self.runs = [run for run in self.runs if run.sequence not in self.reasons]
+
+    def sequences(self) -> Integers:
+        """All numbers in the batch."""
+        others = [*(run.sequence for run in self.runs), *self.reasons]
+        return np.concatenate([self.bursts.sequence, np.array(others, np.int64)])
+
+    @property
+    def accepted(self) -> int:
+        return len(self.bursts) + len(self.runs)
 
 
 def store(site_id: int, batch: Batch, now: datetime) -> Receipt:
-    """Store a batch of the agent of `site_id` and say what became of it.
+    """Store a batch that is at hand as structs. Raises as `receive` does, and `BatchRejected`."""
+    return receive(site_id, arrival_of(batch), now)
 
-    Raises `BatchRejected` where the batch's own fields cannot be stored, and Django's `OperationalError` where the
-    database is away; then nothing is stored and the batch can be sent again.
+
+def receive(site_id: int, arrival: Arrival, now: datetime) -> Receipt:
+    """Store what the agent of `site_id` delivered and say what became of it.
+
+    Raises `BatchTooLarge`, and Django's `OperationalError` where the database is away, too slow or full; then nothing
+    is stored and the batch can be sent again.
     """
-    check_batch(batch)
+    results = _sort(site_id, arrival, now)
     with transaction.atomic(durable=True):
-        reasons = _reasons(site_id, batch, now)
-        accepted = [delivered for delivered in batch.results if delivered.sequence not in reasons]
-        _record_batch(site_id, batch, now, len(accepted))
-        _record_refused(site_id, batch, reasons, now)
-        _store_bursts([delivered for delivered in accepted if isinstance(delivered.result, Burst)], now)
-        _store_throughput([delivered for delivered in accepted if isinstance(delivered.result, ThroughputRun)])
-    refused = tuple(Refusal(sequence=sequence, reason=reason) for sequence, reason in sorted(reasons.items()))
-    return Receipt(number=batch.number, accepted=len(accepted), refused=refused)
+        _take_turn(site_id)
+        _keep_to_earlier_refusals(site_id, arrival, results)
+        is_new = _record_batch(site_id, arrival, results, now)
+        _record_refused(site_id, arrival, results, now)
+        _record_days(site_id, arrival, results, now)
+        store_bursts(results.bursts, now, all_new=is_new)
+        store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
+        store_capacities([run for run in results.runs if isinstance(run.result, CheckedCapacity)])
+    refused = tuple(Refusal(sequence=sequence, reason=reason) for sequence, reason in sorted(results.reasons.items()))
+    return Receipt(number=arrival.envelope.number, accepted=results.accepted, refused=refused)
 
 
-def _reasons(site_id: int, batch: Batch, now: datetime) -> dict[int, str]:
-    """Sequence number and reason of each refused result. What was refused once stays so: its agent was told."""
-    known = _known(site_id, batch.results)
-    reasons = _refused_before(site_id, batch)
-    for delivered in batch.results:
-        if delivered.sequence not in reasons:
-            reason = reason_to_refuse(delivered, known, now)
-            if reason is not None:
-                reasons[delivered.sequence] = reason
-    return reasons
+def _sort(site_id: int, arrival: Arrival, now: datetime) -> Sorted:
+    """Read and check all results. Raises `BatchTooLarge`."""
+    earliest = {kind: max(EARLIEST, retention.kept_since(name, now)) for kind, name in KINDS.items()}
+    known = Known(site_id, {}, {}, earliest, now + CLOCK_SKEW)
+    results = Sorted()
+    rows = []
+    packed_bytes = 0
+    for places in arrival.portions():
+        sound = _sound(arrival, places, known, results)
+        rows.append(pack([one for one in sound if type(one.result) is CheckedBurst]))
+        packed_bytes += sum(map(len, rows[-1].packed))
+        if packed_bytes > LARGEST_PACKED_BYTES:
+            raise BatchTooLarge(f"its rows take more than {LARGEST_PACKED_BYTES} bytes; send smaller batches")
+        results.runs += [one for one in sound if type(one.result) is not CheckedBurst]
+    results.bursts = joined(rows)
+    return results
 
 
-def _refused_before(site_id: int, batch: Batch) -> dict[int, str]:
-    """Reasons by sequence number. Asked by range: a batch is a stretch of its spool; a list of thousands is slow."""
-    if not batch.results:
-        return {}
-    numbers = {delivered.sequence for delivered in batch.results}
-    earlier = RefusedResult.objects.filter(
-        site_id=site_id, spool=batch.spool, sequence__gte=min(numbers), sequence__lte=max(numbers)
-    ).values_list("sequence", "reason")
-    return {sequence: reason for sequence, reason in earlier if sequence in numbers}
+def _sound(arrival: Arrival, places: range, known: Known, results: Sorted) -> list[CheckedDelivered]:
+    """Those of the results at these places that can be stored. The others are refused."""
+    read, unreadable = arrival.read(places)
+    for one in unreadable:
+        results.refuse(one.sequence, one.reason, one.place)
+    _learn(known, read.values())
+    sound = []
+    for place, delivered in read.items():
+        reason = reason_to_refuse(delivered, known)
+        if reason is None:
+            sound.append(delivered)
+        else:
+            results.refuse(delivered.sequence, reason, place)
+    return sound
 
 
-def _known(site_id: int, results: Iterable[Delivered]) -> Known:
-    """The paths and slots that the results name; two queries whatever their number."""
-    path_ids = {delivered.path_id for delivered in results if 0 < delivered.path_id <= LARGEST_INTEGER}
+def _learn(known: Known, results: Collection[CheckedDelivered]) -> None:
+    """The paths and slots that the results name and that are not known yet; two queries whatever their number."""
+    path_ids = {one.path_id for one in results if 0 < one.path_id <= LARGEST_INTEGER} - known.paths.keys()
     slot_ids = {
-        delivered.slot_id
-        for delivered in results
-        if delivered.slot_id is not None and 0 < delivered.slot_id <= LARGEST_BIGINT
-    }
-    paths = Path.objects.filter(id__in=path_ids).values_list("id", "source__site_id", "family")
-    slots = Slot.objects.filter(id__in=slot_ids).values_list("id", "measurement__path_id")
-    return Known(site_id, {path_id: KnownPath(site, family) for path_id, site, family in paths}, dict(slots))
-
-
-def _record_batch(site_id: int, batch: Batch, now: datetime, accepted: int) -> None:
-    """Note the batch. First of all writes: a second delivery at the same time waits here until the first is done."""
-    row = ReceivedBatch(
-        site_id=site_id,
-        spool=batch.spool,
-        number=batch.number,
-        received_at=now,
-        sent_at=batch.sent_at,
-        agent_version=batch.agent_version,
-        accepted=accepted,
-        refused=len(batch.results) - accepted,
-        queued=batch.queued,
-        dropped=batch.dropped,
-    )
-    ReceivedBatch.objects.bulk_create([row], ignore_conflicts=True)
-
-
-def _record_refused(site_id: int, batch: Batch, reasons: Mapping[int, str], now: datetime) -> None:
-    refused = {delivered.sequence: delivered for delivered in batch.results if delivered.sequence in reasons}
-    rows = [
-        RefusedResult(
-            site_id=site_id,
-            spool=batch.spool,
-            sequence=sequence,
-            refused_at=now,
-            reason=reasons[sequence].replace("\0", "\ufffd"),
-            result=_as_json(delivered),
-        )
-        for sequence, delivered in sorted(refused.items())
-    ]
-    RefusedResult.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def _as_json(value: Any) -> Any:
-    """What PostgreSQL's jsonb can hold of `value`: NaN as null, and no NUL characters."""
-    return msgspec.json.decode(msgspec.json.encode(value).replace(b"\\u0000", b"\\ufffd"))
-
-
-def _store_bursts(bursts: list[Delivered], now: datetime) -> None:
-    if not bursts:
-        return
-    stage_bursts(bursts)
+        one.slot_id for one in results if one.slot_id is not None and 0 < one.slot_id <= LARGEST_BIGINT
+    } - known.slots.keys()
     with connection.cursor() as cursor:
-        cursor.execute(statement("store_bursts"), {"now": now})
+        if path_ids:
+            cursor.execute(statement("known_paths"), {"path_ids": list(path_ids)})
+            known.paths.update((path_id, KnownPath(*of_path)) for path_id, *of_path in cursor.fetchall())
+        if slot_ids:
+            cursor.execute(statement("known_slots"), {"slot_ids": list(slot_ids)})
+            known.slots.update(cursor.fetchall())
 
 
-def _store_throughput(runs: list[Delivered]) -> None:
-    runs.sort(key=lambda delivered: (delivered.path_id, delivered.result.started_at))
-    ThroughputTest.objects.bulk_create([_throughput_row(delivered) for delivered in runs], ignore_conflicts=True)
-    planned = [delivered for delivered in runs if delivered.slot_id is not None]
-    for delivered in sorted(planned, key=lambda delivered: delivered.slot_id or 0):
-        assert delivered.slot_id is not None
-        close_slot(delivered.slot_id, delivered.result.outcome, delivered.result.detail or "")
+def _take_turn(site_id: int) -> None:
+    """Wait until no other delivery of this site is being stored, but not for long, as for everything that follows.
+
+    Whoever comes second then sees what the first one refused. Deliveries of different sites share no rows.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            statement("take_turn"),
+            {"site_id": site_id, "lock_timeout": f"{LOCK_TIMEOUT_S}s", "statement_timeout": f"{STATEMENT_TIMEOUT_S}s"},
+        )
 
 
-def _throughput_row(delivered: Delivered) -> ThroughputTest:
-    run = delivered.result
-    assert isinstance(run, ThroughputRun)
-    return ThroughputTest(
-        path_id=delivered.path_id,
-        measured_at=run.started_at,
-        test=delivered.test,
-        slot_id=delivered.slot_id,
-        outcome=run.outcome.value,
-        streams=run.streams,
-        duration_s=run.duration_s,
-        throughput_bps=run.throughput_bps,
-        sent_bytes=run.sent_bytes,
-        received_bytes=run.received_bytes,
-        retransmits=run.retransmits,
-        rtt_mean_ms=run.rtt_mean_ms,
-        congestion_control=run.congestion_control,
-        tool=run.tool,
-        detail=run.detail,
-        intervals=_as_json(run.intervals),
-    )
+def _keep_to_earlier_refusals(site_id: int, arrival: Arrival, results: Sorted) -> None:
+    """Asked by range: a batch is a stretch of its spool; a list of thousands is slow."""
+    numbers = results.sequences()
+    if not len(numbers):
+        return
+    earlier = RefusedResult.objects.filter(
+        site_id=site_id, spool=arrival.envelope.spool, sequence__range=(int(numbers.min()), int(numbers.max()))
+    ).values_list("sequence", "reason")
+    results.reasons.update((sequence, reason) for sequence, reason in earlier if sequence in numbers)
+    results.drop_refused()
+
+
+def _record_batch(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> bool:
+    """Note the batch; whether its number was not there before."""
+    envelope = arrival.envelope
+    with connection.cursor() as cursor:
+        cursor.execute(
+            statement("record_batch"),
+            {
+                "site_id": site_id,
+                "spool": envelope.spool,
+                "number": envelope.number,
+                "received_at": now,
+                "sent_at": envelope.sent_at,
+                "agent_version": envelope.agent_version,
+                "accepted": results.accepted,
+                "refused": len(arrival) - results.accepted,
+                "queued": envelope.queued,
+                "dropped": envelope.dropped,
+            },
+        )
+        return cursor.rowcount == 1
+
+
+def _record_refused(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
+    """Keep the refused results, some at a time: written out they can be larger than the batch."""
+    places = sorted(results.places.items())
+    for first in range(0, len(places), REFUSED_AT_ONCE):
+        rows = [
+            RefusedResult(
+                site_id=site_id,
+                spool=arrival.envelope.spool,
+                sequence=sequence,
+                refused_at=now,
+                reason=results.reasons[sequence],
+                result=arrival.as_json(place),
+            )
+            for sequence, place in places[first : first + REFUSED_AT_ONCE]
+        ]
+        RefusedResult.objects.bulk_create(rows, ignore_conflicts=True)
+    if places:
+        retention.bound_refused(site_id)
+
+
+def _record_days(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
+    """Note which numbers came for which day."""
+    sequences, days = _days(results, now)
+    which = np.unique(days)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            statement("record_days"),
+            {
+                "site_id": site_id,
+                "spool": arrival.envelope.spool,
+                "days": [(EPOCH + timedelta(days=day)).date() for day in which.tolist()],
+                "sequences": [_ranges(sequences[days == day]) for day in which],
+            },
+        )
+
+
+def _days(results: Sorted, now: datetime) -> tuple[Integers, Integers]:
+    """The numbers in a batch, and for each the day since 2000 on which its result began. A refused result has come too,
+    and may have no day that one could believe: it goes with the first that was accepted, or today."""
+    refused = np.array([sequence for sequence in results.reasons if sequence >= 0], np.int64)
+    ran = np.array([(run.sequence, microseconds(run.result.started_at)) for run in results.runs], np.int64)
+    run_sequences, runs_us = ran.reshape(-1, 2).T
+    started_us = np.concatenate([results.bursts.measured_us, runs_us])
+    refused_us = np.full(len(refused), started_us[0] if len(started_us) else microseconds(now))
+    sequences = np.concatenate([results.bursts.sequence, run_sequences, refused])
+    return sequences, np.concatenate([started_us, refused_us]) // DAY_US
+
+
+def _ranges(numbers: Integers) -> str:
+    """Numbers as PostgreSQL writes an int8multirange."""
+    ordered = np.unique(numbers)
+    stretches = np.split(ordered, np.flatnonzero(np.diff(ordered) != 1) + 1)
+    return "{" + ",".join(f"[{stretch[0]},{stretch[-1]}]" for stretch in stretches) + "}"

@@ -1,8 +1,9 @@
-"""What was measured: raw results, their hourly summaries, and the book-keeping of delivery.
+"""What was measured: raw results, their summaries by hour, day, month and year, and the book-keeping of delivery.
 
 Written by `ingest` and `rollups` only, read by `queries` only. Keys contain the time column, as hypertables want it;
 there are no foreign keys to the mesh on raw tables, since ingest has checked the path once for each batch.
-Where TimescaleDB is there, `burst`, `throughput_test` and `burst_hour` are hypertables (migration 0002).
+Where TimescaleDB is there, `burst`, `throughput_test`, `capacity_result` and `burst_hour` are hypertables (migrations
+0002 and following).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from monitor.archive.fields import RealField
+from monitor.archive.fields import MultirangeField, RealField
 
 
 class Burst(models.Model):
@@ -74,41 +75,178 @@ class ThroughputTest(models.Model):
         indexes = [models.Index(fields=["measured_at"], name="throughput_by_time")]
 
 
-class BurstHour(models.Model):
-    """The bursts of one path and packet size that began within one hour. Bursts that overlap our own throughput
-    test are counted in `bursts_during_test` and left out of everything else.
+class CapacityResult(models.Model):
+    """One estimate of the narrowest link of a path, there or back; columns as `probes.capacity.spec.CapacityRun`.
 
-    Counts are of bursts or of packets as named. RTT columns are null when nothing was received. `estimate_bps` is the
+    `capacity_bps` is null unless `verdict` is `measured`; `capacity_low_bps` alone is a lower bound.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    outcome = models.TextField()
+    verdict = models.TextField(null=True)
+    capacity_bps = models.FloatField(null=True)
+    capacity_low_bps = models.FloatField(null=True)
+    capacity_high_bps = models.FloatField(null=True)
+    packet_bytes = models.IntegerField(null=True, help_text="of ICMP payload")
+    sent = models.SmallIntegerField()
+    received = models.SmallIntegerField()
+    method = models.TextField(null=True)
+    during_test = models.BooleanField()
+    address = models.GenericIPAddressField(null=True)
+    detail = models.TextField(null=True)
+
+    class Meta:
+        db_table = "capacity_result"
+        indexes = [models.Index(fields=["measured_at"], name="capacity_by_time")]
+
+
+class BurstSummary(models.Model):
+    """The bursts of one path and packet size that began within one hour, day, month or year (UTC). Bursts that overlap
+    our own throughput test are counted in `bursts_during_test` and left out of everything else.
+
+    Counts are of bursts or of packets as named. RTT columns are null when nothing was received. Quantiles are exact in
+    hours, and from merged sketches, within 1%, in what is longer; everything else is exact. `estimate_bps` is the
     Mathis estimate; with nothing lost it is computed at the upper 95% bound of the loss and `estimate_is_floor` is set.
     """
 
-    pk = models.CompositePrimaryKey("path_id", "packet_bytes", "hour")
     path_id = models.IntegerField()
     packet_bytes = models.IntegerField()
-    hour = models.DateTimeField()
     bursts = models.IntegerField(help_text="measured, own tests left out")
     bursts_all_lost = models.IntegerField()
     bursts_none_lost = models.IntegerField()
     bursts_during_test = models.IntegerField()
     bursts_not_measured = models.IntegerField()
+    bursts_planned = models.IntegerField(null=True, help_text="by the mesh, to the period's end; null without a plan")
+    bursts_duplicated = models.IntegerField(db_default=0, help_text="with any duplicate")
+    bursts_reordered = models.IntegerField(db_default=0, help_text="with any reply out of order")
     sent = models.IntegerField()
     received = models.IntegerField()
+    late = models.IntegerField(db_default=0, help_text="of the lost, those answered after the timeout")
     duplicates = models.IntegerField()
     reordered = models.IntegerField()
+    losses_followed = models.IntegerField(db_default=0, help_text="losses with a packet after them in their burst")
+    losses_paired = models.IntegerField(db_default=0, help_text="of those, the ones with that packet lost too")
+    loss_max_ratio = RealField(null=True, help_text="of an hour's bursts the worst, of anything longer its worst hour")
     rtt_min_ms = RealField(null=True)
     rtt_p25_ms = RealField(null=True)
     rtt_median_ms = RealField(null=True)
     rtt_p75_ms = RealField(null=True)
+    rtt_p90_ms = RealField(null=True)
     rtt_p95_ms = RealField(null=True)
     rtt_max_ms = RealField(null=True)
-    rtt_avg_ms = RealField(null=True)
+    rtt_avg_ms = models.FloatField(null=True)
+    rtt_iqr_ms = models.FloatField(null=True, help_text="mean of the bursts' inter-quartile ranges")
     ipdv_ms = RealField(null=True, help_text="inter-quartile range of the signed differences")
+    received_avg_ratio = models.FloatField(null=True, help_text="mean of the bursts' received over sent")
+    received_max_ratio = models.FloatField(null=True)
+    rate_avg_per_ms = models.FloatField(null=True, help_text="mean of 1 over the bursts' mean round trips")
+    rate_max_per_ms = models.FloatField(null=True)
     estimate_bps = models.FloatField(null=True)
     estimate_is_floor = models.BooleanField(null=True)
+    rtt_sketch = models.BinaryField(null=True, help_text="as monitor.analysis.sketches, in ms")
+    ipdv_sketch = models.BinaryField(null=True, help_text="of the signed differences, in ms")
+
+    class Meta:
+        abstract = True
+
+
+class BurstHour(BurstSummary):
+    """Computed from the raw bursts of the hour."""
+
+    pk = models.CompositePrimaryKey("path_id", "packet_bytes", "hour")
+    hour = models.DateTimeField()
 
     class Meta:
         db_table = "burst_hour"
-        indexes = [models.Index(fields=["hour"], name="burst_hour_by_hour")]
+        indexes = [models.Index(fields=["packet_bytes", "hour"], name="burst_hour_by_size_and_hour")]
+
+
+class BurstDay(BurstSummary):
+    """Merged from the hours of the day."""
+
+    pk = models.CompositePrimaryKey("path_id", "packet_bytes", "day")
+    day = models.DateTimeField()
+
+    class Meta:
+        db_table = "burst_day"
+        indexes = [models.Index(fields=["packet_bytes", "day"], name="burst_day_by_size_and_day")]
+
+
+class BurstMonth(BurstSummary):
+    """Merged from the days of the month."""
+
+    pk = models.CompositePrimaryKey("path_id", "packet_bytes", "month")
+    month = models.DateTimeField()
+
+    class Meta:
+        db_table = "burst_month"
+        indexes = [models.Index(fields=["packet_bytes", "month"], name="burst_month_by_size_and_month")]
+
+
+class BurstYear(BurstSummary):
+    """Merged from the months of the year."""
+
+    pk = models.CompositePrimaryKey("path_id", "packet_bytes", "year")
+    year = models.DateTimeField()
+
+    class Meta:
+        db_table = "burst_year"
+
+
+class ThroughputSummary(models.Model):
+    """The throughput tests of one path that began within one hour, day, month or year (UTC).
+
+    `slots_planned` counts the slots that were to begin in it. The median is exact in hours, from merged sketches,
+    within 1%, in what is longer.
+    """
+
+    path_id = models.IntegerField()
+    tests = models.IntegerField()
+    tests_measured = models.IntegerField()
+    slots_planned = models.IntegerField()
+    throughput_min_bps = models.FloatField(null=True)
+    throughput_median_bps = models.FloatField(null=True)
+    throughput_max_bps = models.FloatField(null=True)
+    throughput_avg_bps = models.FloatField(null=True)
+    throughput_sketch = models.BinaryField(null=True, help_text="as monitor.analysis.sketches, in bit/s")
+
+    class Meta:
+        abstract = True
+
+
+class ThroughputHour(ThroughputSummary):
+    pk = models.CompositePrimaryKey("path_id", "hour")
+    hour = models.DateTimeField()
+
+    class Meta:
+        db_table = "throughput_hour"
+
+
+class ThroughputDay(ThroughputSummary):
+    pk = models.CompositePrimaryKey("path_id", "day")
+    day = models.DateTimeField()
+
+    class Meta:
+        db_table = "throughput_day"
+
+
+class ThroughputMonth(ThroughputSummary):
+    pk = models.CompositePrimaryKey("path_id", "month")
+    month = models.DateTimeField()
+
+    class Meta:
+        db_table = "throughput_month"
+
+
+class ThroughputYear(ThroughputSummary):
+    pk = models.CompositePrimaryKey("path_id", "year")
+    year = models.DateTimeField()
+
+    class Meta:
+        db_table = "throughput_year"
 
 
 class DirtyHour(models.Model):
@@ -121,6 +259,19 @@ class DirtyHour(models.Model):
 
     class Meta:
         db_table = "dirty_hour"
+
+
+class DirtySummary(models.Model):
+    """A path's day, month or year that must be merged again, and since when that is so."""
+
+    pk = models.CompositePrimaryKey("tier", "path_id", "starts_at")
+    tier = models.TextField(help_text="day, month or year")
+    path_id = models.IntegerField()
+    starts_at = models.DateTimeField()
+    marked_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "dirty_summary"
 
 
 class ReceivedBatch(models.Model):
@@ -156,3 +307,16 @@ class RefusedResult(models.Model):
     class Meta:
         db_table = "refused_result"
         constraints = [models.UniqueConstraint(fields=["site", "spool", "sequence"], name="result_refused_once")]
+
+
+class DeliveredDay(models.Model):
+    """The sequence numbers of one spool that came for results of one UTC day, refused ones included. Kept for ever."""
+
+    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+")
+    spool = models.TextField()
+    day = models.DateField()
+    sequences = MultirangeField(help_text="of numbers in the agent's spool")
+
+    class Meta:
+        db_table = "delivered_day"
+        constraints = [models.UniqueConstraint(fields=["site", "spool", "day"], name="one_row_a_spool_and_day")]

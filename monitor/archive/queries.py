@@ -1,14 +1,15 @@
 """The questions that can be asked of what was measured; pages, reports, alerts and the API ask nothing else.
 
 In: periods as aware times, half open [since, until), and paths by their id. Out: frozen records with units in their
-names, None where there is nothing to say. Each function is one statement in sql/. Summaries come from whole hours; raw
-bursts are read only for a day or less at a time, and a longer period of them is a `ValueError`. A step of a series in
-which nothing was to be found has no point: whoever draws it must show the gap.
+names, None where there is nothing to say. Each function is one statement in sql/. Summaries come from whole hours or
+days, as `monitor.archive.periods` says; raw bursts are read only for a day or less at a time, and a longer period of
+them is a `ValueError`. A step of a series in which nothing was to be found has no point: whoever draws it must show the
+gap. Many paths at once, by metric, are in `monitor.archive.tables`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -16,11 +17,13 @@ from typing import Any, TypeVar
 from django.db import connection
 
 from monitor.archive.estimates import estimates
+from monitor.archive.periods import start_of
+from monitor.archive.pooling import pooled, quantiles_of
 from monitor.archive.statements import statement
 
 LONGEST_RAW = timedelta(days=1)
 RAW_STEP_S = 60
-HOUR_STEP_S = 3600
+DAY_S = 86_400
 
 Record = TypeVar("Record")
 
@@ -29,8 +32,9 @@ Record = TypeVar("Record")
 class PathSummary:
     """One path and packet size over a period. Bursts during our own tests are counted and otherwise left out.
 
-    `rtt_median_ms` is the median of the hourly medians weighted by packets received, `rtt_p95_ms` the largest hourly
-    one, `ipdv_ms` the mean weighted by bursts. The estimate is that of the pooled loss and the average round trip.
+    Over several hours (up to two days) or days, `rtt_median_ms` is the median of theirs weighted by packets received,
+    `rtt_p95_ms` the largest of theirs, `ipdv_ms` the mean weighted by bursts. The estimate is that of the pooled loss
+    and the average round trip.
     """
 
     path_id: int
@@ -79,16 +83,54 @@ class SeriesPoint:
     rtt_max_ms: float | None
     estimate_bps: float | None
     estimate_is_floor: bool | None
+    loss_max_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A path and packet size over time, in steps of `step_s` seconds aligned to the epoch; steps without data lack."""
+    """A path and packet size over time, in steps of `step_s` seconds aligned to the epoch; steps without data lack.
+
+    Months are steps of 31 days, the length of the longest, that begin with the month.
+    """
 
     path_id: int
     packet_bytes: int
     step_s: int
     points: tuple[SeriesPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Periods up to `longest` are drawn from the summaries of a tier."""
+
+    tier: str
+    step_s: int
+    longest: timedelta
+
+
+STEPS = (
+    Step("hour", 3600, timedelta(hours=1999)),
+    Step("day", DAY_S, timedelta(days=1999)),
+    Step("month", 31 * DAY_S, timedelta.max),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RawBurst:
+    """One burst as it was measured; `rtts_ms` in the order of sending, None where lost."""
+
+    at: datetime
+    packet_bytes: int
+    outcome: str
+    sent: int
+    received: int
+    duplicates: int
+    reordered: int
+    late: int
+    ttl: int | None
+    during_test: bool
+    detail: str | None
+    rtts_ms: list[float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +171,26 @@ class ThroughputSummary:
     latest_at: datetime
     latest_outcome: str
     latest_bps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPoint:
+    """One estimate of a path's narrowest link. `capacity_bps` is None unless `verdict` is `measured`;
+    `capacity_low_bps` alone is a lower bound. `during_test`: a throughput test of ours ran on its host meanwhile."""
+
+    at: datetime
+    test: str
+    outcome: str
+    verdict: str | None
+    capacity_bps: float | None
+    capacity_low_bps: float | None
+    capacity_high_bps: float | None
+    packet_bytes: int | None
+    sent: int
+    received: int
+    method: str | None
+    during_test: bool
+    detail: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,97 +248,126 @@ class Span:
 def path_summaries(
     since: datetime, until: datetime, *, packet_bytes: int | None = None, path_ids: Sequence[int] | None = None
 ) -> list[PathSummary]:
-    """Each path and packet size over all hours that overlap the period, by path and size."""
-    _check_period(since, until)
-    names, rows = _ask(
-        "path_summaries", since=since, until=until, packet_bytes=packet_bytes, path_ids=_as_list(path_ids)
-    )
+    """Each path and packet size over all hours that overlap the period, or days where it is longer than two."""
+    check_period(since, until)
+    text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=path_ids)
+    names, rows = ask("path_summaries", {"pooled": text}, **parameters)
     made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
-    return _records(
-        PathSummary, (*names, *ESTIMATE), [(*row, *estimate) for row, estimate in zip(rows, made, strict=True)]
+    place = names.index("rtt_median_ms")
+    medians = quantiles_of([row[place] for row in rows])
+    return records(
+        PathSummary,
+        (*names, *ESTIMATE),
+        [
+            (*row[:place], median, *row[place + 1 :], *estimate)
+            for row, median, estimate in zip(rows, medians, made, strict=True)
+        ],
     )
 
 
 def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> Series:
-    """A path and packet size over time: from raw in steps of a minute up to a day, from hourly summaries beyond."""
-    _check_period(since, until)
+    """A path and packet size over time, in at most 2,000 points: from raw in steps of a minute up to a day, beyond from
+    hourly summaries, from 83 days on from those of days, and from five years on of months.
+
+    A point has the quantiles and extremes of all packets of its step, and the worst loss within it: of a burst where
+    the step is an hour or less, of an hour where it is longer.
+    """
+    check_period(since, until)
     asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     if until - since > LONGEST_RAW:
-        names, rows = _ask("series_from_hours", **asked)
-        return Series(path_id, packet_bytes, HOUR_STEP_S, tuple(_records(SeriesPoint, names, rows)))
-    names, rows = _ask("series_from_raw", **asked, step_s=RAW_STEP_S)
-    made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
-    points = [(*row[:-1], *estimate) for row, estimate in zip(rows, made, strict=True)]
-    return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_records(SeriesPoint, (*names[:-1], *ESTIMATE), points)))
+        step = next(step for step in STEPS if until - since <= step.longest)
+        names, rows = ask(
+            "series_from_summaries", {"tier": step.tier}, **{**asked, "since": start_of(step.tier, since)}
+        )
+        return Series(path_id, packet_bytes, step.step_s, tuple(records(SeriesPoint, names, rows)))
+    names, rows = ask("series_from_raw", **asked, step_s=RAW_STEP_S)
+    place = names.index("rtt_avg_ms")
+    made = _estimates(rows, place, names.index("sent"), names.index("received"))
+    points = [(*row[:place], *estimate, *row[place + 1 :]) for row, estimate in zip(rows, made, strict=True)]
+    names = (*names[:place], *ESTIMATE, *names[place + 1 :])
+    return Series(path_id, packet_bytes, RAW_STEP_S, tuple(records(SeriesPoint, names, points)))
+
+
+def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: int | None = None) -> list[RawBurst]:
+    """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
+    _check_raw_period(since, until)
+    asked = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
+    return records(RawBurst, *ask("raw_bursts", **asked))
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
     """The steps of a day's series, or less, that have no point since all their bursts fell into our own tests."""
     _check_raw_period(since, until)
     asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
-    _, rows = _ask("own_test_steps", **asked, step_s=RAW_STEP_S)
+    _, rows = ask("own_test_steps", **asked, step_s=RAW_STEP_S)
     return [at for (at,) in rows]
 
 
 def newest_failures(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[BurstFailure]:
     """How the newest burst that could not be measured ended, for those of these paths that have one, within a day."""
     _check_raw_period(since, until)
-    return _records(BurstFailure, *_ask("newest_failures", since=since, until=until, path_ids=list(path_ids)))
+    return records(BurstFailure, *ask("newest_failures", since=since, until=until, path_ids=list(path_ids)))
 
 
 def throughput_series(path_id: int, since: datetime, until: datetime) -> list[ThroughputPoint]:
     """All throughput tests of a path that began in the period, oldest first, whatever their outcome."""
-    _check_period(since, until)
-    return _records(ThroughputPoint, *_ask("throughput_series", path_id=path_id, since=since, until=until))
+    check_period(since, until)
+    return records(ThroughputPoint, *ask("throughput_series", path_id=path_id, since=since, until=until))
 
 
 def throughput_summaries(
     since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
 ) -> list[ThroughputSummary]:
     """Each path with a throughput test that began in the period, by path."""
-    _check_period(since, until)
-    asked = _ask("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
-    return _records(ThroughputSummary, *asked)
+    check_period(since, until)
+    asked = ask("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
+    return records(ThroughputSummary, *asked)
+
+
+def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:
+    """All capacity measurements of a path that began in the period, oldest first, whatever their outcome."""
+    check_period(since, until)
+    return records(CapacityPoint, *ask("capacity_series", path_id=path_id, since=since, until=until))
 
 
 def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None) -> list[LossWindow]:
     """What each path lost in a window of a day at most, by path. Raises `ValueError` for a longer one."""
-    _check_period(since, until)
+    check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a window of {until - since} would scan raw bursts for more than a day; ask path_summaries")
-    return _records(LossWindow, *_ask("loss_windows", since=since, until=until, path_ids=_as_list(path_ids)))
+    return records(LossWindow, *ask("loss_windows", since=since, until=until, path_ids=_as_list(path_ids)))
 
 
 def agent_contacts() -> list[AgentContact]:
     """The newest batch of each site that ever delivered one, by site."""
-    return _records(AgentContact, *_ask("agent_contacts"))
+    return records(AgentContact, *ask("agent_contacts"))
 
 
 def newest_measured_at() -> datetime | None:
     """When the newest stored result began, whatever its outcome; None before the first."""
-    _, rows = _ask("newest_measured_at")
+    _, rows = ask("newest_measured_at")
     return rows[0][0]
 
 
 def newest_refused(limit: int = 20) -> list[RefusedReport]:
     """The results refused last, newest first."""
-    return _records(RefusedReport, *_ask("newest_refused", limit=limit))
+    return records(RefusedReport, *ask("newest_refused", limit=limit))
 
 
 def packet_sizes() -> list[int]:
     """The packet sizes that there are summaries of, in bytes of ICMP payload, smallest first."""
-    _, rows = _ask("packet_sizes")
+    _, rows = ask("packet_sizes", {"tier": "hour"})
     return [packet_bytes for (packet_bytes,) in rows]
 
 
 def table_sizes() -> list[TableSize]:
     """Each table of the archive, by name."""
-    return _records(TableSize, *_ask("table_sizes"))
+    return records(TableSize, *ask("table_sizes"))
 
 
 def span() -> Span:
     """From when to when there are bursts, and what waits or was refused."""
-    return _records(Span, *_ask("span"))[0]
+    return records(Span, *ask("span"))[0]
 
 
 ESTIMATE = ("estimate_bps", "estimate_is_floor")
@@ -285,14 +376,14 @@ Names = tuple[str, ...]
 Rows = list[tuple[Any, ...]]
 
 
-def _ask(name: str, **parameters: Any) -> tuple[Names, Rows]:
-    """Run a statement of sql/ and return its columns' names and its rows."""
+def ask(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> tuple[Names, Rows]:
+    """Run a statement of sql/, with these parts put into it; its columns' names and its rows."""
     with connection.cursor() as cursor:
-        cursor.execute(statement(name), parameters)
+        cursor.execute(statement(name, **(parts or {})), parameters)
         return tuple(column.name for column in cursor.description), cursor.fetchall()
 
 
-def _records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
+def records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
     """Rows as records; the statement must return exactly the record's fields, in their order."""
     expected = tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
     if names != expected:
@@ -304,7 +395,7 @@ def _estimates(rows: Rows, rtt_avg: int, sent: int, received: int) -> list[tuple
     return estimates([row[rtt_avg] for row in rows], [row[sent] for row in rows], [row[received] for row in rows])
 
 
-def _check_period(since: datetime, until: datetime) -> None:
+def check_period(since: datetime, until: datetime) -> None:
     if since.tzinfo is None or until.tzinfo is None:
         raise ValueError("a period needs times with a time zone")
     if since > until:
@@ -312,7 +403,7 @@ def _check_period(since: datetime, until: datetime) -> None:
 
 
 def _check_raw_period(since: datetime, until: datetime) -> None:
-    _check_period(since, until)
+    check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a period of {until - since} would scan raw bursts for more than a day")
 

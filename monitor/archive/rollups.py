@@ -1,28 +1,92 @@
-"""Hourly summaries, computed anew from raw bursts for each hour that ingest marked dirty.
+"""Summaries by hour from raw results, and by day, month and year from the next smaller ones, each computed anew.
 
-In: the marks in `dirty_hour` and the rows in `burst`. Out: rows in `burst_hour`, with the Mathis estimate of each.
-Nothing is ever added to an existing summary, so late, doubled and punctual data end in the same rows. A summary is
-never deleted, so raw data may go before it does. What its columns mean is in `monitor.archive.models.BurstHour`.
+In: the marks in `dirty_hour`, which ingest makes, and in `dirty_summary`, which the next smaller summaries make. Out:
+rows in `burst_hour` … `burst_year` and `throughput_hour` … `throughput_year`; what their columns mean is in
+`monitor.archive.models`. Nothing is ever added to an existing summary, so late, doubled and punctual data end in the
+same rows. A summary is never deleted, so what it was made from may go before it does.
+
+SQL selects, counts, adds and stores whole sets of summaries; what needs the single round trips or the sketches is
+computed for all of them at once in `monitor.analysis.summaries` and `.sketches` (ADR 0005).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from statistics import fmean, median
 from typing import Any
 
-from django.db import connection, transaction
+import numpy as np
+from django.db import connection, models, transaction
 
+from monitor.analysis.bursts import Floats
+from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Sketches
+from monitor.analysis.summaries import QUANTILE_SHARES, BurstFigures, burst_figures
 from monitor.archive.estimates import estimates
+from monitor.archive.models import (
+    BurstDay,
+    BurstHour,
+    BurstMonth,
+    BurstYear,
+    ThroughputDay,
+    ThroughputHour,
+    ThroughputMonth,
+    ThroughputYear,
+)
+from monitor.archive.periods import end_of, next_start, start_of
+from monitor.archive.round_trips import unpack
 from monitor.archive.statements import statement
 
 HOUR = timedelta(hours=1)
 LAG_TO_WARN_OF = timedelta(minutes=1)
+RTT_QUANTILES = ("rtt_p25_ms", "rtt_median_ms", "rtt_p75_ms", "rtt_p90_ms", "rtt_p95_ms")
 
 Mark = tuple[int, datetime, datetime]
-"""path_id, hour, and when it was marked dirty."""
+"""path_id, the start of an hour or a longer period, and when it was marked dirty."""
+Columns = dict[str, Sequence[Any]]
+"""A table's columns by name, as lists of one length."""
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A size of summaries that are merged from smaller ones.
+
+    A mark is `patience` old before it is worked on, since each new burst opens the running day, month and year again;
+    where there is no summary yet, it is worked on at once.
+    """
+
+    name: str
+    smaller: str
+    patience: timedelta
+    loss_max_ratio: str
+    """What of the smaller ones the worst loss is taken from."""
+    bursts: type[models.Model]
+    throughput: type[models.Model]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The parts of the statements that differ from tier to tier."""
+        return {"tier": self.name, "smaller": self.smaller}
+
+
+WORST_HOUR = "(sent - received)::real / nullif(sent, 0)"
+TIERS = (
+    Tier("day", "hour", timedelta(minutes=10), WORST_HOUR, BurstDay, ThroughputDay),
+    Tier("month", "day", timedelta(hours=1), "loss_max_ratio", BurstMonth, ThroughputMonth),
+    Tier("year", "month", timedelta(hours=6), "loss_max_ratio", BurstYear, ThroughputYear),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step of a long computation: how many of what."""
+
+    what: str
+    count: int
 
 
 def roll_up(now: datetime, limit: int = 5000) -> int:
@@ -34,9 +98,60 @@ def roll_up(now: datetime, limit: int = 5000) -> int:
         cursor.execute(statement("take_dirty_hours"), {"limit": limit})
         marks: list[Mark] = cursor.fetchall()
         if marks:
-            _compute(cursor, marks)
+            _compute_hours(cursor, marks)
+            _mark(cursor, TIERS[0].name, marks, now)
     _warn_of_lag(marks, now)
     return len(marks)
+
+
+def merge(tier: Tier, now: datetime, limit: int = 5000, patience: timedelta | None = None) -> int:
+    """Compute up to `limit` dirty summaries of the tier anew, in one transaction; those that wait longest first.
+
+    Returns how many. `patience` is how old a mark must be where there is a summary; the tier's own unless given.
+    """
+    marked_by = now - (tier.patience if patience is None else patience)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement("take_dirty_summaries", tier=tier.name), {"marked_by": marked_by, "limit": limit})
+        marks: list[Mark] = cursor.fetchall()
+        if marks:
+            _compute_merged(cursor, tier, marks)
+            for larger in TIERS:
+                if larger.smaller == tier.name:
+                    _mark(cursor, larger.name, marks, now)
+    return len(marks)
+
+
+def recompute(
+    since: datetime, until: datetime, now: datetime, path_ids: Sequence[int] | None = None, limit: int = 500
+) -> Iterator[Done]:
+    """Compute all summaries of the period anew, by whole hours, days, months and years that it touches.
+
+    Yields after each transaction what it did. Hours without raw results are left alone, and longer summaries
+    without smaller ones: what they were made from has been deleted. Raises `ValueError` for a period that ends before
+    it begins.
+    """
+    if since > until:
+        raise ValueError(f"the period ends, {until.isoformat()}, before it begins, {since.isoformat()}")
+    asked = {"path_ids": None if path_ids is None else list(path_ids), "now": now}
+    day = start_of("day", since)
+    while day < until:
+        following = next_start("day", day)
+        bounds = {"since": max(day, start_of("hour", since)), "until": min(following, end_of("hour", until))}
+        _execute("mark_hours_with_raw", **asked, **bounds)
+        yield Done("days looked through", 1)
+        day = following
+    while done := roll_up(now, limit):
+        yield Done("hours", done)
+    for tier in TIERS:
+        bounds = {"since": start_of(tier.name, since), "until": end_of(tier.name, until)}
+        _execute("mark_tier_with_smaller", tier.names, **asked, **bounds)
+        while done := merge(tier, now, limit, timedelta(0)):
+            yield Done(f"{tier.name}s", done)
+
+
+def _execute(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement(name, **(parts or {})), parameters)
 
 
 def _warn_of_lag(marks: list[Mark], now: datetime) -> None:
@@ -47,23 +162,127 @@ def _warn_of_lag(marks: list[Mark], now: datetime) -> None:
         )
 
 
-def _compute(cursor: Any, marks: list[Mark]) -> None:
+def _mark(cursor: Any, tier: str, marks: list[Mark], now: datetime) -> None:
+    path_ids, starts, _ = zip(*marks, strict=True)
+    asked = {"path_ids": list(path_ids), "starts": list(starts), "now": now}
+    cursor.execute(statement("mark_larger", tier=tier), asked)
+
+
+def _compute_hours(cursor: Any, marks: list[Mark]) -> None:
     path_ids, hours, _ = zip(*sorted(marks), strict=True)
-    bounds = {"since": min(hours), "until": max(hours) + HOUR}
-    cursor.execute(statement("roll_up_hours"), {"path_ids": list(path_ids), "hours": list(hours), **bounds})
-    summaries = cursor.fetchall()
-    if summaries:
-        cursor.execute(statement("store_estimates"), {**_estimates(summaries), **bounds})
+    asked = {"path_ids": list(path_ids), "hours": list(hours), "since": min(hours), "until": max(hours) + HOUR}
+    bursts = _fetch(cursor, _with_plan("raw_of_hours", "planned_bursts", tier="hour"), asked)
+    if bursts:
+        _store(cursor, BurstHour, {**bursts, **_of_bursts(bursts)})
+    tests = _fetch(cursor, _with_plan("throughput_of_hours", "planned_slots", tier="hour"), asked)
+    if tests:
+        _store(cursor, ThroughputHour, {**tests, **_of_tests(tests)})
 
 
-def _estimates(summaries: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    """The columns that sql/store_estimates.sql takes; an estimate that is not defined is null."""
-    path_ids, sizes, hours, rtt_avg_ms, sent, received = zip(*summaries, strict=True)
-    made = estimates(rtt_avg_ms, sent, received)
+def _compute_merged(cursor: Any, tier: Tier, marks: list[Mark]) -> None:
+    path_ids, starts, _ = zip(*sorted(marks), strict=True)
+    asked = {"path_ids": list(path_ids), "starts": list(starts), "since": min(starts), "until": max(starts)}
+    text = _with_plan("merge_of_smaller", "planned_bursts", **tier.names, loss_max_ratio=tier.loss_max_ratio)
+    bursts = _fetch(cursor, text, asked)
+    if bursts:
+        _store(cursor, tier.bursts, {**bursts, **_of_sketches(bursts)})
+    text = _with_plan("merge_of_smaller_throughput", "planned_slots", **tier.names)
+    tests = _fetch(cursor, text, asked)
+    if tests:
+        _store(cursor, tier.throughput, {**tests, **_of_throughput_sketches(tests)})
+
+
+def _with_plan(name: str, plan: str, **parts: str) -> str:
+    return statement(name, planned=statement(plan, tier=parts["tier"]), **parts)
+
+
+def _of_bursts(rows: Columns) -> Columns:
+    """The columns of hours that come from the single round trips."""
+    packets_of = [np.frombuffer(packed or b"", dtype=">i2") for packed in rows["packets"]]
+    group = np.repeat(np.arange(len(packets_of)), [len(packets) for packets in packets_of])
+    packets = np.concatenate(packets_of).astype(np.int64)
+    rtts_ms = unpack(packets, b"".join(packed or b"" for packed in rows["rtts"]))
+    figures = burst_figures(group, rtts_ms, packets, len(packets_of))
+    return _figure_columns(figures) | _estimate_columns(rows, _nullable(figures.rtt_avg_ms))
+
+
+def _figure_columns(figures: BurstFigures) -> Columns:
+    columns: Columns = {}
+    for field in fields(figures):
+        value = getattr(figures, field.name)
+        columns[field.name] = value.to_bytes() if isinstance(value, Sketches) else _nullable(value)
+    return columns
+
+
+def _of_sketches(rows: Columns) -> Columns:
+    """The columns of longer summaries that come from merged sketches."""
+    rtt, ipdv = Sketches.of_bytes(rows["rtt_sketch"]), Sketches.of_bytes(rows["ipdv_sketch"])
+    least, greatest = (np.array(rows[name], dtype=np.float64) for name in ("rtt_min_ms", "rtt_max_ms"))
+    quantiles = rtt.quantiles(QUANTILE_SHARES, RTT_MS).T.clip(least, greatest)
+    lower, upper = ipdv.quantiles((0.25, 0.75), IPDV_MS).T
     return {
-        "path_ids": list(path_ids),
-        "sizes": list(sizes),
-        "hours": list(hours),
-        "estimates_bps": [estimate_bps for estimate_bps, _ in made],
-        "floors": [is_floor for _, is_floor in made],
+        **{name: _nullable(values) for name, values in zip(RTT_QUANTILES, quantiles, strict=True)},
+        "ipdv_ms": _nullable(upper - lower),
+        "rtt_sketch": rtt.to_bytes(),
+        "ipdv_sketch": ipdv.to_bytes(),
+        **_estimate_columns(rows, rows["rtt_avg_ms"]),
     }
+
+
+def _estimate_columns(rows: Columns, rtt_avg_ms: Sequence[float | None]) -> Columns:
+    rates_bps, floors = zip(*estimates(rtt_avg_ms, rows["sent"], rows["received"]), strict=True)
+    return {"estimate_bps": list(rates_bps), "estimate_is_floor": list(floors)}
+
+
+def _of_tests(rows: Columns) -> Columns:
+    """The columns of throughput hours that come from the single tests."""
+    rates_of: Sequence[list[float]] = rows["rates_bps"]
+    group = np.repeat(np.arange(len(rates_of)), [len(rates_bps) for rates_bps in rates_of])
+    sketches = Sketches.of_values(group, [rate for rates in rates_of for rate in rates], len(rates_of), RATE_BPS)
+    return {
+        "throughput_min_bps": [min(rates_bps, default=None) for rates_bps in rates_of],
+        "throughput_median_bps": [median(rates_bps) if rates_bps else None for rates_bps in rates_of],
+        "throughput_max_bps": [max(rates_bps, default=None) for rates_bps in rates_of],
+        "throughput_avg_bps": [fmean(rates_bps) if rates_bps else None for rates_bps in rates_of],
+        "throughput_sketch": sketches.to_bytes(),
+    }
+
+
+def _of_throughput_sketches(rows: Columns) -> Columns:
+    sketches = Sketches.of_bytes(rows["throughput_sketch"])
+    bounds = [np.array(rows[f"throughput_{name}_bps"], dtype=np.float64) for name in ("min", "max")]
+    medians = sketches.quantiles((0.5,), RATE_BPS)[:, 0].clip(*bounds)
+    return {"throughput_median_bps": _nullable(medians), "throughput_sketch": sketches.to_bytes()}
+
+
+def _nullable(values: Floats | np.ndarray) -> list[Any]:
+    """A list with None for NaN."""
+    listed = values.tolist()
+    if values.dtype.kind != "f" or not np.isnan(values).any():
+        return listed
+    return [None if value != value else value for value in listed]
+
+
+def _fetch(cursor: Any, text: str, asked: Mapping[str, Any]) -> Columns:
+    """The rows of a statement as columns; empty where there are none."""
+    cursor.execute(text, asked)
+    rows = cursor.fetchall()
+    names = [column.name for column in cursor.description]
+    return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+
+
+def _store(cursor: Any, model: type[models.Model], columns: Columns) -> None:
+    """Put these rows in the place of those with the same keys; takes the columns that the table has."""
+    names = [field.attname for field in model._meta.concrete_fields]
+    keys = [field.attname for field in model._meta.pk_fields]
+    parts = {
+        "table": model._meta.db_table,
+        "columns": ", ".join(names),
+        "keys": ", ".join(keys),
+        "updates": ", ".join(f"{name} = excluded.{name}" for name in names if name not in keys),
+    }
+    cursor.execute(statement("staged_summary", table=parts["table"]))
+    with cursor.copy(f"COPY staged_{parts['table']} ({parts['columns']}) FROM STDIN") as copy:
+        for row in zip(*(columns[name] for name in names), strict=True):
+            copy.write_row(row)
+    cursor.execute(statement("store_summaries", **parts))

@@ -9,6 +9,7 @@ FOLDER = Path(__file__).resolve().parent / "sql"
 
 
 @cache
-def statement(name: str) -> str:
-    """The text of sql/`name`.sql, with psycopg's named parameters in it."""
-    return (FOLDER / f"{name}.sql").read_text()
+def statement(name: str, **parts: str) -> str:
+    """The text of sql/`name`.sql, with psycopg's named parameters in it; {name} in it becomes the part of that name."""
+    text = (FOLDER / f"{name}.sql").read_text()
+    return text.format(**parts) if parts else text

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.archive import rollups
+from monitor.archive import retention, rollups
 from probes.contract import Deadline
 
 TIME_LIMIT_S = 8.0
+DELETING_LIMIT_S = 600.0
 HOURS_AT_ONCE = 500
 """Ingest of an hour waits while that hour is rolled up; so many hours take well under a second."""
 
 
 @shared_task(name="archive.roll_up")
 def roll_up() -> int:
-    """Compute dirty hours until none is left or the time is over. Returns how many were computed."""
+    """Compute dirty hours, then what is longer, until nothing is due or the time is over. Returns how many hours."""
     deadline = Deadline(TIME_LIMIT_S)
+    hours = _all(deadline, rollups.roll_up)
+    for tier in rollups.TIERS:
+        _all(deadline, partial(rollups.merge, tier))
+    return hours
+
+
+def _all(deadline: Deadline, compute: Callable[[datetime, int], int]) -> int:
+    """Call `compute` until it finds less than it may take. Returns how many it did in all."""
     done = 0
     while not deadline.passed:
-        hours = rollups.roll_up(timezone.now(), HOURS_AT_ONCE)
-        done += hours
-        if hours < HOURS_AT_ONCE:
+        found = compute(timezone.now(), HOURS_AT_ONCE)
+        done += found
+        if found < HOURS_AT_ONCE:
             break
     return done
+
+
+@shared_task(name="archive.delete_old")
+def delete_old() -> dict[str, int]:
+    """Delete what is kept no longer. Returns what went, by table."""
+    return retention.delete_old(timezone.now(), Deadline(DELETING_LIMIT_S))
+
+
+@shared_task(name="archive.compress_old")
+def compress_old() -> int:
+    """Compress old bursts where the licence allows. Returns how many chunks."""
+    return retention.compress_old(timezone.now())

@@ -7,13 +7,15 @@ what measurements follow in `expansion`. No database: `manage.py mesh check` wor
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from monitor.mesh import addresses, countries, lines, rules
 from monitor.mesh.entries import (
+    HOST_KINDS,
     KINDS,
     SHAPES,
+    CapacityTest,
     GroupEntry,
     HostEntry,
     LossRule,
@@ -146,9 +148,9 @@ class _Reader:
         name = self._name(table, "host", default=default_name, example='"…" (only the first host has its site\'s name)')
         address = table.text("address", example='"…" (an IP address or a DNS name)')
         family = self._family(table, address)
-        measures = table.texts("measures", default=KINDS)
+        measures = table.texts("measures", default=HOST_KINDS)
         for kind, line in measures.items():
-            self._one_of(table, "measures", kind, KINDS, line)
+            self._one_of(table, "measures", kind, HOST_KINDS, line)
         table.finish()
         self._own_address(table, name, address, family)
         return HostEntry(name, address, family, for_ping="ping" in measures, for_throughput="throughput" in measures)
@@ -179,10 +181,15 @@ class _Reader:
 
     def _test(self, table: Fields) -> TestEntry | None:
         name = self._name(table, "test", example='"…"')
-        kind = table.text("kind", example='"ping" or "throughput"')
+        kind = table.text("kind", example='"ping", "throughput" or "capacity"')
         if not kind or not self._one_of(table, "kind", kind, KINDS, table.line_of("kind")):
             return None
-        test = self._ping(table, name) if kind == "ping" else self._throughput(table, name)
+        readers: dict[str, Callable[[Fields, str], TestEntry]] = {
+            "ping": self._ping,
+            "throughput": self._throughput,
+            "capacity": self._capacity,
+        }
+        test = readers[kind](table, name)
         table.finish()
         return test if table.sound else None
 
@@ -209,6 +216,10 @@ class _Reader:
             streams=table.integer("streams", low=1, high=128, default=1),
             port=table.integer("port", low=1, high=65_535, default=5201),
         )
+
+    @staticmethod
+    def _capacity(table: Fields, name: str) -> CapacityTest:
+        return CapacityTest(name=name, every_s=table.integer("every_s", low=600, high=DAY_S, default=3600))
 
     def _group(self, table: Fields) -> GroupEntry | None:
         name = self._name(table, "group", example='"…"')

@@ -12,13 +12,16 @@ from typing import Literal
 
 from monitor.mesh.addresses import Family
 
-Kind = Literal["ping", "throughput"]
+Kind = Literal["ping", "throughput", "capacity"]
+HostKind = Literal["ping", "throughput"]
 
 SHAPES: dict[str, tuple[str, ...]] = {"mesh": ("sites",), "star": ("centres", "sites"), "between": ("from", "to")}
 PRIMING_BYTES = 56
 """Of the request that wakes a path: the size that PingER used."""
 
-KINDS: tuple[Kind, ...] = ("ping", "throughput")
+KINDS: tuple[Kind, ...] = ("ping", "throughput", "capacity")
+HOST_KINDS: tuple[HostKind, ...] = ("ping", "throughput")
+"""What a host takes part in. A host that answers pings answers the trains of a capacity test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class HostEntry:
     for_throughput: bool
 
     def measures(self, kind: Kind) -> bool:
-        return self.for_ping if kind == "ping" else self.for_throughput
+        return self.for_throughput if kind == "throughput" else self.for_ping
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,20 @@ class ThroughputTest:
         }
 
 
-TestEntry = PingTest | ThroughputTest
+@dataclass(frozen=True, slots=True)
+class CapacityTest:
+    name: str
+    every_s: int = 3600
+
+    kind: Kind = dataclasses.field(default="capacity", init=False)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The fields of its `probes.capacity.spec.CapacitySpec`, but for the addresses: none."""
+        return {}
+
+
+TestEntry = PingTest | ThroughputTest | CapacityTest
 
 
 @dataclass(frozen=True, slots=True)

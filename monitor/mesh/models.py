@@ -25,6 +25,7 @@ class Family(models.IntegerChoices):
 class Kind(models.TextChoices):
     PING = "ping"
     THROUGHPUT = "throughput"
+    CAPACITY = "capacity"
 
 
 class Mesh(models.Model):
@@ -160,7 +161,7 @@ class Measurement(models.Model):
 class MeasurementPeriod(models.Model):
     """A time during which a measurement ran on one schedule, so that what was planned then can still be counted.
 
-    A new one begins when the measurement comes back or its schedule changes. `packet_bytes` is empty for throughput.
+    A new one begins when the measurement comes back or its schedule changes. `packet_bytes` is empty for all but pings.
     """
 
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="periods")

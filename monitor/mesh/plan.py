@@ -12,54 +12,69 @@ import msgspec
 from monitor.mesh import addresses
 from monitor.mesh.models import Host, Kind, Measurement, Mesh, Site, Slot
 from monitor.mesh.slots import HORIZON_S
+from probes.capacity.spec import CapacitySpec
 from probes.ping.spec import PingSpec
-from probes.site.wire import PingTask, Plan, ThroughputSlot
+from probes.site.wire import CapacityTarget, CapacityTask, PingTask, Plan, ThroughputSlot
 from probes.throughput.spec import ThroughputSpec
 
 
 def plan_for(site: Site, now: datetime) -> Plan:
-    """The ping tests of `site`, and its throughput slots that have not ended and start within the next hour.
+    """The ping and capacity tests of `site`, and its throughput slots that have not ended and start within an hour.
 
     Equal content gives an equal version. Three queries, however many measurements.
     """
     mesh = Mesh.objects.first()
+    of_test = _repeated(site)
     plan = Plan(
         version="",
         site=site.name,
         mesh="" if mesh is None else mesh.name,
-        ping=_ping_tasks(site),
+        ping=tuple(_ping_task(name, rows) for name, rows in of_test[Kind.PING].items()),
         throughput=_throughput_slots(site, now),
+        capacity=tuple(_capacity_task(name, rows) for name, rows in of_test[Kind.CAPACITY].items()),
     )
     return msgspec.structs.replace(plan, version=hashlib.sha256(msgspec.json.encode(plan)).hexdigest()[:16])
 
 
-def _ping_tasks(site: Site) -> tuple[PingTask, ...]:
+def _repeated(site: Site) -> dict[str, dict[str, list[Measurement]]]:
+    """What the site repeats by itself: by kind and by name of the test, its measurements."""
     rows = (
         Measurement.objects.in_use()
         .from_site(site.pk)
-        .filter(test__kind=Kind.PING)
+        .filter(test__kind__in=(Kind.PING, Kind.CAPACITY))
         .with_hosts()
         .order_by("test__name", "path_id")
     )
-    of_test: dict[str, list[Measurement]] = defaultdict(list)
+    of_test: dict[str, dict[str, list[Measurement]]] = {Kind.PING: defaultdict(list), Kind.CAPACITY: defaultdict(list)}
     for row in rows:
-        of_test[row.test.name].append(row)
-    return tuple(_ping_task(name, measurements) for name, measurements in of_test.items())
+        of_test[row.test.kind][row.test.name].append(row)
+    return of_test
 
 
 def _ping_task(name: str, measurements: list[Measurement]) -> PingTask:
     test = measurements[0].test
-    targets = [
-        {
-            "address": row.path.destination.address,
-            "family": row.path.family,
-            "source": _own_address(row.path.source),
-            "path_id": row.path_id,
-        }
-        for row in measurements
-    ]
+    targets = [{**_ends(row), "path_id": row.path_id} for row in measurements]
     spec = msgspec.convert({**test.parameters, "targets": targets}, PingSpec)
     return PingTask(test=name, every_s=test.every_s, spec=spec)
+
+
+def _capacity_task(name: str, measurements: list[Measurement]) -> CapacityTask:
+    test = measurements[0].test
+    targets = tuple(
+        CapacityTarget(path_id=row.path_id, spec=msgspec.convert({**test.parameters, **_ends(row)}, CapacitySpec))
+        for row in measurements
+    )
+    return CapacityTask(test=name, every_s=test.every_s, targets=targets)
+
+
+def _ends(measurement: Measurement) -> dict[str, object]:
+    """The fields of a spec that say from where to where."""
+    path = measurement.path
+    return {
+        "address": path.destination.address,
+        "family": path.family,
+        "source": _own_address(path.source),
+    }
 
 
 def _own_address(host: Host) -> str | None:
@@ -79,11 +94,6 @@ def _throughput_slots(site: Site, now: datetime) -> tuple[ThroughputSlot, ...]:
 
 def _throughput_slot(slot: Slot, site: Site) -> ThroughputSlot:
     path, test = slot.measurement.path, slot.measurement.test
-    ends = {
-        "address": path.destination.address,
-        "family": path.family,
-        "source": _own_address(path.source),
-    }
     return ThroughputSlot(
         slot_id=slot.pk,
         path_id=path.pk,
@@ -91,5 +101,5 @@ def _throughput_slot(slot: Slot, site: Site) -> ThroughputSlot:
         role="client" if path.source.site_id == site.pk else "server",
         starts_at=slot.starts_at,
         ends_at=slot.ends_at,
-        spec=msgspec.convert({**test.parameters, **ends}, ThroughputSpec),
+        spec=msgspec.convert({**test.parameters, **_ends(slot.measurement)}, ThroughputSpec),
     )

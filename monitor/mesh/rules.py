@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from monitor.mesh import expansion
-from monitor.mesh.entries import GroupEntry, LossRule, MeshDocument, PingTest, TestEntry, ThroughputTest
+from monitor.mesh.entries import CapacityTest, GroupEntry, LossRule, MeshDocument, PingTest, TestEntry, ThroughputTest
 from monitor.mesh.fields import Fields
 from monitor.mesh.timetable import Job, Timetable, place
+from probes.capacity.spec import USUAL_S
 from probes.ping.spec import PingSpec
 
 SLOT_MARGIN_S = 5
@@ -54,6 +55,7 @@ def check(document: MeshDocument, tables: Tables) -> None:
     wanted = expansion.measurements(document)
     _packet_sizes_differ(document, wanted, tables)
     _hosts_have_the_time(document, wanted, tables)
+    _capacities_fit(document, wanted, tables)
     if document.loss is not None:
         _window_holds_a_cycle(document, document.loss, tables)
 
@@ -85,6 +87,9 @@ def _fits_its_period(test: TestEntry, table: Fields) -> None:
             f"{len(spec.packet_bytes)} sizes × {spec.count} × {spec.spacing_s:g} s{priming} + "
             f"{spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies"
         )
+    elif isinstance(test, CapacityTest):
+        # Every period that may be written holds one measurement; how many there are is `_capacities_fit`'s.
+        return
     else:
         needed_s = slot_length_s(test.duration_s, test.omit_s)
         reason = f"{test.duration_s} s + {test.omit_s} s omitted + {SLOT_MARGIN_S} s between tests"
@@ -111,7 +116,7 @@ def _measures_something(document: MeshDocument, group: GroupEntry, tables: Table
             needs = "agents at both ends" if test.kind == "throughput" else "an agent at its source"
             table.problem(
                 f'test "{test.name}" has no path to measure here; it needs two sites with hosts of one family '
-                f"that measure {test.kind}, and {needs}",
+                f"that measure {'throughput' if test.kind == 'throughput' else 'ping'}, and {needs}",
                 "tests",
             )
 
@@ -185,6 +190,22 @@ def _slot_ratio(test: ThroughputTest) -> float:
 
 def _busy_ratio(tests: dict[str, ThroughputTest], counts: Counter[str]) -> float:
     return sum(count * _slot_ratio(tests[name]) for name, count in counts.items())
+
+
+def _capacities_fit(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
+    """An agent measures one capacity at a time, so those of its site must fit one after the other into the period."""
+    site_of = {host.name: site.name for site in document.sites for host in site.hosts}
+    for test in document.tests:
+        if not isinstance(test, CapacityTest):
+            continue
+        counts = Counter(site_of[one.source] for one in wanted if one.test == test.name)
+        site, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+        if count * USUAL_S > test.every_s:
+            tables.entries["test", test.name].problem(
+                f'site "{site}" measures {count} paths one after the other, {USUAL_S:g} s each, which takes longer '
+                f"than every_s = {test.every_s}; write at least {_whole(count * USUAL_S)}, or test fewer pairs",
+                "every_s",
+            )
 
 
 def _window_holds_a_cycle(document: MeshDocument, rule: LossRule, tables: Tables) -> None:

@@ -1,7 +1,8 @@
-"""The centre as an agent sees it: two HTTP requests, with the token, over verified TLS.
+"""The centre as an agent sees it: a few HTTP requests, with the token, over verified TLS.
 
-`Centre.plan` and `Centre.deliver` send one request each and raise a `CentreError` that says what went wrong, whether
-the batch was too large, and when the centre wants to be asked again. Repeating is the caller's business.
+Each method of `Centre` sends one request and raises a `CentreError` that says what went wrong, whether the batch was
+too large, and when the centre wants to be asked again. Repeating is the caller's business. `Centre.clock` learns from
+each answer how far our clock is from the centre's.
 """
 
 from __future__ import annotations
@@ -17,11 +18,27 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+try:
+    import zstandard
+except ImportError:  # an agent of little more than probes/ and msgspec
+    zstandard = None  # type: ignore[assignment]
+
+from probes.site.centre_clock import CentreClock
 from probes.site.settings import SettingsError, check_centre, read_token
-from probes.site.wire import Batch, Plan, Receipt
+from probes.site.wire import (
+    RECEIVED_HEADER,
+    SENT_HEADER,
+    Batch,
+    Enrolment,
+    EnrolmentRequest,
+    Plan,
+    Receipt,
+    Welcome,
+)
 
 TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 64 * 2**20
+ZSTD_LEVEL = 1
 AnswerT = TypeVar("AnswerT")
 ADVICE = {
     400: "it cannot read what we sent; kept and sent again. Are agent and centre of the same version?",
@@ -29,6 +46,7 @@ ADVICE = {
     403: "it does not allow this site; ask its operator",
     404: "there is no centre at this address; check --centre",
     413: "the batch is too large for it",
+    415: "it cannot unpack what we sent; kept and sent again. Are agent and centre of the same version?",
     422: "it cannot read what we sent; kept and sent again. Are agent and centre of the same version?",
     429: "it wants to be asked less often",
     503: "it cannot store now",
@@ -36,22 +54,42 @@ ADVICE = {
 
 
 class CentreError(Exception):
-    """A request that did not succeed. `status` is None when there was no answer at all."""
+    """A request that did not succeed. `status` is None when there was no answer at all; `reason` is what the centre
+    said for people, where it is one of ours."""
 
-    def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, reason: str | None = None, retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
+        self.reason = reason
         self.retry_after_s = retry_after_s
 
 
+class Unreachable(CentreError):
+    """No answer came."""
+
+
+class BadCertificate(CentreError):
+    """Who answered could not show that it is the centre."""
+
+
 class Centre:
-    """The centre at `url`. The token is read from its file at each request, so that it can be changed there."""
+    """The centre at `url`. The token is read from its file at each request, so that it can be changed there; a site
+    that is about to join has none."""
 
     def __init__(
-        self, url: str, token_file: Path, *, allow_plain_http: bool = False, timeout_s: float = TIMEOUT_S
+        self,
+        url: str,
+        token_file: Path | None,
+        *,
+        allow_plain_http: bool = False,
+        timeout_s: float = TIMEOUT_S,
+        clock: CentreClock | None = None,
     ) -> None:
         check_centre(url, allow_plain_http)
         self.url = url.rstrip("/")
+        self.clock = CentreClock() if clock is None else clock
         self._token_file = token_file
         self._timeout_s = timeout_s
 
@@ -63,38 +101,54 @@ class Centre:
 
     def deliver(self, batch: Batch) -> Receipt:
         """Send a batch; the receipt says that it is stored. Raises `CentreError`."""
-        headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-        body = gzip.compress(msgspec.json.encode(batch), compresslevel=6)
+        headers, body = packed(batch)
         receipt = _decoded(self._request("POST", "/api/agent/results", headers, body)[1], Receipt)
         if receipt.number != batch.number:
             raise CentreError(f"batch {batch.number}: the receipt is for batch {receipt.number}; sent again")
         return receipt
+
+    def welcome(self) -> Welcome:
+        """What a centre says to whoever asks. Raises `CentreError`."""
+        return _decoded(self._request("GET", "/api/agent/enrol", {}, None)[1], Welcome)
+
+    def enrol(self, request: EnrolmentRequest) -> Enrolment:
+        """Redeem a one-time code. Raises `CentreError`."""
+        headers = {"Content-Type": "application/json"}
+        return _decoded(self._request("POST", "/api/agent/enrol", headers, msgspec.json.encode(request))[1], Enrolment)
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, bytes]:
         """Status (200 or 304) and body of the answer. Redirections are not followed: the token goes to one place."""
         connection = self._connect()
         prefix = urlsplit(self.url).path
         try:
-            token = read_token(self._token_file)
-            connection.request(method, prefix + path, body, {"Authorization": f"Bearer {token}", **headers})
+            headers = {**self._authorization(), **headers}
+            connection.connect()
+            sent_s = self.clock.now_s()
+            connection.request(method, prefix + path, body, headers)
             answer = connection.getresponse()
+            received_s = self.clock.now_s()
             content = answer.read(MAX_ANSWER_BYTES)
         except ssl.SSLCertVerificationError as error:
-            raise CentreError(f"centre {self.url}: its certificate is not good: {error.verify_message}") from error
+            raise BadCertificate(f"centre {self.url}: its certificate is not good: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
-            raise CentreError(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
+            raise Unreachable(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
         except SettingsError as error:
             raise CentreError(str(error)) from error
         finally:
             connection.close()
+        self.clock.note(sent_s, answer.getheader(RECEIVED_HEADER), answer.getheader(SENT_HEADER), received_s)
         if answer.status in (200, 304):
             return answer.status, content
         raise CentreError(
             f"centre {self.url} answered {answer.status} {answer.reason}: "
             f"{ADVICE.get(answer.status, 'sent again later')}{_said(content)}",
             status=answer.status,
+            reason=_reason(content),
             retry_after_s=_retry_after_s(answer.getheader("Retry-After")),
         )
+
+    def _authorization(self) -> dict[str, str]:
+        return {} if self._token_file is None else {"Authorization": f"Bearer {read_token(self._token_file)}"}
 
     def _connect(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
@@ -105,11 +159,31 @@ class Centre:
         return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
 
 
+def packed(batch: Batch) -> tuple[dict[str, str], bytes]:
+    """A batch as it travels, and the headers that tell how: MessagePack, by zstd where this agent has it."""
+    body = msgspec.msgpack.encode(batch)
+    content_type = {"Content-Type": "application/msgpack"}
+    if zstandard is None:
+        return {**content_type, "Content-Encoding": "gzip"}, gzip.compress(body, compresslevel=6)
+    return {**content_type, "Content-Encoding": "zstd"}, zstandard.compress(body, level=ZSTD_LEVEL)
+
+
 def _decoded(body: bytes, kind: type[AnswerT]) -> AnswerT:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.DecodeError as error:
         raise CentreError(f"the centre's answer is not a {kind.__name__}: {error}") from error
+
+
+class _Refusal(msgspec.Struct):
+    error: str
+
+
+def _reason(content: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(content, type=_Refusal).error
+    except msgspec.DecodeError:
+        return None
 
 
 def _said(content: bytes) -> str:

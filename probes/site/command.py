@@ -1,4 +1,5 @@
-"""`python -m probes site`: runs a site's agent until it is told to stop.
+"""`python -m probes site`: runs a site's agent until it is told to stop. `site join`, `site status` and `site doctor`
+are modules of their own, loaded when they are asked for.
 
 This process only supervises: it starts the agent's Redis (where none is given) and its worker, restarts what dies or
 has stopped working, and stops both. It measures nothing itself and stays small.
@@ -9,6 +10,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import functools
+import importlib
 import os
 import signal
 import sys
@@ -19,7 +22,16 @@ from pathlib import Path
 
 from probes import broker
 from probes.site.limits import LimitsError, read_limits
-from probes.site.settings import AgentSettings, SettingsError, check_centre, read_token, readable_by_others
+from probes.site.settings import (
+    AgentSettings,
+    SettingsError,
+    check_centre,
+    lock_file,
+    read_joined,
+    read_token,
+    readable_by_others,
+    token_file,
+)
 from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 READY_TIMEOUT_S = 30.0
@@ -29,23 +41,63 @@ REDIS_SOCKET = "redis.sock"
 SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has many threads that do little
 
 
+DATA = Path("data/agent")
+
+
 class AlreadyRunning(Exception):
     """Another agent has this data folder."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--centre", required=True, metavar="URL", help="address of the centre, https://…")
-    parser.add_argument("--token-file", required=True, type=Path, metavar="FILE", help="file with the site's token")
-    parser.add_argument(
-        "--data", type=Path, default=Path("data/agent"), metavar="DIR", help="folder of the agent (default data/agent)"
-    )
-    parser.add_argument("--limits", type=Path, metavar="FILE", help="limits.toml: what this site lets be measured")
+    _add_options(parser)
+    parser.set_defaults(data=DATA)
     parser.add_argument("--redis", metavar="URL", help="a Redis of the agent's own; started here if none is given")
+    verbs = parser.add_subparsers(metavar="VERB", title="besides running the agent")
+
+    def add_verb(name: str, summary: str) -> argparse.ArgumentParser:
+        # A default of the verb's own would take the place of what was said before the verb.
+        verb = verbs.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
+        verb.set_defaults(run=functools.partial(_run_verb, f"probes.site.{name}"))
+        return verb
+
+    join = add_verb("join", "join a centre with a one-time code; this site gets its token")
+    join.add_argument("url", metavar="URL", help="address of the centre, https://…")
+    join.add_argument(
+        "code", metavar="CODE", help="what `manage.py site enrol` printed; - reads it from standard input"
+    )
+    _add_data(join)
+    _add_plain_http(join)
+    status = add_verb("status", "what runs, what is queued, the last error")
+    _add_data(status)
+    doctor = add_verb("doctor", "look for what is wrong with this site, and say how to mend it")
+    _add_options(doctor)
+    for verb in (status, doctor):
+        verb.add_argument("--json", action="store_true", default=False, help="for programs")
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--centre", metavar="URL", help="address of the centre, if not the one joined")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the site's token, if not that of joining")
+    parser.add_argument("--limits", type=Path, metavar="FILE", help="limits.toml: what this site lets be measured")
+    _add_data(parser)
+    _add_plain_http(parser)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, metavar="DIR", help=f"folder of the agent (default {DATA})")
+
+
+def _add_plain_http(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-plain-http",
         action="store_true",
         help="send the token over plain HTTP to a centre on another machine, on a network of your own",
     )
+
+
+def _run_verb(module_name: str, args: argparse.Namespace) -> int:
+    status: int = importlib.import_module(module_name).run(args)
+    return status
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,25 +119,33 @@ def run(args: argparse.Namespace) -> int:
 
 def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
     """Check what we were told before anything is started."""
-    check_centre(args.centre, args.allow_plain_http)
-    read_token(args.token_file)
-    if readable_by_others(args.token_file):
-        say(f"--token-file {args.token_file} can be read by others: chmod 600 {args.token_file}")
+    joined = read_joined(data) if args.centre is None else None
+    centre = args.centre if joined is None else joined.centre
+    if centre is None:
+        raise SettingsError(
+            f"{data} has joined no centre: run `python -m probes site join URL CODE`, or give --centre and --token-file"
+        )
+    allow_plain_http = args.allow_plain_http or (joined is not None and joined.allow_plain_http)
+    token = args.token_file or token_file(data)
+    check_centre(centre, allow_plain_http)
+    read_token(token)
+    if readable_by_others(token):
+        say(f"--token-file {token} can be read by others: chmod 600 {token}")
     read_limits(args.limits)
     return AgentSettings(
-        centre=args.centre,
-        token_file=str(args.token_file.resolve()),
+        centre=centre,
+        token_file=str(token.resolve()),
         data=str(data),
         redis_url=args.redis or f"redis+socket://{socket_dir(data) / REDIS_SOCKET}",
         limits_file=None if args.limits is None else str(args.limits.resolve()),
-        allow_plain_http=args.allow_plain_http,
+        allow_plain_http=allow_plain_http,
     )
 
 
 @contextlib.contextmanager
 def _only_agent_of(data: Path) -> Iterator[None]:
     """Hold the lock of the data folder; the kernel lets go of it however we end."""
-    with (data / "agent.lock").open("a+") as lock:
+    with lock_file(data).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

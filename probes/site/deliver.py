@@ -11,9 +11,12 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import msgspec
+
 import probes
 from probes.site.backoff import BackOff
 from probes.site.centre import Centre, CentreError
+from probes.site.health import Health
 from probes.site.spool import Spool
 from probes.site.wire import Batch
 
@@ -29,13 +32,22 @@ def utc_now() -> datetime:
 
 
 class Delivery:
-    """Delivers one spool to one centre. Any thread may call `run`; one at a time delivers."""
+    """Delivers one spool to one centre, each batch with the health that `health` gives for it. Any thread may call
+    `run`; one at a time delivers."""
 
     def __init__(
-        self, spool: Spool, centre: Centre, *, back_off: BackOff | None = None, now: Callable[[], datetime] = utc_now
+        self,
+        spool: Spool,
+        centre: Centre,
+        *,
+        health: Callable[[Batch], Health | None] = lambda _: None,
+        back_off: BackOff | None = None,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._spool = spool
         self._centre = centre
+        self._health = health
+        self.last_accepted_at: datetime | None = None
         self._back_off = back_off if back_off is not None else BackOff()
         self._now = now
         self._max_results = MAX_RESULTS
@@ -54,7 +66,7 @@ class Delivery:
         delivered = 0
         while (batch := self._next_batch()) is not None:
             try:
-                receipt = self._centre.deliver(batch)
+                receipt = self._centre.deliver(msgspec.structs.replace(batch, health=self._health(batch)))
             except CentreError as error:
                 if error.status == TOO_LARGE:
                     self._halve(batch, str(error))
@@ -62,6 +74,7 @@ class Delivery:
                 self._give_up(batch, error)
                 return delivered
             self._back_off.succeeded()
+            self.last_accepted_at = self._now()
             self._spool.acknowledge(batch.number, receipt.refused)
             self._max_results = min(MAX_RESULTS, self._max_results * 2)
             delivered += len(batch.results)

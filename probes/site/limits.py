@@ -8,6 +8,8 @@
     max_packets_per_s = 5000            # of this agent in all
     [throughput]
     max_duration_s = 60                 # of one test, its omitted start included
+    [capacity]
+    max_packets_per_hour = 1500         # to one address, by capacity tests; a measurement is 184
 
 Every key may be left out; the values above are the defaults, but for `forbidden`, which is empty. Multicast, broadcast
 and unspecified addresses are never measured. `forbids…` functions give the name of the rule, or None.
@@ -50,12 +52,17 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     max_duration_s: float = 60.0
 
 
+class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_packets_per_hour: int = 1500
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The rules of one site. Methods name the rule that forbids something, or give None."""
 
     networks: Networks = Networks()
     ping: PingLimits = PingLimits()
     throughput: ThroughputLimits = ThroughputLimits()
+    capacity: CapacityLimits = CapacityLimits()
 
     def forbids_address(self, address: str) -> str | None:
         """The rule against measuring a literal address."""
@@ -116,6 +123,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return None
         return f"throughput.max_duration_s: {length_s} s wanted, {self.throughput.max_duration_s:g} s allowed"
 
+    def forbids_trains(self, address: str, packets: int, sent_within_hour: int) -> str | None:
+        """The rule against a capacity measurement of so many packets, after those of the last hour."""
+        allowed = self.capacity.max_packets_per_hour
+        if sent_within_hour + packets <= allowed:
+            return None
+        return (
+            f"capacity.max_packets_per_hour: {packets} to {address} after {sent_within_hour} within an hour, "
+            f"{allowed} allowed"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
@@ -159,6 +176,7 @@ def _check(limits: Limits) -> None:
         ("ping.min_spacing_s", limits.ping.min_spacing_s),
         ("ping.max_packets_per_s", limits.ping.max_packets_per_s),
         ("throughput.max_duration_s", limits.throughput.max_duration_s),
+        ("capacity.max_packets_per_hour", limits.capacity.max_packets_per_hour),
     ):
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name}: {value:g} is not a number from 0 up")

@@ -90,12 +90,13 @@ class PlanPuller:
         self._cache.store(plan)
         targets = sum(len(task.spec.targets) for task in plan.ping)
         logger.info(
-            "plan: version %s for site %s: %d ping tests with %d targets, %d throughput slots",
+            "plan: version %s for site %s: %d ping tests with %d targets, %d throughput slots, %d capacity tests",
             plan.version,
             plan.site,
             len(plan.ping),
             targets,
             len(plan.throughput),
+            len(plan.capacity),
         )
         return True
 

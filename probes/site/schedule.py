@@ -1,9 +1,10 @@
 """When the agent does what: a Celery beat scheduler whose entries follow the plan on disk.
 
-Each ping test of the plan is one entry, aligned to multiples of its interval since the epoch plus a phase of the site,
-so that sites do not all send in the same instant and a restart does not shift the series. The agent's own chores are
-entries too, and due at once when the agent starts. Throughput slots are not here: a chore sends those of the next
-minute (`probes.site.tasks`).
+Each ping test and each capacity test of the plan is one entry, aligned to multiples of its interval since the epoch
+plus a phase of the site, so that sites do not all send in the same instant and a restart does not shift the series. The
+phase of a capacity test is anywhere in its interval: trains of two sites that met would spoil both. The agent's own
+chores are entries too, and due at once when the agent starts. Throughput slots are not here: a chore sends those of the
+next minute (`probes.site.tasks`).
 """
 
 from __future__ import annotations
@@ -110,6 +111,8 @@ class PlanScheduler(Scheduler):
             wanted[name] = self._entry(name, name, every_s, phase_s, last_run_at=last_run_at)
         for name, test, every_s, phase_s in ping_entries(plan):
             wanted[name] = self._entry(name, "site.ping_cycle", every_s, phase_s, args=(test,))
+        for name, test, every_s, phase_s in capacity_entries(plan):
+            wanted[name] = self._entry(name, "site.capacity_cycle", every_s, phase_s, args=(test,))
         kept = {name: known[name] for name, entry in wanted.items() if name in known and known[name] == entry}
         self._entries = {**wanted, **kept}
 
@@ -151,6 +154,13 @@ def ping_entries(plan: Plan | None) -> list[tuple[str, str, float, float]]:
         (f"ping {task.test}", task.test, task.every_s, _spread(plan) * min(LONGEST_PHASE_S, 0.1 * task.every_s))
         for task in plan.ping
     ]
+
+
+def capacity_entries(plan: Plan | None) -> list[tuple[str, str, float, float]]:
+    """Name, test, interval and phase of each capacity test."""
+    if plan is None:
+        return []
+    return [(f"capacity {task.test}", task.test, task.every_s, _spread(plan) * task.every_s) for task in plan.capacity]
 
 
 def _spread(plan: Plan | None) -> float:

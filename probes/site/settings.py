@@ -1,7 +1,7 @@
 """What an agent is told when it is started: where the centre is, where its files are. No secret is in here.
 
-The supervisor checks the command line, makes `AgentSettings` and hands them to the worker through one environment
-variable as JSON.
+The supervisor checks the command line, or reads what `python -m probes site join` left in the data folder, makes
+`AgentSettings` and hands them to the worker through one environment variable as JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ class SettingsError(Exception):
     """Something the agent was told cannot be; says what and what to write."""
 
 
+class Joined(msgspec.Struct, frozen=True, kw_only=True):
+    """What a data folder says of the centre that its site has joined; the token lies beside it."""
+
+    centre: str
+    site: str
+    allow_plain_http: bool = False
+
+
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`redis_url` is as Celery writes it; the files are absolute paths."""
 
@@ -33,19 +41,61 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spool_file(self) -> Path:
-        return Path(self.data) / "spool.sqlite3"
+        return spool_file(Path(self.data))
 
     @property
     def plan_file(self) -> Path:
-        return Path(self.data) / "plan.json"
+        return plan_file(Path(self.data))
 
     @property
     def pulse_file(self) -> Path:
         """Touched by the worker every few seconds; the supervisor restarts a worker whose pulse has stopped."""
         return Path(self.data) / "pulse"
 
+    @property
+    def state_file(self) -> Path:
+        """What the agent shows of itself, as `probes.site.journal.State`."""
+        return state_file(Path(self.data))
+
     def environment(self) -> dict[str, str]:
         return {VARIABLE: msgspec.json.encode(self).decode()}
+
+
+def spool_file(data: Path) -> Path:
+    return data / "spool.sqlite3"
+
+
+def plan_file(data: Path) -> Path:
+    return data / "plan.json"
+
+
+def state_file(data: Path) -> Path:
+    return data / "state.json"
+
+
+def lock_file(data: Path) -> Path:
+    """Locked by the supervisor as long as it lives; holds its process id."""
+    return data / "agent.lock"
+
+
+def token_file(data: Path) -> Path:
+    """Where joining puts the token."""
+    return data / "token"
+
+
+def joined_file(data: Path) -> Path:
+    return data / "centre.json"
+
+
+def read_joined(data: Path) -> Joined | None:
+    """The centre that this data folder's site has joined; None if it has joined none. Raises `SettingsError`."""
+    path = joined_file(data)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Joined)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise SettingsError(f"{path}: {error}; join again, or give --centre and --token-file") from error
 
 
 def from_environment() -> AgentSettings:

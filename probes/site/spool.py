@@ -13,7 +13,8 @@ import logging
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,15 +50,30 @@ CREATE TABLE slot (
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """How much is in a spool: results that wait or are under way, results set aside, results ever dropped, and the
+    throughput slots that run."""
+
+    queued: int
+    set_aside: int
+    dropped: int
+    slots: tuple[int, ...]
+
+
 class SpoolError(Exception):
     """The spool cannot be used; says why and what to do."""
 
 
 class Spool:
-    """An open spool. `max_bytes` bounds the results in it; beyond that the oldest that wait are dropped and counted."""
+    """An open spool. `max_bytes` bounds the results in it; beyond that the oldest that wait are dropped and counted.
+    `clock_off_s` tells how wrong the clock is, where it is; what is spooled then is flagged with it."""
 
-    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, path: Path, *, max_bytes: int = MAX_BYTES, clock_off_s: Callable[[], float | None] = lambda: None
+    ) -> None:
         self._lock = threading.Lock()
+        self._clock_off_s = clock_off_s
         self._max_bytes = max_bytes
         self._not_saved = 0
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +107,10 @@ class Spool:
         False when the disk is full: the results are lost, counted, and reported with the next batch. With `ends_slot`,
         the results and the end of that slot are stored together.
         """
-        bodies = [msgspec.json.encode(msgspec.structs.replace(result, sequence=0)) for result in results]
+        off_s = self._clock_off_s()
+        bodies = [
+            msgspec.json.encode(msgspec.structs.replace(result, sequence=0, clock_off_s=off_s)) for result in results
+        ]
         try:
             with self._transaction() as connection:
                 connection.executemany("INSERT INTO result (body) VALUES (?)", [(body,) for body in bodies])
@@ -275,6 +294,21 @@ class Spool:
         """Forget ended slots that were taken before a moment; no plan names them any more."""
         with self._transaction() as connection:
             connection.execute("DELETE FROM slot WHERE ended = 1 AND taken_at < ?", (before.isoformat(),))
+
+
+def look_into(path: Path) -> Contents:
+    """What is in the spool that an agent may be using now; nothing is changed. Raises `SpoolError`."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            slots = connection.execute("SELECT slot_id FROM slot WHERE ended = 0 ORDER BY slot_id").fetchall()
+            return Contents(
+                queued=connection.execute("SELECT count(*) FROM result").fetchone()[0],
+                set_aside=connection.execute("SELECT count(*) FROM quarantine").fetchone()[0],
+                dropped=_value(connection, "dropped"),
+                slots=tuple(slot_id for (slot_id,) in slots),
+            )
+    except sqlite3.Error as error:
+        raise SpoolError(f"spool {path}: {error}; run this as the agent's user") from error
 
 
 def _value(connection: sqlite3.Connection, name: str) -> int:

@@ -1,6 +1,6 @@
 """The agent's Celery application: what runs as a task, on the agent's own Redis, with no result backend.
 
-Tasks are thin: each calls one function of the agent. A ping task is a whole cycle of all targets. A throughput slot is
+Tasks are thin: each calls one function of the agent. A ping or capacity task is a whole cycle of all targets. A slot is
 sent with an ETA within the next minute, since Redis delivers messages twice whose ETA lies beyond its visibility
 timeout; it may also be sent twice when Redis was restarted: the spool lets it be taken once.
 """
@@ -72,6 +72,10 @@ def _add_measurements(app: AgentApp) -> None:
     @app.task(name="site.ping_cycle")
     def ping_cycle(test: str) -> None:
         agent.ping_cycle(test)
+
+    @app.task(name="site.capacity_cycle")
+    def capacity_cycle(test: str) -> None:
+        agent.capacity_cycle(test)
 
     @app.task(name="site.run_slot")
     def run_slot(slot: dict[str, Any]) -> None:

@@ -2,8 +2,12 @@
 
     GET  /api/agent/plan      -> Plan    (ETag is Plan.version; If-None-Match gives 304)
     POST /api/agent/results   Batch -> Receipt, sent after the centre's commit
+    GET  /api/agent/enrol     -> Welcome
+    POST /api/agent/enrol     EnrolmentRequest -> Enrolment
 
-Both carry `Authorization: Bearer TOKEN`; bodies are JSON, requests may be gzip-encoded. Times are aware, UTC.
+The first two carry `Authorization: Bearer TOKEN`, the others no token. Each answer has two headers with the centre's
+clock, when it took the request up and when it answered, in seconds since the epoch. Bodies are JSON, a Batch
+may be MessagePack; requests may be packed by gzip or zstd. Times are aware, UTC.
 """
 
 from __future__ import annotations
@@ -13,8 +17,13 @@ from typing import Literal
 
 import msgspec
 
+from probes.capacity.spec import CapacityRun, CapacitySpec
 from probes.ping.spec import Burst, PingSpec
+from probes.site.health import Health
 from probes.throughput.spec import ThroughputRun, ThroughputSpec
+
+RECEIVED_HEADER = "Soundings-Received-At"
+SENT_HEADER = "Soundings-Sent-At"
 
 
 class PingTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +46,21 @@ class ThroughputSlot(msgspec.Struct, frozen=True, kw_only=True):
     spec: ThroughputSpec
 
 
+class CapacityTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A path whose narrowest link is to be estimated."""
+
+    path_id: int
+    spec: CapacitySpec
+
+
+class CapacityTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A capacity test that this site repeats every `every_s` seconds, its targets one after the other."""
+
+    test: str
+    every_s: int
+    targets: tuple[CapacityTarget, ...]
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All that one site must measure. `version` is a digest of the rest."""
 
@@ -45,18 +69,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     mesh: str
     ping: tuple[PingTask, ...] = ()
     throughput: tuple[ThroughputSlot, ...] = ()
+    capacity: tuple[CapacityTask, ...] = ()
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     """A result on its way. `sequence` is its number in the agent's spool; `during_test` tells that a throughput
-    test of our own ran on this host while it was measured."""
+    test of our own ran on this host while it was measured. `clock_off_s` is how far this site's clock was ahead of the
+    centre's when it was spooled, where that was more than a second."""
 
     sequence: int
     path_id: int
     test: str
-    result: Burst | ThroughputRun
+    result: Burst | ThroughputRun | CapacityRun
     slot_id: int | None = None
     during_test: bool = False
+    clock_off_s: float | None = None
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +97,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[Delivered, ...]
     queued: int = 0
     dropped: int = 0
+    health: Health | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,3 +113,24 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     accepted: int
     refused: tuple[Refusal, ...] = ()
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the centre says to a site that has not joined yet."""
+
+    centre_version: str
+    oldest_agent_version: str
+
+
+class EnrolmentRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A site shows the one-time code that it was given."""
+
+    code: str
+    agent_version: str
+
+
+class Enrolment(msgspec.Struct, frozen=True, kw_only=True):
+    """Which site the code was for, and its token: the only time that the centre says it."""
+
+    site: str
+    token: str

@@ -58,6 +58,7 @@ def main() -> int:
     except (SettingsError, LimitsError, SpoolError) as error:
         print(f"agent: {error}", file=sys.stderr)
         return 1
+    logging.getLogger().addHandler(agent.journal.handler)
     threading.excepthook = leave_now
     agent.slots.settle()
     app = make_app(agent)

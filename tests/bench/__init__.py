@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONG = {"archive_queries"}
+"""Benchmarks that take many minutes and much disk."""
+
 
 @dataclass(frozen=True)
 class Row:

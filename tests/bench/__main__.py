@@ -1,5 +1,6 @@
 """`python -m tests.bench [NAME…]`: prints the machine and the commit, then the table of each benchmark.
 
+Those that take many minutes run only when they are named.
 A number means little without its machine: compare ratios within one run.
 """
 
@@ -20,7 +21,7 @@ import tests.bench
 
 
 def main(names: list[str]) -> int:
-    """Run the named benchmarks, or all. Returns the exit status."""
+    """Run the named benchmarks, or all but the long ones. Returns the exit status."""
     known = sorted(module.name for module in pkgutil.iter_modules(tests.bench.__path__) if module.name != "__main__")
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -28,7 +29,7 @@ def main(names: list[str]) -> int:
         return 2
     print(f"machine  {processor()}, {os.cpu_count()} cores, Linux {platform.release()}")
     print(f"commit   {commit()}")
-    for name in names or known:
+    for name in names or [name for name in known if name not in tests.bench.LONG]:
         table = Table("measure", "value", "reach", title=name, title_justify="left", box=None, pad_edge=False)
         for row in importlib.import_module(f"tests.bench.{name}").run():
             table.add_row(row.measure, row.value, row.reach)

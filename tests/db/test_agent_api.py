@@ -2,16 +2,19 @@
 
 import gzip
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+import zstandard
 from django.core.management import CommandError, call_command
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.utils import timezone
 
+from monitor.api import agents
 from monitor.api.models import AgentToken, issue_token
-from monitor.archive.models import Burst, ReceivedBatch
+from monitor.archive import ingest, trouble
+from monitor.archive.models import Burst, ReceivedBatch, RefusedResult
 from probes.site.wire import Plan, Receipt
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
 
@@ -47,13 +50,22 @@ def a_batch(mesh):
     return batch(delivered(mesh.slac_cern, burst(1.5, None, at=at), 7), delivered(99999, burst(1.0, at=at), 8))
 
 
-@pytest.mark.parametrize(
-    "pack", [lambda body: (body, {}), lambda body: (gzip.compress(body), {"Content-Encoding": "gzip"})]
-)
-def test_a_batch_is_stored_and_its_receipt_sent(mesh, agent, pack):
-    body, headers = pack(msgspec.json.encode(a_batch(mesh)))
+ENCODINGS = {
+    "identity": lambda body: body,
+    "gzip": gzip.compress,
+    "zstd": zstandard.compress,
+    "zstd of unknown size": lambda body: zstandard.ZstdCompressor(write_content_size=False).compress(body),
+}
+FORMATS = {"application/json": msgspec.json.encode, "application/msgpack": msgspec.msgpack.encode}
 
-    response = post(agent, body, **headers)
+
+@pytest.mark.parametrize("content_type", FORMATS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_batch_is_stored_and_its_receipt_sent(mesh, agent, content_type, encoding):
+    body = ENCODINGS[encoding](FORMATS[content_type](a_batch(mesh)))
+    headers = {"Content-Encoding": encoding.partition(" ")[0]}
+
+    response = agent.post(RESULTS, data=body, content_type=content_type, headers=headers)
 
     receipt = msgspec.json.decode(response.content, type=Receipt)
     assert response.status_code == 200
@@ -105,7 +117,9 @@ def test_the_token_check_is_one_look_up(mesh, agent, django_assert_num_queries):
         (b"plain", {"Content-Encoding": "gzip"}, 400, "not gzip"),
         (gzip.compress(b"{}")[:-9], {"Content-Encoding": "gzip"}, 400, "ends too early"),
         (gzip.compress(b"{}") * 2, {"Content-Encoding": "gzip"}, 400, "goes on after its end"),
-        (b"{}", {"Content-Encoding": "br"}, 415, "send gzip or none"),
+        (b"plain", {"Content-Encoding": "zstd"}, 400, "not zstd"),
+        (zstandard.compress(b'{"spool": "a"}' * 99)[:-9], {"Content-Encoding": "zstd"}, 400, "not a batch"),
+        (b"{}", {"Content-Encoding": "br"}, 415, "send gzip, zstd or none"),
         (b"{}", {"Content-Length": ""}, 411, "Content-Length"),
     ],
 )
@@ -116,29 +130,54 @@ def test_what_is_no_batch_is_answered_with_what_is_wrong(mesh, agent, body, head
     assert words in response.json()["error"]
 
 
-def test_a_wrong_type_is_named_with_its_place(mesh, agent):
+def test_a_wrong_type_is_refused_by_itself_with_its_place(mesh, agent):
     body = json.loads(msgspec.json.encode(a_batch(mesh)))
     body["results"][1]["result"]["sent"] = "ten"
+    body["results"] += [{"sequence": 9, "result": "?"}, "no result at all"]
 
     response = post(agent, json.dumps(body))
 
-    assert response.status_code == 400
-    assert response.json()["error"] == "not a batch: Expected `int`, got `str` - at `$.results[1].result.sent`"
-    assert not Burst.objects.exists()
+    assert response.status_code == 200
+    assert response.json() == {
+        "number": 1,
+        "accepted": 1,
+        "refused": [
+            {"sequence": -10004, "reason": "Expected `object`, got `str`"},
+            {"sequence": 8, "reason": "Expected `int`, got `str` - at `$.result.sent`"},
+            {"sequence": 9, "reason": "Expected `object`, got `str` - at `$.result`"},
+        ],
+    }
+    assert Burst.objects.count() == 1
+    kept = dict(RefusedResult.objects.values_list("sequence", "result"))
+    assert kept == {-10004: "no result at all", 8: body["results"][1], 9: body["results"][2]}
+    assert post(agent, json.dumps(body)).content == response.content
+
+
+def test_not_a_number_is_refused_by_itself(mesh, agent):
+    at = timezone.now() - timedelta(minutes=1)
+    results = [delivered(mesh.slac_cern, burst(1.0, rtt_ms, at=at), n) for n, rtt_ms in enumerate((2.0, float("nan")))]
+
+    response = agent.post(RESULTS, data=msgspec.msgpack.encode(batch(*results)), content_type="application/msgpack")
+
+    assert response.json()["refused"] == [
+        {"sequence": 1, "reason": "Expected `float` >= 0.0 - at `$.result.rtts_ms[1]`"}
+    ]
+    assert Burst.objects.get().rtts_ms == [1.0, 2.0]
+    assert RefusedResult.objects.get().result["result"]["rtts_ms"] == [1.0, None]
 
 
 def test_a_batch_with_impossible_fields_of_its_own_is_answered_400(mesh, agent):
     response = post(agent, msgspec.json.encode(batch(queued=-1)))
 
     assert response.status_code == 400
-    assert response.json()["error"] == "queued -1 is out of range"
+    assert response.json()["error"] == "not a batch: Expected `int` >= 0 - at `$.queued`"
 
 
 def test_another_content_type_is_answered_415(mesh, agent):
     response = agent.post(RESULTS, data=b"{}", content_type="text/plain")
 
     assert response.status_code == 415
-    assert "send application/json" in response.json()["error"]
+    assert "send application/json or application/msgpack" in response.json()["error"]
 
 
 def test_a_body_that_is_too_long_is_answered_413(mesh, agent, settings):
@@ -150,12 +189,13 @@ def test_a_body_that_is_too_long_is_answered_413(mesh, agent, settings):
     assert "1001 bytes are more than 1000" in response.json()["error"]
 
 
-def test_a_small_body_that_grows_beyond_the_bound_is_answered_413(mesh, agent, settings):
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", "zstd of unknown size"])
+def test_a_small_body_that_grows_beyond_the_bound_is_answered_413(mesh, agent, settings, encoding):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100_000
-    bomb = gzip.compress(b" " * 50_000_000)
+    bomb = ENCODINGS[encoding](b" " * 50_000_000)
     assert len(bomb) < 100_000
 
-    response = post(agent, bomb, **{"Content-Encoding": "gzip"})
+    response = post(agent, bomb, **{"Content-Encoding": encoding.partition(" ")[0]})
 
     assert response.status_code == 413
     assert "more than 100000 bytes when decompressed" in response.json()["error"]
@@ -168,10 +208,21 @@ def test_too_many_results_are_answered_413(mesh, agent):
     response = post(agent, msgspec.json.encode(batch(*results)))
 
     assert response.status_code == 413
-    assert "10001 results are more than 10000" in response.json()["error"]
+    assert response.json()["error"] == "more than 10000 results; send smaller batches"
 
 
-@pytest.mark.parametrize("place", ["monitor.api.agents.store", "monitor.api.agents._site_of"])
+def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monkeypatch):
+    monkeypatch.setattr(ingest, "LARGEST_PACKED_BYTES", 200)
+    at = timezone.now() - timedelta(minutes=1)
+
+    response = post(agent, msgspec.json.encode(batch(delivered(mesh.slac_cern, burst(*[1.0] * 50, at=at)))))
+
+    assert response.status_code == 413
+    assert response.json()["error"] == "its rows take more than 200 bytes; send smaller batches"
+    assert not Burst.objects.exists()
+
+
+@pytest.mark.parametrize("place", ["monitor.api.agents.receive", "monitor.api.agents._site_of"])
 def test_while_the_database_is_away_agents_are_told_to_come_again(mesh, agent, monkeypatch, place):
     def away(*arguments):
         raise OperationalError("connection refused")
@@ -182,6 +233,77 @@ def test_while_the_database_is_away_agents_are_told_to_come_again(mesh, agent, m
 
     assert response.status_code == 503
     assert response["Retry-After"] == "5"
+    assert response.json()["error"] == "the database is away; try again"
+
+
+def fail_with(sqlstate):
+    """Make the database refuse each burst with this SQLSTATE."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{sqlstate}'; END $$"
+        )
+        cursor.execute("CREATE TRIGGER fail BEFORE INSERT ON burst FOR EACH ROW EXECUTE FUNCTION fail()")
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "kind"),
+    [
+        ("53100", trouble.Kind.DISK_FULL),
+        ("53200", trouble.Kind.NO_RESOURCES),
+        ("57014", trouble.Kind.SLOW),
+        ("55P03", trouble.Kind.SLOW),
+        ("57P01", trouble.Kind.AWAY),
+    ],
+)
+def test_what_the_database_cannot_do_now_is_answered_503_and_shown(mesh, agent, settings, tmp_path, sqlstate, kind):
+    settings.DATA_DIR = tmp_path
+    fail_with(sqlstate)
+    before = datetime.now(UTC) - timedelta(seconds=1)  # the clock of files is coarser than ours
+
+    response = post(agent, msgspec.json.encode(a_batch(mesh)))
+
+    (shown,) = trouble.now_known()
+    assert response.status_code == 503
+    assert response["Retry-After"] == "5"
+    assert response.json()["error"] == f"{kind}; try again"
+    assert not Burst.objects.exists()
+    assert not ReceivedBatch.objects.exists()
+    assert (shown.kind, before <= shown.at <= datetime.now(UTC)) == (kind, True)
+
+
+def test_a_batch_that_could_be_stored_ends_the_trouble(mesh, agent, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    trouble.note(trouble.Kind.DISK_FULL)
+
+    response = post(agent, msgspec.json.encode(a_batch(mesh)))
+
+    assert response.status_code == 200
+    assert trouble.now_known() == []
+
+
+def test_trouble_that_cannot_be_noted_is_logged(settings, tmp_path, caplog):
+    settings.DATA_DIR = tmp_path / "file"
+    settings.DATA_DIR.touch()
+
+    trouble.note(trouble.Kind.DISK_FULL)
+
+    assert "the pages will not show that the disk of the database is full" in caplog.text
+
+
+def test_no_batch_waits_in_memory_while_others_are_stored(mesh, agent, monkeypatch):
+    monkeypatch.setattr(agents, "LONGEST_WAIT_S", 0.01)
+    taken = [agents._storing.acquire(blocking=False) for _ in range(agents.BATCHES_AT_ONCE)]
+    try:
+        response = post(agent, msgspec.json.encode(a_batch(mesh)))
+    finally:
+        for _ in taken:
+            agents._storing.release()
+
+    assert response.status_code == 503
+    assert response["Retry-After"] == "5"
+    assert "2 batches are being stored already" in response.json()["error"]
+    assert post(agent, msgspec.json.encode(a_batch(mesh))).status_code == 200
 
 
 @pytest.mark.parametrize(("address", "method"), [(PLAN, "post"), (RESULTS, "get")])

@@ -15,6 +15,7 @@ CHUNKS_OF = {
     "burst": ("measured_at", timedelta(days=1)),
     "burst_hour": ("hour", timedelta(days=30)),
     "throughput_test": ("measured_at", timedelta(days=30)),
+    "capacity_result": ("measured_at", timedelta(days=30)),
 }
 
 

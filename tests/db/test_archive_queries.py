@@ -148,8 +148,9 @@ def test_a_day_is_drawn_from_raw_in_minutes_with_its_gaps(mesh, deliver):
     assert astuple(first)[4:10] == pytest.approx((10.0, 15.0, 20.0, 25.0, 29.0, 30.0))
     assert first.estimate_bps == pytest.approx(1460 * 8 / (0.020 * 0.5))
     assert first.estimate_is_floor is False
-    assert astuple(unmeasured) == (HOUR + 2 * MINUTE, 0, 0, 1, *[None] * 8)
-    assert astuple(lost) == (HOUR + 3 * MINUTE, 2, 0, 0, *[None] * 8)
+    assert astuple(unmeasured) == (HOUR + 2 * MINUTE, 0, 0, 1, *[None] * 9)
+    assert astuple(lost) == (HOUR + 3 * MINUTE, 2, 0, 0, *[None] * 8, 1.0)
+    assert first.loss_max_ratio == 0.5
 
 
 def test_a_day_of_bursts_each_minute_stays_below_2000_points(mesh, deliver):

@@ -7,7 +7,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from monitor.archive import queries
+from monitor.archive import queries, trouble
 from monitor.archive.ingest import store
 from monitor.archive.rollups import roll_up
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
@@ -38,6 +38,15 @@ def test_what_is_there_and_what_waits_is_told(capsys):
     assert after[-2:] == ["every hour has its summary", "1 results refused"]
 
 
+def test_why_nothing_can_be_stored_is_told(capsys, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    trouble.note(trouble.Kind.DISK_FULL)
+
+    (told,) = status(capsys)[-1:]
+
+    assert told.startswith("nothing can be stored: the disk of the database is full, last seen at 20")
+
+
 def test_each_table_has_its_rows_and_size():
     mesh = make_mesh()
     store(
@@ -50,6 +59,15 @@ def test_each_table_has_its_rows_and_size():
 
     sizes = {table.name: table for table in queries.table_sizes()}
 
-    assert set(sizes) == {"burst", "burst_hour", "dirty_hour", "received_batch", "refused_result", "throughput_test"}
+    assert set(sizes) == {
+        "burst",
+        *(f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")),
+        "capacity_result",
+        "dirty_hour",
+        "dirty_summary",
+        "received_batch",
+        "refused_result",
+        "throughput_test",
+    }
     assert sizes["burst"].row_estimate == 70
     assert sizes["burst"].total_bytes > 70 * 100

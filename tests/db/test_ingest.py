@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from monitor.archive.checks import BatchRejected
+from monitor.archive import retention
+from monitor.archive.arrivals import BatchRejected
 from monitor.archive.ingest import store
 from monitor.archive.models import Burst, DirtyHour, ReceivedBatch, RefusedResult, ThroughputTest
 from probes.contract import Outcome
+from probes.ping.spec import IcmpError
 from probes.site.wire import Receipt
 from probes.throughput.spec import Interval
 from tests.db.mesh_of_three import HOUR, NOW, SPOOL, batch, burst, delivered, make_mesh, throughput
@@ -19,6 +21,11 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def mesh():
     return make_mesh()
+
+
+def icmp_error(router="192.0.2.9", **fields):
+    values = {"name": "time_exceeded", "icmp_type": 11, "icmp_code": 0, "router": router, "count": 1}
+    return IcmpError(**{**values, **fields})
 
 
 def reasons(receipt):
@@ -136,31 +143,45 @@ def test_a_batch_without_results_is_a_sign_of_life(mesh):
     assert (row.site_id, row.spool, row.queued, row.dropped) == (mesh.slac.pk, SPOOL, 7, 3)
 
 
+RESULT = " - at `$.result`"
 BAD_BURSTS = {
-    "received 2 is more than sent 1": burst(1.0, received=2),
-    "2 round trips for 3 sent": burst(1.0, 2.0, sent=3),
-    "received 1, but 2 round trips": burst(1.0, 2.0, received=1),
-    "measured, but nothing was sent": burst(outcome=Outcome.MEASURED),
-    "no_route, but 1 were sent": burst(1.0, outcome=Outcome.NO_ROUTE),
-    "round trip of -0.5 ms is not within 0 to 3600000": burst(1.0, -0.5),
-    "round trip of nan ms is not within 0 to 3600000": burst(float("nan")),
-    "round trip of inf ms is not within 0 to 3600000": burst(float("inf")),
-    "packet_bytes 65528 is not within 0 to 65527": burst(1.0, packet_bytes=65528),
-    "packet_bytes -1 is not within 0 to 65527": burst(1.0, packet_bytes=-1),
-    "sent 40000 is not within 0 to 32767": burst(*[1.0] * 40000),
-    "duplicates -1 is not within 0 to 32767": burst(1.0, duplicates=-1),
-    "ttl 256 is not within 0 to 255": burst(1.0, ttl=256),
-    "address 'cern.ch' is not an IP address": burst(1.0, address="cern.ch"),
-    "address 'fe80::1%eth0' is not an IP address": burst(1.0, address="fe80::1%eth0"),
+    f"received 2 is more than sent 1{RESULT}": burst(1.0, received=2),
+    f"2 round trips for 3 sent{RESULT}": burst(1.0, 2.0, sent=3),
+    f"received 1, but 2 round trips{RESULT}": burst(1.0, 2.0, received=1),
+    f"received 1, but 0 round trips{RESULT}": burst(None, received=1),
+    f"late 2 is more than the 1 lost{RESULT}": burst(1.0, None, late=2),
+    f"measured, but nothing was sent{RESULT}": burst(outcome=Outcome.MEASURED),
+    f"no_route, but 1 were sent{RESULT}": burst(1.0, outcome=Outcome.NO_ROUTE),
+    "Expected `float` >= 0.0 - at `$.result.rtts_ms[1]`": burst(1.0, -0.5),
+    "Expected `float` >= 0.0 - at `$.result.rtts_ms[0]`": burst(float("nan")),
+    "Expected `float` <= 60000.0 - at `$.result.rtts_ms[0]`": burst(float("inf")),
+    "Expected `float` <= 60000.0 - at `$.result.rtts_ms[2]`": burst(1.0, None, 60000.1),
+    "Expected `int` <= 65527 - at `$.result.packet_bytes`": burst(1.0, packet_bytes=65528),
+    "Expected `int` >= 0 - at `$.result.packet_bytes`": burst(1.0, packet_bytes=-1),
+    "Expected `int` <= 32767 - at `$.result.sent`": burst(1.0, sent=40000),
+    "Expected `int` >= 0 - at `$.result.duplicates`": burst(1.0, duplicates=-1),
+    "Expected `int` <= 255 - at `$.result.ttl`": burst(1.0, ttl=256),
+    "Expected `int` >= 1 - at `$.result.path_mtu_bytes`": burst(1.0, path_mtu_bytes=0),
+    f"2 times the ICMP error 'time_exceeded' for 1 sent{RESULT}": burst(None, errors=(icmp_error(count=2),)),
+    f"an ICMP error came from 'gw', which is not an IP address{RESULT}": burst(None, errors=(icmp_error("gw"),)),
+    f"address 'cern.ch' is not an IP address{RESULT}": burst(1.0, address="cern.ch"),
+    f"address 'fe80::1%eth0' is not an IP address{RESULT}": burst(1.0, address="fe80::1%eth0"),
     "IPv6 was measured, path {path} is IPv4": burst(1.0, family=6),
-    "started_at has no time zone": burst(1.0, at=datetime(2026, 3, 14)),  # noqa: DTZ001
+    "Expected `datetime` with a timezone component - at `$.result.started_at`": burst(
+        1.0,
+        at=datetime(2026, 3, 14),  # noqa: DTZ001
+    ),
     "started_at 2026-03-14T12:35:00.000001+00:00 is in the future; is the clock of the site right?": burst(
         1.0, at=NOW + timedelta(minutes=5, microseconds=1)
     ),
     "started_at 1999-12-31T23:59:59+00:00 is before 2000; is the clock of the site right?": burst(
         1.0, at=datetime(1999, 12, 31, 23, 59, 59, tzinfo=UTC)
     ),
-    "a text holds a NUL character": burst(1.0, detail="a\0b"),
+    "started_at 2023-03-14T12:30:00+00:00 is before 2024-03-14T12:30:00+00:00, the oldest that is kept": burst(
+        1.0, at=datetime(2023, 3, 14, 12, 30, tzinfo=UTC)
+    ),
+    "A text holds a NUL character - at `$.result.detail`": burst(1.0, detail="a\0b"),
+    "A text holds a NUL character - at `$.result.clock_source`": burst(1.0, clock_source="\0"),
 }
 
 
@@ -182,19 +203,18 @@ def test_an_impossible_burst_is_refused_and_the_rest_of_its_batch_stored(mesh, r
 
 
 BAD_RUNS = {
-    "measured, but without throughput_bps": throughput(outcome=Outcome.MEASURED),
-    "busy, but with throughput_bps 1000000.0": throughput(1e6, outcome=Outcome.BUSY),
-    "throughput_bps nan is out of range": throughput(float("nan")),
-    "throughput_bps -1.0 is out of range": throughput(-1.0),
-    "duration_s inf is out of range": throughput(1e6, duration_s=float("inf")),
-    "rtt_mean_ms -2.0 is out of range": throughput(1e6, rtt_mean_ms=-2.0),
-    "streams 0 is not within 1 to 32767": throughput(1e6, streams=0),
-    "retransmits 2147483648 is out of range": throughput(1e6, retransmits=2**31),
-    "sent_bytes 9223372036854775808 is out of range": throughput(1e6, sent_bytes=2**63),
-    "the interval at 0.0 s has a number that is not finite": throughput(
+    f"measured, but without throughput_bps{RESULT}": throughput(outcome=Outcome.MEASURED),
+    f"busy, but with throughput_bps 1000000.0{RESULT}": throughput(1e6, outcome=Outcome.BUSY),
+    "Expected `float` >= 0.0 - at `$.result.throughput_bps`": throughput(float("nan")),
+    "Expected `float` <= 1e+18 - at `$.result.duration_s`": throughput(1e6, duration_s=float("inf")),
+    "Expected `float` >= 0.0 - at `$.result.rtt_mean_ms`": throughput(1e6, rtt_mean_ms=-2.0),
+    "Expected `int` >= 1 - at `$.result.streams`": throughput(1e6, streams=0),
+    "Expected `int` <= 2147483647 - at `$.result.retransmits`": throughput(1e6, retransmits=2**31),
+    "Expected `int` <= 9223372036854775807 - at `$.result.sent_bytes`": throughput(1e6, sent_bytes=2**63),
+    "Expected `float` <= 1e+18 - at `$.result.intervals[0].throughput_bps`": throughput(
         1e6, intervals=(Interval(start_s=0.0, end_s=1.0, transferred_bytes=1, throughput_bps=float("inf")),)
     ),
-    "a text holds a NUL character": throughput(detail="\0"),
+    "A text holds a NUL character - at `$.result.detail`": throughput(detail="\0"),
 }
 
 
@@ -210,7 +230,7 @@ def test_an_impossible_throughput_test_is_refused(mesh, reason):
 def test_paths_and_slots_must_be_known_and_the_sites_own(mesh):
     slot = mesh.slot(mesh.slac_cern)
     results = (
-        delivered(2**70, burst(1.0), 1),
+        delivered(2**63, burst(1.0), 1),
         delivered(mesh.cern_slac, burst(1.0), 2),
         delivered(mesh.slac_anl, throughput(1e6), 3, slot_id=slot.pk),
     )
@@ -218,7 +238,7 @@ def test_paths_and_slots_must_be_known_and_the_sites_own(mesh):
     receipt = store(mesh.slac.pk, batch(*results), NOW)
 
     assert reasons(receipt) == {
-        1: f"path {2**70} is unknown",
+        1: f"path {2**63} is unknown",
         2: f"path {mesh.cern_slac.pk} does not start at this site",
         3: f"slot {slot.pk} is not of path {mesh.slac_anl.pk}",
     }
@@ -295,17 +315,105 @@ def test_a_late_result_takes_the_place_of_missed(mesh):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"number": 2**63}, "number 9223372036854775808 is out of range"),
-        ({"queued": -1}, "queued -1 is out of range"),
-        ({"sent_at": datetime(2026, 3, 14)}, "sent_at has no time zone; write it in UTC, ending in Z"),  # noqa: DTZ001
-        ({"spool": "a\0"}, "spool holds a NUL character"),
+        ({"number": 2**63}, "Expected `int` <= 281474976710656 - at `$.number`"),
+        ({"queued": -1}, "Expected `int` >= 0 - at `$.queued`"),
+        (
+            {"sent_at": datetime(2026, 3, 14)},  # noqa: DTZ001
+            "Expected `datetime` with a timezone component - at `$.sent_at`",
+        ),
+        ({"spool": "a\0"}, "A text holds a NUL character - at `$.spool`"),
     ],
 )
 def test_a_batch_whose_own_fields_cannot_be_stored_is_rejected(mesh, fields, message):
     with pytest.raises(BatchRejected) as rejected:
         store(mesh.slac.pk, batch(**fields), NOW)
 
-    assert str(rejected.value) == message
+    assert str(rejected.value) == f"not a batch: {message}"
+
+
+def test_everything_that_a_burst_says_is_stored(mesh):
+    said = burst(
+        10.5,
+        None,
+        None,
+        at=HOUR + timedelta(microseconds=1),
+        packet_bytes=1000,
+        address="2001:db8::7",
+        family=6,
+        duplicates=1,
+        reordered=2,
+        late=1,
+        ttl_changes=3,
+        stamps_lost=4,
+        clock_source="tsc",
+        waited=5,
+        errors=(icmp_error(mtu_bytes=1400),),
+        path_mtu_bytes=1400,
+        rate_limited=False,
+        detail="näh \U0001f9ed",
+    )
+    mesh.slac_cern.family = 6
+    mesh.slac_cern.save()
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, said, during_test=True)), NOW)
+
+    row = Burst.objects.get()
+    expected = {
+        "path_id": mesh.slac_cern.pk,
+        "measured_at": said.started_at,
+        "outcome": "measured",
+        "during_test": True,
+        "errors": [msgspec.to_builtins(icmp_error(mtu_bytes=1400))],
+        "rtts_ms": [10.5, None, None],
+    }
+    same = {field.name for field in Burst._meta.concrete_fields} - expected.keys()
+    assert {name: getattr(row, name) for name in expected} == expected
+    assert {name: getattr(row, name) for name in same} == {name: getattr(said, name) for name in same}
+
+
+def test_a_new_batch_with_bursts_that_are_there_already_adds_the_others(mesh):
+    first, second = (delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), n + 1) for n in range(2))
+    store(mesh.slac.pk, batch(first, number=1), NOW)
+    DirtyHour.objects.all().delete()
+
+    receipt = store(mesh.slac.pk, batch(first, second, number=2), NOW)
+
+    assert receipt.accepted == 2
+    assert Burst.objects.count() == 2
+    assert list(DirtyHour.objects.values_list("hour", flat=True)) == [HOUR - timedelta(hours=1)]
+
+
+def test_two_results_of_one_key_in_a_batch_are_one_row(mesh):
+    both = [delivered(mesh.slac_cern, burst(float(n)), n) for n in (1, 2)]
+
+    receipt = store(mesh.slac.pk, batch(*both), NOW)
+
+    assert receipt.accepted == 2
+    assert Burst.objects.count() == 1
+
+
+def test_the_hour_of_a_throughput_test_is_marked_once(mesh):
+    run = batch(delivered(mesh.slac_cern, throughput(1e6)))
+    store(mesh.slac.pk, run, NOW)
+    marked = list(DirtyHour.objects.values_list("path_id", "hour"))
+    DirtyHour.objects.all().delete()
+
+    store(mesh.slac.pk, run, NOW)
+
+    assert marked == [(mesh.slac_cern.pk, HOUR)]
+    assert not DirtyHour.objects.exists()
+
+
+def test_what_is_kept_of_refused_results_is_bounded(mesh, monkeypatch):
+    monkeypatch.setattr(retention, "MOST_REFUSED", 5)
+    store(mesh.cern.pk, batch(delivered(99999, burst(1.0), 1)), NOW)
+
+    for first in (1, 11, 21):
+        bad = [delivered(99999, burst(1.0), first + n) for n in range(4)]
+        store(mesh.slac.pk, batch(*bad, number=first), NOW)
+
+    kept = RefusedResult.objects.order_by("id").values_list("site_id", "sequence")
+    assert list(kept) == [(mesh.cern.pk, 1), *((mesh.slac.pk, n) for n in (14, 21, 22, 23, 24))]
 
 
 def test_the_number_of_queries_does_not_grow_with_the_batch(mesh, django_assert_max_num_queries):
@@ -313,7 +421,7 @@ def test_the_number_of_queries_does_not_grow_with_the_batch(mesh, django_assert_
     results += [delivered(99999, burst(1.0), n) for n in range(501, 600)]
     store(mesh.slac.pk, batch(number=1), NOW)
 
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         receipt = store(mesh.slac.pk, batch(*results, number=2), NOW)
 
     assert (receipt.accepted, len(receipt.refused)) == (500, 99)

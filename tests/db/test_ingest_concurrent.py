@@ -6,11 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
+from monitor.archive import ingest
 from monitor.archive.ingest import store
 from monitor.archive.models import Burst, BurstHour, DirtyHour, ReceivedBatch, RefusedResult
 from monitor.archive.rollups import roll_up
+from monitor.archive.trouble import Kind, kind_of
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -67,6 +69,22 @@ def test_one_batch_on_four_connections_at_once_is_stored_once(mesh, threads):
     assert receipts[0].accepted == 1000
     assert Burst.objects.count() == 1000
     assert ReceivedBatch.objects.count() == RefusedResult.objects.count() == 1
+
+
+def test_a_delivery_does_not_wait_long_for_another_of_its_site(mesh, threads, monkeypatch):
+    monkeypatch.setattr(ingest, "LOCK_TIMEOUT_S", 1)
+    one = batch(delivered(mesh.slac_cern, burst(1.0)))
+
+    with transaction.atomic():
+        ingest._take_turn(mesh.slac.pk)
+        second = threads.submit(on_own_connection(lambda: store(mesh.slac.pk, one, NOW)))
+        with pytest.raises(OperationalError) as waited:
+            second.result(PATIENCE_S)
+        other = threads.submit(on_own_connection(lambda: store(mesh.cern.pk, batch(), NOW)))
+        assert other.result(PATIENCE_S).number == 1
+
+    assert kind_of(waited.value) == Kind.SLOW
+    assert ReceivedBatch.objects.get().site_id == mesh.cern.pk
 
 
 def test_batches_that_overlap_in_opposite_orders_do_not_deadlock(mesh, threads):

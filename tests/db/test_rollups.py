@@ -1,4 +1,4 @@
-"""Hourly summaries, held against a brute-force oracle in NumPy, and the same in whatever order results arrive."""
+"""Summaries of all tiers, held against a brute-force oracle, and the same in whatever order results arrive."""
 
 import logging
 from collections import defaultdict
@@ -12,13 +12,42 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from monitor.archive.ingest import store
-from monitor.archive.models import Burst, BurstHour, DirtyHour
-from monitor.archive.rollups import roll_up
+from monitor.archive.models import (
+    Burst,
+    BurstDay,
+    BurstHour,
+    BurstMonth,
+    BurstYear,
+    DirtyHour,
+    DirtySummary,
+    ThroughputDay,
+    ThroughputHour,
+    ThroughputMonth,
+    ThroughputYear,
+)
+from monitor.archive.periods import next_start, start_of
+from monitor.archive.rollups import TIERS, merge, recompute, roll_up
 from monitor.archive.tasks import roll_up as roll_up_task
+from monitor.mesh.models import Measurement, MeasurementPeriod
+from monitor.mesh.models import Test as MeshTest
+from monitor.mesh.queries import planned_bursts
 from probes.contract import Outcome
-from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.db.merging import merge_all, merge_hours
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
-ROUND_TRIPS = ("rtt_min_ms", "rtt_p25_ms", "rtt_median_ms", "rtt_p75_ms", "rtt_p95_ms", "rtt_max_ms", "rtt_avg_ms")
+ROUND_TRIPS = (
+    "rtt_min_ms",
+    "rtt_p25_ms",
+    "rtt_median_ms",
+    "rtt_p75_ms",
+    "rtt_p90_ms",
+    "rtt_p95_ms",
+    "rtt_max_ms",
+    "rtt_avg_ms",
+)
+QUANTILES = {*ROUND_TRIPS, "ipdv_ms"} - {"rtt_min_ms", "rtt_max_ms", "rtt_avg_ms"}
+BURSTS = (BurstHour, BurstDay, BurstMonth, BurstYear)
+THROUGHPUT = (ThroughputHour, ThroughputDay, ThroughputMonth, ThroughputYear)
 COLUMNS = [field.name for field in BurstHour._meta.concrete_fields]
 
 
@@ -53,6 +82,13 @@ def _summary(members):
         "bursts_not_measured": len(rest) - len(measured),
         "sent": sent,
         "received": len(rtts),
+        "bursts_duplicated": sum(1 for result in measured if result.duplicates),
+        "bursts_reordered": sum(1 for result in measured if result.reordered),
+        "bursts_planned": None,
+        "late": sum(result.late for result in measured),
+        "losses_followed": sum(1 for result in measured for rtt in result.rtts_ms[:-1] if rtt is None),
+        "losses_paired": sum(1 for result in measured for pair in pairwise(result.rtts_ms) if pair == (None, None)),
+        "loss_max_ratio": max((1 - result.received / result.sent for result in measured), default=None),
         "duplicates": sum(result.duplicates for result in measured),
         "reordered": sum(result.reordered for result in measured),
         "ipdv_ms": float(np.subtract(*np.percentile(differences, [75, 25]))) if differences else None,
@@ -60,7 +96,7 @@ def _summary(members):
     if len(rtts):
         loss_ratio = lost / sent if lost else min(1.0, 3 / sent)
         average_ms = float(rtts.astype(np.float64).mean())
-        quantiles = np.percentile(rtts.astype(np.float64), [0, 25, 50, 75, 95, 100])
+        quantiles = np.percentile(rtts.astype(np.float64), [0, 25, 50, 75, 90, 95, 100])
         expected |= dict(zip(ROUND_TRIPS, [*quantiles.tolist(), average_ms], strict=True))
         expected["estimate_bps"] = 1460 * 8 / (average_ms / 1000 * loss_ratio**0.5)
         expected["estimate_is_floor"] = lost == 0
@@ -69,12 +105,19 @@ def _summary(members):
     return expected
 
 
+DERIVED = {"rtt_iqr_ms", "received_avg_ratio", "received_max_ratio", "rate_avg_per_ms", "rate_max_per_ms"}
+"""Held against `pinger` in test_archive_metrics."""
+SKETCHES = {"rtt_sketch", "ipdv_sketch"}
+
+
 def summaries():
     rows = BurstHour.objects.values_list("path_id", "packet_bytes", "hour", named=False)
     assert rows.count() == len(set(rows))
     return {
         (row["path_id"], row["packet_bytes"], row["hour"]): {
-            name: value for name, value in row.items() if name not in ("path_id", "packet_bytes", "hour")
+            name: bytes(value) if isinstance(value, memoryview) else value
+            for name, value in row.items()
+            if name not in ("path_id", "packet_bytes", "hour")
         }
         for row in BurstHour.objects.values(*COLUMNS)
     }
@@ -84,10 +127,22 @@ def assert_equals_oracle(results):
     found, expected = summaries(), oracle(results)
     assert found.keys() == expected.keys()
     for key, row in expected.items():
-        assert found[key] == {
+        assert found[key].keys() == row.keys() | DERIVED | SKETCHES
+        assert {name: found[key][name] for name in row} == {
             name: value if value is None or isinstance(value, (bool, int)) else pytest.approx(value, rel=1e-6, abs=1e-6)
             for name, value in row.items()
         }, key
+
+
+def tiers():
+    """All summaries of bursts and of throughput, by tier and key."""
+    found = {}
+    for model in (*BURSTS, *THROUGHPUT):
+        keys = [field.attname for field in model._meta.pk_fields]
+        for row in model.objects.values(*(field.attname for field in model._meta.concrete_fields)):
+            values = {k: bytes(v) if isinstance(v, memoryview) else v for k, v in row.items() if k not in keys}
+            found[keys[-1], *(row[key] for key in keys[:-1]), row[keys[-1]]] = values
+    return found
 
 
 @pytest.fixture
@@ -111,6 +166,7 @@ def test_every_column_of_an_hour_is_what_brute_force_gives(mesh):
             packet_bytes=(100, 1000)[number % 2],
             duplicates=int(random.integers(3)),
             reordered=int(random.integers(2)),
+            late=rtts.count(None),
         )
         path = mesh.slac_cern if number % 3 else mesh.slac_anl
         results.append(delivered(path, made, number + 1, during_test=number % 17 == 0))
@@ -180,6 +236,199 @@ def test_a_late_burst_opens_its_hour_again_and_no_other(mesh):
     assert_equals_oracle([early, now, late])
 
 
+def marks():
+    return set(DirtySummary.objects.values_list("tier", "path_id", "starts_at"))
+
+
+def test_each_summary_opens_exactly_the_next_larger_one(mesh):
+    day, month, year = (start_of(tier, HOUR) for tier in ("day", "month", "year"))
+    path_id = mesh.slac_cern.pk
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0))), NOW)
+
+    roll_up(NOW)
+    assert marks() == {("day", path_id, day)}
+    for tier, expected in zip(TIERS, [{("month", path_id, month)}, {("year", path_id, year)}, set()], strict=True):
+        assert merge(tier, NOW, patience=timedelta(0)) == 1
+        assert marks() == expected
+
+
+def test_late_data_open_again_what_they_touch_and_nothing_else(mesh):
+    times = [HOUR, HOUR - timedelta(days=1), HOUR - timedelta(days=40), HOUR - timedelta(days=400)]
+    results = [delivered(mesh.slac_cern, burst(10.0, at=at), number) for number, at in enumerate(times, 1)]
+    store(mesh.slac.pk, batch(*results, delivered(mesh.slac_anl, burst(10.0), 9)), NOW)
+    roll_up_all()
+    merge_all(NOW)
+    before = tiers()
+    late_at = HOUR - timedelta(days=40, minutes=3)
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(50.0, at=late_at), 10), number=2), NOW)
+    roll_up_all()
+    merge_all(NOW)
+
+    after = tiers()
+    changed = {key for key in after if after[key] != before.get(key)}
+    key = mesh.slac_cern.pk, 100
+    assert changed == {(tier, *key, start_of(tier, late_at)) for tier in ("hour", "day", "month", "year")}
+    assert after["year", *key, start_of("year", late_at)]["sent"] == 4
+
+
+def test_a_first_summary_is_made_at_once_and_later_marks_wait_for_their_tiers_patience(mesh):
+    days = TIERS[0]
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0))), NOW)
+    roll_up(NOW)
+
+    assert merge(days, NOW) == 1
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(11.0, at=HOUR + timedelta(minutes=1)), 2), number=2), NOW)
+    roll_up(NOW)
+
+    assert merge(days, NOW + days.patience - timedelta(seconds=1)) == 0
+    assert merge(days, NOW + days.patience) == 1
+
+
+def test_the_longer_summaries_are_within_one_percent_of_exact_and_their_counts_are_exact(mesh):
+    random = np.random.default_rng(7)
+    results = []
+    for number in range(300):
+        rtts = [None if random.random() < 0.1 else float(random.lognormal(3, 1)) for _ in range(10)]
+        at = HOUR - timedelta(hours=7 * number + 1, seconds=number)
+        results.append(delivered(mesh.slac_cern, burst(*rtts, at=at, duplicates=number % 3), number + 1))
+    store(mesh.slac.pk, batch(*results), NOW)
+    roll_up_all()
+    merge_all(NOW)
+    found = tiers()
+
+    for tier in ("day", "month", "year"):
+        groups = defaultdict(list)
+        for one in results:
+            groups[tier, one.path_id, 100, start_of(tier, one.result.started_at)].append(one)
+        assert {key for key in found if key[0] == tier} == groups.keys()
+        for key, members in groups.items():
+            expected = _summary(members)
+            del expected["loss_max_ratio"]
+            assert {name: found[key][name] for name in expected} == {
+                name: value
+                if value is None or isinstance(value, (bool, int))
+                else pytest.approx(value, rel=0.01 if name in QUANTILES else 1e-6)
+                for name, value in expected.items()
+            }, key
+
+
+def test_the_worst_hour_of_a_year_is_not_averaged_away(mesh):
+    results = [delivered(mesh.slac_cern, burst(*[5.0] * 10, at=HOUR - timedelta(hours=n)), n + 1) for n in range(50)]
+    results.append(delivered(mesh.slac_cern, burst(*[None] * 4, 5.0, 5.0, at=HOUR - timedelta(hours=60)), 99))
+    store(mesh.slac.pk, batch(*results), NOW)
+    roll_up_all()
+    merge_all(NOW)
+
+    assert BurstYear.objects.get().loss_max_ratio == pytest.approx(4 / 6)
+
+
+def test_longer_summaries_outlive_the_shorter_ones(mesh):
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0, None))), NOW)
+    roll_up(NOW)
+    merge_all(NOW)
+    before = tiers()
+    BurstHour.objects.all().delete()
+    merge_hours(NOW)
+    DirtySummary.objects.create(tier="day", path_id=mesh.slac_cern.pk, starts_at=start_of("day", HOUR), marked_at=NOW)
+
+    merge_all(NOW)
+
+    assert tiers() == {key: row for key, row in before.items() if key[0] != "hour"}
+
+
+def test_recomputing_gives_identical_rows_and_keeps_those_whose_raw_data_are_gone(mesh):
+    random = np.random.default_rng(11)
+    results = [
+        delivered(
+            (mesh.slac_cern, mesh.slac_anl)[number % 2],
+            burst(*(random.gamma(2, 30, 6).tolist()), None, at=HOUR - timedelta(hours=9 * number, seconds=5 * number)),
+            number + 1,
+        )
+        for number in range(120)
+    ]
+    store(mesh.slac.pk, batch(*results, delivered(mesh.slac_cern, throughput(5e6), 500)), NOW)
+    roll_up_all()
+    merge_all(NOW)
+    before = tiers()
+    Burst.objects.filter(measured_at__lt=HOUR - timedelta(days=20)).delete()
+
+    steps = list(recompute(HOUR - timedelta(days=60), NOW, NOW + timedelta(hours=1)))
+
+    assert tiers() == before
+    assert sum(step.count for step in steps if step.what == "hours") == 54
+    assert sum(step.count for step in steps if step.what == "years") == 2
+    assert not DirtyHour.objects.exists()
+    assert not DirtySummary.objects.exists()
+
+
+def test_recomputing_repairs_what_was_spoilt_of_one_path_and_leaves_the_others(mesh):
+    results = [
+        delivered(path, burst(10.0, 20.0, at=HOUR - timedelta(hours=n)), 10 * n + number)
+        for n in range(3)
+        for number, path in enumerate((mesh.slac_cern, mesh.slac_anl), 1)
+    ]
+    store(mesh.slac.pk, batch(*results), NOW)
+    roll_up_all()
+    merge_all(NOW)
+    before = tiers()
+    for model in (BurstHour, BurstDay, BurstMonth, BurstYear):
+        model.objects.update(received=0)
+
+    list(recompute(HOUR - timedelta(hours=1), HOUR + timedelta(hours=1), NOW, [mesh.slac_cern.pk]))
+
+    after = tiers()
+    repaired = {key for key, row in after.items() if row == before[key]}
+    hours = [HOUR, HOUR - timedelta(hours=1)]
+    assert {key[2:] for key in repaired if key[0] == "hour"} == {(100, hour) for hour in hours}
+    assert {key[1] for key in repaired} == {mesh.slac_cern.pk}
+
+
+def test_the_plan_of_each_tier_is_what_the_mesh_counts(mesh):
+    test = MeshTest.objects.create(name="pinger", kind="ping", every_s=420)
+    measurement = Measurement.objects.create(path=mesh.slac_cern, test=test, started_at=HOUR)
+    for every_s, began, ended in ((420, 50, 3.25), (1800, 3.25, None)):
+        MeasurementPeriod.objects.create(
+            measurement=measurement,
+            every_s=every_s,
+            packet_bytes=[100],
+            started_at=HOUR - timedelta(days=began, seconds=7),
+            ended_at=None if ended is None else HOUR - timedelta(days=ended, seconds=7),
+        )
+    results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(days=n)), n + 1) for n in range(60)]
+    store(mesh.slac.pk, batch(*results, delivered(mesh.slac_cern, burst(1.0, packet_bytes=1000), 99)), NOW)
+    roll_up_all()
+    merge_all(NOW)
+
+    for (tier, path_id, packet_bytes, start), row in tiers().items():
+        planned = planned_bursts(start, next_start(tier, start)).get((path_id, packet_bytes))
+        assert (row["bursts_planned"] or None) == (planned or None), (tier, start)
+
+
+def test_throughput_is_summed_up_in_all_tiers(mesh):
+    rates = [90e6, 50e6, 80e6, 70e6]
+    results = [
+        delivered(mesh.slac_cern, throughput(rate, at=HOUR + timedelta(minutes=n)), n + 1)
+        for n, rate in enumerate(rates)
+    ]
+    failed = delivered(mesh.slac_cern, throughput(at=HOUR + timedelta(minutes=20)), 9)
+    before = delivered(mesh.slac_cern, throughput(10e6, at=HOUR - timedelta(hours=2)), 10)
+    mesh.slot(mesh.slac_cern, HOUR + timedelta(minutes=5))
+    store(mesh.slac.pk, batch(*results, failed, before), NOW)
+    roll_up_all()
+    merge_all(NOW)
+
+    hour = ThroughputHour.objects.get(hour=HOUR)
+    year = ThroughputYear.objects.get()
+    assert (hour.tests, hour.tests_measured, hour.slots_planned) == (5, 4, 1)
+    assert (hour.throughput_min_bps, hour.throughput_median_bps, hour.throughput_max_bps) == (50e6, 75e6, 90e6)
+    assert hour.throughput_avg_bps == pytest.approx(72.5e6)
+    assert (year.tests, year.tests_measured, year.slots_planned) == (6, 5, 1)
+    assert year.throughput_median_bps == pytest.approx(70e6, rel=0.01)
+    assert (year.throughput_min_bps, year.throughput_avg_bps) == (10e6, pytest.approx(60e6))
+
+
 def test_summaries_outlive_their_raw_bursts(mesh):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0))), NOW)
     roll_up(NOW)
@@ -221,16 +470,19 @@ def test_a_rollup_that_lags_says_so(mesh, caplog):
     assert "summaries lag 600 s behind" in caplog.text
 
 
-def test_a_rollup_takes_three_statements_whatever_the_number_of_hours(mesh, django_assert_num_queries):
+def test_a_rollup_takes_as_many_statements_whatever_the_number_of_hours(mesh, django_assert_num_queries):
     results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), n + 1) for n in range(50)]
     store(mesh.slac.pk, batch(*results), NOW)
 
-    with django_assert_num_queries(5):  # three statements between SAVEPOINT and RELEASE
+    with django_assert_num_queries(9):
+        # take, raw bursts, where to stage, stage, store, throughput tests, mark; between SAVEPOINT and RELEASE
         roll_up(NOW)
 
 
 rtts_ms = st.one_of(st.none(), st.floats(2**-10, 500.0, width=32))
-moments = st.integers(0, 8).map(lambda step: HOUR - timedelta(hours=1) + timedelta(minutes=10 * step))
+moments = st.tuples(st.integers(0, 8), st.sampled_from([0, 1, 40])).map(
+    lambda step: HOUR - timedelta(hours=1, days=step[1]) + timedelta(minutes=10 * step[0])
+)
 some_bursts = st.builds(
     lambda rtts, at, size: burst(*rtts, at=at, packet_bytes=size),
     st.lists(rtts_ms, max_size=6),
@@ -259,20 +511,23 @@ class AnyOrder(TestCase):
         ]
         store(mesh.slac.pk, batch(*results), NOW)
         roll_up_all()
+        merge_all(NOW)
         clean = self.tables()
         assert_equals_oracle(results)
-        Burst.objects.all().delete()
-        BurstHour.objects.all().delete()
+        for model in (Burst, BurstHour, BurstDay, BurstMonth, BurstYear):
+            model.objects.all().delete()
 
         numbers = st.integers(0, len(results) - 1)
         parts = data.draw(st.lists(st.lists(numbers, min_size=1, max_size=5), max_size=10))
         for number, part in enumerate([*parts, range(len(results))], 2):
             store(mesh.slac.pk, batch(*(results[index] for index in part), number=number), NOW)
             roll_up(NOW, limit=data.draw(st.integers(1, 3)))
+            merge(data.draw(st.sampled_from(TIERS)), NOW, data.draw(st.integers(1, 3)), timedelta(0))
         roll_up_all(limit=1)
+        merge_all(NOW)
 
         assert self.tables() == clean
 
     @staticmethod
     def tables():
-        return summaries(), set(Burst.objects.values_list("path_id", "packet_bytes", "measured_at", "received"))
+        return tiers(), set(Burst.objects.values_list("path_id", "packet_bytes", "measured_at", "received"))

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
+from tests.db.merging import merge_hours
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -126,7 +127,7 @@ def test_incidents_are_open_ones_unless_all_are_asked_for(ask, paths):
     assert {one["cause"] for one in everything} == {"open", "closed"}
 
 
-@pytest.mark.parametrize("what", ["series", "throughput"])
+@pytest.mark.parametrize("what", ["series", "throughput", "capacity"])
 def test_an_unknown_path_is_not_found(ask, paths, what):
     assert "there is no path 999999" in ask(f"paths/999999/{what}", 404)["detail"]
 
@@ -166,13 +167,14 @@ def test_times_with_another_offset_are_understood(ask, paths):
     assert len(series["points"]) == 1
 
 
-def test_a_year_is_answered_in_hours(ask, paths):
+def test_a_year_is_answered_in_days(ask, paths):
     path = paths["slac", "cern"]
     hour(path, sent=600, received=600, rtt_ms=10.0, hour=HOUR - timedelta(days=200))
+    merge_hours(NOW)
 
     series = ask(f"paths/{path.pk}/series", since=(NOW - timedelta(days=365)).isoformat())
 
-    assert (series["step_s"], len(series["points"])) == (3600, 1)
+    assert (series["step_s"], len(series["points"])) == (86_400, 1)
 
 
 def test_the_description_lists_every_address_and_no_foreign_page_is_served(ask, client):
@@ -184,6 +186,7 @@ def test_the_description_lists_every_address_and_no_foreign_page_is_served(ask, 
         "/api/v1/grid",
         "/api/v1/paths/{path_id}/series",
         "/api/v1/paths/{path_id}/throughput",
+        "/api/v1/paths/{path_id}/capacity",
         "/api/v1/incidents",
     }
     assert client.get("/api/v1/docs", headers={"host": "localhost"}).status_code == 404

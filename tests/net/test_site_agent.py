@@ -14,9 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from probes.capacity.spec import CapacityRun, CapacitySpec
 from probes.contract import Outcome
 from probes.ping.spec import Burst, PingSpec, PingTarget
-from probes.site.wire import Delivered, PingTask, Plan, ThroughputSlot
+from probes.site.wire import CapacityTarget, CapacityTask, Delivered, PingTask, Plan, ThroughputSlot
 from probes.throughput.spec import ThroughputRun, ThroughputSpec
 from tests.unit.test_deliver import FakeCentre
 
@@ -283,3 +284,25 @@ def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
     assert all(one.during_test for one in during)
     assert not any(one.during_test for one in before)
     assert any(one.during_test for one in bursts)
+
+
+def test_capacities_are_measured_on_schedule_with_no_agent_at_the_far_end(tmp_path, agents, centres):
+    target = CapacityTarget(path_id=7, spec=CapacitySpec(address=SECOND, source=FIRST))
+    refused = CapacityTarget(path_id=8, spec=CapacitySpec(address="127.77.9.9"))
+    limits = tmp_path / "limits.toml"
+    limits.write_text('[networks]\nforbidden = ["127.77.9.0/24"]\n[ping]\nmin_spacing_s = 0.01\n')
+    plan = Plan(
+        version="v1",
+        site="slac",
+        mesh="test",
+        capacity=(CapacityTask(test="narrowest", every_s=45, targets=(target, refused)),),
+    )
+
+    agent, centre = start(agents, centres, tmp_path / "agent", plan, "--limits", str(limits))
+
+    wait_until(lambda: {one.path_id for one in centre.results()} == {7, 8}, seconds=120, why=agent.log)
+    by_path = {one.path_id: one.result for one in centre.results()}
+    assert all(isinstance(result, CapacityRun) for result in by_path.values())
+    assert (by_path[7].outcome, by_path[7].address, by_path[7].sent) == (Outcome.MEASURED, SECOND, 184)
+    assert by_path[7].verdict is not None  # how fast loopback is, is no finding about a link
+    assert (by_path[8].outcome, by_path[8].sent) == (Outcome.NOT_PERMITTED, 0)

@@ -10,7 +10,14 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
     sent = {entry["task"] for entry in app.conf.beat_schedule.values()}
 
     assert sent <= set(app.tasks)
-    assert sent == {"archive.roll_up", "alerts.evaluate", "mesh.plan_slots", "reports.weekly"}
+    assert sent == {
+        "archive.roll_up",
+        "archive.delete_old",
+        "archive.compress_old",
+        "alerts.evaluate",
+        "mesh.plan_slots",
+        "reports.weekly",
+    }
 
 
 def test_the_weekly_report_is_due_each_monday():

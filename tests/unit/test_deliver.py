@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
+import zstandard
 
 from probes.site.backoff import LONGEST_PAUSE_S, BackOff
 from probes.site.centre import Centre, CentreError
@@ -46,7 +47,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         self.server.requests.append((self.path, dict(self.headers)))
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        batch = msgspec.json.decode(gzip.decompress(body), type=Batch)
+        unpack = {"gzip": gzip.decompress, "zstd": zstandard.decompress}[self.headers["Content-Encoding"]]
+        batch = msgspec.msgpack.decode(unpack(body), type=Batch)
         answer = self.server.answers.pop(0) if self.server.answers else "store"
         if answer == "hang up":
             self.connection.close()
@@ -137,10 +139,18 @@ def test_the_whole_queue_is_delivered_with_the_token_and_compressed(spool, deliv
     path, headers = server.requests[0]
     assert path == "/api/agent/results"
     assert headers["Authorization"] == f"Bearer {TOKEN}"
-    assert headers["Content-Encoding"] == "gzip"
+    assert (headers["Content-Type"], headers["Content-Encoding"]) == ("application/msgpack", "zstd")
     assert sorted(server.stored.values()) == list(range(2500))
     assert [batch.number for batch in server.batches] == [1, 2, 3]
     assert spool.queued() == 0
+
+
+def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypatch):
+    monkeypatch.setattr("probes.site.centre.zstandard", None)
+    spool.put([result(n) for n in range(3)])
+
+    assert delivery.run() == 3
+    assert server.requests[0][1]["Content-Encoding"] == "gzip"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 -- One row for each step of step_s seconds, aligned to the epoch, in which a burst of this path and size in [since,
--- until) began: the fields of monitor.archive.queries.SeriesPoint but for the estimate, then the average round trip that
--- it is made from. Bursts during our own tests are left out.
+-- until) began: the fields of monitor.archive.queries.SeriesPoint with the average round trip that the estimate is made from
+-- in the estimate's place. Bursts during our own tests are left out.
 WITH raw AS (
     SELECT
         date_bin(make_interval(secs => %(step_s)s), measured_at, 'epoch') AS at, outcome = 'measured' AS measured,
@@ -13,7 +13,8 @@ WITH raw AS (
 ),
 counted AS (
     SELECT
-        at, sum(sent) AS sent, sum(received) AS received, count(*) FILTER (WHERE NOT measured) AS bursts_not_measured
+        at, sum(sent) AS sent, sum(received) AS received, count(*) FILTER (WHERE NOT measured) AS bursts_not_measured,
+        max((sent - received)::real / nullif(sent, 0)) AS loss_max_ratio
     FROM raw
     GROUP BY at
 ),
@@ -30,7 +31,7 @@ timed AS (
 SELECT
     at, sent, received, bursts_not_measured, rtt_min_ms, quantiles_ms[1] AS rtt_p25_ms,
     quantiles_ms[2] AS rtt_median_ms, quantiles_ms[3] AS rtt_p75_ms, quantiles_ms[4] AS rtt_p95_ms, rtt_max_ms,
-    rtt_avg_ms
+    rtt_avg_ms, loss_max_ratio
 FROM counted
 LEFT JOIN timed USING (at)
 ORDER BY at

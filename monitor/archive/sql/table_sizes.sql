@@ -11,7 +11,9 @@ INNER JOIN pg_class AS part
 WHERE
     parent.relkind = 'r' AND parent.relnamespace = current_schema()::regnamespace
     AND parent.relname IN (
-        'burst', 'throughput_test', 'burst_hour', 'dirty_hour', 'received_batch', 'refused_result'
+        'burst', 'throughput_test', 'capacity_result', 'burst_hour', 'burst_day', 'burst_month', 'burst_year',
+        'throughput_hour', 'throughput_day', 'throughput_month', 'throughput_year', 'dirty_hour', 'dirty_summary',
+        'received_batch', 'refused_result'
     )
 GROUP BY parent.relname
 ORDER BY parent.relname

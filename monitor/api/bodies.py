@@ -1,0 +1,94 @@
+"""The body of a delivery, unpacked and never larger than its bound.
+
+In: a request. Out: the `Arrival` in it. Raises `Refused` with the status and reason for everything that cannot be read,
+but for the archive's own `BatchTooLarge`.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable
+
+import zstandard
+from django.conf import settings
+from django.http import HttpRequest
+
+from monitor.archive.arrivals import JSON, MESSAGE_PACK, Arrival, BatchRejected, read
+
+FORMATS = {"application/json": JSON, "application/msgpack": MESSAGE_PACK}
+GZIP_WBITS = 31
+ZSTD_WINDOW_BYTES = 8 * 2**20
+"""What RFC 8878, 3.1.1.1.2, asks every decoder to support; more would be memory for the asking."""
+
+
+class Refused(Exception):
+    """A request that is answered with this status and reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def arrival_in(request: HttpRequest) -> Arrival:
+    """The batch in a request, its own fields checked and its results still encoded."""
+    how = FORMATS.get(request.content_type or "")
+    if how is None:
+        raise Refused(415, f"content type {request.content_type!r}: send {' or '.join(FORMATS)}")
+    body = _body(request)
+    try:
+        return read(body, how)
+    except BatchRejected as error:
+        raise Refused(400, str(error)) from error
+
+
+def _body(request: HttpRequest) -> bytes:
+    """The unpacked body, never more than DATA_UPLOAD_MAX_MEMORY_SIZE of it."""
+    limit_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    length = request.META.get("CONTENT_LENGTH") or ""
+    if not length.isdecimal():
+        raise Refused(411, "send the Content-Length")
+    if int(length) > limit_bytes:
+        raise Refused(413, f"{length} bytes are more than {limit_bytes}; send smaller batches")
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    unpack = ENCODINGS.get(encoding)
+    if unpack is None:
+        raise Refused(415, f"content encoding {encoding!r}: send gzip, zstd or none")
+    return unpack(request.body, limit_bytes)
+
+
+def _gunzip(data: bytes, limit_bytes: int) -> bytes:
+    """Unpack without ever holding more than the limit, whatever the data claims."""
+    stream = zlib.decompressobj(GZIP_WBITS)
+    try:
+        body = stream.decompress(data, limit_bytes + 1)
+    except zlib.error as error:
+        raise Refused(400, f"not gzip: {error}") from error
+    _require_bounded(body, limit_bytes)
+    if not stream.eof or stream.unused_data:
+        raise Refused(400, "the gzip data ends too early or goes on after its end")
+    return body
+
+
+def _unzstd(data: bytes, limit_bytes: int) -> bytes:
+    """As `_gunzip`. A frame that ends too early unpacks to a batch that does so too."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
+    try:
+        with decompressor.stream_reader(io.BytesIO(data)) as stream:
+            body = stream.read(limit_bytes + 1)
+    except zstandard.ZstdError as error:
+        raise Refused(400, f"not zstd: {error}") from error
+    _require_bounded(body, limit_bytes)
+    return body
+
+
+def _require_bounded(body: bytes, limit_bytes: int) -> None:
+    if len(body) > limit_bytes:
+        raise Refused(413, f"more than {limit_bytes} bytes when decompressed; send smaller batches")
+
+
+ENCODINGS: dict[str, Callable[[bytes, int], bytes]] = {
+    "identity": lambda data, _: data,
+    "gzip": _gunzip,
+    "zstd": _unzstd,
+}

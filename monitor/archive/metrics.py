@@ -1,0 +1,92 @@
+"""The metrics that can be asked for, and how each follows from the columns of a summary, as SQL.
+
+The expressions take the columns of `monitor.archive.models.BurstSummary`, of one summary or of several added up, and
+are null where the metric is undefined. They are the same figures as `monitor.analysis.pinger` has of the same bursts,
+and a test holds them to that. Which way is bad is said here too, for whoever looks for the worst.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Metric(StrEnum):
+    """PingER's metrics, in ratios of 0 to 1, milliseconds, bit/s and packets."""
+
+    LOSS = "loss_ratio"
+    LOSS_MAX = "loss_max_ratio"
+    LOSS_FLOOR = "loss_floor_ratio"
+    RTT_MIN = "rtt_min_ms"
+    RTT_P25 = "rtt_p25_ms"
+    RTT_MEDIAN = "rtt_median_ms"
+    RTT_P75 = "rtt_p75_ms"
+    RTT_P90 = "rtt_p90_ms"
+    RTT_P95 = "rtt_p95_ms"
+    RTT_MAX = "rtt_max_ms"
+    RTT_AVG = "rtt_avg_ms"
+    RTT_IQR = "rtt_iqr_ms"
+    IPDV = "ipdv_ms"
+    CONDITIONAL_LOSS = "conditional_loss_ratio"
+    MEAN_LOSS_BURST = "mean_loss_burst_packets"
+    DUPLICATES = "duplicates_ratio"
+    OUT_OF_ORDER = "out_of_order_ratio"
+    LATE = "late_ratio"
+    UNREACHABILITY = "unreachability_ratio"
+    ZERO_LOSS = "zero_loss_ratio"
+    UNPREDICTABILITY = "unpredictability_ratio"
+    ESTIMATE = "estimate_bps"
+    THROUGHPUT = "throughput_median_bps"
+    MOS = "mos"
+    ALPHA = "alpha"
+    COVERAGE = "coverage_ratio"
+
+    @property
+    def sql(self) -> str:
+        """The metric of a row `summary` with its path's `distance_km` and `throughput_median_bps` beside it."""
+        return _SQL.get(self, self.value)
+
+    @property
+    def lower_is_worse(self) -> bool:
+        return self in _LOWER_IS_WORSE
+
+
+_LOSS = "((sent - received)::double precision / nullif(sent, 0))"
+_NONE_LOST = "(sent > 0 AND received = sent)"
+_BOUND = "least(3::double precision / nullif(sent, 0), 1)"
+_LATENCY = "(rtt_avg_ms + 2 * ipdv_ms + 10)"
+_R = (
+    f"least(100, greatest(0, 93.2 - 250 * {_LOSS}"
+    f" - CASE WHEN {_LATENCY} < 160 THEN {_LATENCY} / 40 ELSE ({_LATENCY} - 120) / 10 END))"
+)
+_STEADINESS = "nullif(rate_avg_per_ms / nullif(rate_max_per_ms, 'Infinity'), 'NaN')"
+_SUCCESS = "(received_avg_ratio / nullif(received_max_ratio, 0))"
+
+_SQL = {
+    Metric.LOSS: _LOSS,
+    Metric.LOSS_FLOOR: f"CASE WHEN {_NONE_LOST} THEN {_BOUND} END",
+    Metric.CONDITIONAL_LOSS: "losses_paired::double precision / nullif(losses_followed, 0)",
+    Metric.MEAN_LOSS_BURST: "losses_followed::double precision / nullif(losses_followed - losses_paired, 0)",
+    Metric.DUPLICATES: "bursts_duplicated::double precision / nullif(bursts, 0)",
+    Metric.OUT_OF_ORDER: "bursts_reordered::double precision / nullif(bursts, 0)",
+    Metric.LATE: "late::double precision / nullif(sent, 0)",
+    Metric.UNREACHABILITY: "bursts_all_lost::double precision / nullif(bursts, 0)",
+    Metric.ZERO_LOSS: "bursts_none_lost::double precision / nullif(bursts, 0)",
+    Metric.UNPREDICTABILITY: f"sqrt(((1 - {_STEADINESS}) ^ 2 + (1 - {_SUCCESS}) ^ 2) / 2)",
+    Metric.ESTIMATE: (
+        f"1460 * 8 / (nullif(rtt_avg_ms, 0) / 1000 * sqrt(CASE WHEN {_NONE_LOST} THEN {_BOUND} ELSE {_LOSS} END))"
+    ),
+    Metric.MOS: (
+        "CASE WHEN rtt_avg_ms + ipdv_ms IS NOT NULL THEN "
+        f"greatest(1, 1 + 0.035 * {_R} + 7e-6 * {_R} * ({_R} - 60) * (100 - {_R})) END"
+    ),
+    Metric.ALPHA: "distance_km / (100 * nullif(rtt_min_ms, 0))",
+    Metric.COVERAGE: "least((bursts + bursts_during_test)::double precision / nullif(bursts_planned, 0), 1)",
+}
+_LOWER_IS_WORSE = {
+    Metric.ZERO_LOSS,
+    Metric.ESTIMATE,
+    Metric.THROUGHPUT,
+    Metric.MOS,
+    Metric.ALPHA,
+    Metric.COVERAGE,
+}

@@ -1,0 +1,66 @@
+"""Which summaries answer for a period: the longest ones that fit, shorter ones at its edges, so that few rows are read.
+
+In: a period of aware times. Out: stretches of one tier each (`hour`, `day`, `month`), in order, without gaps. A period
+is taken outwards to whole hours up to two days, and to whole days (UTC) beyond. All that sums up a period asks here, so
+that no two of them disagree about what it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+LONGEST_IN_HOURS = timedelta(days=2)
+LONGEST_IN_DAYS = timedelta(days=62)
+"""Any longer period has a whole month in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The summaries of a tier that start in [since, until)."""
+
+    tier: str
+    since: datetime
+    until: datetime
+
+
+def cover(since: datetime, until: datetime) -> list[Stretch]:
+    """The stretches of a period, at most three; none for an empty period."""
+    if since >= until:
+        return []
+    if until - since <= LONGEST_IN_HOURS:
+        return [Stretch("hour", start_of("hour", since), end_of("hour", until))]
+    first, last = start_of("day", since), end_of("day", until)
+    if until - since <= LONGEST_IN_DAYS:
+        return [Stretch("day", first, last)]
+    month_since, month_until = end_of("month", first), start_of("month", last)
+    parts = [
+        Stretch("day", first, month_since),
+        Stretch("month", month_since, month_until),
+        Stretch("day", month_until, last),
+    ]
+    return [part for part in parts if part.since < part.until]
+
+
+def start_of(tier: str, at: datetime) -> datetime:
+    """When the hour, day, month or year (UTC) that `at` lies in began."""
+    at = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    if tier == "hour":
+        return at
+    at = at.replace(hour=0)
+    if tier == "day":
+        return at
+    return at.replace(day=1) if tier == "month" else at.replace(day=1, month=1)
+
+
+def next_start(tier: str, at: datetime) -> datetime:
+    """When the next hour, day, month or year (UTC) after `at` begins."""
+    start = start_of(tier, at)
+    if tier in ("hour", "day"):
+        return start + timedelta(**{f"{tier}s": 1})
+    return start_of(tier, start + timedelta(days=31 if tier == "month" else 366))
+
+
+def end_of(tier: str, at: datetime) -> datetime:
+    """`at` where one begins then, else when the next one does."""
+    return at if start_of(tier, at) == at else next_start(tier, at)

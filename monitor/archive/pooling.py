@@ -1,0 +1,73 @@
+"""The SQL that makes one row of a path's summaries over a period, and the quantiles that SQL leaves to NumPy.
+
+In: a period, and which paths and packet sizes. Out: the text of a statement with its parameters. Which summaries it
+reads is decided in `monitor.archive.periods`. Nothing is asked of the database here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from monitor.analysis.summaries import grouped_weighted_medians
+from monitor.archive.models import BurstSummary
+from monitor.archive.periods import Stretch, cover
+from monitor.archive.statements import statement
+
+_SKETCHES = ("rtt_sketch", "ipdv_sketch")
+COLUMNS = ", ".join(field.attname for field in BurstSummary._meta.fields if field.attname not in _SKETCHES)
+_FIGURE = np.dtype(">f8")
+_PACKED = np.dtype([("quantile_ms", ">f4"), ("received", ">i4")])
+
+
+def pooled(
+    since: datetime,
+    until: datetime,
+    *,
+    packet_bytes: int | None,
+    path_ids: Sequence[int] | None,
+    quantile: str = "rtt_median_ms",
+) -> tuple[str, dict[str, Any]]:
+    """sql/pooled.sql for this period, and the parameters in it."""
+    stretches = cover(since, until) or [Stretch("hour", since, since)]
+    parameters: dict[str, Any] = {
+        "packet_bytes": packet_bytes,
+        "path_ids": None if path_ids is None else list(path_ids),
+    }
+    pieces = []
+    for number, stretch in enumerate(stretches):
+        parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
+        sizes = sizes_of(stretch.tier, packet_bytes)
+        pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns=COLUMNS, sizes=sizes))
+    return statement("pooled", pieces="\nUNION ALL\n".join(pieces), quantile=quantile), parameters
+
+
+def sizes_of(tier: str, packet_bytes: int | None) -> str:
+    """An array of the one packet size that is asked for, or of all that the tier has."""
+    return (
+        f"ARRAY({statement('packet_sizes', tier=tier)})"
+        if packet_bytes is None
+        else "ARRAY[%(packet_bytes)s]::integer[]"
+    )
+
+
+def quantiles_of(packed: Sequence[bytes | None]) -> list[float | None]:
+    """For each element, made by sql/pooled.sql, the median of its quantiles weighted by packets received."""
+    sizes = np.array([0 if part is None else len(part) for part in packed], dtype=np.int64) // _PACKED.itemsize
+    entries = np.frombuffer(b"".join(part for part in packed if part), dtype=_PACKED)
+    group = np.repeat(np.arange(len(packed)), sizes)
+    medians = grouped_weighted_medians(group, entries["quantile_ms"], entries["received"], len(packed))
+    return [None if np.isnan(value) else value for value in medians.tolist()]
+
+
+def medians_of(packed: Sequence[bytes]) -> list[tuple[float, int]]:
+    """For each element, made by sql/table.sql, the median of its figures and how many there are."""
+    counts = np.array([len(part) for part in packed], dtype=np.int64) // _FIGURE.itemsize
+    figures = np.frombuffer(b"".join(packed), dtype=_FIGURE).astype(np.float64)
+    ordered = figures[np.lexsort((figures, np.repeat(np.arange(len(packed)), counts)))]
+    firsts = np.cumsum(counts) - counts
+    medians = (ordered[firsts + (counts - 1) // 2] + ordered[firsts + counts // 2]) / 2
+    return list(zip(medians.tolist(), counts.tolist(), strict=True))

@@ -1,0 +1,136 @@
+"""Results of each kind into their tables, those that are there already left as they are.
+
+In: sound results, within the transaction of their batch. Out: rows in `burst`, `throughput_test` and `capacity_result`,
+marks of the hours that new bursts and tests began in, slots closed. What is sound is decided by `checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+from django.db import IntegrityError, connection, transaction
+
+from monitor.archive.arrivals import for_jsonb
+from monitor.archive.copying import Integers, Rows, copy_into, microseconds
+from monitor.archive.models import CapacityResult, ThroughputTest
+from monitor.archive.statements import statement
+from monitor.mesh.slots import close_slot
+from probes.capacity.spec import CapacityRun
+from probes.site.wire import Delivered
+from probes.throughput.spec import ThroughputRun
+
+HOUR_US = 3_600_000_000
+HOURS_OF_A_PATH = 2**32
+"""More than there are hours, so that path and hour are one number."""
+
+
+def store_bursts(rows: Rows, now: datetime, *, all_new: bool) -> None:
+    """Straight into the table where all seem to be new; by way of a staging table where some are there already."""
+    if not len(rows):
+        return
+    rows = rows.by_key()
+    if all_new and _copied_whole(rows):
+        _mark_dirty(rows.path_id, rows.measured_us, now)
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(statement("staged_burst"))
+        copy_into("staged_burst", rows)
+        cursor.execute(statement("store_bursts"), {"now": now})
+
+
+def _copied_whole(rows: Rows) -> bool:
+    """Whether the rows could be copied as they are; if not, none was."""
+    try:
+        with transaction.atomic():
+            copy_into("burst", rows)
+    except IntegrityError:
+        return False
+    return True
+
+
+def _mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
+    """Mark the hours of paths in which something began, each once."""
+    hours = np.unique(path_ids * HOURS_OF_A_PATH + started_us // HOUR_US)
+    path_of, hour_of = np.divmod(hours, HOURS_OF_A_PATH)
+    with connection.cursor() as cursor:
+        cursor.execute(statement("mark_dirty"), {"path_ids": path_of.tolist(), "hours": hour_of.tolist(), "now": now})
+
+
+def store_throughput(runs: Sequence[Delivered], now: datetime) -> None:
+    """Throughput tests, and how their slots ended."""
+    if not runs:
+        return
+    rows = [_throughput_test(one) for one in _by_key(runs)]
+    new = {(row.path_id, row.measured_at) for row in rows} - _tests_stored(rows)
+    ThroughputTest.objects.bulk_create(rows, ignore_conflicts=True)
+    path_ids = np.array([path_id for path_id, _ in new], np.int64)
+    _mark_dirty(path_ids, np.array([microseconds(at) for _, at in new], np.int64), now)
+    planned = [delivered for delivered in runs if delivered.slot_id is not None]
+    for delivered in sorted(planned, key=lambda delivered: delivered.slot_id or 0):
+        assert delivered.slot_id is not None
+        close_slot(delivered.slot_id, delivered.result.outcome, delivered.result.detail or "")
+
+
+def _tests_stored(rows: list[ThroughputTest]) -> set[tuple[int, datetime]]:
+    """The keys of those that are there already, among others."""
+    stored = ThroughputTest.objects.filter(
+        path_id__in={row.path_id for row in rows}, measured_at__in={row.measured_at for row in rows}
+    )
+    return set(stored.values_list("path_id", "measured_at"))
+
+
+def store_capacities(runs: Sequence[Delivered]) -> None:
+    """Estimates of the narrowest link."""
+    if runs:
+        CapacityResult.objects.bulk_create([_capacity_result(one) for one in _by_key(runs)], ignore_conflicts=True)
+
+
+def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:
+    return sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
+
+
+def _throughput_test(delivered: Delivered) -> ThroughputTest:
+    run = delivered.result
+    assert isinstance(run, ThroughputRun)
+    return ThroughputTest(
+        path_id=delivered.path_id,
+        measured_at=run.started_at,
+        test=delivered.test,
+        slot_id=delivered.slot_id,
+        outcome=run.outcome.value,
+        streams=run.streams,
+        duration_s=run.duration_s,
+        throughput_bps=run.throughput_bps,
+        sent_bytes=run.sent_bytes,
+        received_bytes=run.received_bytes,
+        retransmits=run.retransmits,
+        rtt_mean_ms=run.rtt_mean_ms,
+        congestion_control=run.congestion_control,
+        tool=run.tool,
+        detail=run.detail,
+        intervals=for_jsonb(run.intervals),
+    )
+
+
+def _capacity_result(delivered: Delivered) -> CapacityResult:
+    run = delivered.result
+    assert isinstance(run, CapacityRun)
+    return CapacityResult(
+        path_id=delivered.path_id,
+        measured_at=run.started_at,
+        test=delivered.test,
+        outcome=run.outcome.value,
+        verdict=None if run.verdict is None else run.verdict.value,
+        capacity_bps=run.capacity_bps,
+        capacity_low_bps=run.capacity_low_bps,
+        capacity_high_bps=run.capacity_high_bps,
+        packet_bytes=run.packet_bytes,
+        sent=run.sent,
+        received=run.received,
+        method=run.method,
+        during_test=delivered.during_test,
+        address=run.address,
+        detail=run.detail,
+    )

@@ -1,0 +1,109 @@
+"""Sends the pairs and trains of one capacity measurement, one after the other, and brings back what the stamps say.
+
+In: an open channel, the address, the size. Out: `EchoTrain`s. Sending and stamping is the work of `probes.ping`.
+
+What is asked of the far end is bounded: `PACKETS` echo requests in all, `LONG` at once (as many as a TCP connection
+may begin with, RFC 6928), in random order with random pauses.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from dataclasses import dataclass
+
+from probes.capacity.trains import EchoTrain
+from probes.contract import Deadline, Outcome, ProbeError
+from probes.ping.addresses import SocketAddress
+from probes.ping.channel import Channel
+from probes.ping.echo import ICMP_HEADER_BYTES
+from probes.ping.engine import Flight, fly
+from probes.ping.records import NS_PER_MS, Train
+
+PAIRS = 30
+LONG_TRAINS = 8
+SMALL_TRAINS = 4
+LONG = 10
+TRAINS = PAIRS + LONG_TRAINS + SMALL_TRAINS
+PACKETS = 2 * PAIRS + LONG * (LONG_TRAINS + SMALL_TRAINS)
+
+LONGEST_PAUSE = 1.5
+"""A pause is from once to so many times what the packets before it ask for."""
+
+SMALL_DIVISOR = 4
+"""Packets of the small trains are this many times smaller than the others, headers included."""
+
+IP_HEADER_BYTES = {4: 20, 6: 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A train to send: how many requests, of how many bytes of payload."""
+
+    count: int
+    packet_bytes: int
+
+
+def header_bytes(family: int) -> int:
+    """What an echo request has before its payload, in bytes of IP."""
+    return IP_HEADER_BYTES[family] + ICMP_HEADER_BYTES
+
+
+def fly_trains(
+    channel: Channel,
+    address: SocketAddress,
+    packet_bytes: int,
+    *,
+    spacing_s: float,
+    timeout_s: float,
+    deadline: Deadline,
+) -> list[EchoTrain]:
+    """Send all trains, with a pause after each of at least `spacing_s` for each of its packets.
+
+    `packet_bytes` is the payload of the large packets; a reply later than `timeout_s` is lost. Raises ProbeError if the
+    deadline comes first, or the kernel refuses a request.
+    """
+    trains: list[EchoTrain] = []
+    planned = shapes(channel.family, packet_bytes)
+    for shape in planned:
+        train = _fly(channel, address, shape, timeout_s, deadline)
+        if train is None:
+            raise ProbeError(f"the deadline came after {len(trains)} of {len(planned)} trains", outcome=Outcome.MISSED)
+        trains.append(train)
+        time.sleep(min(shape.count * spacing_s * random.uniform(1, LONGEST_PAUSE), deadline.remaining_s))
+    return trains
+
+
+def shapes(family: int, packet_bytes: int) -> list[Shape]:
+    """All trains of a measurement, in random order: no slow change of the path, and no limit on ICMP that fills up,
+    is to meet one kind alone."""
+    headers = header_bytes(family)
+    small_bytes = (packet_bytes + headers) // SMALL_DIVISOR - headers
+    all_shapes = [Shape(2, packet_bytes)] * PAIRS
+    all_shapes += [Shape(LONG, packet_bytes)] * LONG_TRAINS
+    all_shapes += [Shape(LONG, small_bytes)] * SMALL_TRAINS
+    random.shuffle(all_shapes)
+    return all_shapes
+
+
+def _fly(
+    channel: Channel, address: SocketAddress, shape: Shape, timeout_s: float, deadline: Deadline
+) -> EchoTrain | None:
+    """Send one train and wait for it; None if there was no time left to."""
+    flight = Flight(channel, [address], Train((shape.packet_bytes,), shape.count, 0.0, timeout_s))
+    fly([flight], deadline, timeout_s)
+    echoes = flight.echoes()
+    refusals = echoes.refused_errno[0][echoes.refused_errno[0] != 0]
+    if len(refusals):
+        raise ProbeError(f"the kernel refused a request: {os.strerror(int(refusals[0]))}")
+    if not echoes.sent.all():
+        return None
+    round_trip_ns = echoes.rtt_ms[0] * NS_PER_MS
+    return EchoTrain(
+        ip_bytes=shape.packet_bytes + header_bytes(channel.family),
+        sent_ns=echoes.sent_at_ns[0],
+        arrived_ns=echoes.arrived_ns[0],
+        round_trip_ns=round_trip_ns,
+        stamped=echoes.kernel_stamped[0],
+    )

@@ -1,0 +1,181 @@
+"""Measures the capacity of a path to a host that answers pings: `CapacitySpec` in, one `CapacityRun` out.
+
+First a few single echo requests of full size: what they end in ends the measurement, and a host that answers none of
+them is left in peace. Then the trains of `probes.capacity.echo_trains`; `probes.capacity.estimate` says what they mean.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from probes.capacity.echo_trains import LONGEST_PAUSE, PACKETS, TRAINS, fly_trains, header_bytes
+from probes.capacity.estimate import Estimate, estimate
+from probes.capacity.mtu import path_mtu_bytes
+from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
+from probes.capacity.trains import EchoTrain
+from probes.contract import Deadline, Outcome, ProbeError
+from probes.ping.addresses import SocketAddress
+from probes.ping.burst import IcmpProbe
+from probes.ping.burst import measure as ping
+from probes.ping.channel import Channel
+from probes.ping.resolve import RESOLVE_S, resolve
+from probes.ping.spec import Burst, PingSpec, PingTarget
+
+SINGLES = 4
+SINGLE_SPACING_S = 0.25
+SINGLE_TIMEOUT_S = 2.0
+MTU_ROUNDS = 2
+MAX_PACKETS = MTU_ROUNDS * SINGLES + PACKETS
+
+TRAIN_TIMEOUT_S = 0.5
+"""Beyond twice the longest round trip of the single requests: what ten packets take on a link of 250 kbit/s."""
+
+LONGEST_TRAIN_S = 2.5
+"""With a round trip of 800 ms, and a packet lost."""
+
+MIN_SPACING_S = 0.01
+LARGEST_IP_BYTES = 1500
+MIN_PACKET_BYTES = 200
+
+
+class CapacityProbe:
+    """The `capacity` measurement made with ICMP echo requests (`probes.contract.Probe`)."""
+
+    def can_run(self, spec: CapacitySpec) -> list[str]:
+        """Reasons why not, each with its mend."""
+        singles = PingSpec(targets=(PingTarget(address=spec.address, family=spec.family),))
+        return [*problems(spec), *IcmpProbe().can_run(singles)]
+
+    def run(self, spec: CapacitySpec, deadline: Deadline) -> CapacityRun:
+        """As `measure`."""
+        return measure(spec, deadline)
+
+
+def problems(spec: CapacitySpec) -> list[str]:
+    """What is wrong with the numbers of a spec; empty if nothing is."""
+    found = []
+    most = LARGEST_IP_BYTES - header_bytes(spec.family)
+    if spec.packet_bytes is not None and not MIN_PACKET_BYTES <= spec.packet_bytes <= most:
+        found.append(
+            f"packet_bytes {spec.packet_bytes}: must be from {MIN_PACKET_BYTES} to {most} over IPv{spec.family}"
+        )
+    if not MIN_SPACING_S <= spec.spacing_s <= 60:
+        found.append(f"spacing_s {spec.spacing_s}: must be from {MIN_SPACING_S} to 60; we are guests at the far end")
+    return found
+
+
+def longest_s(spec: CapacitySpec) -> float:
+    """How long a measurement can take, with long round trips and a packet lost of every train. Most are far shorter."""
+    singles_s = MTU_ROUNDS * (SINGLES * max(SINGLE_SPACING_S, spec.spacing_s) + SINGLE_TIMEOUT_S)
+    return RESOLVE_S + singles_s + PACKETS * spec.spacing_s * LONGEST_PAUSE + TRAINS * LONGEST_TRAIN_S
+
+
+def measure(spec: CapacitySpec, deadline: Deadline) -> CapacityRun:
+    """Estimate the capacity of the path to `spec.address`. Takes about 14 s with the spacing that a spec has by itself.
+
+    Raises ProbeError only where the spec itself is wrong. What cannot be measured is a run with its outcome.
+    """
+    wrong = problems(spec)
+    if wrong:
+        raise ProbeError("; ".join(wrong), permanent=True)
+    started_at = datetime.now(UTC)
+    try:
+        return _measured(spec, started_at, deadline)
+    except ProbeError as error:
+        return not_measured(spec, started_at, error.outcome, str(error))
+
+
+def not_measured(spec: CapacitySpec, started_at: datetime, outcome: Outcome, detail: str) -> CapacityRun:
+    """The run of a measurement that ended in `outcome`, without any figure."""
+    return CapacityRun(
+        target=spec.address, address=None, family=spec.family, started_at=started_at, outcome=outcome, detail=detail
+    )
+
+
+def _measured(spec: CapacitySpec, started_at: datetime, deadline: Deadline) -> CapacityRun:
+    answer = resolve([(spec.address, spec.family)], deadline)[spec.address, spec.family]
+    if isinstance(answer, ProbeError):
+        raise answer
+    singles = _singles(spec, answer, deadline)
+    last = singles[-1]
+    if last.outcome is not Outcome.MEASURED:
+        raise ProbeError(last.detail or "no echo request could be sent", outcome=last.outcome)
+    trains = _trains(spec, answer, last, deadline) if last.received else []
+    found = estimate(trains) if trains else _silent(last)
+    return CapacityRun(
+        target=spec.address,
+        address=_text(answer),
+        family=spec.family,
+        started_at=started_at,
+        outcome=Outcome.MEASURED,
+        verdict=found.verdict,
+        capacity_bps=found.capacity_bps,
+        capacity_low_bps=found.low_bps,
+        capacity_high_bps=found.high_bps,
+        packet_bytes=last.packet_bytes,
+        sent=sum(burst.sent for burst in singles) + sum(len(train) for train in trains),
+        received=sum(burst.received for burst in singles) + sum(int(train.answered.sum()) for train in trains),
+        method=found.method,
+        detail=found.detail,
+    )
+
+
+def _silent(singles: Burst) -> Estimate:
+    said = f"none of {singles.sent} echo requests of {singles.packet_bytes} bytes was answered"
+    return Estimate(Verdict.NO_REPLY, said if singles.detail is None else f"{said}; {singles.detail}")
+
+
+def _singles(spec: CapacitySpec, address: SocketAddress, deadline: Deadline) -> list[Burst]:
+    """Ping with the size of the trains: whether that is answered at all, and how long it takes.
+
+    Once more and smaller, if a router told the kernel of a smaller MTU in answer to the first.
+    """
+    bursts: list[Burst] = []
+    target = PingTarget(address=_text(address), family=spec.family, source=spec.source)
+    for _ in range(MTU_ROUNDS):
+        packet_bytes = _packet_bytes(spec, address)
+        if bursts and packet_bytes >= bursts[-1].packet_bytes:
+            break
+        request = PingSpec(
+            targets=(target,),
+            packet_bytes=(packet_bytes,),
+            count=SINGLES,
+            spacing_s=max(SINGLE_SPACING_S, spec.spacing_s),
+            timeout_s=SINGLE_TIMEOUT_S,
+            late_s=0.0,
+            priming_bytes=None,
+            check_rate_limit=False,
+        )
+        bursts += ping(request, deadline)
+    return bursts
+
+
+def _packet_bytes(spec: CapacitySpec, address: SocketAddress) -> int:
+    try:
+        ip_bytes = min(LARGEST_IP_BYTES, path_mtu_bytes(spec.family, address))
+    except OSError:
+        # No route: the ping that follows says so, with the outcome that belongs to it.
+        ip_bytes = LARGEST_IP_BYTES
+    fitting_bytes = ip_bytes - header_bytes(spec.family)
+    return fitting_bytes if spec.packet_bytes is None else min(spec.packet_bytes, fitting_bytes)
+
+
+def _text(address: SocketAddress) -> str:
+    """The address in numbers, with the interface where it needs one."""
+    return f"{address[0]}%{address[3]}" if len(address) == 4 and address[3] else address[0]
+
+
+def _trains(spec: CapacitySpec, address: SocketAddress, singles: Burst, deadline: Deadline) -> list[EchoTrain]:
+    longest_ms = max(rtt_ms for rtt_ms in singles.rtts_ms if rtt_ms is not None)
+    channel = Channel(spec.family, spec.source)
+    try:
+        return fly_trains(
+            channel,
+            address,
+            singles.packet_bytes,
+            spacing_s=spec.spacing_s,
+            timeout_s=TRAIN_TIMEOUT_S + 2 * longest_ms / 1000,
+            deadline=deadline,
+        )
+    finally:
+        channel.close()

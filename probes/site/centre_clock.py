@@ -1,0 +1,99 @@
+"""How far this site's clock is from the centre's, told by the requests that the agent makes anyway.
+
+Each request and its answer are four stamps, as in NTP (RFC 5905, section 8): ours when the request leaves and when the
+answer comes, the centre's when it takes the request up and when it answers. Our two are taken on a clock that nobody
+sets, so an offset holds on when the wall clock is stepped, and while the centre is away.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+CLOCK_OFF_S = 1.0
+"""Beyond this a clock is wrong: a site does not join, and results are flagged."""
+EXCHANGES_KEPT = 8
+DRIFT = 15e-6
+"""RFC 5905's PHI: how much a clock may run fast or slow, in seconds a second."""
+STAMP_RESOLUTION_S = 5e-6
+"""The centre's stamps are written to the microsecond; an exchange may seem shorter than nothing by so much."""
+
+
+def steady_s() -> float:
+    """Seconds on a clock that is never set; on Linux one that runs on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its answer: ours on the steady clock, the centre's in seconds since the epoch."""
+
+    sent_s: float
+    centre_received_s: float
+    centre_sent_s: float
+    received_s: float
+
+    @property
+    def delay_s(self) -> float:
+        """Round trip on the network, without the time that the centre took."""
+        return (self.received_s - self.sent_s) - (self.centre_sent_s - self.centre_received_s)
+
+    @property
+    def centre_ahead_s(self) -> float:
+        """The centre's wall clock less our steady one, true to within half the delay."""
+        return ((self.centre_received_s - self.sent_s) + (self.centre_sent_s - self.received_s)) / 2
+
+    def uncertainty_s(self, now_s: float) -> float:
+        return max(self.delay_s, 0.0) / 2 + STAMP_RESOLUTION_S + DRIFT * (now_s - self.received_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """This site's wall clock less the centre's, and how far that can be from the truth."""
+
+    seconds: float
+    uncertainty_s: float
+
+    @property
+    def is_surely_off(self) -> bool:
+        return abs(self.seconds) - self.uncertainty_s > CLOCK_OFF_S
+
+
+class CentreClock:
+    """Remembers the newest exchanges; any thread may use it."""
+
+    def __init__(self, *, wall_s: Callable[[], float] = time.time, steady_s: Callable[[], float] = steady_s) -> None:
+        self.now_s = steady_s
+        self._wall_s = wall_s
+        self._exchanges: deque[Exchange] = deque(maxlen=EXCHANGES_KEPT)
+        self._lock = threading.Lock()
+
+    def note(self, sent_s: float, centre_received: str | None, centre_sent: str | None, received_s: float) -> None:
+        """An answer came; its stamps are as the headers have them. One without stamps, or with impossible ones, says
+        nothing."""
+        try:
+            exchange = Exchange(sent_s, float(centre_received or "nan"), float(centre_sent or "nan"), received_s)
+        except ValueError:
+            return
+        if math.isfinite(exchange.delay_s) and exchange.delay_s >= -STAMP_RESOLUTION_S:
+            with self._lock:
+                self._exchanges.append(exchange)
+
+    def offset(self) -> Offset | None:
+        """By the exchange that tells most closely; None before the first."""
+        with self._lock:
+            exchanges = list(self._exchanges)
+        if not exchanges:
+            return None
+        now_s = self.now_s()
+        best = min(exchanges, key=lambda exchange: exchange.uncertainty_s(now_s))
+        return Offset(self._wall_s() - now_s - best.centre_ahead_s, best.uncertainty_s(now_s))
+
+    def off_s(self) -> float | None:
+        """How far our clock is ahead where that is surely too much; None where it is right, or nobody knows."""
+        offset = self.offset()
+        return offset.seconds if offset is not None and offset.is_surely_off else None

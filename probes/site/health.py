@@ -1,0 +1,153 @@
+"""How an agent and its machine are: the struct that travels with each delivery, and what is read of the kernel for it.
+
+`parse_…` and `kernel_clock_of` are pure; `read_…` read this machine and give None, or nothing, where it does not tell.
+What the agent itself knows is added in `probes.site.vitals`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from probes.ping.spec import Stamp
+
+NET_DEV = Path("/proc/net/dev")
+LOADAVG = Path("/proc/loadavg")
+LOOPBACK = "lo"
+INTERFACES_TOLD = 16
+
+UNSYNCHRONISED = 0x0040
+NANOSECONDS = 0x2000
+STATES = ("ok", "insert_leap_second", "delete_leap_second", "in_leap_second", "after_leap_second", "error")
+PPM_SCALE = 65536.0
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+Word = Annotated[str, msgspec.Meta(max_length=64)]
+Real = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
+"""Neither infinite nor NaN, which no bound lets through."""
+
+
+class KernelClock(msgspec.Struct, frozen=True, kw_only=True):
+    """What adjtimex(2) says. `offset_s` is what the kernel has still to slew; the errors are its own bounds."""
+
+    state: Word
+    is_synchronised: bool
+    offset_s: Real
+    frequency_ppm: Real
+    max_error_s: Real
+    estimated_error_s: Real
+
+
+class InterfaceDrops(msgspec.Struct, frozen=True, kw_only=True):
+    """Packets that an interface of this machine dropped since it came up."""
+
+    interface: Word
+    received: int
+    sent: int
+
+
+class ClockOff(msgspec.Struct, frozen=True, kw_only=True):
+    """Results of a batch that were spooled with this site's clock off: when they began, by that clock, and how far it
+    was ahead of the centre's at most."""
+
+    since: Moment
+    until: Moment
+    offset_s: Real
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """At the time of a delivery. What is not known is None.
+
+    `clock_offset_s` is this site's clock less the centre's. `load_1min` are processes that run or wait, for `cpus`
+    CPUs. `stamp` is the poorest among the batch's bursts. `lost_ticks` are ping cycles that were due and did not begin,
+    since the agent started.
+    """
+
+    clock_offset_s: Real | None = None
+    clock_uncertainty_s: Real | None = None
+    kernel_clock: KernelClock | None = None
+    load_1min: Real | None = None
+    cpus: int | None = None
+    stamp: Stamp | None = None
+    lost_ticks: int = 0
+    drops: Annotated[tuple[InterfaceDrops, ...], msgspec.Meta(max_length=INTERFACES_TOLD)] = ()
+    clock_off: ClockOff | None = None
+
+
+class _Timex(ctypes.Structure):
+    """struct timex of <sys/timex.h>."""
+
+    _fields_ = [
+        ("modes", ctypes.c_uint),
+        *((name, ctypes.c_long) for name in ("offset", "frequency", "max_error", "estimated_error")),
+        ("status", ctypes.c_int),
+        *((name, ctypes.c_long) for name in ("constant", "precision", "tolerance", "seconds", "fraction", "tick")),
+        *((name, ctypes.c_long) for name in ("pps_frequency", "jitter")),
+        ("shift", ctypes.c_int),
+        *((name, ctypes.c_long) for name in ("stability", "jitters", "calibrations", "errors", "unstable")),
+        ("tai", ctypes.c_int),
+        ("reserved", ctypes.c_int * 11),
+    ]
+
+
+TIMEX_BYTES = ctypes.sizeof(_Timex)
+
+
+def kernel_clock_of(state: int, timex: bytes) -> KernelClock:
+    """The clock by what adjtimex returned and the struct that it filled."""
+    read = _Timex.from_buffer_copy(timex)
+    per_second = 1e9 if read.status & NANOSECONDS else 1e6
+    return KernelClock(
+        state=STATES[state] if 0 <= state < len(STATES) else f"state {state}",
+        is_synchronised=not read.status & UNSYNCHRONISED,
+        offset_s=read.offset / per_second,
+        frequency_ppm=read.frequency / PPM_SCALE,
+        max_error_s=read.max_error / 1e6,
+        estimated_error_s=read.estimated_error / 1e6,
+    )
+
+
+def read_kernel_clock() -> KernelClock | None:
+    """Ask the kernel; nothing is changed, so no privilege is needed. None where there is no such call, or a sandbox
+    forbids it."""
+    adjtimex = getattr(ctypes.CDLL(None), "adjtimex", None)
+    if adjtimex is None:
+        return None
+    timex = ctypes.create_string_buffer(TIMEX_BYTES)
+    state = adjtimex(timex)
+    return None if state < 0 else kernel_clock_of(state, timex.raw)
+
+
+def parse_loadavg(text: str) -> float:
+    """The first figure of /proc/loadavg: the mean over the last minute."""
+    return float(text.split()[0])
+
+
+def parse_net_dev(text: str) -> tuple[InterfaceDrops, ...]:
+    """The interfaces of /proc/net/dev that dropped something, the worst first; loopback is not asked."""
+    found = []
+    for line in text.splitlines()[2:]:
+        name, _, figures = line.partition(":")
+        columns = figures.split()
+        drops = InterfaceDrops(interface=name.strip(), received=int(columns[3]), sent=int(columns[11]))
+        if drops.interface != LOOPBACK and drops.received + drops.sent > 0:
+            found.append(drops)
+    return tuple(sorted(found, key=lambda drops: -(drops.received + drops.sent)))
+
+
+def read_load() -> float | None:
+    return parse_loadavg(LOADAVG.read_text()) if LOADAVG.exists() else None
+
+
+def read_drops() -> tuple[InterfaceDrops, ...]:
+    return parse_net_dev(NET_DEV.read_text())[:INTERFACES_TOLD] if NET_DEV.exists() else ()
+
+
+def read_health() -> Health:
+    """What the machine tells."""
+    return Health(kernel_clock=read_kernel_clock(), load_1min=read_load(), cpus=os.cpu_count(), drops=read_drops())

@@ -1,0 +1,143 @@
+"""What an agent notes of itself while it works, and the state file in which it shows that to `probes.site.status`.
+
+The worker writes the file every few seconds; a reader sees the old one or the new one. Nothing is read back from it by
+the agent. Results and slots are not here: those are in the spool.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+import probes
+from probes.site.health import Health
+
+LONGEST_MESSAGE = 500
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """A cycle that is being measured."""
+
+    name: str
+    since: datetime
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """A warning or an error from the agent's log."""
+
+    at: datetime
+    message: str
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What the state file holds."""
+
+    written_at: datetime
+    started_at: datetime
+    agent_version: str
+    centre: str
+    running: tuple[Running, ...] = ()
+    last_accepted_at: datetime | None = None
+    last_trouble: Trouble | None = None
+    health: Health | None = None
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class LastTrouble(logging.Handler):
+    """A log handler that remembers the newest warning or error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.trouble: Trouble | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        at = datetime.fromtimestamp(record.created, UTC)
+        self.trouble = Trouble(at=at, message=record.getMessage()[:LONGEST_MESSAGE])
+
+
+class Journal:
+    """Any thread may write into it."""
+
+    def __init__(self, centre: str, *, now: Callable[[], datetime] = utc_now) -> None:
+        self.handler = LastTrouble()
+        self._centre = centre
+        self._now = now
+        self._started_at = now()
+        self._lock = threading.Lock()
+        self._running: dict[object, Running] = {}
+        self._newest_tick: dict[tuple[str, int], int] = {}
+        self._lost_ticks = 0
+
+    @contextlib.contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """Note that something is being measured."""
+        key = object()
+        with self._lock:
+            self._running[key] = Running(name=name, since=self._now())
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._running[key]
+
+    def tick(self, test: str, every_s: int) -> None:
+        """A cycle of `test` begins: count those since the one before that never did.
+
+        Cycles begin at multiples of `every_s` plus a phase that is a tenth of it at most, so the number of the interval
+        tells which one this is.
+        """
+        number = int(self._now().timestamp() // every_s)
+        with self._lock:
+            before = self._newest_tick.get((test, every_s), number)
+            self._lost_ticks += max(0, number - before - 1)
+            self._newest_tick[test, every_s] = number
+
+    def keep_ticks(self, planned: set[tuple[str, int]]) -> None:
+        """Forget the tests that are not planned, by name and interval: they are not expected to begin."""
+        with self._lock:
+            self._newest_tick = {key: number for key, number in self._newest_tick.items() if key in planned}
+
+    @property
+    def lost_ticks(self) -> int:
+        """Since the agent started."""
+        with self._lock:
+            return self._lost_ticks
+
+    def state(self, health: Health, last_accepted_at: datetime | None) -> State:
+        """All of it, as it is now."""
+        with self._lock:
+            running = tuple(self._running.values())
+        return State(
+            written_at=self._now(),
+            started_at=self._started_at,
+            agent_version=probes.__version__,
+            centre=self._centre,
+            running=running,
+            last_accepted_at=last_accepted_at,
+            last_trouble=self.handler.trouble,
+            health=health,
+        )
+
+
+def write_state(path: Path, state: State) -> None:
+    """Replace the file as a whole. It need not survive a power cut: the next one comes within seconds."""
+    beside = path.with_suffix(".new")
+    beside.write_bytes(msgspec.json.encode(state))
+    beside.replace(path)
+
+
+def read_state(path: Path) -> State | None:
+    """The state that the agent showed last; None where there is none that can be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=State)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,158 @@
+"""`python -m probes site status`: what runs, what is queued, the last error. Reads the data folder, asks nobody.
+
+In: the agent's state file, its plan, its spool and its lock. Out: a few lines, or one JSON object. Exit status 0 where
+an agent runs and works, 1 where it does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from probes.site.command import LONGEST_SILENCE_S
+from probes.site.health import Health
+from probes.site.journal import State, read_state
+from probes.site.plan import PlanCache
+from probes.site.settings import lock_file, plan_file, spool_file, state_file
+from probes.site.spool import Contents, SpoolError, look_into
+from probes.site.wire import Plan
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent. `process_id` is the supervisor's, None where none runs; the others are None where there are none."""
+
+    data: str
+    process_id: int | None
+    state: State | None
+    silent_s: float | None
+    plan: Plan | None
+    spool: Contents | None
+
+    @property
+    def works(self) -> bool:
+        return self.process_id is not None and self.silent_s is not None and self.silent_s < LONGEST_SILENCE_S
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when the agent works, 1 when it does not, or its folder cannot be read."""
+    now = datetime.now(UTC)
+    try:
+        status = read_status(args.data.resolve(), now)
+    except (SpoolError, OSError) as error:
+        print(f"site: status: {error}", file=sys.stderr)
+        return 1
+    print(as_json(status) if args.json else "\n".join(lines(status, now)))
+    return 0 if status.works else 1
+
+
+def read_status(data: Path, now: datetime) -> Status:
+    """Raises `SpoolError` or OSError where a file cannot be read."""
+    state = read_state(state_file(data))
+    return Status(
+        data=str(data),
+        process_id=_supervisor(lock_file(data)),
+        state=state,
+        silent_s=None if state is None else (now - state.written_at).total_seconds(),
+        plan=PlanCache(plan_file(data)).current(),
+        spool=look_into(spool_file(data)) if spool_file(data).exists() else None,
+    )
+
+
+def as_json(status: Status) -> str:
+    """The plan is told by its version."""
+    told = msgspec.to_builtins(status)
+    told["plan"] = None if status.plan is None else status.plan.version
+    return msgspec.json.encode({**told, "works": status.works}).decode()
+
+
+def lines(status: Status, now: datetime) -> list[str]:
+    """For people."""
+    told = {
+        "agent": _agent(status),
+        "plan": "none yet" if status.plan is None else _plan(status.plan),
+        "running": _running(status, now),
+        "queued": "no spool yet" if status.spool is None else _queued(status.spool, status.state, now),
+    }
+    if status.state is not None and status.state.health is not None:
+        told["health"] = _health(status.state.health)
+    told["error"] = _last_error(status.state)
+    return [f"{name:<8} {text}" for name, text in told.items()]
+
+
+def _supervisor(lock: Path) -> int | None:
+    """The process that holds the lock of the data folder."""
+    if not lock.exists():
+        return None
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = file.read().strip()
+            return int(text) if text.isdecimal() else 0
+    return None
+
+
+def _agent(status: Status) -> str:
+    state = status.state
+    if status.process_id is None:
+        return f"does not run on {status.data}; start it: python -m probes site --data {status.data}"
+    if state is None or not status.works:
+        return (
+            f"process {status.process_id} runs, but its worker shows no sign of life; see {status.data}/log/worker.log"
+        )
+    started = state.started_at.isoformat(" ", "seconds")
+    return f"works (process {status.process_id}, since {started}, version {state.agent_version}) for {state.centre}"
+
+
+def _plan(plan: Plan) -> str:
+    targets = sum(len(task.spec.targets) for task in plan.ping)
+    return (
+        f"{plan.version} of site {plan.site}: {len(plan.ping)} ping tests with {targets} targets,"
+        f" {len(plan.throughput)} throughput slots, {len(plan.capacity)} capacity tests"
+    )
+
+
+def _running(status: Status, now: datetime) -> str:
+    cycles = status.state.running if status.works and status.state is not None else ()
+    named = [f"{one.name} for {_age(now, one.since)}" for one in cycles]
+    named += [f"throughput slot {slot_id}" for slot_id in (status.spool.slots if status.spool is not None else ())]
+    return ", ".join(named) or "nothing at this moment"
+
+
+def _queued(spool: Contents, state: State | None, now: datetime) -> str:
+    accepted_at = None if state is None else state.last_accepted_at
+    accepted = (
+        "none accepted since the agent started"
+        if accepted_at is None
+        else f"last accepted {_age(now, accepted_at)} ago"
+    )
+    return f"{spool.queued} results wait, {spool.set_aside} set aside, {spool.dropped} dropped ever; {accepted}"
+
+
+def _health(health: Health) -> str:
+    parts = ["clock not compared with the centre's yet"]
+    if health.clock_offset_s is not None and health.clock_uncertainty_s is not None:
+        way = "ahead of" if health.clock_offset_s >= 0 else "behind"
+        parts = [f"clock {abs(health.clock_offset_s):.3f} s {way} the centre's (± {health.clock_uncertainty_s:.3f} s)"]
+    if health.kernel_clock is not None and not health.kernel_clock.is_synchronised:
+        parts.append("kept by no NTP")
+    if health.load_1min is not None:
+        parts.append(f"load {health.load_1min:.2f} on {health.cpus} CPUs")
+    parts.append(f"{health.lost_ticks} ping cycles lost")
+    parts += [f"{one.interface} dropped {one.received} in, {one.sent} out" for one in health.drops]
+    return ", ".join(parts)
+
+
+def _last_error(state: State | None) -> str:
+    if state is None or state.last_trouble is None:
+        return "none since the agent started"
+    return f"{state.last_trouble.at.isoformat(' ', 'seconds')} {state.last_trouble.message}"
+
+
+def _age(now: datetime, then: datetime) -> str:
+    return f"{max(0.0, (now - then).total_seconds()):.0f} s"

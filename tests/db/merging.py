@@ -1,0 +1,30 @@
+"""Days, months and years from the hours that a test has put into the tables, as the roll-up makes them in time."""
+
+from datetime import timedelta
+
+from monitor.analysis.sketches import RTT_MS, Sketches
+from monitor.archive.models import BurstHour, DirtySummary
+from monitor.archive.periods import start_of
+from monitor.archive.rollups import TIERS, merge
+
+
+def merge_hours(now):
+    """Merge all hours there are, whatever is marked."""
+    days = {(path_id, start_of("day", hour)) for path_id, hour in BurstHour.objects.values_list("path_id", "hour")}
+    DirtySummary.objects.bulk_create(
+        (DirtySummary(tier="day", path_id=path_id, starts_at=day, marked_at=now) for path_id, day in days),
+        ignore_conflicts=True,
+    )
+    merge_all(now)
+
+
+def merge_all(now):
+    """Merge what is marked, however fresh the mark."""
+    for tier in TIERS:
+        while merge(tier, now, patience=timedelta(0)):
+            continue
+
+
+def sketch_of(rtt_ms, received):
+    """The sketch of so many equal round trips."""
+    return Sketches.of_values([0] * received, [rtt_ms] * received, 1, RTT_MS).to_bytes()[0]

@@ -1,0 +1,190 @@
+"""How the agents are, as their deliveries told: the newest of each site, and when a clock was wrong."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from django.utils import timezone
+
+from monitor.api.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods, record
+from monitor.api.models import AgentHealth, issue_token
+from monitor.archive.arrivals import arrival_of
+from monitor.archive.models import Burst
+from probes.site.health import ClockOff, Health, InterfaceDrops, KernelClock
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+HEALTH = Health(
+    clock_offset_s=0.003,
+    clock_uncertainty_s=0.001,
+    kernel_clock=KernelClock(
+        state="ok", is_synchronised=True, offset_s=1e-6, frequency_ppm=-3.5, max_error_s=0.002, estimated_error_s=1e-5
+    ),
+    load_1min=0.25,
+    cpus=4,
+    stamp="kernel",
+    lost_ticks=2,
+    drops=(InterfaceDrops(interface="eth0", received=5, sent=0),),
+)
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+def deliver(site, health, now=NOW, **fields):
+    record(site.pk, arrival_of(batch(health=health, **fields)), now)
+
+
+def deliver_off(site, since, until, offset_s=-3.0):
+    deliver(site, Health(clock_off=ClockOff(since=since, until=until, offset_s=offset_s)))
+
+
+def test_the_newest_health_of_each_site_is_told_with_its_age(mesh):
+    deliver(mesh.slac, Health(lost_ticks=1), now=NOW - MINUTE)
+    deliver(mesh.slac, HEALTH, queued=7, dropped=2)
+    deliver(mesh.cern, None, agent_version="0.0.9")
+
+    assert agent_reports(NOW + MINUTE) == [
+        AgentReport(mesh.cern.pk, "cern", NOW, MINUTE, "0.0.9", 0, 0, None),
+        AgentReport(mesh.slac.pk, "slac", NOW, MINUTE, "0.1.0", 7, 2, HEALTH),
+    ]
+
+
+def test_a_delivery_that_is_recorded_late_does_not_take_the_place_of_a_newer_one(mesh):
+    deliver(mesh.slac, HEALTH)
+
+    deliver(mesh.slac, Health(), now=NOW - MINUTE)
+
+    assert [report.health for report in agent_reports(NOW)] == [HEALTH]
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "uncertainty_s", "is_off"),
+    [(None, None, False), (0.9, 0.0, False), (1.2, 0.1, True), (-1.2, 0.1, True), (1.2, 0.5, False)],
+)
+def test_a_clock_is_off_by_more_than_a_second_where_that_is_sure(mesh, offset_s, uncertainty_s, is_off):
+    deliver(mesh.slac, Health(clock_offset_s=offset_s, clock_uncertainty_s=uncertainty_s))
+
+    assert [report.clock_is_off for report in agent_reports(NOW)] == [is_off]
+
+
+def test_stretches_with_a_wrong_clock_that_follow_each_other_are_one_period(mesh):
+    deliver_off(mesh.slac, HOUR, HOUR + MINUTE, -3.0)
+    deliver_off(mesh.slac, HOUR + 2 * MINUTE, HOUR + 4 * MINUTE, 5.0)
+    deliver_off(mesh.slac, HOUR + 30 * MINUTE, HOUR + 31 * MINUTE, 2.0)
+    deliver_off(mesh.cern, HOUR + MINUTE, HOUR + MINUTE, 9.0)
+
+    assert clock_off_periods(HOUR, HOUR + timedelta(hours=1)) == [
+        ClockWasOff(mesh.slac.pk, HOUR, HOUR + 4 * MINUTE, 5.0),
+        ClockWasOff(mesh.cern.pk, HOUR + MINUTE, HOUR + MINUTE, 9.0),
+        ClockWasOff(mesh.slac.pk, HOUR + 30 * MINUTE, HOUR + 31 * MINUTE, 2.0),
+    ]
+
+
+def test_a_stretch_that_is_delivered_again_changes_nothing(mesh):
+    for _ in range(3):
+        deliver_off(mesh.slac, HOUR, HOUR + MINUTE)
+
+    assert clock_off_periods(HOUR, NOW) == [ClockWasOff(mesh.slac.pk, HOUR, HOUR + MINUTE, -3.0)]
+
+
+def test_periods_are_asked_by_time_and_site(mesh):
+    deliver_off(mesh.slac, HOUR, HOUR + MINUTE)
+
+    assert clock_off_periods(HOUR + MINUTE, NOW, site_ids=[mesh.slac.pk])
+    assert not clock_off_periods(HOUR + MINUTE, NOW, site_ids=[mesh.cern.pk])
+    assert not clock_off_periods(HOUR + 2 * MINUTE, NOW)
+    assert not clock_off_periods(HOUR - MINUTE, HOUR)
+
+
+def test_a_period_that_ends_before_it_begins_is_none(mesh):
+    deliver_off(mesh.slac, HOUR + MINUTE, HOUR)
+
+    assert clock_off_periods(HOUR - MINUTE, NOW) == []
+    assert AgentHealth.objects.exists()
+
+
+# --- over HTTP
+
+
+@pytest.fixture
+def post(client, mesh):
+    client.defaults["HTTP_AUTHORIZATION"] = f"Bearer {issue_token(mesh.slac.pk, NOW)}"
+
+    def post(body, content_type="application/json"):
+        return client.post("/api/agent/results", data=body, content_type=content_type)
+
+    return post
+
+
+def a_batch(mesh, **fields):
+    at = timezone.now() - MINUTE
+    return batch(delivered(mesh.slac_cern, burst(1.5, at=at), 7, clock_off_s=-3.0), **fields)
+
+
+@pytest.mark.parametrize(
+    ("encode", "content_type"),
+    [(msgspec.json.encode, "application/json"), (msgspec.msgpack.encode, "application/msgpack")],
+)
+def test_the_health_of_a_stored_delivery_is_kept_and_its_flagged_results_are(mesh, post, encode, content_type):
+    since = timezone.now() - MINUTE
+    off = ClockOff(since=since, until=since, offset_s=-3.0)
+    health = msgspec.structs.replace(HEALTH, clock_off=off)
+
+    response = post(encode(a_batch(mesh, health=health)), content_type)
+
+    assert response.status_code == 200
+    assert Burst.objects.count() == 1
+    (report,) = agent_reports(timezone.now())
+    assert report.health == health
+    assert timedelta(0) <= report.accepted_ago < MINUTE
+    assert clock_off_periods(since, since + MINUTE) == [ClockWasOff(mesh.slac.pk, since, since, -3.0)]
+
+
+@pytest.mark.parametrize(
+    "health",
+    [
+        7,
+        {"load_1min": "much"},
+        {"clock_off": {"since": "2026-03-14T12:00:00", "until": "2026-03-14T12:00:00", "offset_s": 3.0}},
+        {"drops": [{"interface": "x" * 65, "received": 1, "sent": 1}]},
+        {"drops": [{"interface": "eth0", "received": 1, "sent": 1}] * 17},
+        {"clock_offset_s": float("nan")},
+        {"clock_offset_s": float("inf")},
+    ],
+    ids=str,
+)
+def test_a_health_that_cannot_be_read_spoils_no_delivery(mesh, post, health):
+    body = msgspec.to_builtins(a_batch(mesh)) | {"health": health}
+
+    response = post(msgspec.msgpack.encode(body), "application/msgpack")
+
+    assert response.status_code == 200
+    assert Burst.objects.count() == 1
+    assert [report.health for report in agent_reports(timezone.now())] == [None]
+
+
+def test_text_that_the_database_cannot_hold_is_mended(mesh, post):
+    health = Health(drops=(InterfaceDrops(interface="e\0th0", received=1, sent=0),))
+
+    assert post(msgspec.json.encode(a_batch(mesh, health=health))).status_code == 200
+
+    assert agent_reports(timezone.now())[0].health.drops[0].interface == "e\ufffdth0"
+
+
+def test_a_batch_of_an_older_agent_has_no_health_and_is_stored(mesh, post):
+    body = msgspec.to_builtins(a_batch(mesh))
+    del body["health"], body["results"][0]["clock_off_s"]
+
+    assert post(msgspec.json.encode(body)).status_code == 200
+
+    assert [report.health for report in agent_reports(timezone.now())] == [None]
+
+
+def test_a_delivery_that_is_refused_leaves_no_trace(mesh, post):
+    assert post(b'{"health": {}}').status_code == 400
+
+    assert agent_reports(timezone.now()) == []

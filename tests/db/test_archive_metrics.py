@@ -1,0 +1,139 @@
+"""Every metric that SQL makes of a summary is the one that `pinger` gives for the same bursts, in the view as well."""
+
+import math
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from django.db import connection
+
+from monitor.analysis import pinger
+from monitor.archive import tables
+from monitor.archive.ingest import store
+from monitor.archive.metrics import Metric
+from monitor.archive.rollups import roll_up
+from monitor.mesh.models import Site
+from monitor.web.geography import great_circle_km
+from tests.db.merging import merge_all
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+
+pytestmark = pytest.mark.django_db
+NOT_OF_BURSTS = {Metric.THROUGHPUT, Metric.COVERAGE}
+SKETCHED = {Metric.RTT_P25, Metric.RTT_MEDIAN, Metric.RTT_P75, Metric.RTT_P90, Metric.RTT_P95, Metric.IPDV, Metric.MOS}
+WORST_OF_PARTS = Metric.LOSS_MAX
+"""Of an hour's bursts, and of a day's hours."""
+
+
+def some_bursts(kind):
+    random = np.random.default_rng(3)
+    count = 1 if kind == "one burst" else 40
+    loss = {"lossless": 0.0, "lossy": 0.3, "dead": 1.0, "one burst": 0.0}[kind]
+    made = []
+    for number in range(count):
+        rtts = [None if random.random() < loss else float(np.float32(random.lognormal(3, 1))) for _ in range(10)]
+        made.append(
+            burst(
+                *rtts,
+                at=HOUR + timedelta(seconds=30 * number),
+                duplicates=0 if loss == 1.0 else number % 3,
+                reordered=0 if loss == 1.0 else int(number % 5 == 0),
+                late=rtts.count(None) // 2,
+            )
+        )
+    return made
+
+
+def expected(made, distance_km):
+    rtts_ms = np.array([[math.nan if rtt is None else rtt for rtt in one.rtts_ms] for one in made])
+    rtt = pinger.rtt_summary(rtts_ms)
+    throughput = pinger.throughput(rtts_ms)
+    directness = pinger.directness(distance_km, None if rtt is None else rtt.min_ms)
+    sent, received = sum(one.sent for one in made), sum(one.received for one in made)
+    return {
+        Metric.LOSS: pinger.loss_ratio(rtts_ms),
+        Metric.LOSS_MAX: max(1 - one.received / one.sent for one in made),
+        Metric.LOSS_FLOOR: pinger.loss_bound_ratio(sent, received),
+        Metric.RTT_MIN: rtt and rtt.min_ms,
+        Metric.RTT_P25: rtt and rtt.p25_ms,
+        Metric.RTT_MEDIAN: rtt and rtt.median_ms,
+        Metric.RTT_P75: rtt and rtt.p75_ms,
+        Metric.RTT_P90: rtt and rtt.p90_ms,
+        Metric.RTT_P95: rtt and rtt.p95_ms,
+        Metric.RTT_MAX: rtt and rtt.max_ms,
+        Metric.RTT_AVG: rtt and rtt.avg_ms,
+        Metric.RTT_IQR: pinger.rtt_iqr_ms(rtts_ms),
+        Metric.IPDV: pinger.ipdv_ms(rtts_ms),
+        Metric.CONDITIONAL_LOSS: pinger.conditional_loss_probability(rtts_ms),
+        Metric.MEAN_LOSS_BURST: pinger.mean_loss_burst(rtts_ms),
+        Metric.DUPLICATES: pinger.duplicates([one.duplicates for one in made]).bursts_ratio,
+        Metric.OUT_OF_ORDER: pinger.out_of_order([one.reordered for one in made]).bursts_ratio,
+        Metric.LATE: pinger.late_ratio([one.late for one in made], [one.sent for one in made]),
+        Metric.UNREACHABILITY: pinger.unreachability(rtts_ms),
+        Metric.ZERO_LOSS: pinger.zero_loss_frequency(rtts_ms),
+        Metric.UNPREDICTABILITY: pinger.unpredictability(rtts_ms),
+        Metric.ESTIMATE: throughput and throughput.throughput_bps,
+        Metric.MOS: pinger.mos(rtts_ms),
+        Metric.ALPHA: directness and directness.alpha,
+    }
+
+
+@pytest.fixture(params=["lossless", "lossy", "dead", "one burst"])
+def measured(request):
+    """What `pinger` says of bursts that are stored and summed up in all tiers."""
+    mesh = make_mesh()
+    Site.objects.filter(pk=mesh.slac.pk).update(latitude_deg=37.42, longitude_deg=-122.2)
+    Site.objects.filter(pk=mesh.cern.pk).update(latitude_deg=46.23, longitude_deg=6.05)
+    made = some_bursts(request.param)
+    receipt = store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, one, n) for n, one in enumerate(made, 1))), NOW)
+    assert not receipt.refused
+    roll_up(NOW)
+    merge_all(NOW)
+    return expected(made, great_circle_km(37.42, -122.2, 46.23, 6.05))
+
+
+def close_to(value, rel):
+    return None if value is None else pytest.approx(value, rel=rel, abs=1e-12)
+
+
+def test_every_metric_of_bursts_is_compared(measured):
+    assert measured.keys() | NOT_OF_BURSTS == set(Metric)
+
+
+def test_the_metrics_of_an_hour_are_pingers(measured):
+    for metric, value in measured.items():
+        [cell] = tables.grid(metric, HOUR, HOUR + timedelta(hours=1))
+        assert cell.value == close_to(value, 1e-5 if metric is Metric.MOS else 1e-6), metric
+
+
+def test_the_metrics_of_a_day_are_pingers_within_one_percent_or_exact(measured):
+    del measured[WORST_OF_PARTS]
+    for metric, value in measured.items():
+        [cell] = tables.grid(metric, HOUR - timedelta(days=2), HOUR + timedelta(hours=1))
+        assert cell.value == close_to(value, 0.01 if metric in SKETCHED else 1e-6), metric
+
+
+@pytest.mark.parametrize("tier", ["hour", "day", "month", "year"])
+def test_the_view_of_each_tier_has_the_same_metrics(measured, tier):
+    del measured[Metric.ALPHA]
+    if tier != "hour":
+        del measured[WORST_OF_PARTS]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(metric.value for metric in measured)} FROM metrics_by_{tier}")
+        [row] = cursor.fetchall()
+
+    for (metric, value), found in zip(measured.items(), row, strict=True):
+        exact = tier == "hour" or metric not in SKETCHED
+        assert found == close_to(value, 1e-5 if exact else 0.01), metric
+
+
+def test_a_measured_burst_of_no_time_at_all_has_no_rate():
+    mesh = make_mesh()
+    made = [burst(0.0, 0.0, at=HOUR), burst(1.0, 1.0, at=HOUR + timedelta(minutes=1))]
+    store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, one, n) for n, one in enumerate(made, 1))), NOW)
+    roll_up(NOW)
+    merge_all(NOW)
+
+    assert pinger.unpredictability([[0.0, 0.0], [1.0, 1.0]]) is None
+    for since in (HOUR, HOUR - timedelta(days=3)):
+        [cell] = tables.grid(Metric.UNPREDICTABILITY, since, HOUR + timedelta(hours=1))
+        assert cell.value is None

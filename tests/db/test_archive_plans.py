@@ -1,0 +1,168 @@
+"""How the server answers the named questions: no sequential scan of raw bursts or hours, other chunks left alone."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from monitor.archive import queries, rollups, tables
+from monitor.archive.metrics import Metric
+from monitor.archive.models import DirtyHour, DirtySummary
+from monitor.archive.tables import By, Tick
+from tests.db.test_archive_hypertables import has_timescaledb
+
+pytestmark = pytest.mark.django_db
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DAYS, PATHS = 60, 30
+END = START + timedelta(days=DAYS)
+
+RAW = """
+    INSERT INTO burst (path_id, packet_bytes, measured_at, outcome, sent, received, duplicates, reordered, during_test,
+        rtts_ms)
+    SELECT path_id, size, at, 'measured', 2, 2, 0, 0, false, '{1,2}'
+    FROM generate_series(1, %(paths)s) AS path_id, unnest(ARRAY[100, 1000]) AS size,
+        generate_series(%(end)s::timestamptz - interval '5 days', %(end)s::timestamptz - interval '1 s', '10 min') AS at
+"""
+HOURS = """
+    INSERT INTO burst_hour (path_id, packet_bytes, hour, bursts, bursts_all_lost, bursts_none_lost, bursts_during_test,
+        bursts_not_measured, sent, received, duplicates, reordered, rtt_median_ms)
+    SELECT path_id, size, at, 6, 0, 6, 0, 0, 12, 12, 0, 0, 1
+    FROM generate_series(%(start)s::timestamptz, %(end)s::timestamptz - interval '1 s', '1 hour') AS at,
+        generate_series(1, %(paths)s) AS path_id, unnest(ARRAY[100, 1000]) AS size
+"""
+
+
+@pytest.fixture
+def archive(db):
+    """Two months of hours and five days of raw bursts on thirty paths, two sizes each."""
+    with connection.cursor() as cursor:
+        for text in (RAW, HOURS):
+            cursor.execute(text, {"start": START, "end": END, "paths": PATHS})
+        cursor.execute("ANALYZE burst")
+        cursor.execute("ANALYZE burst_hour")
+
+
+def nodes(plan):
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
+
+
+def scans_of(ask):
+    """What the statements of `ask` read: for each of our tables, how and which of its chunks, as the planner says."""
+    with CaptureQueriesContext(connection) as captured:
+        ask()
+    texts = [one["sql"] for one in captured.captured_queries if re.search(r"\bburst", one["sql"])]
+    assert texts
+    found = []
+    with connection.cursor() as cursor:
+        for text in texts:
+            cursor.execute(f"EXPLAIN (FORMAT JSON) {text}")
+            [(plan,)] = cursor.fetchall()
+            plan = json.loads(plan) if isinstance(plan, str) else plan
+            found += [
+                node
+                for node in nodes(plan[0]["Plan"])
+                if "Relation Name" in node and node["Node Type"] != "Custom Scan"
+            ]
+    return found
+
+
+def condition(node):
+    """What of an index a node reads."""
+    return node.get("Index Cond") or node.get("Recheck Cond") or ""
+
+
+def table_of(relation):
+    """The hypertable that a chunk belongs to; other tables are themselves."""
+    if not relation.startswith("_hyper_"):
+        return relation
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT hypertable_name FROM timescaledb_information.chunks WHERE chunk_name = %s", [relation])
+        return cursor.fetchone()[0]
+
+
+QUESTIONS = {
+    "grid of a day": (lambda: tables.grid(Metric.LOSS, END - timedelta(days=1), END, packet_bytes=100), "burst_hour"),
+    "grid of all sizes": (lambda: tables.grid(Metric.RTT_MEDIAN, END - timedelta(hours=9), END), "burst_hour"),
+    "summary of a path": (
+        lambda: queries.path_summaries(END - timedelta(days=1), END, packet_bytes=100, path_ids=[7]),
+        "burst_hour",
+    ),
+    "worst": (lambda: tables.worst(Metric.LOSS, END - timedelta(hours=1), END), "burst_hour"),
+    "series of hours": (lambda: queries.path_series(7, 100, END - timedelta(days=20), END), "burst_hour"),
+    "table by hours": (
+        lambda: tables.table(By.SITE, Metric.LOSS, Tick.HOUR, END - timedelta(hours=3), END, 100),
+        "burst_hour",
+    ),
+    "series of raw": (lambda: queries.path_series(7, 100, END - timedelta(days=1), END), "burst"),
+    "raw bursts": (lambda: queries.raw_bursts(7, END - timedelta(hours=5), END), "burst"),
+    "loss of ten minutes": (lambda: queries.loss_windows(END - timedelta(minutes=10), END), "burst"),
+    "newest failures": (lambda: queries.newest_failures(END - timedelta(hours=9), END, [3, 4]), "burst"),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_reads_by_an_index_and_only_the_chunks_of_its_period(archive, name):
+    ask, table = QUESTIONS[name]
+
+    found = scans_of(ask)
+
+    of_table = [node for node in found if table_of(node["Relation Name"]) == table]
+    assert of_table
+    assert {node["Node Type"] for node in of_table} <= {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
+    if has_timescaledb():
+        assert len({node["Relation Name"] for node in of_table if "timestamp" in condition(node)}) <= 1
+
+
+def test_the_packet_sizes_are_a_look_into_the_index_for_each(archive):
+    found = scans_of(queries.packet_sizes)
+
+    assert {node["Node Type"] for node in found if table_of(node["Relation Name"]) == "burst_hour"} == {
+        "Index Only Scan"
+    }
+
+
+def test_an_hour_is_rolled_up_by_the_key_of_raw_bursts(archive):
+    last = END - timedelta(hours=1)
+    DirtyHour.objects.bulk_create(DirtyHour(path_id=path_id, hour=last, marked_at=END) for path_id in (1, 2, 3))
+
+    found = scans_of_selects(lambda: rollups.roll_up(END))
+
+    raw = [node for node in found if table_of(node["Relation Name"]) == "burst"]
+    assert raw
+    assert {node["Node Type"] for node in raw} <= {"Index Scan", "Bitmap Heap Scan"}
+    if has_timescaledb():
+        assert len({node["Relation Name"] for node in raw}) == 1
+
+
+def test_a_day_is_merged_by_the_key_of_the_hours(archive):
+    last = END - timedelta(days=1)
+    DirtySummary.objects.bulk_create(
+        DirtySummary(tier="day", path_id=path_id, starts_at=last, marked_at=START) for path_id in (1, 2, 3)
+    )
+
+    found = scans_of_selects(lambda: rollups.merge(rollups.TIERS[0], END))
+
+    hours = [node for node in found if table_of(node["Relation Name"]) == "burst_hour"]
+    assert hours
+    assert {node["Node Type"] for node in hours} <= {"Index Scan", "Bitmap Heap Scan"}
+    if has_timescaledb():
+        assert len({node["Relation Name"] for node in hours}) == 1
+
+
+def scans_of_selects(work):
+    """As `scans_of`, of the statements of `work` that only read."""
+    with CaptureQueriesContext(connection) as captured:
+        work()
+    texts = [one["sql"] for one in captured.captured_queries]
+    [text] = [text for text in texts if "INNER JOIN burst" in text or "FROM burst_hour AS" in text]
+    return scans_of(lambda: run(text))
+
+
+def run(text):
+    with connection.cursor() as cursor:
+        cursor.execute(text)

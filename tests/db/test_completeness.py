@@ -1,0 +1,142 @@
+"""How complete the deliveries of a site are, day by day, against counting numbers one by one."""
+
+from collections import defaultdict
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor.archive import completeness
+from monitor.archive.completeness import SiteDay
+from monitor.archive.ingest import store
+from monitor.archive.models import DeliveredDay
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+
+pytestmark = pytest.mark.django_db
+TODAY = HOUR.date()
+TOMORROW = TODAY + timedelta(days=1)
+LONG_AGO = date(2020, 1, 1)
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+def deliver(mesh, sequences, *, days_ago=0, number=1, spool="a"):
+    at = HOUR - timedelta(days=days_ago)
+    results = [delivered(mesh.slac_cern, burst(1.0, at=at + timedelta(seconds=n)), n) for n in sequences]
+    store(mesh.slac.pk, batch(*results, number=number, spool=spool), NOW)
+
+
+def test_numbers_without_gaps_are_complete(mesh):
+    deliver(mesh, range(1, 101))
+
+    (day,) = completeness.by_site_and_day(TODAY, TOMORROW)
+
+    assert day == SiteDay(mesh.slac.pk, TODAY, delivered=100, missing=0)
+    assert day.completeness_ratio == 1.0
+
+
+def test_a_gap_belongs_to_the_day_of_the_result_after_it(mesh):
+    deliver(mesh, range(1, 11), days_ago=3, number=1)
+    deliver(mesh, [*range(41, 51), 61], days_ago=1, number=2)
+
+    assert completeness.by_site_and_day(LONG_AGO, TOMORROW) == [
+        SiteDay(mesh.slac.pk, TODAY - timedelta(days=3), delivered=10, missing=0),
+        SiteDay(mesh.slac.pk, TODAY - timedelta(days=1), delivered=11, missing=40),
+    ]
+    assert completeness.by_site_and_day(TODAY - timedelta(days=1), TOMORROW)[0].completeness_ratio == 11 / 51
+
+
+def test_what_the_spool_dropped_before_it_delivered_anything_is_missing(mesh):
+    deliver(mesh, range(91, 101))
+
+    assert completeness.by_site_and_day(TODAY, TOMORROW)[0].completeness_ratio == 0.1
+
+
+def test_late_numbers_close_their_gap(mesh):
+    deliver(mesh, [1, 2, 5], number=1)
+    before = completeness.by_site_and_day(TODAY, TOMORROW)
+    deliver(mesh, [3, 4], number=2)
+
+    assert [day.missing for day in before] == [2]
+    assert [day.missing for day in completeness.by_site_and_day(TODAY, TOMORROW)] == [0]
+
+
+def test_refused_results_have_come(mesh):
+    results = [delivered(mesh.slac_cern, burst(1.0), 1), delivered(99999, burst(1.0), 2)]
+    store(mesh.slac.pk, batch(*results), NOW)
+    store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 3), number=2), NOW)
+
+    assert completeness.by_site_and_day(TODAY, TOMORROW) == [SiteDay(mesh.slac.pk, TODAY, delivered=3, missing=0)]
+
+
+def test_a_new_spool_counts_from_the_beginning(mesh):
+    deliver(mesh, range(1, 11), spool="a")
+    deliver(mesh, range(1, 6), spool="b")
+
+    assert completeness.by_site_and_day(TODAY, TOMORROW) == [SiteDay(mesh.slac.pk, TODAY, delivered=15, missing=0)]
+
+
+def test_only_the_sites_that_are_asked_for_are_told(mesh):
+    deliver(mesh, [1])
+    store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0), 1)), NOW)
+
+    def told(site_ids):
+        return [day.site_id for day in completeness.by_site_and_day(TODAY, TOMORROW, site_ids=site_ids)]
+
+    assert told(None) == sorted([mesh.slac.pk, mesh.cern.pk])
+    assert told([mesh.cern.pk]) == [mesh.cern.pk]
+    assert told([]) == []
+
+
+def test_a_day_without_results_has_no_record(mesh):
+    assert completeness.by_site_and_day(LONG_AGO, TOMORROW) == []
+
+
+def test_a_period_that_ends_before_it_begins_is_an_error():
+    with pytest.raises(ValueError, match="before it begins"):
+        completeness.by_site_and_day(TOMORROW, TODAY)
+
+
+def test_numbers_in_a_row_take_one_row_a_day(mesh):
+    for number in range(1, 20):
+        deliver(mesh, range(10 * number - 9, 10 * number + 1), number=number)
+
+    assert [(part.lower, part.upper) for part in DeliveredDay.objects.get().sequences] == [(1, 191)]
+
+
+def counted(days):
+    """Delivered and missing by day, number by number: `days` are the numbers that began on each day."""
+    day_of = {number: day for day, numbers in days.items() for number in numbers}
+    delivered, missing = defaultdict(int), defaultdict(int)
+    gap = 0
+    for number in range(1, max(day_of, default=0) + 1):
+        if number not in day_of:
+            gap += 1
+            continue
+        delivered[day_of[number]] += 1
+        missing[day_of[number]] += gap
+        gap = 0
+    return {day: (delivered[day], missing[day]) for day in delivered}
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.dictionaries(st.integers(1, 40), st.integers(0, 3), min_size=1, max_size=30), st.randoms(use_true_random=False)
+)
+def test_gaps_are_as_counted_whatever_came_when(mesh, day_of, random):
+    DeliveredDay.objects.all().delete()
+    numbers = list(day_of)
+    random.shuffle(numbers)
+
+    for number, sequence in enumerate(numbers):
+        deliver(mesh, [sequence], days_ago=day_of[sequence], number=number)
+
+    days = defaultdict(set)
+    for sequence, days_ago in day_of.items():
+        days[TODAY - timedelta(days=days_ago)].add(sequence)
+    told = completeness.by_site_and_day(LONG_AGO, TOMORROW)
+    assert {day.day: (day.delivered, day.missing) for day in told} == counted(days)

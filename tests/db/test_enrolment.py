@@ -1,0 +1,329 @@
+"""How a site comes to its token: one-time codes that are wrong, used, over, withdrawn, and shown by two at once."""
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import msgspec
+import pytest
+from django.core.cache import cache
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
+from django.utils import timezone
+
+from monitor.api import enrolment
+from monitor.api.enrolment import LIFETIME, WRONG_CODES, CodeRefused, issue_code, redeem, withdraw_codes
+from monitor.api.models import AgentToken, EnrolmentCode, issue_token, token_digest
+from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Enrolment, EnrolmentRequest, Welcome
+from tests.db.mesh_of_three import NOW, make_mesh
+
+pytestmark = pytest.mark.django_db
+ENROL = "/api/agent/enrol"
+PLAN = "/api/agent/plan"
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+@pytest.fixture
+def site_client(client):
+    """From another machine, without cookies or token."""
+    client.defaults["REMOTE_ADDR"] = "192.0.2.77"
+    client.handler.enforce_csrf_checks = True
+    cache.clear()
+    return client
+
+
+@pytest.fixture
+def code(mesh):
+    return issue_code(mesh.cern.pk, timezone.now())
+
+
+def show(client, code, version="0.1.0"):
+    body = msgspec.json.encode(EnrolmentRequest(code=code, agent_version=version))
+    return client.post(ENROL, data=body, content_type="application/json")
+
+
+def token_holds(client, token):
+    return client.get(PLAN, headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+# --- codes
+
+
+def test_a_code_gives_its_site_a_token_that_holds(mesh, site_client, code):
+    response = show(site_client, code)
+
+    enrolment_ = msgspec.json.decode(response.content, type=Enrolment)
+    assert (response.status_code, enrolment_.site) == (200, "cern")
+    assert response["Cache-Control"] == "private, no-store"
+    assert token_holds(site_client, enrolment_.token)
+    assert AgentToken.objects.get().digest == token_digest(enrolment_.token)
+
+
+def test_neither_code_nor_token_is_stored(mesh, code):
+    token = redeem(code, timezone.now()).token
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT row_to_json(c)::text FROM enrolment_code c UNION SELECT row_to_json(t)::text FROM agent_token t"
+        )
+        rows = " ".join(row for (row,) in cursor.fetchall())
+    assert code not in rows
+    assert code.replace("-", "") not in rows
+    assert token not in rows
+
+
+def test_a_code_holds_as_people_write_it(mesh, code):
+    assert redeem(code.lower().replace("-", " "), timezone.now()).site == "cern"
+
+
+def test_codes_are_long_random_and_easily_read(mesh):
+    codes = [issue_code(mesh.cern.pk, NOW) for _ in range(50)]
+
+    assert len(set(codes)) == 50
+    assert all(re.fullmatch(r"([A-HJ-NP-Z2-9]{4}-){4}[A-HJ-NP-Z2-9]{4}", code) for code in codes)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda mesh, code: redeem(code, NOW), r"was used at 2026-03-14 12:30:00\+00:00; `manage.py site rotate cern`"),
+        (
+            lambda mesh, code: issue_code(mesh.cern.pk, NOW),
+            r"held until 2026-03-14 12:30:00\+00:00; `manage.py site enrol",
+        ),
+        (lambda mesh, code: withdraw_codes(mesh.cern.pk, NOW), r"held until 2026-03-14 12:30:00"),
+        (
+            lambda mesh, code: type(mesh.cern).objects.filter(name="cern").update(retired_at=NOW),
+            r"has no agent any more",
+        ),
+        (
+            lambda mesh, code: type(mesh.cern).objects.filter(name="cern").update(has_agent=False),
+            r"has no agent any more",
+        ),
+    ],
+    ids=["used", "replaced", "withdrawn", "site retired", "site without agent"],
+)
+def test_a_code_that_holds_no_more_gives_nothing_and_says_why(mesh, spoil, reason):
+    code = issue_code(mesh.cern.pk, NOW)
+    spoil(mesh, code)
+    tokens = AgentToken.objects.count()
+
+    with pytest.raises(CodeRefused, match=reason):
+        redeem(code, NOW + timedelta(seconds=1))
+
+    assert AgentToken.objects.count() == tokens
+
+
+def test_a_code_holds_until_its_time_is_over_and_no_longer(mesh):
+    late, early = issue_code(mesh.cern.pk, NOW), issue_code(mesh.slac.pk, NOW)
+
+    with pytest.raises(CodeRefused, match="held until"):
+        redeem(late, NOW + LIFETIME)
+    assert redeem(early, NOW + LIFETIME - timedelta(seconds=1)).site == "slac"
+
+
+def test_a_code_of_nobody_is_wrong(mesh, code):
+    with pytest.raises(CodeRefused, match="is wrong"):
+        redeem("AAAA-BBBB-CCCC-DDDD-EEEE", NOW)
+
+
+def test_a_code_is_not_used_up_by_a_failure_on_the_way(mesh, code, monkeypatch):
+    def fail(*_):
+        raise OperationalError
+
+    monkeypatch.setattr(enrolment, "issue_token", fail)
+    with pytest.raises(OperationalError):
+        redeem(code, timezone.now())
+    monkeypatch.undo()
+
+    assert redeem(code, timezone.now()).site == "cern"
+
+
+def test_a_code_to_rotate_ends_the_earlier_tokens_of_its_site_alone(mesh, site_client):
+    old, others = issue_token(mesh.cern.pk, NOW), issue_token(mesh.slac.pk, NOW)
+    code = issue_code(mesh.cern.pk, timezone.now(), replaces_tokens=True)
+    assert token_holds(site_client, old)
+
+    token = redeem(code, timezone.now()).token
+
+    assert [token_holds(site_client, one) for one in (old, others, token)] == [False, True, True]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_eight_that_show_one_code_at_once_one_gets_a_token():
+    code = issue_code(make_mesh().cern.pk, timezone.now())
+    barrier = threading.Barrier(8)
+
+    def try_it():
+        try:
+            barrier.wait(PATIENCE_S)
+            return redeem(code, timezone.now()).token
+        except CodeRefused as refused:
+            return str(refused)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [future.result(PATIENCE_S) for future in [pool.submit(try_it) for _ in range(8)]]
+
+    assert sum("was used at" in answer for answer in answers) == 7
+    assert AgentToken.objects.count() == 1
+
+
+# --- over HTTP
+
+
+def test_whoever_asks_is_told_the_versions_and_the_time(mesh, site_client):
+    before = timezone.now().timestamp()
+
+    response = site_client.get(ENROL)
+
+    assert msgspec.json.decode(response.content, type=Welcome).oldest_agent_version == "0.1.0"
+    received_s, sent_s = float(response[RECEIVED_HEADER]), float(response[SENT_HEADER])
+    assert before - 1e-3 <= received_s <= sent_s <= timezone.now().timestamp() + 1e-3
+
+
+@pytest.mark.parametrize("address", [PLAN, "/api/agent/results"])
+def test_every_answer_to_an_agent_has_the_time_refusals_too(mesh, site_client, address):
+    response = site_client.get(address)
+
+    assert response.status_code in (401, 405)
+    assert float(response[RECEIVED_HEADER]) <= float(response[SENT_HEADER])
+
+
+@pytest.mark.parametrize("version", ["0.0.9", "", "unknown"])
+def test_an_agent_that_is_too_old_is_told_and_its_code_holds_on(mesh, site_client, code, version):
+    response = show(site_client, code, version)
+
+    assert response.status_code == 426
+    assert "install 0.1.0 or later" in response.json()["error"]
+    assert show(site_client, code).status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"code": 7, "agent_version": "0.1.0"}', b"\xff", b" " * 5000])
+def test_what_is_no_request_is_answered_400(mesh, site_client, body):
+    response = site_client.post(ENROL, data=body, content_type="application/json")
+
+    assert response.status_code == 400
+
+
+def test_after_many_wrong_codes_an_address_waits_and_others_do_not(mesh, site_client, code):
+    answers = [show(site_client, "AAAA-BBBB-CCCC-DDDD-EEEE").status_code for _ in range(WRONG_CODES)]
+    assert answers == [403] * WRONG_CODES
+
+    limited = show(site_client, code)
+    site_client.defaults["REMOTE_ADDR"] = "192.0.2.78"
+
+    assert (limited.status_code, limited["Retry-After"]) == (429, "60")
+    assert show(site_client, code).status_code == 200
+
+
+def test_right_codes_are_not_counted(mesh, site_client):
+    for _ in range(WRONG_CODES + 1):
+        assert show(site_client, issue_code(mesh.cern.pk, timezone.now())).status_code == 200
+
+
+def test_without_a_database_one_comes_again(mesh, site_client, code, monkeypatch):
+    def fail(*_):
+        raise OperationalError("password authentication failed for user postgres")
+
+    monkeypatch.setattr(enrolment, "redeem", fail)
+
+    response = show(site_client, code)
+
+    assert (response.status_code, response["Retry-After"]) == (503, "5")
+    assert "password" not in response.content.decode()
+
+
+def test_an_error_page_shows_neither_code_nor_token(mesh, site_client, code, monkeypatch):
+    def fail(_):
+        raise ZeroDivisionError(code)
+
+    monkeypatch.setattr(enrolment, "_json", fail)
+    site_client.raise_request_exception = False
+
+    response = show(site_client, code)
+
+    assert response.status_code == 500
+    assert code not in response.content.decode()
+    assert code.replace("-", "") not in response.content.decode()
+
+
+# --- commands
+
+
+def printed(capsys, *arguments):
+    call_command("site", *arguments)
+    return capsys.readouterr()
+
+
+def test_enrol_prints_the_one_command_and_nothing_else(mesh, capsys, settings):
+    settings.ALLOWED_HOSTS = ["localhost", "soundings.example.org"]
+
+    said = printed(capsys, "enrol", "cern")
+
+    words = said.out.split()
+    assert said.out.count("\n") == 1
+    assert words[:6] == ["python", "-m", "probes", "site", "join", "https://soundings.example.org"]
+    assert said.err == "run this at cern; the code holds once, for 24 hours\n"
+    assert redeem(words[6], timezone.now()).site == "cern"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "arguments", "url"),
+    [
+        (["localhost", "127.0.0.1", "[::1]"], [], "http://127.0.0.1:8000"),
+        (["*", ".example.org"], [], "http://127.0.0.1:8000"),
+        (["a.example"], ["--url", "https://b.example:8443"], "https://b.example:8443"),
+    ],
+)
+def test_the_command_names_the_centre_as_sites_reach_it(mesh, capsys, settings, hosts, arguments, url):
+    settings.ALLOWED_HOSTS = hosts
+
+    assert f" join {url} " in printed(capsys, "enrol", "cern", *arguments).out
+
+
+def test_the_code_holds_as_long_as_was_asked(mesh, capsys):
+    printed(capsys, "enrol", "cern", "--hours", "2")
+
+    code = EnrolmentCode.objects.get()
+    assert code.expires_at - code.created_at == timedelta(hours=2)
+    for hours in ("0", "-1", "721"):
+        with pytest.raises(CommandError, match="--hours"):
+            call_command("site", "enrol", "cern", "--hours", hours)
+
+
+def test_a_site_with_a_token_is_rotated_and_not_enrolled(mesh, capsys, site_client):
+    old = issue_token(mesh.cern.pk, timezone.now())
+
+    with pytest.raises(CommandError, match=r"`manage.py site rotate cern` replaces it"):
+        call_command("site", "enrol", "cern")
+    code = printed(capsys, "rotate", "cern").out.split()[-1]
+
+    assert token_holds(site_client, old)
+    assert token_holds(site_client, redeem(code, timezone.now()).token)
+    assert not token_holds(site_client, old)
+
+
+def test_revoking_ends_the_code_that_is_on_its_way_too(mesh, capsys, site_client, code):
+    token = issue_token(mesh.cern.pk, timezone.now())
+
+    assert printed(capsys, "revoke", "cern").out == "cern: 1 token revoked\n"
+
+    assert not token_holds(site_client, token)
+    with pytest.raises(CodeRefused, match="held until"):
+        redeem(code, timezone.now())
+
+
+@pytest.mark.parametrize("verb", ["enrol", "rotate"])
+def test_a_site_that_is_not_there_gets_no_code(mesh, verb):
+    with pytest.raises(CommandError, match="did you mean"):
+        call_command("site", verb, "cren")
+
+    assert not EnrolmentCode.objects.exists()

@@ -1,0 +1,177 @@
+"""What is kept no longer goes, by whole days or chunks; summaries and what still waits for one stay."""
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import NotSupportedError, connection
+
+from monitor import environment
+from monitor.archive import retention
+from monitor.archive.ingest import store
+from monitor.archive.models import Burst, BurstHour, DeliveredDay, ReceivedBatch, RefusedResult, ThroughputTest
+from monitor.archive.rollups import roll_up
+from monitor.archive.statements import statement
+from probes.contract import Deadline
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+
+pytestmark = pytest.mark.django_db
+FOR_EVER = dict.fromkeys(("bursts", "throughput", "capacity", "deliveries", "refused"), 0)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+@pytest.fixture(autouse=True)
+def keep(settings):
+    settings.RETENTION_DAYS = FOR_EVER
+
+    def days(**kept):
+        settings.RETENTION_DAYS = {**FOR_EVER, **kept}
+
+    return days
+
+
+def delete_old(now=NOW, seconds=60.0):
+    return retention.delete_old(now, Deadline(seconds))
+
+
+def a_week(mesh, make=lambda at: burst(1.0, at=at)):
+    """One result at noon of each of the last seven days."""
+    results = [delivered(mesh.slac_cern, make(HOUR - n * DAY), n + 1) for n in range(7)]
+    store(mesh.slac.pk, batch(*results), NOW)
+
+
+def days_ago(model):
+    return sorted((HOUR - at) // DAY for at in model.objects.values_list("measured_at", flat=True))
+
+
+def test_nothing_goes_where_everything_is_kept_for_ever(mesh):
+    a_week(mesh)
+    roll_up(NOW)
+
+    assert set(delete_old().values()) == {0}
+    assert Burst.objects.count() == 7
+
+
+def test_bursts_go_by_whole_days_and_their_summaries_stay(mesh, keep):
+    a_week(mesh)
+    roll_up(NOW)
+    keep(bursts=3)
+
+    gone = delete_old()
+
+    # 12:30 less three days is in the fourth day, which is kept whole, and so is the one before it.
+    assert days_ago(Burst) == [0, 1, 2, 3, 4]
+    assert gone["burst"] == 2
+    assert BurstHour.objects.count() == 7
+    assert delete_old()["burst"] == 0
+
+
+def test_a_day_that_waits_for_its_summary_is_kept_with_all_that_follow(mesh, keep):
+    a_week(mesh)
+    roll_up(NOW)
+    store(
+        mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(2.0, at=HOUR - 5 * DAY, packet_bytes=9), 99), number=2), NOW
+    )
+    keep(bursts=1)
+
+    delete_old()
+
+    assert days_ago(Burst) == [0, 1, 2, 3, 4, 5, 5]
+    roll_up(NOW)
+    delete_old()
+    assert days_ago(Burst) == [0, 1, 2]
+
+
+def test_what_is_older_than_what_is_kept_is_refused_so_that_no_summary_is_made_of_half_an_hour(mesh, keep):
+    keep(bursts=3)
+    at = HOUR - 3 * DAY
+    results = [delivered(mesh.slac_cern, burst(1.0, at=at), 1), delivered(mesh.slac_cern, throughput(1e6, at=at), 2)]
+
+    receipt = store(mesh.slac.pk, batch(*results), NOW)
+
+    assert [refusal.sequence for refusal in receipt.refused] == [1]
+    assert "the oldest that is kept" in receipt.refused[0].reason
+
+
+def test_throughput_tests_have_a_time_of_their_own(mesh, keep):
+    a_week(mesh, lambda at: throughput(1e6, at=at))
+    roll_up(NOW)
+    keep(throughput=2)
+
+    delete_old(NOW + 31 * DAY)
+
+    assert not ThroughputTest.objects.exists()
+
+
+def test_where_the_time_is_over_the_rest_goes_the_next_time(mesh, keep):
+    a_week(mesh)
+    roll_up(NOW)
+    keep(bursts=1)
+
+    delete_old(seconds=0.0)
+    after_the_first = days_ago(Burst)
+    delete_old()
+
+    assert after_the_first in ([0, 1, 2, 3, 4, 5, 6], [0, 1, 2])  # a hypertable drops its chunks at once
+    assert days_ago(Burst) == [0, 1, 2]
+
+
+def test_batches_go_but_for_the_newest_of_each_site(mesh, keep):
+    for number, ago in enumerate((40, 20, 5), 1):
+        store(mesh.slac.pk, batch(number=number), NOW - ago * DAY)
+    store(mesh.cern.pk, batch(number=1), NOW - 90 * DAY)
+    keep(deliveries=10)
+
+    delete_old()
+
+    left = ReceivedBatch.objects.order_by("site_id", "number").values_list("site_id", "number")
+    assert set(left) == {(mesh.slac.pk, 3), (mesh.cern.pk, 1)}
+
+
+def test_refused_results_go_and_what_tells_of_completeness_stays(mesh, keep):
+    store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 1), number=1), NOW - 20 * DAY)
+    store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 2), number=2), NOW)
+    keep(refused=10, deliveries=10, bursts=10)
+
+    delete_old()
+
+    assert [refused.sequence for refused in RefusedResult.objects.all()] == [2]
+    assert DeliveredDay.objects.count() == 2
+
+
+def test_compression_is_off_where_the_licence_does_not_have_it(mesh):
+    a_week(mesh)
+
+    assert not retention.may_compress()
+    assert retention.compress_old(NOW + 365 * DAY) == 0
+
+
+@pytest.mark.parametrize("what", ["enable_compression", "compress_chunks"])
+def test_only_the_licence_keeps_compression_from_being_done(mesh, what):
+    """The Apache edition has the same functions, options and views, and refuses at last."""
+    if not retention.is_hypertable("burst"):
+        pytest.skip("needs TimescaleDB")
+    a_week(mesh)
+
+    with pytest.raises(NotSupportedError, match="license"), connection.cursor() as cursor:
+        cursor.execute(statement(what), {"before": NOW} if what == "compress_chunks" else None)
+
+
+def test_days_are_whole_numbers(monkeypatch):
+    monkeypatch.setenv("SOUNDINGS_RETENTION_BURSTS_DAYS", "30")
+    assert environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730) == 30
+    monkeypatch.delenv("SOUNDINGS_RETENTION_BURSTS_DAYS")
+    assert environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730) == 730
+
+
+@pytest.mark.parametrize("value", ["-1", "1.5", "two", "", "40000", "²"])
+def test_what_is_no_number_of_days_is_an_error_with_its_remedy(monkeypatch, value):
+    monkeypatch.setenv("SOUNDINGS_RETENTION_BURSTS_DAYS", value)
+
+    with pytest.raises(ImproperlyConfigured, match="write whole days, 0 to 36500; 0 keeps for ever"):
+        environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730)

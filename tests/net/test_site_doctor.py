@@ -1,0 +1,264 @@
+"""The doctor on a site whose centre, peers and folder are made wrong one by one; all of it on loopback."""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from probes.__main__ import main
+from probes.ping.spec import PingSpec, PingTarget
+from probes.site import doctor
+from probes.site.limits import Limits, Networks
+from probes.site.plan import PlanCache
+from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, PingTask, Plan, ThroughputSlot
+from probes.throughput.spec import ThroughputSpec
+from tests.unit.test_deliver import FakeCentre
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 and not os.environ.get("CI"), reason="ICMP sockets need root or ping_group_range"
+)
+
+SOON = datetime.now(UTC) + timedelta(hours=1)
+CHECKS = {
+    "data folder", "token", "redis", "iperf3", "privileges", "ping_group_range", "ICMP over IPv4", "ICMP over IPv6",
+    "centre", "clock", "DNS", "MTU", "ports",
+}  # fmt: skip
+
+
+@pytest.fixture
+def centre():
+    with FakeCentre() as fake:
+        fake.plan = Plan(version="v1", site="cern", mesh="test")
+        thread = threading.Thread(target=fake.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield fake
+        fake.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "token").write_text("s3cret-token\n")
+    (tmp_path / "token").chmod(0o600)
+    return tmp_path
+
+
+@pytest.fixture
+def examine(folder, capsys):
+    """Run the doctor and give its findings by check."""
+
+    def run(*arguments):
+        status = main(["site", "doctor", "--data", str(folder), "--json", *arguments])
+        out = capsys.readouterr().out
+        findings = json.loads(out)
+        assert status == (1 if any(finding["mend"] for finding in findings) else 0)
+        assert "s3cret-token" not in out
+        return {finding["check"]: finding for finding in findings}
+
+    return run
+
+
+def slot(role, port, address="127.0.0.1"):
+    return ThroughputSlot(
+        slot_id=port,
+        path_id=7,
+        test="tcp",
+        role=role,
+        starts_at=SOON,
+        ends_at=SOON + timedelta(seconds=30),
+        spec=ThroughputSpec(address=address, port=port),
+    )
+
+
+def ping(*targets, packet_bytes=(100, 1000)):
+    return PingTask(test="pinger", every_s=60, spec=PingSpec(targets=targets, packet_bytes=packet_bytes))
+
+
+@pytest.fixture
+def listener():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_a_site_in_order_has_nothing_to_mend_but_what_the_machine_lacks(examine, centre):
+    centre.plan = Plan(version="v1", site="cern", mesh="test", ping=(ping(PingTarget(address="127.0.0.1")),))
+
+    findings = examine("--centre", centre.url)
+
+    assert findings.keys() == CHECKS
+    assert findings["centre"]["found"] == "it knows us as cern; plan v1"
+    assert "3 of 3 echoes to 127.0.0.1 came back" in findings["ICMP over IPv4"]["found"]
+    machines_own = {"clock", "ICMP over IPv6"}
+    assert {check: one for check, one in findings.items() if one["mend"] and check not in machines_own} == {}
+
+
+def test_a_site_that_has_not_joined_is_told_how(examine, folder):
+    (folder / "token").unlink()
+
+    findings = examine()
+
+    assert findings["centre"]["mend"] == "python -m probes site join URL CODE"
+    assert "join" in findings["token"]["mend"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "mend"),
+    [((401, b"no"), "site rotate NAME"), ((503, b"", [("Retry-After", "7")]), "ask the centre's operator")],
+)
+def test_what_the_centre_answers_is_told_with_its_mend(examine, centre, answer, mend):
+    centre.answers = [answer]
+
+    finding = examine("--centre", centre.url)["centre"]
+
+    assert f"answered {answer[0]}" in finding["found"]
+    assert mend in finding["mend"]
+
+
+def test_a_centre_that_is_away_is_told_and_the_kept_plan_examined(examine, folder):
+    PlanCache(folder / "plan.json").store(
+        Plan(version="v0", site="cern", mesh="test", ping=(ping(PingTarget(address="127.0.0.1")),))
+    )
+
+    findings = examine("--centre", f"http://127.0.0.1:{free_port()}")
+
+    assert "Connection refused" in findings["centre"]["found"]
+    assert "firewalls" in findings["centre"]["mend"]
+    assert "1 of 1 targets" in findings["MTU"]["found"]
+
+
+def test_plain_http_to_another_machine_is_a_finding_and_no_request(examine):
+    finding = examine("--centre", "http://centre.example")["centre"]
+
+    assert "would show the token" in finding["found"]
+
+
+def test_a_clock_that_is_off_from_the_centres_is_told_by_how_much(examine, centre):
+    def shifted(self):
+        for name in (RECEIVED_HEADER, SENT_HEADER):
+            self.send_header(name, f"{time.time() - 90:.6f}")
+        type(self).__base__.end_headers(self)
+
+    plain = centre.RequestHandlerClass
+    centre.RequestHandlerClass = type("Shifted", (plain,), {"end_headers": shifted})
+
+    finding = examine("--centre", centre.url)["clock and centre"]
+
+    assert float(finding["found"].split()[0]) == pytest.approx(90.0, abs=1.0)
+    assert "flagged" in finding["mend"]
+
+
+def test_a_token_that_others_can_read_and_limits_that_are_wrong_are_told(examine, folder):
+    (folder / "token").chmod(0o644)
+    (folder / "limits.toml").write_text("[ping]\nmax = 1\n")
+
+    findings = examine("--limits", str(folder / "limits.toml"))
+
+    assert "chmod 600" in findings["token"]["mend"]
+    assert "unknown field" in findings["limits"]["found"]
+
+
+def test_a_folder_that_is_not_there_is_told(capsys, tmp_path):
+    assert main(["site", "doctor", "--data", str(tmp_path / "none")]) == 1
+
+    assert "No such file or directory" in capsys.readouterr().out
+
+
+def test_programs_that_are_missing_are_told_with_how_to_install_them(examine, monkeypatch):
+    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
+    monkeypatch.setattr(doctor.broker.importlib.util, "find_spec", lambda _: None)
+
+    findings = examine()
+
+    assert "apt-get install redis-server" in findings["redis"]["mend"]
+    assert "apt-get install iperf3" in findings["iperf3"]["mend"]
+
+
+def test_a_name_without_an_address_is_told(examine, centre):
+    """A label of 64 signs is no name, so nobody is asked for it."""
+    name = f"{'x' * 64}.example"
+    centre.plan = Plan(version="v1", site="cern", mesh="test", ping=(ping(PingTarget(address=name)),))
+
+    finding = examine("--centre", centre.url)["DNS"]
+
+    assert finding["found"].startswith(f"{name} (IPv4)")
+    assert "mesh.toml" in finding["mend"]
+
+
+def examined(folder, plan, limits=None):
+    return doctor.Examined(
+        data=folder,
+        token_file=folder / "token",
+        limits_file=None,
+        limits=limits if limits is not None else Limits(),
+        centre=None,
+        answer=None,
+        kept_plan=plan,
+    )
+
+
+def test_pings_that_do_not_fit_the_way_are_told(folder):
+    """Loopback takes packets of 65,536 bytes; the largest ICMP payload of IPv4 is more with IPv6's headers."""
+    task = ping(PingTarget(address="::1", family=6), PingTarget(address="127.0.0.1"), packet_bytes=(100, 65_507))
+    plan = Plan(version="v1", site="cern", mesh="test", ping=(task,))
+
+    findings = list(doctor.check_mtu(examined(folder, plan)))
+
+    assert [finding.found for finding in findings] == [
+        "::1: packets of 65555 bytes do not fit, the way there takes 65536",
+        "large enough to 1 of 2 targets, as far as the kernel knows",
+    ]
+    assert "raise the MTU" in findings[0].mend
+
+
+def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypatch):
+    monkeypatch.setattr(doctor, "CONNECT_TIMEOUT_S", 0.2)
+    taken, nobodys = listener.getsockname()[1], free_port()
+    plan = Plan(
+        version="v1",
+        site="cern",
+        mesh="test",
+        throughput=(
+            slot("server", taken),
+            slot("server", nobodys),
+            slot("client", taken),
+            slot("client", nobodys, address="127.9.9.1"),
+            slot("client", nobodys, address="127.9.9.2"),
+        ),
+    )
+    limits = Limits(networks=Networks(forbidden=("127.9.9.2/32",)))
+
+    findings = {finding.found: finding for finding in doctor.check_ports(examined(folder, plan, limits))}
+
+    assert set(findings) == {
+        f"our port {taken}: Address already in use",
+        f"our port {nobodys} is free for tests; let it pass this site's firewall",
+        f"127.0.0.1 port {taken} is reachable",
+        f"127.9.9.1 port {nobodys} is reachable; nobody listens between tests",
+    }
+    assert [one.found for one in findings.values() if not one.is_good] == [f"our port {taken}: Address already in use"]
+
+
+def test_a_peer_that_does_not_answer_is_behind_a_firewall(folder, monkeypatch):
+    """A listener whose queue is full drops what comes, as a firewall does."""
+    monkeypatch.setattr(doctor, "CONNECT_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as queue:
+        for _ in range(2):
+            waiting = queue.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        plan = Plan(version="v1", site="cern", mesh="test", throughput=(slot("client", full.getsockname()[1]),))
+
+        (finding,) = doctor.check_ports(examined(folder, plan))
+
+    assert finding.found.endswith(": no answer")
+    assert "firewalls" in finding.mend

@@ -1,0 +1,220 @@
+"""A batch as it arrives: each result is read by itself, and nothing that comes takes more memory than its bound."""
+
+import json
+import tracemalloc
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import inspect
+
+from monitor.archive.arrivals import (
+    BYTES_AT_ONCE,
+    JSON,
+    LARGEST_BATCH,
+    LARGEST_RESULT_BYTES,
+    MESSAGE_PACK,
+    BatchRejected,
+    BatchTooLarge,
+    read,
+)
+from monitor.archive.checks import CheckedBurst, CheckedDelivered, CheckedError, CheckedInterval, CheckedRun
+from tests.db.mesh_of_three import batch, burst, delivered
+
+SENT_AT = "2026-03-14T12:30:00Z"
+MEGABYTE = 2**20
+WRITERS = {"json": (msgspec.json.encode, JSON), "msgpack": (msgspec.msgpack.encode, MESSAGE_PACK)}
+
+
+def envelope(results: str) -> bytes:
+    return f'{{"spool":"a","number":7,"agent_version":"1","sent_at":"{SENT_AT}","results":[{results}]}}'.encode()
+
+
+def everything(arrival):
+    read_all = [arrival.read(places) for places in arrival.portions()]
+    sound = {place: one for results, _ in read_all for place, one in results.items()}
+    return sound, [one for _, unreadable in read_all for one in unreadable]
+
+
+def peak_bytes(work) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("written", WRITERS)
+def test_a_batch_reads_the_same_from_either_format(written):
+    encode, how = WRITERS[written]
+    results = (delivered(3, burst(1.5, None), 41), delivered(4, burst(address=None), 42, during_test=True))
+
+    arrival = read(encode(batch(*results, number=9)), how)
+
+    sound, unreadable = everything(arrival)
+    assert (arrival.envelope.number, unreadable) == (9, [])
+    assert [msgspec.to_builtins(one) for one in sound.values()] == [msgspec.to_builtins(one) for one in results]
+
+
+@given(
+    st.lists(
+        st.recursive(
+            st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63), st.floats(), st.text()),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+        ),
+        max_size=5,
+    ),
+    st.integers(0, 5),
+)
+def test_whatever_a_result_is_the_others_are_read(junk, place):
+    good = msgspec.to_builtins(delivered(3, burst(1.0), 41))
+    results = [*junk[:place], good, *junk[place:]]
+    body = {"spool": "a", "number": 7, "agent_version": "1", "sent_at": datetime(2026, 3, 14, tzinfo=UTC)}
+
+    arrival = read(msgspec.msgpack.encode({**body, "results": results}), MESSAGE_PACK)
+
+    sound, unreadable = everything(arrival)
+    assert [one.sequence for one in sound.values()] == [41]
+    assert [one.place for one in unreadable] == [n for n, one in enumerate(results) if one is not good]
+    assert all(one.reason for one in unreadable)
+    for one in unreadable:
+        text = json.dumps(arrival.as_json(one.place), allow_nan=False)
+        assert "\\u0000" not in text
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ('{"sequence":5,"path_id":"x"}', "Expected `int`, got `str` - at `$.path_id`"),
+        ('{"sequence":5}', "Object missing required field `path_id`"),
+        ('{"sequence":5,"path_id":1e999}', "out of range"),
+        ('{"sequence":5,"path_id":1,"test":"t","result":{"kind":"other"}}', "Invalid value 'other' - at"),
+    ],
+)
+def test_a_result_that_is_none_is_named_by_its_number(result, words):
+    _, ((place, sequence, reason),) = everything(read(envelope(result), JSON))
+
+    assert place == 0
+    # What is no JSON has no number that one could read.
+    assert sequence in (5, -(7 * LARGEST_BATCH + 1))
+    assert words in reason
+
+
+@pytest.mark.parametrize("result", ["7", "null", "{}", '{"sequence":-1}', '{"sequence":"x"}', '{"sequence":1e30}'])
+def test_a_result_without_a_number_is_named_by_its_place(result):
+    _, unreadable = everything(read(envelope(f"{result},{result}"), JSON))
+
+    assert [one.sequence for one in unreadable] == [-70001, -70002]
+
+
+def test_text_that_is_not_unicode_spoils_its_own_result_only():
+    good = msgspec.json.encode(delivered(3, burst(1.0), 41)).decode()
+    body = envelope(f'{{"sequence":1,"test":"@@"}},{good}').replace(b"@@", b"\xff\xfe")
+
+    arrival = read(body, JSON)
+
+    sound, unreadable = everything(arrival)
+    assert ([*sound], [one.place for one in unreadable]) == ([1], [0])
+    assert "\ufffd" in arrival.as_json(0)
+
+
+def test_deep_nesting_is_refused_and_not_a_crash():
+    nested = "[" * 500 + "]" * 500
+    _, unreadable = everything(read(envelope(f'{{"sequence":1,"path_id":{nested}}}'), JSON))
+
+    assert [one.sequence for one in unreadable] == [1]
+    with pytest.raises(BatchRejected):
+        read(envelope("[" * 100_000 + "]" * 100_000), JSON)
+
+
+@pytest.mark.parametrize("written", WRITERS)
+def test_a_batch_of_one_result_too_many_is_too_large(written):
+    encode, how = WRITERS[written]
+    results = [delivered(3, burst(), n) for n in range(LARGEST_BATCH)]
+    assert len(read(encode(batch(*results)), how)) == LARGEST_BATCH
+
+    with pytest.raises(BatchTooLarge, match="more than 10000 results; send smaller batches"):
+        read(encode(batch(*results, results[0])), how)
+
+
+def test_a_result_of_more_than_its_bytes_is_refused_unread():
+    large = f'{{"sequence":1,"path_id":"{"x" * LARGEST_RESULT_BYTES}"}}'
+
+    arrival = read(envelope(large), JSON)
+
+    _, ((_, sequence, reason),) = everything(arrival)
+    assert (sequence, "bytes are more than 1048576, the most of one result" in reason) == (1, True)
+    assert len(arrival.as_json(0)) <= 10_000
+
+
+def test_only_the_beginning_of_a_long_refused_result_is_kept():
+    long = json.dumps({"sequence": 1, "rtts_ms": [1.5] * 5000}).replace(" ", "")
+
+    arrival = read(envelope(long), JSON)
+
+    assert arrival.as_json(0) == long[:10_000]
+
+
+@given(st.lists(st.integers(1, 3 * BYTES_AT_ONCE), max_size=8))
+def test_portions_are_all_places_once_and_none_is_large(sizes):
+    results = ",".join('"' + "x" * (size - 2 if size > 2 else 0) + '"' for size in sizes)
+
+    arrival = read(envelope(results), JSON)
+
+    portions = list(arrival.portions())
+    assert [place for places in portions for place in places] == list(range(len(sizes)))
+    for places in portions:
+        held = sum(len(bytes(arrival.envelope.results[place])) for place in places)
+        assert len(places) == 1 or held <= BYTES_AT_ONCE
+
+
+HOSTILE = {
+    "json of many results": (envelope("0," * 10_000_000 + "0"), JSON),
+    "json of large results": (envelope(",".join(['{"result":{"rtts_ms":[' + "0," * 400_000 + "0]}}"] * 2)), JSON),
+    "msgpack of many results": (
+        msgspec.msgpack.encode({"spool": "a", "number": 7, "agent_version": "1", "sent_at": SENT_AT, "results": ()})[
+            :-1
+        ]
+        + b"\xdd\x01\x00\x00\x00"
+        + b"\0" * 2**24,
+        MESSAGE_PACK,
+    ),
+    "msgpack of large results": (
+        msgspec.msgpack.encode(
+            {**json.loads(envelope("")), "results": [{"result": {"rtts_ms": [0] * 1_000_000}}] * 16}
+        ),
+        MESSAGE_PACK,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_is_read_takes_bounded_memory_whatever_comes(kind):
+    body, how = HOSTILE[kind]
+
+    def take():
+        try:
+            arrival = read(body, how)
+        except BatchTooLarge:
+            return
+        for places in arrival.portions():
+            arrival.read(places)
+
+    assert peak_bytes(take) < 100 * MEGABYTE
+
+
+@pytest.mark.parametrize("kind", [CheckedDelivered, CheckedBurst, CheckedError, CheckedRun, CheckedInterval])
+def test_every_number_and_stored_text_of_a_result_has_bounds(kind):
+    unbounded = []
+    for field in inspect.type_info(kind).fields:
+        for part in field.type.types if isinstance(field.type, inspect.UnionType) else [field.type]:
+            if isinstance(part, inspect.IntType | inspect.FloatType) and (part.ge is None or part.le is None):
+                unbounded.append(field.name)
+            if isinstance(part, inspect.StrType) and part.pattern is None:
+                unbounded.append(field.name)
+
+    # The mesh says which paths and slots there are; the address is parsed, the others are not stored.
+    assert set(unbounded) <= {"path_id", "slot_id", "address", "target", "clock_off_s"}

@@ -1,0 +1,73 @@
+"""Which summaries answer for a period."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.archive.periods import Stretch, cover, end_of, next_start, start_of
+
+moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+lengths = st.timedeltas(timedelta(0), timedelta(days=4000))
+
+
+def at(text):
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        ("2026-03-14T10:30", "2026-03-14T11:30", [("hour", "2026-03-14T10:00", "2026-03-14T12:00")]),
+        ("2026-03-12T11:30", "2026-03-14T11:30", [("hour", "2026-03-12T11:00", "2026-03-14T12:00")]),
+        ("2026-03-12T11:29", "2026-03-14T11:30", [("day", "2026-03-12", "2026-03-15")]),
+        ("2026-02-12T11:30", "2026-03-14T11:30", [("day", "2026-02-12", "2026-03-15")]),
+        (
+            "2026-01-31T12:00",
+            "2026-06-02",
+            [
+                ("day", "2026-01-31", "2026-02-01"),
+                ("month", "2026-02-01", "2026-06-01"),
+                ("day", "2026-06-01", "2026-06-02"),
+            ],
+        ),
+        ("2025-01-01", "2026-01-01", [("month", "2025-01-01", "2026-01-01")]),
+    ],
+)
+def test_the_longest_summaries_that_fit_with_shorter_ones_at_the_edges(since, until, expected):
+    assert cover(at(since), at(until)) == [Stretch(tier, at(first), at(last)) for tier, first, last in expected]
+
+
+def test_an_empty_period_has_no_stretch():
+    assert cover(at("2026-01-01"), at("2026-01-01")) == []
+
+
+@given(moments, lengths)
+def test_stretches_cover_the_period_without_gaps_and_begin_with_their_tier(since, length):
+    stretches = cover(since, since + length)
+
+    for before, after in pairwise(stretches):
+        assert before.until == after.since
+    for stretch in stretches:
+        assert stretch.since < stretch.until
+        assert start_of(stretch.tier, stretch.since) == stretch.since
+        assert start_of(stretch.tier, stretch.until) == stretch.until
+    if stretches:
+        assert stretches[0].since <= since
+        assert stretches[-1].until >= since + length
+        overlap = timedelta(hours=1) if length <= timedelta(days=2) else timedelta(days=1)
+        assert since - stretches[0].since < overlap
+        assert stretches[-1].until - (since + length) < overlap
+    assert sum((s.until - s.since).days + 1 for s in stretches if s.tier == "day") <= 66
+
+
+@given(moments, st.sampled_from(["hour", "day", "month", "year"]))
+def test_every_moment_lies_between_a_start_and_the_next(moment, tier):
+    start, following = start_of(tier, moment), next_start(tier, moment)
+
+    assert start <= moment < following
+    assert start_of(tier, following) == following
+    assert start_of(tier, following - timedelta(microseconds=1)) == start
+    assert end_of(tier, moment) == (moment if moment == start else following)

@@ -1,0 +1,322 @@
+"""Capacities from trains that a simulated path has carried. The simulation is a chain of queues, first in first out,
+each with its rate and other traffic; it knows nothing of how the estimate is made."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probes.capacity.estimate import Estimate, estimate
+from probes.capacity.spec import Verdict
+from probes.capacity.trains import EchoTrain, least_delayed
+
+LARGE, SMALL = 1500, 375
+SHAPES = [(2, LARGE)] * 30 + [(10, LARGE)] * 8 + [(10, SMALL)] * 4
+PAUSE_S = 0.2
+PROPAGATION_S = 0.01
+SEND_GAP_S = 3e-6
+OTHER_BYTES = 1000
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A link; `load` is the share of its rate that other traffic takes, `per_packet_s` what each packet costs."""
+
+    mbps: float
+    load: float = 0.0
+    per_packet_s: float = 0.0
+
+
+def through(hop: Hop, arrivals_s: Sequence[float], ip_bytes: int, rng: random.Random) -> list[float]:
+    """When packets that come to a link's queue at these times have left it, other packets coming at random moments."""
+    rate_bps = hop.mbps * 1e6
+    free_at_s = other_s = arrivals_s[0] - 0.05
+    between_s = OTHER_BYTES * 8 / (rate_bps * hop.load) if hop.load else float("inf")
+    other_s += rng.expovariate(1 / between_s) if hop.load else float("inf")
+    departures = []
+    for arrival_s in arrivals_s:
+        while other_s <= arrival_s:
+            free_at_s = max(free_at_s, other_s) + OTHER_BYTES * 8 / rate_bps
+            other_s += rng.expovariate(1 / between_s)
+        free_at_s = max(free_at_s, arrival_s) + ip_bytes * 8 / rate_bps + hop.per_packet_s
+        departures.append(free_at_s)
+    return departures
+
+
+def flown(hops: Sequence[Hop], count: int, ip_bytes: int, start_s: float, rng: random.Random) -> EchoTrain:
+    """One train over all hops, there and back, all answered, exactly stamped."""
+    sent_s = [start_s + number * SEND_GAP_S for number in range(count)]
+    times_s = sent_s
+    for hop in hops:
+        times_s = [time_s + PROPAGATION_S for time_s in through(hop, times_s, ip_bytes, rng)]
+    sent_ns, arrived_ns = (np.round(np.array(each) * 1e9).astype(np.int64) for each in (sent_s, times_s))
+    return EchoTrain(ip_bytes, sent_ns, arrived_ns, (arrived_ns - sent_ns).astype(float), np.ones(count, bool))
+
+
+def trains_over(*hops: Hop, seed: int = 1) -> list[EchoTrain]:
+    rng = random.Random(seed)
+    shapes = rng.sample(SHAPES, len(SHAPES))
+    return [flown(hops, count, size, 1 + number * PAUSE_S, rng) for number, (count, size) in enumerate(shapes)]
+
+
+def changed(trains: Sequence[EchoTrain], change: Callable[[EchoTrain], EchoTrain]) -> Estimate:
+    return estimate([change(train) for train in trains])
+
+
+def without(train: EchoTrain, lost: Sequence[bool] | np.ndarray) -> EchoTrain:
+    return replace(train, round_trip_ns=np.where(lost, np.nan, train.round_trip_ns))
+
+
+def arriving(train: EchoTrain, arrived_ns: np.ndarray) -> EchoTrain:
+    arrived_ns = arrived_ns.astype(np.int64)
+    return replace(train, arrived_ns=arrived_ns, round_trip_ns=(arrived_ns - train.sent_ns).astype(float))
+
+
+rates_mbps = st.floats(0.3, 400)
+wider = st.floats(1, 50)
+
+
+@given(narrow=rates_mbps, ratios=st.lists(wider, min_size=1, max_size=4), place=st.integers(0, 4))
+def test_over_an_idle_path_the_narrowest_link_is_found_wherever_it_is(narrow, ratios, place):
+    hops = [Hop(narrow * ratio) for ratio in ratios]
+    hops.insert(min(place, len(hops)), Hop(narrow))
+
+    found = estimate(trains_over(*hops))
+
+    assert (found.verdict, found.method) == (Verdict.MEASURED, "pairs and trains")
+    assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.01)
+    assert found.low_bps <= found.capacity_bps <= found.high_bps
+
+
+@settings(max_examples=60)
+@given(narrow=st.floats(1, 200), load=st.floats(0.05, 0.4), seed=st.integers(0, 10**6))
+def test_other_traffic_on_the_narrow_link_does_not_hide_it(narrow, load, seed):
+    found = estimate(trains_over(Hop(1000), Hop(narrow, load), Hop(1000), seed=seed))
+
+    assert found.verdict is Verdict.MEASURED
+    assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.1)
+
+
+@settings(max_examples=60)
+@given(narrow=st.floats(5, 100), seed=st.integers(0, 10**6))
+def test_other_traffic_before_and_behind_the_narrow_link_does_not_hide_it(narrow, seed):
+    found = estimate(trains_over(Hop(2 * narrow, 0.3), Hop(narrow), Hop(2 * narrow, 0.3), seed=seed))
+
+    assert found.verdict is Verdict.MEASURED
+    assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.2)
+
+
+def wavering(mbps: float, seed: int, deviation_ns: float):
+    """What is found over a link where each reply's stamp is off by a normal error of this deviation."""
+    noise = np.random.default_rng(seed)
+    return changed(
+        trains_over(Hop(1000), Hop(mbps), seed=seed),
+        lambda train: arriving(train, train.arrived_ns + noise.normal(0, deviation_ns, len(train))),
+    )
+
+
+@settings(max_examples=60)
+@given(mbps=st.sampled_from([10.0, 50.0, 100.0]), seed=st.integers(0, 10**6))
+def test_stamps_that_waver_by_10_us_do_not_hide_it(mbps, seed):
+    found = wavering(mbps, seed, 10_000)
+
+    assert found.verdict is Verdict.MEASURED
+    assert found.capacity_bps == pytest.approx(mbps * 1e6, rel=0.2)
+
+
+@settings(max_examples=60)
+@given(mbps=st.sampled_from([10.0, 50.0, 100.0]), seed=st.integers(0, 10**6))
+def test_stamps_that_waver_more_may_hide_it_but_make_no_false_figure(mbps, seed):
+    found = wavering(mbps, seed, 20_000)
+
+    assert found.verdict in (Verdict.MEASURED, Verdict.UNSETTLED)
+    if found.verdict is Verdict.MEASURED:
+        assert found.capacity_bps == pytest.approx(mbps * 1e6, rel=0.25)
+
+
+@given(factor=st.sampled_from([2, 3, 7]))
+def test_a_path_that_is_slower_by_a_factor_has_a_lower_capacity_by_that_factor(factor):
+    trains = trains_over(Hop(1000), Hop(40, 0.3))
+    before = estimate(trains)
+
+    after = changed(
+        trains,
+        lambda train: replace(
+            train,
+            sent_ns=train.sent_ns * factor,
+            arrived_ns=train.arrived_ns * factor,
+            round_trip_ns=train.round_trip_ns * factor,
+        ),
+    )
+
+    assert after.capacity_bps == pytest.approx(before.capacity_bps / factor)
+
+
+def test_the_order_of_the_trains_does_not_matter():
+    trains = trains_over(Hop(1000), Hop(40, 0.3))
+
+    assert estimate(trains) == estimate(trains[::-1])
+
+
+def test_one_hold_up_of_the_sender_in_each_train_does_not_matter():
+    def held_up(train: EchoTrain) -> EchoTrain:
+        held_ns = np.where(np.arange(len(train)) > 0, 2_000_000, 0) if len(train) > 2 else 0
+        return replace(train, sent_ns=train.sent_ns + held_ns, arrived_ns=train.arrived_ns + held_ns)
+
+    found = changed(trains_over(Hop(1000), Hop(50)), held_up)
+
+    assert found.verdict is Verdict.MEASURED
+    assert found.capacity_bps == pytest.approx(50e6, rel=0.01)
+
+
+def test_random_loss_is_no_limit_on_icmp():
+    rng = np.random.default_rng(5)
+
+    found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.1))
+
+    assert (found.verdict, found.detail) == (Verdict.MEASURED, None)
+    assert found.capacity_bps == pytest.approx(20e6, rel=0.01)
+
+
+def test_so_much_loss_that_few_pairs_are_left_is_said():
+    rng = np.random.default_rng(5)
+
+    found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.5))
+
+    assert (found.verdict, found.capacity_bps) == (Verdict.LOSSY, None)
+    assert "of 30 pairs" in found.detail
+
+
+def test_trains_that_keep_only_their_heads_met_a_limit_on_icmp():
+    found = changed(trains_over(Hop(5000)), lambda train: without(train, np.arange(len(train)) >= 1))
+
+    assert (found.verdict, found.capacity_bps) == (Verdict.RATE_LIMITED, None)
+    assert "100%" in found.detail
+    assert "0%" in found.detail
+
+
+def test_pairs_that_pass_a_limit_on_icmp_whole_say_the_capacity():
+    found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, np.arange(len(train)) >= 4))
+
+    assert (found.verdict, found.method) == (Verdict.MEASURED, "pairs")
+    assert found.capacity_bps == pytest.approx(20e6, rel=0.01)
+    assert "rate-limited" in found.detail
+
+
+def test_no_reply_at_all_is_said():
+    found = changed(trains_over(Hop(20)), lambda train: without(train, np.ones(len(train), bool)))
+
+    assert (found.verdict, found.capacity_bps, found.low_bps) == (Verdict.NO_REPLY, None, None)
+
+
+def test_without_stamps_of_the_kernel_nothing_is_told():
+    found = changed(trains_over(Hop(20)), lambda train: replace(train, stamped=np.zeros(len(train), bool)))
+
+    assert (found.verdict, found.capacity_bps, found.low_bps) == (Verdict.UNSTAMPED, None, None)
+
+
+def test_gaps_that_the_requests_already_had_are_a_lower_bound():
+    def sent_as_slowly(train: EchoTrain) -> EchoTrain:
+        return replace(train, sent_ns=train.arrived_ns - 20_000_000)
+
+    found = changed(trains_over(Hop(1000), Hop(50)), sent_as_slowly)
+
+    assert (found.verdict, found.capacity_bps, found.high_bps) == (Verdict.OWN_LIMIT, None, None)
+    assert found.low_bps == pytest.approx(50e6, rel=0.01)
+
+
+def test_gaps_below_what_stamps_can_tell_tell_nothing():
+    def drawn_together(train: EchoTrain) -> EchoTrain:
+        return arriving(train, train.arrived_ns[0] + (train.arrived_ns - train.arrived_ns[0]) // 2)
+
+    found = changed(trains_over(Hop(5000)), drawn_together)
+
+    assert (found.verdict, found.capacity_bps, found.low_bps) == (Verdict.RESOLUTION, None, None)
+
+
+def test_identical_stamps_tell_nothing():
+    found = changed(trains_over(Hop(1000)), lambda train: arriving(train, np.full(len(train), train.arrived_ns[-1])))
+
+    assert (found.verdict, found.capacity_bps) == (Verdict.RESOLUTION, None)
+
+
+@given(every_us=st.integers(30, 60))
+def test_replies_in_batches_tell_nothing(every_us):
+    def coalesced(train: EchoTrain) -> EchoTrain:
+        step_ns = every_us * 1000
+        batch = -(-train.arrived_ns // step_ns)
+        place = np.arange(len(train)) - np.searchsorted(batch, batch)
+        return arriving(train, batch * step_ns + place * 900)
+
+    found = changed(trains_over(Hop(5000), Hop(900)), coalesced)
+
+    assert (found.verdict, found.capacity_bps) == (Verdict.BATCHED, None)
+
+
+def test_spacing_by_packets_is_not_the_rate_of_a_link():
+    found = estimate(trains_over(Hop(1000), Hop(1000, per_packet_s=0.001), Hop(1000)))
+
+    assert (found.verdict, found.capacity_bps) == (Verdict.PER_PACKET, None)
+    assert "988 echoes/s" in found.detail  # 1 ms, and 12 µs on the link
+
+
+def test_the_headers_of_a_link_are_not_taken_for_spacing_by_packets():
+    ethernet_s = 38 * 8 / 100e6
+
+    found = estimate(trains_over(Hop(1000), Hop(100, per_packet_s=ethernet_s)))
+
+    assert found.verdict is Verdict.MEASURED
+    assert found.capacity_bps == pytest.approx(100e6 * 1500 / 1538, rel=0.01)
+
+
+def test_credit_that_a_shaper_saved_up_for_a_pair_does_not_outweigh_the_trains():
+    def credited(train: EchoTrain) -> EchoTrain:
+        credit_ns = np.where(np.arange(len(train)) > 0, 70_000, 0)
+        return arriving(train, train.arrived_ns - credit_ns)
+
+    found = changed(trains_over(Hop(1000), Hop(50)), credited)
+
+    assert (found.verdict, found.method) == (Verdict.MEASURED, "trains")
+    assert found.capacity_bps == pytest.approx(50e6, rel=0.01)
+
+
+def test_gaps_of_all_sizes_are_unsettled():
+    rng = np.random.default_rng(3)
+
+    def scattered(train: EchoTrain) -> EchoTrain:
+        steps_ns = np.cumsum(10 ** rng.uniform(5, 6.5, len(train)))
+        return arriving(train, train.arrived_ns[0] + steps_ns)
+
+    found = changed(trains_over(Hop(1000)), scattered)
+
+    assert (found.verdict, found.capacity_bps) == (Verdict.UNSETTLED, None)
+    assert 0 < found.low_bps < found.high_bps
+    assert "pairs" in found.detail
+
+
+def test_a_train_out_of_order_or_not_whole_is_left_aside():
+    [train] = [each for each in trains_over(Hop(20))[:40] if len(each) == 10][:1]
+
+    assert train.whole
+    assert not arriving(train, train.arrived_ns[[1, 0, *range(2, 10)]]).whole
+    assert not without(train, np.arange(10) == 4).whole
+    assert not replace(train, stamped=np.arange(10) != 4).whole
+
+
+@given(sums=st.lists(st.integers(1, 10**9), min_size=1, max_size=40, unique=True))
+def test_the_least_delayed_are_a_quarter_and_at_least_three(sums):
+    trains = [
+        EchoTrain(LARGE, np.array([0, 1]), np.array([each, each + 1]), np.array([each, 0.0]), np.ones(2, bool))
+        for each in sums
+    ]
+
+    kept = [train.delay_sum_ns for train in least_delayed(trains)]
+
+    assert kept == sorted(sums)[: len(kept)]
+    assert len(kept) == min(len(sums), max(3, -(-len(sums) // 4)))

@@ -1,0 +1,136 @@
+"""The capacity probe around its estimate: what it asks of a host, and how it says what it found."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from probes.__main__ import main
+from probes.capacity.command import as_json, as_text, rate
+from probes.capacity.echo_trains import LONG, PACKETS, shapes
+from probes.capacity.probe import MAX_PACKETS, problems
+from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
+from probes.contract import Outcome
+from probes.registry import PROBES
+
+RUN = CapacityRun(
+    target="far.example",
+    address="10.9.2.2",
+    family=4,
+    started_at=datetime(2026, 11, 21, 15, 0, tzinfo=UTC),
+    outcome=Outcome.MEASURED,
+    verdict=Verdict.MEASURED,
+    capacity_bps=49_900_000.0,
+    capacity_low_bps=48_000_000.0,
+    capacity_high_bps=51_260_000.0,
+    packet_bytes=1472,
+    sent=184,
+    received=183,
+    method="pairs and trains",
+)
+
+
+def test_it_asks_no_more_than_200_packets_and_ten_at_once():
+    sent = shapes(4, 1472)
+
+    assert sum(shape.count for shape in sent) == PACKETS
+    assert MAX_PACKETS <= 200
+    assert max(shape.count for shape in sent) == LONG == 10
+
+
+@pytest.mark.parametrize(("family", "largest", "small_ip_bytes"), [(4, 1472, 375), (6, 1452, 375)])
+def test_trains_are_of_whole_packets_and_of_a_quarter_of_their_size(family, largest, small_ip_bytes):
+    headers = {4: 28, 6: 48}[family]
+
+    kinds = Counter((shape.count, shape.packet_bytes + headers) for shape in shapes(family, largest))
+
+    assert kinds == {(2, 1500): 30, (10, 1500): 8, (10, small_ip_bytes): 4}
+
+
+def test_kinds_of_trains_are_mixed():
+    orders = {tuple(shape.count for shape in shapes(4, 1472)) for _ in range(5)}
+
+    assert len(orders) > 1
+
+
+@pytest.mark.parametrize(
+    ("family", "packet_bytes", "wrong"),
+    [
+        (4, None, []),
+        (4, 1472, []),
+        (4, 1473, ["packet_bytes 1473: must be from 200 to 1472 over IPv4"]),
+        (6, 1473, ["packet_bytes 1473: must be from 200 to 1452 over IPv6"]),
+        (4, 199, ["packet_bytes 199: must be from 200 to 1472 over IPv4"]),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(family, packet_bytes, wrong):
+    spec = CapacitySpec(address="127.0.0.1", family=family, packet_bytes=packet_bytes)
+
+    assert problems(spec) == wrong
+    assert PROBES["capacity"].can_run(spec)[: len(wrong)] == wrong
+
+
+def test_a_size_that_makes_no_sense_is_a_usage_error(capsys):
+    status = main(["capacity", "127.0.0.1", "--packet-bytes", "5"])
+
+    assert status == 2
+    assert capsys.readouterr().err == "capacity: packet_bytes 5: must be from 200 to 1472 over IPv4\n"
+
+
+def test_an_estimate_in_words():
+    assert as_text(RUN) == [
+        "far.example (10.9.2.2): narrowest link, there or back, 49.9 Mbit/s "
+        "(48 Mbit/s to 51.3 Mbit/s, from pairs and trains)",
+        "183 of 184 echo requests of 1472 bytes answered",
+    ]
+
+
+def test_where_it_cannot_tell_it_says_why_and_what_it_knows():
+    unknown = msgspec.structs.replace(
+        RUN,
+        address="far.example",
+        verdict=Verdict.OWN_LIMIT,
+        capacity_bps=None,
+        capacity_low_bps=1_470_000_000.0,
+        capacity_high_bps=None,
+        method=None,
+        detail="this host is the limit",
+    )
+
+    assert as_text(unknown)[:2] == [
+        "far.example: cannot tell (own_limit), but at least 1.47 Gbit/s",
+        "this host is the limit",
+    ]
+
+
+def test_what_was_not_measured_says_its_outcome():
+    refused = CapacityRun(
+        target="nonesuch.invalid",
+        address=None,
+        family=4,
+        started_at=RUN.started_at,
+        outcome=Outcome.DNS_FAILURE,
+        detail="no IPv4 address",
+    )
+
+    assert as_text(refused) == ["nonesuch.invalid: dns_failure: no IPv4 address"]
+
+
+def test_json_has_every_field_and_null_for_what_is_absent():
+    printed = json.loads(json.dumps(as_json(msgspec.structs.replace(RUN, capacity_bps=None))))
+
+    assert set(printed) == set(CapacityRun.__struct_fields__)
+    assert (printed["capacity_bps"], printed["verdict"], printed["outcome"]) == (None, "measured", "measured")
+    assert printed["started_at"] == "2026-11-21T15:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("bps", "text"),
+    [(999.4, "999 bit/s"), (1500, "1.5 kbit/s"), (97_500_000, "97.5 Mbit/s"), (2.5e9, "2.5 Gbit/s")],
+)
+def test_rates_have_three_figures(bps, text):
+    assert rate(bps) == text

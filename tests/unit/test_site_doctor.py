@@ -1,0 +1,53 @@
+"""The doctor's checks that need no machine in a certain state: each finding with its mend."""
+
+import msgspec
+import pytest
+
+from probes.site.doctor import Finding, about_privileges, has_net_raw, is_in_range, lines
+
+# The lines of /proc/self/status of: root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.
+STATUS = "Name:\tpython\nUid:\t0\t0\t0\t0\nCapInh:\t{0}\nCapPrm:\t{0}\nCapEff:\t{0}\nCapBnd:\t000001ffffffffff\n"
+
+
+@pytest.mark.parametrize(
+    ("effective", "capable"),
+    [("000001ffffffffff", True), ("0000000000000000", False), ("0000000000002000", True), ("000001ffffffdfff", False)],
+)
+def test_the_capability_is_read_from_the_effective_set(effective, capable):
+    assert has_net_raw(STATUS.format(effective)) is capable
+
+
+@pytest.mark.parametrize(
+    ("group_range", "groups", "inside"),
+    [
+        ("1\t0\n", {0, 1, 1000}, False),
+        ("0\t2147483647\n", {1000}, True),
+        ("1000\t1000\n", {100, 1000}, True),
+        ("1000\t1999\n", {999, 2000}, False),
+    ],
+)
+def test_a_group_is_in_the_range_with_both_ends(group_range, groups, inside):
+    assert is_in_range(group_range, groups) is inside
+
+
+@pytest.mark.parametrize("capable", [True, False])
+@pytest.mark.parametrize("in_range", [True, False])
+def test_one_of_the_two_ways_to_a_socket_is_enough(capable, in_range):
+    findings = list(about_privileges(capable, in_range, "1 0"))
+
+    assert [finding.check for finding in findings] == ["privileges", "ping_group_range"]
+    assert all(finding.is_good for finding in findings) is (capable or in_range)
+    if not (capable or in_range):
+        assert all('sysctl -w net.ipv4.ping_group_range="0 2147483647"' in finding.mend for finding in findings)
+
+
+def test_a_mend_stands_below_what_it_is_for():
+    good = Finding(check="redis", found="/usr/bin/redis-server")
+    bad = Finding(check="clock", found="kept by no NTP", mend="timedatectl set-ntp true")
+
+    assert lines([good, bad]) == [
+        "ok  redis            /usr/bin/redis-server",
+        "BAD clock            kept by no NTP",
+        "                     mend: timedatectl set-ntp true",
+    ]
+    assert msgspec.to_builtins(good) == {"check": "redis", "found": "/usr/bin/redis-server", "mend": None}
