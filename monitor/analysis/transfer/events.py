@@ -1,0 +1,157 @@
+"""What interrupted a transfer: recoveries from loss, stalls, and pauses of the sender.
+
+In: the `Series` of a test. Out: frozen events, in the order of time. What they say together is not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.analysis.transfer.record import WINDOW_USED, Bools, Series
+
+CUT = 0.85
+"""A window that falls below this share of what it was has been cut for a new loss: CUBIC cuts to 0.7, Reno to 0.5."""
+
+RECOVERED = 0.95
+"""Of the rate before the loss: from there on the loss costs nothing."""
+
+REFERENCE_RTTS = 4.0
+"""The rate before a loss is taken over so many round trips, and over `REFERENCE_S` at least."""
+REFERENCE_S = 0.5
+
+TIMEOUT_MARGIN_S = 0.2
+"""What Linux adds to the round trip before it resends: silence that long after a loss belongs to the loss."""
+
+CLOSED_WINDOW_SEGMENTS = 2
+"""A peer's window below this lets nothing through: the silence is the receiver's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """One loss event, however many segments it took, until the rate is back, the next one begins or the test ends.
+
+    `before_bytes` are those since the event before it, or the start. `lost_s` is the time that the missing bytes would
+    have taken at the rate before the event; `stalled_s` the part of it in which nothing arrived.
+    """
+
+    start_s: float
+    end_s: float
+    resent_segments: int
+    before_bytes: float
+    lost_s: float
+    stalled_s: float
+    recovered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time in which the sender had nothing to send, and what came in one interval and one round trip after it."""
+
+    start_s: float
+    length_s: float
+    burst_bytes: float
+
+
+def recoveries(series: Series) -> tuple[Recovery, ...]:
+    """The loss events of a test. With intervals longer than the time between losses it is the least number of them."""
+    starts = loss_starts(series)
+    bounds = [*starts, series.start_s.size]
+    total_bytes = np.concatenate([[0.0], np.cumsum(series.delivered_bytes)])
+    found = []
+    for number, first in enumerate(starts):
+        before_bytes = total_bytes[first] - (total_bytes[starts[number - 1]] if number else 0.0)
+        found.append(_recovery(series, first, bounds[number + 1], float(before_bytes)))
+    return tuple(found)
+
+
+def loss_starts(series: Series) -> list[int]:
+    """The intervals in which a loss event begins.
+
+    Segments sent again in the interval after belong to it, unless the window was cut anew a round trip later.
+    """
+    starts: list[int] = []
+    for index in np.flatnonzero(series.lossy).tolist():
+        apart = not starts or not series.lossy[index - 1]
+        if apart or _cut_anew(series, starts[-1], index):
+            starts.append(index)
+    return starts
+
+
+def pauses(series: Series, mss_bytes: int) -> tuple[Pause, ...]:
+    """The times, of a round trip at least, in which the sender sent nothing though loss and window would let it."""
+    silent = silent_intervals(series) & ~_after_loss(series)
+    silent &= ~(series.peer_window_bytes < CLOSED_WINDOW_SEGMENTS * mss_bytes)
+    found = []
+    for first, last in _runs(silent):
+        length_s = float(series.end_s[last] - series.start_s[first])
+        followed = last + 1 < series.start_s.size
+        if length_s >= series.base_rtt_s and followed:
+            found.append(Pause(float(series.start_s[first]), length_s, _burst_bytes(series, last + 1)))
+    return tuple(found)
+
+
+def silent_intervals(series: Series) -> Bools:
+    """Where nothing arrived; or, where arrivals are not known, nothing was written, no acknowledgement came, and the
+    peer's window had room."""
+    if series.arrivals_known:
+        return np.asarray(series.delivered_bytes <= 0.0)
+    frozen = np.zeros(series.start_s.size, dtype=np.bool_)
+    frozen[1:] = (np.diff(series.rtt_ms) == 0.0) & (np.diff(series.cwnd_bytes) == 0.0)
+    used_up = series.cwnd_bytes >= WINDOW_USED * series.peer_window_bytes
+    return np.asarray(frozen & (series.sent_bytes <= 0.0) & ~used_up)
+
+
+def _cut_anew(series: Series, start: int, index: int) -> bool:
+    later = series.start_s[index] - series.start_s[start] >= series.base_rtt_s
+    return bool(later and series.cwnd_bytes[index] < CUT * series.cwnd_bytes[index - 1])
+
+
+def _recovery(series: Series, first: int, until: int, before_bytes: float) -> Recovery:
+    reference_bps = _rate_before(series, first)
+    rates_bps, widths_s = series.delivered_bps[first:until], series.width_s[first:until]
+    quiet = ~series.lossy[first:until]
+    back = np.flatnonzero(quiet & (rates_bps >= RECOVERED * reference_bps))
+    length = int(back[0]) if back.size else until - first
+    missing = np.clip(1.0 - rates_bps[:length] / reference_bps, 0.0, 1.0) if reference_bps > 0.0 else np.zeros(length)
+    return Recovery(
+        start_s=float(series.start_s[first]),
+        end_s=float(series.end_s[first + length - 1]),
+        resent_segments=int(series.retransmits[first:until].sum()),
+        before_bytes=before_bytes,
+        lost_s=float((missing * widths_s[:length]).sum()),
+        stalled_s=float(widths_s[:length][rates_bps[:length] <= 0.0].sum()) if series.arrivals_known else 0.0,
+        recovered=bool(back.size),
+    )
+
+
+def _rate_before(series: Series, index: int) -> float:
+    """Bit/s over the last round trips before an interval; 0 at the very start."""
+    since_s = series.start_s[index] - max(REFERENCE_RTTS * series.base_rtt_s, REFERENCE_S)
+    before = (series.end_s > since_s + 1e-6) & (series.end_s <= series.start_s[index] + 1e-6)
+    if not before.any():
+        return 0.0
+    return float(series.delivered_bytes[before].sum() * 8.0 / series.width_s[before].sum())
+
+
+def _after_loss(series: Series) -> Bools:
+    """Intervals that a retransmission timeout before or in them could explain."""
+    lossy_end_s = series.end_s[series.lossy]
+    if not lossy_end_s.size:
+        return np.zeros(series.start_s.size, dtype=np.bool_)
+    margin_s = series.base_rtt_s + TIMEOUT_MARGIN_S
+    near = (series.start_s[:, None] <= lossy_end_s + margin_s) & (series.end_s[:, None] >= lossy_end_s - margin_s)
+    return np.asarray(near.any(axis=1))
+
+
+def _burst_bytes(series: Series, first: int) -> float:
+    """Of the interval that ends the pause, and of one round trip more."""
+    until_bytes = np.cumsum(series.delivered_bytes[first:])
+    return float(np.interp(series.end_s[first] + series.base_rtt_s, series.end_s[first:], until_bytes))
+
+
+def _runs(mask: Bools) -> list[tuple[int, int]]:
+    """First and last index of each run of true elements."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [(int(first), int(end) - 1) for first, end in zip(edges[::2], edges[1::2], strict=True)]

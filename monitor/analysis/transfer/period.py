@@ -1,0 +1,39 @@
+"""The tests of one path over a period, and the figure of a record page.
+
+In: throughputs in bit/s, distances in km. Out: `Spread` and bit-metres per second. Distances are not here.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Throughputs of some tests. `deviation_bps` is the sample's, None of a single test."""
+
+    tests: int
+    min_bps: float
+    max_bps: float
+    mean_bps: float
+    deviation_bps: float | None
+
+
+def spread(throughputs_bps: Sequence[float]) -> Spread | None:
+    """Least, largest, mean and deviation of tests that were measured; None where none was."""
+    if not throughputs_bps:
+        return None
+    return Spread(
+        tests=len(throughputs_bps),
+        min_bps=min(throughputs_bps),
+        max_bps=max(throughputs_bps),
+        mean_bps=statistics.fmean(throughputs_bps),
+        deviation_bps=statistics.stdev(throughputs_bps) if len(throughputs_bps) > 1 else None,
+    )
+
+
+def bit_metres_per_s(throughput_bps: float, distance_km: float) -> float:
+    """Rate times great-circle distance, as the Internet land speed record is counted."""
+    return throughput_bps * distance_km * 1000.0

@@ -1,0 +1,170 @@
+"""What one TCP test left behind, and the same as arrays.
+
+In: `Recording`, filled from the intervals of the sending tool, and where they are known those of the receiving tool,
+what the sender's kernel counted, and the processors' load. Out: `Series`, arrays with one element for each interval of
+the sender. Absence is None in a recording and NaN in an array. What it means is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+WINDOW_USED = 0.95
+"""A congestion window of this share of the peer's or more: it is the peer's that holds the sender back."""
+
+
+class RecordingError(ValueError):
+    """A recording that contradicts itself; the message says where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One interval as the sender saw it. Windows are sums over the streams, `rtt_ms` their mean, taken at its end."""
+
+    start_s: float
+    end_s: float
+    sent_bytes: int
+    retransmits: int | None = None
+    cwnd_bytes: int | None = None
+    peer_window_bytes: int | None = None
+    rtt_ms: float | None = None
+    path_mtu_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What the receiver read in one interval of its own."""
+
+    start_s: float
+    end_s: float
+    received_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCounts:
+    """What the sender's kernel counted (TCP_INFO; `ss -ti` shows it under the names given here).
+
+    `age_s` is how old the connection was when it counted. Times run while there was something to send (`busy`): all of
+    it, the part in which the peer's window was used up (`rwnd_limited`), the part in which the send buffer was
+    (`sndbuf_limited`); they are means over the streams. `duplicates` are resent segments of all streams that the peer
+    had already (`dsack_dups`, RFC 2883).
+    """
+
+    age_s: float | None = None
+    busy_s: float | None = None
+    peer_window_limited_s: float | None = None
+    send_buffer_limited_s: float | None = None
+    duplicates: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One test. `asked_bps` is the rate that the tool was told to keep to; `idle_rtt_ms` a ping's, without the load.
+
+    The processor ratios are the share of the test in which the tool's process ran, or was ready and waited to run.
+    """
+
+    samples: tuple[Sample, ...]
+    arrivals: tuple[Arrival, ...] = ()
+    streams: int = 1
+    mss_bytes: int = 1448
+    congestion_control: str | None = None
+    asked_bps: float | None = None
+    idle_rtt_ms: float | None = None
+    capacity_bps: float | None = None
+    sender_cpu_ratio: float | None = None
+    receiver_cpu_ratio: float | None = None
+    kernel: KernelCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A recording as arrays over its intervals.
+
+    `delivered_bytes` is what arrived where the receiver's intervals are known, else what was written. The latter goes
+    into the send buffer by large blocks, so that single short intervals of it say little.
+    """
+
+    start_s: Floats
+    end_s: Floats
+    sent_bytes: Floats
+    delivered_bytes: Floats
+    retransmits: Floats
+    cwnd_bytes: Floats
+    peer_window_bytes: Floats
+    rtt_ms: Floats
+    base_rtt_ms: float
+    arrivals_known: bool
+
+    @property
+    def width_s(self) -> Floats:
+        return self.end_s - self.start_s
+
+    @property
+    def delivered_bps(self) -> Floats:
+        return self.delivered_bytes * 8.0 / self.width_s
+
+    @property
+    def lossy(self) -> Bools:
+        """Intervals in which segments were sent again."""
+        return self.retransmits > 0
+
+    @property
+    def base_rtt_s(self) -> float:
+        """The least round trip in seconds; 0 where no round trip is known."""
+        return 0.0 if np.isnan(self.base_rtt_ms) else self.base_rtt_ms / 1000.0
+
+
+def series(recording: Recording) -> Series:
+    """The arrays of a recording. Raises `RecordingError` where intervals overlap or have no length."""
+    samples = recording.samples
+    start_s, end_s = _array([one.start_s for one in samples]), _array([one.end_s for one in samples])
+    _check_times(start_s, end_s)
+    sent_bytes = _array([one.sent_bytes for one in samples])
+    rtt_ms = _array([one.rtt_ms for one in samples])
+    return Series(
+        start_s=start_s,
+        end_s=end_s,
+        sent_bytes=sent_bytes,
+        delivered_bytes=_arrived_bytes(recording.arrivals, start_s, end_s) if recording.arrivals else sent_bytes,
+        retransmits=np.nan_to_num(_array([one.retransmits for one in samples])),
+        cwnd_bytes=_array([one.cwnd_bytes for one in samples]),
+        peer_window_bytes=_array([one.peer_window_bytes for one in samples]),
+        rtt_ms=rtt_ms,
+        base_rtt_ms=_least(np.append(rtt_ms, _array([recording.idle_rtt_ms]))),
+        arrivals_known=bool(recording.arrivals),
+    )
+
+
+def _check_times(start_s: Floats, end_s: Floats) -> None:
+    empty = np.flatnonzero(end_s <= start_s)
+    if empty.size:
+        raise RecordingError(f"interval number {empty[0] + 1} ends at {end_s[empty[0]]:g} s, not after its start")
+    overlapping = np.flatnonzero(start_s[1:] < end_s[:-1] - 1e-6)
+    if overlapping.size:
+        raise RecordingError(f"interval number {overlapping[0] + 2} starts before the one before it ends")
+
+
+def _arrived_bytes(arrivals: tuple[Arrival, ...], start_s: Floats, end_s: Floats) -> Floats:
+    """The receiver's bytes laid on the sender's intervals, evenly within each of the receiver's."""
+    times_s = _array([arrivals[0].start_s, *(one.end_s for one in arrivals)])
+    total_bytes = np.concatenate([[0.0], np.cumsum([one.received_bytes for one in arrivals])])
+    until_end: Floats = np.interp(end_s, times_s, total_bytes)
+    until_start: Floats = np.interp(start_s, times_s, total_bytes)
+    return until_end - until_start
+
+
+def _array(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _least(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.min()) if known.size else float("nan")

@@ -1,0 +1,43 @@
+"""The three figures of RFC 6349 for one test.
+
+In: a `Recording` and its arrays. Out: `Rfc6349`; a figure without its ground is None.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.analysis.tcp import buffer_delay_ratio, efficiency_ratio, transfer_time_ratio
+from monitor.analysis.transfer.record import Recording, Series
+
+
+@dataclass(frozen=True, slots=True)
+class Rfc6349:
+    """Sections 4.1 to 4.3. The transfer time ratio needs the capacity; the efficiency, that resent segments were
+    counted; the buffer delay is over the idle round trip where one was given, else over the least of the test."""
+
+    transfer_time_ratio: float | None
+    efficiency_ratio: float | None
+    buffer_delay_ratio: float | None
+
+
+def rfc6349(recording: Recording, series: Series) -> Rfc6349:
+    """The figures of the whole test, its start included, as the RFC has them."""
+    duration_s = float(series.width_s.sum())
+    ideal_s = float(series.delivered_bytes.sum()) * 8.0 / (recording.capacity_bps or math.nan)
+    counted = any(sample.retransmits is not None for sample in recording.samples)
+    resent_bytes = float(series.retransmits.sum()) * recording.mss_bytes if counted else math.nan
+    known = ~np.isnan(series.rtt_ms)
+    rtt_ms = float(np.average(series.rtt_ms[known], weights=series.width_s[known])) if known.any() else math.nan
+    return Rfc6349(
+        _known(float(transfer_time_ratio(duration_s, ideal_s))),
+        _known(float(efficiency_ratio(series.sent_bytes.sum() + resent_bytes, resent_bytes))),
+        _known(float(buffer_delay_ratio(rtt_ms, series.base_rtt_ms))),
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

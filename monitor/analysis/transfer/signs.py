@@ -1,0 +1,156 @@
+"""The signs by which a transfer's limit is known, each a share or a figure of its steady part.
+
+In: the `Series` of a test, which of its intervals are steady, and the events found in it. Out: `Signs`. Which of them
+decides is in `monitor.analysis.transfer.diagnosis`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.analysis.transfer.events import Pause, Recovery, loss_starts
+from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, Recording, Series
+from monitor.analysis.transfer.token_bucket import TokenBucket, fit_token_bucket
+
+COLLAPSED = 0.5
+"""A peer's window below this share of the largest that it had shown: its reader is behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """Figures of the steady part. NaN and None are not known.
+
+    `window_limited_ratio` is the share of the time in which the peer's window bound, `window_collapsed_ratio` that in
+    which it was less than half of what it had been. `rate_deviation_ratio` is the deviation of the rate over its mean,
+    `busy_ratio` the share of the time in which the sender had something to send, `median_group` the segments that were
+    sent again in the median loss event, `duplicate_ratio` the share of them that the peer had already.
+    """
+
+    steady_s: float
+    steady_intervals: int
+    throughput_bps: float
+    rtt_ms: float
+    base_rtt_ms: float
+    rtt_at_loss_ms: float
+    cwnd_bytes: float
+    peer_window_bytes: float
+    window_limited_ratio: float
+    window_collapsed_ratio: float
+    rate_deviation_ratio: float
+    paused_ratio: float
+    burst_bytes: float
+    busy_ratio: float
+    send_buffer_limited_ratio: float
+    loss_events: int
+    median_group: float
+    resent_segments: int
+    sent_segments: float
+    duplicate_ratio: float
+    token_bucket: TokenBucket | None
+
+
+def read_signs(
+    recording: Recording, series: Series, start_s: float, events: tuple[Recovery, ...], pauses: tuple[Pause, ...]
+) -> Signs:
+    """The signs of a test whose slow start lasted `start_s`. Loss is counted over all of it."""
+    steady = series.start_s >= start_s - 1e-6
+    steady_s = float(series.width_s[steady].sum())
+    throughput_bps = _ratio(8.0 * series.delivered_bytes[steady].sum(), steady_s)
+    rtt_ms = _median(series.rtt_ms[steady])
+    cwnd_bytes, window_bytes = _median(series.cwnd_bytes[steady]), _median(series.peer_window_bytes[steady])
+    resent = int(series.retransmits.sum())
+    group = _median(np.array([event.resent_segments for event in events], dtype=np.float64))
+    return Signs(
+        steady_s=steady_s,
+        steady_intervals=int(steady.sum()),
+        throughput_bps=throughput_bps,
+        rtt_ms=rtt_ms,
+        base_rtt_ms=series.base_rtt_ms,
+        rtt_at_loss_ms=_median(_rtt_at_loss(series)),
+        cwnd_bytes=cwnd_bytes,
+        peer_window_bytes=window_bytes,
+        window_limited_ratio=_window_limited_ratio(series, steady),
+        window_collapsed_ratio=_window_collapsed_ratio(series, steady),
+        rate_deviation_ratio=_deviation(_by_half_second(series, steady)),
+        paused_ratio=_ratio(sum(pause.length_s for pause in pauses if pause.start_s >= start_s - 1e-6), steady_s),
+        burst_bytes=_median(np.array([pause.burst_bytes for pause in pauses])),
+        busy_ratio=_busy_ratio(recording),
+        send_buffer_limited_ratio=_send_buffer_limited_ratio(recording),
+        loss_events=len(events),
+        median_group=group,
+        resent_segments=resent,
+        sent_segments=float(series.sent_bytes.sum()) / recording.mss_bytes + resent,
+        duplicate_ratio=_duplicate_ratio(recording, resent),
+        token_bucket=fit_token_bucket(
+            series.start_s, series.delivered_bytes, loss_starts(series), group, series.base_rtt_s
+        ),
+    )
+
+
+def _rtt_at_loss(series: Series) -> Floats:
+    """The largest round trip of the two intervals up to each loss event: a queue stands just before it drops."""
+    starts = np.array(loss_starts(series), dtype=np.intp)
+    if not starts.size:
+        return np.array([])
+    return np.fmax(series.rtt_ms[starts], series.rtt_ms[np.maximum(starts - 1, 0)])
+
+
+def _window_limited_ratio(series: Series, steady: Bools) -> float:
+    known = steady & ~np.isnan(series.peer_window_bytes) & ~np.isnan(series.cwnd_bytes)
+    bound = series.cwnd_bytes >= WINDOW_USED * series.peer_window_bytes
+    return _ratio(float(series.width_s[known & bound].sum()), float(series.width_s[known].sum()))
+
+
+def _window_collapsed_ratio(series: Series, steady: Bools) -> float:
+    known = steady & ~np.isnan(series.peer_window_bytes)
+    largest = np.maximum.accumulate(np.nan_to_num(series.peer_window_bytes))
+    collapsed = series.peer_window_bytes < COLLAPSED * largest
+    return _ratio(float(series.width_s[known & collapsed].sum()), float(series.width_s[known].sum()))
+
+
+def _send_buffer_limited_ratio(recording: Recording) -> float:
+    kernel = recording.kernel
+    if kernel is None or kernel.send_buffer_limited_s is None or not kernel.busy_s:
+        return float("nan")
+    return kernel.send_buffer_limited_s / kernel.busy_s
+
+
+def _busy_ratio(recording: Recording) -> float:
+    kernel = recording.kernel
+    if kernel is None or kernel.busy_s is None or not kernel.age_s:
+        return float("nan")
+    return kernel.busy_s / kernel.age_s
+
+
+def _duplicate_ratio(recording: Recording, resent: int) -> float:
+    kernel = recording.kernel
+    if kernel is None or kernel.duplicates is None or not resent:
+        return float("nan")
+    return min(1.0, kernel.duplicates / resent)
+
+
+def _by_half_second(series: Series, steady: Bools) -> Floats:
+    """Steady rates over half a second each, or over an interval where those are longer."""
+    widths_s, moved = series.width_s[steady], series.delivered_bytes[steady]
+    if not widths_s.size:
+        return np.array([])
+    together = max(1, round(0.5 / float(np.median(widths_s))))
+    whole = widths_s.size // together * together
+    by_block = (moved[:whole].reshape(-1, together).sum(axis=1), widths_s[:whole].reshape(-1, together).sum(axis=1))
+    rates: Floats = by_block[0] * 8.0 / by_block[1]
+    return rates
+
+
+def _deviation(values: Floats) -> float:
+    return float("nan") if values.size < 2 or values.mean() <= 0.0 else float(values.std(ddof=1) / values.mean())
+
+
+def _median(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else float("nan")
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0.0 else float("nan")

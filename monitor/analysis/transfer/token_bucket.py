@@ -1,0 +1,86 @@
+"""Whether the losses of a transfer are a policer's, and then its rate and the depth of its bucket.
+
+In: bytes that arrived and loss events, by interval. Out: a `TokenBucket`, or None.
+
+A policer drops when its bucket is empty. From one loss to the next the bucket goes from empty to empty, so that what
+passes in between is its rate times the time, whatever the sender did; and it goes on dropping until the sender slows
+down, so that a loss event takes several segments. Independent losses take one, at any rate. A full queue obeys the same
+law, but makes the round trip longer before it drops: that is for the caller to tell. How much passed above the rate
+until the first loss is the depth, as the bucket begins full. Flach and others, "An internet-wide analysis of traffic
+policing" (2016), judge by the bucket's level at losses in the same way, packet by packet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.analysis.transfer.record import Floats
+
+LEAST_SPANS = 3
+"""Rates between losses that have to agree: two can do so by chance. The span after the first loss is not among them:
+what had come before that loss is handed to the reader in it, when the hole is repaired."""
+
+SPAN_S = 0.5
+SPAN_RTTS = 10.0
+"""A span between two losses is at least so long: what is repaired arrives at once, later than it came."""
+
+MOST_DEVIATION = 0.1
+"""Of the rates between losses, as a share of their mean, weighted by time. Policers in the lab gave 0.01 to 0.04."""
+
+LEAST_GROUP = 3.0
+"""Segments of the median loss event. Independent losses rarely take another segment of the same window."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBucket:
+    """A policer, in bytes of payload. `deviation_ratio` is that of the rates between losses; for a perfect one it is 0.
+
+    `depth_bytes` is None where nothing passed above the rate before the first loss: then the bucket is a shallow one.
+    """
+
+    rate_bps: float
+    depth_bytes: float | None
+    deviation_ratio: float
+
+
+def fit_token_bucket(
+    start_s: Floats, arrived_bytes: Floats, loss_at: list[int], group: float, rtt_s: float
+) -> TokenBucket | None:
+    """The policer that these losses show; None where they are not regular enough, not in groups, or too few.
+
+    `start_s` and `arrived_bytes` are of each interval, `loss_at` the intervals in which a loss event begins, `group`
+    the segments that the median event took.
+    """
+    if not group >= LEAST_GROUP:
+        return None
+    spans = _spans(start_s, loss_at, max(SPAN_S, SPAN_RTTS * rtt_s))[1:]
+    if len(spans) < LEAST_SPANS + 1:
+        return None
+    until = np.concatenate([[0.0], np.cumsum(arrived_bytes)])
+    lengths_s, passed_bytes = np.diff(start_s[spans]), np.diff(until[spans])
+    rate = passed_bytes.sum() / lengths_s.sum()
+    if rate <= 0.0:
+        return None
+    variance = (lengths_s * (passed_bytes / lengths_s - rate) ** 2).sum() / lengths_s.sum()
+    deviation_ratio = float(np.sqrt(variance) / rate)
+    if deviation_ratio > MOST_DEVIATION:
+        return None
+    depth_bytes = _depth_bytes(start_s, until, loss_at[0], rate)
+    return TokenBucket(float(8.0 * rate), depth_bytes if depth_bytes > 0.0 else None, deviation_ratio)
+
+
+def _spans(start_s: Floats, loss_at: list[int], least_s: float) -> list[int]:
+    """The loss events at which spans begin and end, each at least `least_s` long."""
+    bounds = loss_at[:1]
+    for index in loss_at[1:]:
+        if start_s[index] - start_s[bounds[-1]] >= least_s:
+            bounds.append(index)
+    return bounds
+
+
+def _depth_bytes(start_s: Floats, until: Floats, first_loss: int, rate: float) -> float:
+    """The most that had passed above the rate, over any time that ends before the first loss."""
+    above = until[: first_loss + 1] - rate * (start_s[: first_loss + 1] - start_s[0])
+    return float((above - np.minimum.accumulate(above)).max())

@@ -1,0 +1,384 @@
+"""What limited a transfer, by the signs that it left, in one sentence with its evidence.
+
+In: `Signs`, and the `Recording` for what was set and known beforehand. Out: a `Finding`. The limits are tried in a
+fixed order, from what would imitate the others down to what is left when they are ruled out: a starved processor looks
+like a slow reader, a pause like a small window. What fits none is `UNDETERMINED`, with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor.analysis.figures import bit_rate, milliseconds, percent
+from monitor.analysis.tcp import buffer_bytes
+from monitor.analysis.transfer.record import Recording
+from monitor.analysis.transfer.signs import Signs
+from monitor.analysis.transfer.start import wanted_seconds
+from monitor.analysis.transfer.token_bucket import LEAST_GROUP
+
+CPU_FULL = 0.9
+"""A process that runs or waits to run for so much of the time has none left for the network."""
+
+LEAST_STEADY_S = 0.5
+LEAST_STEADY_RTTS = 10.0
+LEAST_STEADY_INTERVALS = 4
+"""Less than all three of these show nothing but the start."""
+
+PAUSED = 0.1
+"""Of the time: what a pause costs then is more than tests of one path differ."""
+
+COLLAPSES = 0.1
+WINDOW_BINDS = 0.5
+"""Of the time in which the peer's window must bind; half of that where it collapses, since it then comes and goes."""
+
+DUPLICATES = 0.5
+"""Of the segments sent again: more of them were late than lost."""
+
+LEAST_LOSS_EVENTS = 3
+
+QUEUE_MS, QUEUE_AT_LOSS, QUEUE_STANDING = 2.0, 1.1, 1.25
+"""A queue makes the round trip longer by 2 ms and a tenth at least when it drops; one that stands without dropping by a
+quarter, as delayed acknowledgements add a few percent."""
+
+QUEUE_DEVIATION = 0.2
+"""Of the rate: a queue that stands keeps its link busy, so that the rate is the link's. Where it is not, the round trip
+was long for another reason, such as a host that had no time to answer."""
+
+BUFFER_BINDS = 0.5
+"""Of the busy time in which the send buffer was full."""
+
+BUSY = 0.8
+"""Of the test: its sender had something to send but for the opening and small gaps."""
+
+ASKED = 0.9
+"""Of the rate that was asked for: the tool did as it was told."""
+
+WINDOW_IN_BUFFER = 2.0
+"""Linux offers about half of its buffer as window and keeps the rest for its own accounts."""
+
+
+class Verdict(StrEnum):
+    """What limited a transfer."""
+
+    WINDOW_LIMITED = "window-limited"
+    RANDOM_LOSS = "random loss"
+    POLICER = "policer"
+    BOTTLENECK_QUEUE = "bottleneck queue"
+    APPLICATION_LIMITED = "application-limited"
+    SLOW_RECEIVER = "slow receiver"
+    CPU_BOUND = "CPU-bound"
+    REORDERING = "reordering"
+    UNDETERMINED = "undetermined"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One piece of evidence: what was measured, in which unit ("" is a ratio or a count)."""
+
+    name: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A verdict with its sentence and evidence."""
+
+    verdict: Verdict
+    sentence: str
+    evidence: tuple[Figure, ...] = ()
+
+
+def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> Finding:
+    """The first limit whose signs are there; the start and the length of the test say whether it was long enough."""
+    return _too_short(signs, start_s, duration_s) or _first(signs, recording) or _undetermined(signs)
+
+
+def _too_short(signs: Signs, start_s: float, duration_s: float) -> Finding | None:
+    rtt_s = 0.0 if math.isnan(signs.base_rtt_ms) else signs.base_rtt_ms / 1000.0
+    intervals = signs.steady_intervals
+    if signs.steady_s >= max(LEAST_STEADY_S, LEAST_STEADY_RTTS * rtt_s) and intervals >= LEAST_STEADY_INTERVALS:
+        return None
+    at_rtt = f" of {milliseconds(signs.base_rtt_ms)}" if rtt_s else ""
+    return Finding(
+        Verdict.UNDETERMINED,
+        f"undetermined: the test is too short for its round trip{at_rtt}: slow start took {start_s:.1f} s of"
+        f" {duration_s:.1f} s; test for {math.ceil(wanted_seconds(start_s) - 1e-9)} s or more",
+        (Figure("slow start", start_s, "s"), Figure("duration", duration_s, "s")),
+    )
+
+
+def _first(signs: Signs, recording: Recording) -> Finding | None:
+    return next((finding for judge in JUDGES if (finding := judge(signs, recording)) is not None), None)
+
+
+def _cpu_bound(signs: Signs, recording: Recording) -> Finding | None:
+    ends = {"sender": recording.sender_cpu_ratio, "receiver": recording.receiver_cpu_ratio}
+    full = {end: ratio for end, ratio in ends.items() if ratio is not None and ratio > CPU_FULL}
+    if not full:
+        return None
+    end = max(full, key=lambda one: full[one])
+    return Finding(
+        Verdict.CPU_BOUND,
+        f"CPU-bound at {bit_rate(signs.throughput_bps)}: the {end}'s process used, or waited for, a processor for"
+        f" {percent(min(1.0, full[end]))} of the time; the path was not the limit",
+        (_rate(signs), Figure(f"{end}'s processor", full[end], "")),
+    )
+
+
+def _paused(signs: Signs, recording: Recording) -> Finding | None:
+    if not signs.paused_ratio >= PAUSED:
+        return None
+    return Finding(
+        Verdict.APPLICATION_LIMITED,
+        f"application-limited at {bit_rate(signs.throughput_bps)}: the sender paused for"
+        f" {percent(signs.paused_ratio)} of the time with its window open, and sent"
+        f" {_size(signs.burst_bytes)} right after a pause",
+        (_rate(signs), Figure("paused", signs.paused_ratio, ""), Figure("burst after a pause", signs.burst_bytes, "B")),
+    )
+
+
+def _idle(signs: Signs, recording: Recording) -> Finding | None:
+    """Pauses that no interval shows whole, by the kernel's own account."""
+    if not signs.busy_ratio < BUSY:
+        return None
+    return Finding(
+        Verdict.APPLICATION_LIMITED,
+        f"application-limited at {bit_rate(signs.throughput_bps)}: the sender had nothing to send for"
+        f" {percent(1.0 - signs.busy_ratio)} of the time",
+        (_rate(signs), Figure("nothing to send", 1.0 - signs.busy_ratio, "")),
+    )
+
+
+def _reordered(signs: Signs, recording: Recording) -> Finding | None:
+    if not (signs.duplicate_ratio >= DUPLICATES and signs.loss_events >= LEAST_LOSS_EVENTS):
+        return None
+    if _queue_at_loss(signs) or _queue_stands(signs):
+        return None
+    return Finding(
+        Verdict.REORDERING,
+        f"held back by reordering at {bit_rate(signs.throughput_bps)}: {percent(signs.duplicate_ratio)} of the"
+        f" {signs.resent_segments} segments sent again had arrived already, late and not lost",
+        (_rate(signs), Figure("resent", signs.resent_segments, ""), Figure("of them late", signs.duplicate_ratio, "")),
+    )
+
+
+def _slow_receiver(signs: Signs, recording: Recording) -> Finding | None:
+    if not (signs.window_limited_ratio >= WINDOW_BINDS / 2 and signs.window_collapsed_ratio >= COLLAPSES):
+        return None
+    return Finding(
+        Verdict.SLOW_RECEIVER,
+        f"slow receiver at {bit_rate(signs.throughput_bps)}: its window fell below half of what it had been for"
+        f" {percent(signs.window_collapsed_ratio)} of the time, as its application (or its disk) reads more slowly than"
+        " data come",
+        (
+            _rate(signs),
+            Figure("window collapsed", signs.window_collapsed_ratio, ""),
+            Figure("window-limited", signs.window_limited_ratio, ""),
+        ),
+    )
+
+
+def _window_limited(signs: Signs, recording: Recording) -> Finding | None:
+    if not signs.window_limited_ratio >= WINDOW_BINDS or _queue_stands(signs):
+        return None
+    held = f"the receiver's window is {_size(signs.peer_window_bytes)}"
+    return Finding(
+        Verdict.WINDOW_LIMITED,
+        f"window-limited at {bit_rate(signs.throughput_bps)}: {held}, {_window_advice(signs, recording, 'tcp_rmem')}",
+        (
+            _rate(signs),
+            Figure("receiver's window", signs.peer_window_bytes, "B"),
+            Figure("round trip", signs.rtt_ms, "ms"),
+            Figure("window-limited", signs.window_limited_ratio, ""),
+        ),
+    )
+
+
+def _buffer_limited(signs: Signs, recording: Recording) -> Finding | None:
+    if not signs.send_buffer_limited_ratio >= BUFFER_BINDS or _queue_stands(signs):
+        return None
+    return Finding(
+        Verdict.WINDOW_LIMITED,
+        f"window-limited at {bit_rate(signs.throughput_bps)}: the sender's buffer lets"
+        f" {_size(_flight_bytes(signs))} be in flight, {_window_advice(signs, recording, 'tcp_wmem')}",
+        (
+            _rate(signs),
+            Figure("in flight", _flight_bytes(signs), "B"),
+            Figure("round trip", signs.rtt_ms, "ms"),
+            Figure("send buffer full", signs.send_buffer_limited_ratio, ""),
+        ),
+    )
+
+
+def _window_advice(signs: Signs, recording: Recording, setting: str) -> str:
+    """The window that the path's capacity needs; twice the present one where the capacity is not known."""
+    if recording.capacity_bps is not None:
+        wanted = float(buffer_bytes(recording.capacity_bps, signs.base_rtt_ms))
+        need = f"the path needs {_size(wanted)}"
+    else:
+        wanted = 2.0 * _flight_bytes(signs)
+        need = "and the path did not fill"
+    buffer = _rounded_up(WINDOW_IN_BUFFER * wanted / recording.streams)
+    for_each = " for each stream" if recording.streams > 1 else ""
+    return f"{need}; raise {setting} to {buffer}{for_each}"
+
+
+def _policed(signs: Signs, recording: Recording) -> Finding | None:
+    bucket = signs.token_bucket
+    if bucket is None or _queue_at_loss(signs):
+        return None
+    depth = "a shallow one" if bucket.depth_bytes is None else f"about {_size(bucket.depth_bytes)} deep"
+    return Finding(
+        Verdict.POLICER,
+        f"policed at {bit_rate(bucket.rate_bps)}: between losses the rate is the same to within"
+        f" {percent(bucket.deviation_ratio)}, without a queue before them; the bucket is {depth}",
+        (
+            Figure("token rate", bucket.rate_bps, "bit/s"),
+            *(() if bucket.depth_bytes is None else (Figure("bucket depth", bucket.depth_bytes, "B"),)),
+            Figure("deviation between losses", bucket.deviation_ratio, ""),
+            Figure("loss events", signs.loss_events, ""),
+        ),
+    )
+
+
+def _queued(signs: Signs, recording: Recording) -> Finding | None:
+    lossy = signs.loss_events > 0 and _queue_at_loss(signs)
+    if not lossy and not _queue_stands(signs):
+        return None
+    longest_ms = signs.rtt_at_loss_ms if lossy else signs.rtt_ms
+    end = f"; it dropped {signs.loss_events} times" if lossy else ""
+    if signs.duplicate_ratio >= DUPLICATES:
+        end = "; what was sent again had come late, not been lost"
+    return Finding(
+        Verdict.BOTTLENECK_QUEUE,
+        f"bottleneck of {bit_rate(signs.throughput_bps)}: its queue makes the round trip grow from"
+        f" {milliseconds(signs.base_rtt_ms)} to {milliseconds(longest_ms)}{end}",
+        (
+            _rate(signs),
+            Figure("idle round trip", signs.base_rtt_ms, "ms"),
+            Figure("round trip with the queue", longest_ms, "ms"),
+            Figure("loss events", signs.loss_events, ""),
+        ),
+    )
+
+
+def _paced_by_bbr(signs: Signs, recording: Recording) -> Finding | None:
+    """BBR sends at the rate of the bottleneck as it has measured it, and leaves hardly a queue and little to loss."""
+    if not (recording.congestion_control or "").startswith("bbr") or not signs.busy_ratio >= BUSY:
+        return None
+    if signs.send_buffer_limited_ratio >= BUFFER_BINDS:
+        return None
+    return Finding(
+        Verdict.BOTTLENECK_QUEUE,
+        f"bottleneck of {bit_rate(signs.throughput_bps)}: BBR measured that rate and keeps its queue short",
+        (_rate(signs), Figure("busy", signs.busy_ratio, ""), Figure("round trip", signs.rtt_ms, "ms")),
+    )
+
+
+def _lossy(signs: Signs, recording: Recording) -> Finding | None:
+    if signs.loss_events < LEAST_LOSS_EVENTS:
+        return None
+    share = signs.resent_segments / signs.sent_segments
+    late = "; whether some came late instead is not known" if math.isnan(signs.duplicate_ratio) else ""
+    if signs.median_group >= LEAST_GROUP:
+        return Finding(
+            Verdict.UNDETERMINED,
+            f"undetermined: {signs.loss_events} losses of {signs.median_group:.0f} segments each, without a queue that"
+            " shows, but not regular enough for a policer; test for longer",
+            (_rate(signs), Figure("loss events", signs.loss_events, "")),
+        )
+    return Finding(
+        Verdict.RANDOM_LOSS,
+        f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(share)} of the segments were sent again, in"
+        f" {signs.loss_events} losses at rates from low to high, with the round trip at its least of"
+        f" {milliseconds(signs.base_rtt_ms)}: not a queue's{late}",
+        (
+            _rate(signs),
+            Figure("loss", share, ""),
+            Figure("loss events", signs.loss_events, ""),
+            Figure("round trip at a loss", signs.rtt_at_loss_ms, "ms"),
+        ),
+    )
+
+
+def _asked_for(signs: Signs, recording: Recording) -> Finding | None:
+    asked_bps = recording.asked_bps
+    if asked_bps is None or signs.throughput_bps < ASKED * asked_bps:
+        return None
+    return Finding(
+        Verdict.APPLICATION_LIMITED,
+        f"application-limited at {bit_rate(signs.throughput_bps)}: the test was asked for {bit_rate(asked_bps)}",
+        (_rate(signs), Figure("asked for", asked_bps, "bit/s")),
+    )
+
+
+Judge = Callable[[Signs, Recording], Finding | None]
+
+JUDGES: tuple[Judge, ...] = (
+    _cpu_bound,
+    _paused,
+    _idle,
+    _slow_receiver,
+    _window_limited,
+    _buffer_limited,
+    _reordered,
+    _policed,
+    _queued,
+    _paced_by_bbr,
+    _lossy,
+    _asked_for,
+)
+
+
+def _undetermined(signs: Signs) -> Finding:
+    if signs.loss_events:
+        reason = f"{signs.loss_events} losses are too few to say whose they are"
+    elif math.isnan(signs.cwnd_bytes):
+        reason = "the sender's system tells no windows and no loss"
+    elif math.isnan(signs.peer_window_bytes):
+        reason = "no loss and no queue, but the peer's window is not known"
+    elif math.isnan(signs.send_buffer_limited_ratio):
+        reason = (
+            "no loss, no queue, neither window used up; the sender's buffer or its application, which its kernel tells"
+        )
+    else:
+        reason = "no loss, no queue, and neither window nor buffer was used up"
+    return Finding(Verdict.UNDETERMINED, f"undetermined at {bit_rate(signs.throughput_bps)}: {reason}", (_rate(signs),))
+
+
+def _queue_at_loss(signs: Signs) -> bool:
+    least_ms = max(signs.base_rtt_ms + QUEUE_MS, QUEUE_AT_LOSS * signs.base_rtt_ms)
+    return signs.rtt_at_loss_ms >= least_ms
+
+
+def _queue_stands(signs: Signs) -> bool:
+    long = signs.rtt_ms >= max(signs.base_rtt_ms + QUEUE_MS, QUEUE_STANDING * signs.base_rtt_ms)
+    return long and signs.rate_deviation_ratio <= QUEUE_DEVIATION
+
+
+def _rate(signs: Signs) -> Figure:
+    return Figure("steady throughput", signs.throughput_bps, "bit/s")
+
+
+def _flight_bytes(signs: Signs) -> float:
+    return signs.throughput_bps / 8.0 * signs.rtt_ms / 1000.0
+
+
+def _size(size_bytes: float) -> str:
+    """Two significant digits: 1.5 MB, 79 kB."""
+    if math.isnan(size_bytes):
+        return "an unknown size"
+    scale, unit = next(((s, u) for s, u in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if size_bytes >= s), (1.0, "B"))
+    number = size_bytes / scale
+    return f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
+
+
+def _rounded_up(size_bytes: float) -> str:
+    """To a whole MB above half of one, to a power of two of kB below."""
+    if size_bytes > 512e3:
+        return f"{math.ceil(size_bytes / 1e6)} MB"
+    return f"{2 ** math.ceil(math.log2(max(1.0, size_bytes / 1000.0)))} kB"

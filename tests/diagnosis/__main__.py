@@ -1,0 +1,55 @@
+"""Repeat each scenario and count the verdicts: `python -m tests.diagnosis --repeats 10`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+from monitor.analysis.transfer import diagnose
+from tests.diagnosis.reading import recording
+from tests.diagnosis.runs import LAB, prepare, run
+from tests.diagnosis.scenarios import BEYOND, RTT_MS, SCENARIOS
+from tests.lab import RunningLab
+
+WANTED_SHARE = 0.9
+KNOWN = SCENARIOS | BEYOND
+
+
+def main() -> int:
+    """Exit status 0 where each scenario's verdict was right in 9 of 10 runs, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m tests.diagnosis", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=10, help="runs of each scenario (10)")
+    parser.add_argument("--only", nargs="+", choices=list(KNOWN), default=list(SCENARIOS), metavar="SCENARIO")
+    parser.add_argument("--rtt-ms", type=float, default=RTT_MS, help=f"round trip of the path, ms ({RTT_MS})")
+    parser.add_argument("--save", type=Path, help="folder for the reports, one file each")
+    asked = parser.parse_args()
+    counts = {name: Counter[str]() for name in asked.only}
+    with RunningLab(LAB) as lab:
+        prepare(lab)
+        for number in range(1, asked.repeats + 1):
+            for name in asked.only:
+                report = run(lab, KNOWN[name], asked.rtt_ms)
+                found = diagnose(recording(report))
+                counts[name][found.verdict] += 1
+                right = "" if found.verdict is KNOWN[name].verdict else "  WRONG"
+                print(f"{number:3} {name:18} {found.sentence}{right}", flush=True)
+                if asked.save is not None:
+                    (asked.save / f"{name}-{number}.json").write_text(json.dumps(report))
+    return _print_table(counts)
+
+
+def _print_table(counts: dict[str, Counter[str]]) -> int:
+    print(f"\n{'scenario':18} {'right':>7}  verdicts")
+    short = False
+    for name, found in counts.items():
+        right, runs = found[KNOWN[name].verdict], found.total()
+        short |= right < WANTED_SHARE * runs
+        print(f"{name:18} {right:3}/{runs:<3}  {', '.join(f'{verdict} {n}' for verdict, n in found.most_common())}")
+    return 1 if short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""One way to make each verdict true: settings of the lab's path, of the hosts, of the tool."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+from monitor.analysis.transfer import Verdict
+from tests.lab import RunningLab
+
+SENDER, RECEIVER = "bern", "rome"
+RTT_MS = 40
+DISK_BYTES_S = 1_000_000
+POLICED_BYTES_S = 1_250_000
+FIREWALL = f"""
+table ip police {{
+  chain arriving {{
+    type filter hook input priority 0;
+    tcp dport 5201 limit rate over {POLICED_BYTES_S} bytes/second burst 100 kbytes drop
+  }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`path` is set from sender to receiver over a clean one, `around` holds for the test, `client` is for iperf3.
+    The congestion control is not left to the machine's default.
+
+    `local` tests go over the sender's own loopback, where nothing but its processors limits.
+    """
+
+    verdict: Verdict
+    path: tuple[str, ...] = ()
+    around: Callable[[RunningLab], AbstractContextManager[tuple[str, ...]]] = lambda lab: nullcontext(())
+    client: tuple[str, ...] = ()
+    control: str = "cubic"
+    local: bool = False
+    duration_s: int = 5
+
+
+def at(lab: RunningLab, site: str, *argv: str) -> None:
+    """Run a command at a site; fails the test if that does."""
+    done = lab.exec(site, *argv)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def kernel_setting(lab: RunningLab, site: str, name: str, value: str) -> Iterator[tuple[str, ...]]:
+    """A sysctl of one site's namespace."""
+    before = lab.exec(site, "sysctl", "-n", name).stdout.strip()
+    at(lab, site, "sysctl", "-qw", f"{name}={value}")
+    try:
+        yield ()
+    finally:
+        at(lab, site, "sysctl", "-qw", f"{name}={before}")
+
+
+@contextmanager
+def policer(lab: RunningLab) -> Iterator[tuple[str, ...]]:
+    """A token bucket at the receiver. In nftables it holds what the rate brings in a second, and the burst."""
+    at(lab, RECEIVER, "nft", FIREWALL)
+    try:
+        yield ()
+    finally:
+        at(lab, RECEIVER, "nft", "delete table ip police")
+
+
+@contextmanager
+def slow_disk(lab: RunningLab) -> Iterator[tuple[str, ...]]:
+    """A file that takes `DISK_BYTES_S`: a pipe, read in steady small steps. Gives the server's options."""
+    path = lab.run_dir / "disk"
+    os.mkfifo(path)
+    end, pipe = threading.Event(), os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    step = 16_384
+
+    def read() -> None:
+        while not end.wait(step / DISK_BYTES_S):
+            try:
+                os.read(pipe, step)
+            except BlockingIOError:
+                continue
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield ("-F", str(path))
+    finally:
+        end.set()
+        reader.join()
+        os.close(pipe)
+        path.unlink()
+
+
+def small_receive_buffer(lab: RunningLab) -> AbstractContextManager[tuple[str, ...]]:
+    return kernel_setting(lab, RECEIVER, "net.ipv4.tcp_rmem", "4096 65536 131072")
+
+
+def small_send_buffer(lab: RunningLab) -> AbstractContextManager[tuple[str, ...]]:
+    return kernel_setting(lab, SENDER, "net.ipv4.tcp_wmem", "4096 65536 131072")
+
+
+BEYOND: dict[str, Scenario] = {
+    "four_streams": Scenario(
+        Verdict.WINDOW_LIMITED, around=small_receive_buffer, path=("--rate-mbps", "100"), client=("-P", "4")
+    ),
+    "bbr": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "20"), control="bbr"),
+    "short_queue": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "20", "--queue-ms", "10")),
+    "heavy_loss": Scenario(Verdict.RANDOM_LOSS, path=("--loss", "0.03")),
+}
+"""Not one for each verdict, but other ways to the same; BBR is not in every kernel."""
+
+SCENARIOS: dict[str, Scenario] = {
+    "small_window": Scenario(Verdict.WINDOW_LIMITED, around=small_receive_buffer),
+    "small_send_buffer": Scenario(Verdict.WINDOW_LIMITED, around=small_send_buffer),
+    "random_loss": Scenario(Verdict.RANDOM_LOSS, path=("--loss", "0.005")),
+    "policer": Scenario(Verdict.POLICER, around=policer, duration_s=7),
+    "queue": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "10", "--queue-ms", "100")),
+    "pauses": Scenario(Verdict.APPLICATION_LIMITED, client=("-b", "10M/16")),
+    "slow_disk": Scenario(Verdict.SLOW_RECEIVER, around=slow_disk),
+    "processor": Scenario(Verdict.CPU_BOUND, client=("-l", "64"), local=True, duration_s=3),
+    "reordering": Scenario(Verdict.REORDERING, path=("--reorder", "0.01")),
+    "too_short": Scenario(Verdict.UNDETERMINED, path=("--rtt-ms", "180"), duration_s=1),
+}

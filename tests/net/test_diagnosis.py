@@ -1,0 +1,44 @@
+"""A transfer for each verdict, with the limit set in the lab; `python -m tests.diagnosis` repeats them.
+
+What is promised is nine of ten. So a wrong verdict has a second try, and only two in a row are a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from monitor.analysis.transfer import diagnose
+from tests.diagnosis.reading import recording
+from tests.diagnosis.runs import LAB, prepare, run
+from tests.diagnosis.scenarios import SCENARIOS
+from tests.lab import RunningLab
+
+NEEDED = ("iperf3", "nft", "ss")
+
+pytestmark = pytest.mark.skipif(
+    any(shutil.which(tool) is None for tool in NEEDED) and not os.environ.get("CI"),
+    reason=f"needs {', '.join(NEEDED)}",
+)
+
+
+@pytest.fixture(scope="module")
+def two_ends(namespaces_required: None) -> Iterator[RunningLab]:
+    """One lab for all: each scenario sets its path and takes back what it changed."""
+    with RunningLab(LAB) as lab:
+        prepare(lab)
+        yield lab
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_verdict_is_the_limit_that_was_set(two_ends: RunningLab, name: str) -> None:
+    scenario = SCENARIOS[name]
+
+    found = diagnose(recording(run(two_ends, scenario)))
+    if found.verdict is not scenario.verdict:
+        found = diagnose(recording(run(two_ends, scenario)))
+
+    assert found.verdict is scenario.verdict, found.sentence

@@ -1,0 +1,89 @@
+"""Slow start, found in generated intervals whose start is known, and in what was published of long paths."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.analysis.tcp import slow_start_s
+from monitor.analysis.transfer import diagnose
+from monitor.analysis.transfer.start import wanted_seconds
+from tests.diagnosis.generated import INTERVAL_S, Moment, recorded
+
+
+def starting(growth, rtt_ms, full_bytes, first_bytes=14_480):
+    """A window that grows so much in each round trip until it is full, and the rate that it gives; when it is full."""
+    rtt_s = rtt_ms / 1000
+
+    def moment(now_s):
+        window = min(full_bytes, first_bytes * growth ** ((now_s + INTERVAL_S) / rtt_s))
+        return Moment(rate_bps=window * 8 / rtt_s, cwnd_bytes=window, rtt_ms=rtt_ms)
+
+    return moment, math.log(full_bytes / first_bytes) / math.log(growth) * rtt_s
+
+
+@settings(deadline=None)
+@given(st.floats(1.45, 2.0), st.floats(20, 300), st.floats(2e5, 5e7))
+def test_the_start_ends_where_growth_does(growth, rtt_ms, full_bytes):
+    moment, true_s = starting(growth, rtt_ms, full_bytes)
+
+    found = diagnose(recorded(moment, 20))
+
+    assert found.start_s == pytest.approx(true_s, abs=2 * rtt_ms / 1000 + 2 * INTERVAL_S)
+
+
+def test_the_start_agrees_with_what_theory_says_of_1_gbit_s_at_180_ms():
+    moment, _ = starting(1.5, 180, 22.5e6)
+
+    found = diagnose(recorded(moment, 60, mss_bytes=1448))
+
+    assert found.start_s == pytest.approx(slow_start_s(1e9, 180, mss_bytes=1448, delayed_acks=True), rel=0.1)
+    assert not found.too_short
+
+
+def test_a_start_of_6_s_wants_the_60_s_that_were_published():
+    assert wanted_seconds(6) == pytest.approx(60)
+
+
+@pytest.mark.parametrize(("duration_s", "too_short"), [(20, True), (60, False)])
+def test_a_start_as_long_as_published_is_told_to_be_too_long_for_a_short_test(duration_s, too_short):
+    growth = (22.5e6 / 14_480) ** (0.18 / 5.5)
+    moment, true_s = starting(growth, 180, 22.5e6)
+
+    found = diagnose(recorded(moment, duration_s))
+
+    assert true_s == pytest.approx(5.5)
+    assert 5 <= found.start_s <= 6
+    assert found.too_short is too_short
+    assert 50 <= found.wanted_s <= 60
+
+
+def test_the_figure_leaves_the_start_out():
+    moment, _ = starting(1.5, 180, 22.5e6)
+
+    found = diagnose(recorded(moment, 10))
+
+    assert found.steady_throughput_bps == pytest.approx(1e9, rel=0.02)
+    assert found.start_s + found.steady_s == pytest.approx(10)
+
+
+def test_the_first_loss_ends_the_start():
+    def moment(now_s):
+        lost = round(now_s * 10) == 8
+        return Moment(1e6 * 3**now_s, 1e4 * 2 ** (now_s / 0.1), rtt_ms=100.0, retransmits=5 if lost else 0)
+
+    assert diagnose(recorded(moment, 3)).start_s == pytest.approx(0.9)
+
+
+def test_growth_of_the_rate_alone_shows_the_start_where_no_window_is_known():
+    moment, true_s = starting(1.6, 200, 5e6)
+    known = recorded(moment, 20)
+    samples = tuple(
+        type(one)(start_s=one.start_s, end_s=one.end_s, sent_bytes=one.sent_bytes, rtt_ms=one.rtt_ms)
+        for one in known.samples
+    )
+
+    found = diagnose(type(known)(samples=samples))
+
+    assert found.start_s == pytest.approx(true_s, abs=0.6)

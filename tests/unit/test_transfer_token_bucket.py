@@ -1,0 +1,64 @@
+"""Policers, against a token bucket and independent losses that a simulated sender meets."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.analysis.transfer import Verdict, diagnose
+from tests.diagnosis.generated import independent_loss, policer, simulated
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "depth_bytes"), [(5e6, 1e5), (10e6, 3e5), (10e6, 1e6), (20e6, 2e5)], ids=lambda value: f"{value:g}"
+)
+def test_a_token_bucket_is_found_with_its_rate(rate_bps, depth_bytes):
+    found = diagnose(simulated(policer(rate_bps, depth_bytes), 20))
+
+    assert found.verdict is Verdict.POLICER
+    assert found.signs.token_bucket.rate_bps == pytest.approx(rate_bps, rel=0.1)
+
+
+@pytest.mark.parametrize("depth_bytes", [1e6, 2e6, 4e6])
+def test_its_depth_is_what_passed_above_the_rate_at_first(depth_bytes):
+    found = diagnose(simulated(policer(10e6, depth_bytes), 30))
+
+    assert found.signs.token_bucket.depth_bytes == pytest.approx(depth_bytes, rel=0.4)
+
+
+def test_a_depth_that_no_interval_shows_is_not_known():
+    found = diagnose(simulated(policer(10e6, 1e5), 20))
+
+    assert found.signs.token_bucket.depth_bytes is None
+    assert "the bucket is a shallow one" in found.sentence
+
+
+@settings(deadline=None)
+@given(st.sampled_from([0.0005, 0.002, 0.005, 0.02]), st.integers(0, 10_000))
+def test_independent_losses_are_no_policers(ratio, seed):
+    found = diagnose(simulated(independent_loss(ratio, seed), 20))
+
+    assert found.verdict is Verdict.RANDOM_LOSS
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_losses_in_groups_at_any_rate_are_left_open(seed):
+    rng = random.Random(seed)
+
+    found = diagnose(simulated(lambda _, segments: min(5, segments // 2) if rng.random() < 0.03 else 0, 20))
+
+    assert found.verdict is Verdict.UNDETERMINED
+    assert "losses of 5 segments each" in found.sentence
+
+
+def test_regular_losses_after_a_queue_are_the_queues():
+    policed = simulated(policer(10e6, 3e5), 20)
+    rising = tuple(
+        type(one)(**{**{name: getattr(one, name) for name in one.__slots__}, "rtt_ms": 40 + one.cwnd_bytes / 2000})
+        for one in policed.samples
+    )
+
+    found = diagnose(type(policed)(samples=rising, arrivals=policed.arrivals, idle_rtt_ms=40.0))
+
+    assert found.verdict is Verdict.BOTTLENECK_QUEUE
