@@ -97,10 +97,10 @@ class Arrival:
         """The places of results, as many together as may be held as structs."""
         first = size = 0
         for place, encoded in enumerate(self.envelope.results):
-            size += memoryview(encoded).nbytes
+            size += len(encoded)
             if place > first and (size > BYTES_AT_ONCE or place - first == RESULTS_AT_ONCE):
                 yield range(first, place)
-                first, size = place, memoryview(encoded).nbytes
+                first, size = place, len(encoded)
         if len(self):
             yield range(first, len(self))
 
@@ -147,9 +147,9 @@ class Arrival:
 
 def _bounded(encoded: msgspec.Raw) -> msgspec.Raw:
     """An encoded result that is not too large to be looked into. Raises `ValidationError`."""
-    size = memoryview(encoded).nbytes
-    if size > LARGEST_RESULT_BYTES:
-        raise msgspec.ValidationError(f"{size} bytes are more than {LARGEST_RESULT_BYTES}, the most of one result")
+    if len(encoded) > LARGEST_RESULT_BYTES:
+        most = f"{LARGEST_RESULT_BYTES}, the most of one result"
+        raise msgspec.ValidationError(f"{len(encoded)} bytes are more than {most}")
     return encoded
 
 

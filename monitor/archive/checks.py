@@ -42,7 +42,8 @@ Moment = Annotated[datetime, Meta(tz=True)]
 NO_NUL = r"\A[^\0]*\Z"
 Text = Annotated[str, Meta(pattern=NO_NUL)]
 """PostgreSQL's text cannot hold a NUL."""
-Word = Annotated[Text, Meta(max_length=64)]
+Word = Annotated[str, Meta(max_length=64)]
+"""A short text that nearly every result has: a pattern would take as long as all the rest of its check."""
 Sequence = Annotated[int, Meta(ge=0, le=LARGEST_SEQUENCE)]
 Small = Annotated[int, Meta(ge=0, le=LARGEST_SMALLINT)]
 Integer = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
@@ -68,7 +69,7 @@ class CheckedError(IcmpError, frozen=True, kw_only=True, gc=False):
 class CheckedBurst(Burst, frozen=True, kw_only=True, gc=False, tag="ping", tag_field="kind"):
     """A burst that can have been measured."""
 
-    address: Annotated[str, Meta(max_length=64)] | None
+    address: Word | None
     started_at: Moment
     packet_bytes: Annotated[int, Meta(ge=0, le=LARGEST_PACKET_BYTES)]
     sent: Small = 0
@@ -95,6 +96,7 @@ class CheckedBurst(Burst, frozen=True, kw_only=True, gc=False, tag="ping", tag_f
             or self.late > lost
             or (self.outcome is MEASURED) != (sent > 0)
             or not (self.address is None or is_address(self.address))
+            or not (self.clock_source is None or "\0" not in self.clock_source)
             or self.errors
         ):
             _explain(self, lost)
@@ -116,6 +118,8 @@ def _explain(burst: Burst, lost: int) -> None:
         raise ValueError(f"late {burst.late} is more than the {lost} lost")
     if burst.address is not None and not is_address(burst.address):
         raise ValueError(f"address {burst.address!r} is not an IP address")
+    if burst.clock_source is not None and "\0" in burst.clock_source:
+        raise ValueError("clock_source holds a NUL character")
     for error in burst.errors:
         if error.count > burst.sent:
             raise ValueError(f"{error.count} times the ICMP error {error.name!r} for {burst.sent} sent")
@@ -201,7 +205,7 @@ class CheckedDelivered(Delivered, frozen=True, kw_only=True, gc=False):
     """A delivered result of a kind that the archive has a table for, within its bounds."""
 
     sequence: Sequence
-    test: Text
+    test: Annotated[str, Meta(max_length=200)]
     result: CheckedBurst | CheckedRun | CheckedCapacity
 
 
@@ -239,6 +243,8 @@ def reason_to_refuse(delivered: Delivered, known: Known) -> str | None:
     """Why this result, sound in itself, will never be stored; None where it can be."""
     result, path_id, slot_id = delivered.result, delivered.path_id, delivered.slot_id
     path = known.paths.get(path_id)
+    if "\0" in delivered.test:
+        return "test holds a NUL character"
     if path is None:
         return f"path {path_id} is unknown"
     if path.site_id != known.site_id:

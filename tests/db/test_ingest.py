@@ -181,7 +181,7 @@ BAD_BURSTS = {
         1.0, at=datetime(2023, 3, 14, 12, 30, tzinfo=UTC)
     ),
     "A text holds a NUL character - at `$.result.detail`": burst(1.0, detail="a\0b"),
-    "A text holds a NUL character - at `$.result.clock_source`": burst(1.0, clock_source="\0"),
+    f"clock_source holds a NUL character{RESULT}": burst(1.0, clock_source="\0"),
 }
 
 
@@ -225,6 +225,12 @@ def test_an_impossible_throughput_test_is_refused(mesh, reason):
     assert reasons(receipt) == {41: reason}
     assert RefusedResult.objects.get().reason == reason
     assert not ThroughputTest.objects.exists()
+
+
+def test_a_test_whose_name_cannot_be_stored_is_refused(mesh):
+    receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, throughput(1e6), test="a\0")), NOW)
+
+    assert reasons(receipt) == {1: "test holds a NUL character"}
 
 
 def test_paths_and_slots_must_be_known_and_the_sites_own(mesh):

@@ -9,9 +9,11 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from monitor.archive import ingest
+from monitor.archive.copying import pack
 from monitor.archive.ingest import store
 from monitor.archive.models import Burst, BurstHour, DirtyHour, ReceivedBatch, RefusedResult
 from monitor.archive.rollups import roll_up
+from monitor.archive.storing import store_bursts
 from monitor.archive.trouble import Kind, kind_of
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
@@ -138,6 +140,20 @@ def test_a_rollup_passes_over_hours_that_are_being_delivered(mesh, threads):
 
     assert done == 0
     assert roll_up(NOW) == 1
+
+
+@pytest.mark.parametrize("all_new", [True, False])
+def test_a_mark_that_a_delivery_finds_is_kept_until_its_bursts_can_be_seen(mesh, threads, all_new):
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0, at=HOUR), 1)), NOW)
+    second = delivered(mesh.slac_cern, burst(20.0, at=HOUR + timedelta(minutes=1)), 2)
+
+    with transaction.atomic():
+        store_bursts(pack([second]), NOW, all_new=all_new)
+        done = threads.submit(on_own_connection(lambda: roll_up(NOW))).result(PATIENCE_S)
+
+    assert done == 0
+    assert roll_up(NOW) == 1
+    assert BurstHour.objects.get().sent == 2
 
 
 def test_deliveries_and_rollups_at_once_end_with_the_right_summaries(mesh, threads):
