@@ -43,6 +43,17 @@ def without_root() -> list[str]:
     ]  # fmt: skip
 
 
+def with_open_tun() -> list[str]:
+    """What to put before `without_root()` so that an ordinary user may open the TUN device, as udev lets everybody.
+
+    A machine without udev may keep the device to root, so the command has one of its own, in its own mount namespace.
+    """
+    if os.geteuid() != 0:
+        return []
+    script = 'mount -t tmpfs tmpfs /dev/net && mknod -m 666 /dev/net/tun c 10 200 && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", script, "sh"]
+
+
 class RunningLab:
     """A lab in a run folder of its own. `prefix` comes before every command, e.g. `without_root()`."""
 

@@ -20,7 +20,7 @@ from shutil import rmtree
 
 import pytest
 
-from tests.lab import RunningLab, wait_until, without_root
+from tests.lab import RunningLab, wait_until, with_open_tun, without_root
 
 RTT_MS = {("bern", "rome"): 20.0, ("bern", "oslo"): 60.0, ("rome", "oslo"): 120.0}
 
@@ -44,7 +44,7 @@ def sequence_numbers(output: str) -> list[int]:
 
 def user_namespace_prefix() -> list[str]:
     """What runs a command as an ordinary user who may have user namespaces; skips the test where none may."""
-    prefix = without_root()
+    prefix = [*with_open_tun(), *without_root()]
     tried = subprocess.run([*prefix, "unshare", "--user", "--net", "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         pytest.skip(f"this kernel gives an ordinary user no namespaces: {tried.stderr.strip()}")
