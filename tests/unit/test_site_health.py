@@ -131,7 +131,7 @@ def test_a_delivery_carries_what_agent_and_machine_know():
 
     health = Vitals(clock, journal).of(batch)
 
-    assert (health.clock_offset_s, health.clock_uncertainty_s) == (0.5, 0.5)
+    assert (health.clock_offset_s, health.clock_uncertainty_s) == (0.5, pytest.approx(0.5, abs=1e-5))
     assert (health.stamp, health.lost_ticks) == ("kernel", 0)
     assert health.clock_off == ClockOff(since=AT, until=AT, offset_s=2.0)
     assert health.cpus >= 1
