@@ -161,7 +161,7 @@ class BurstHour(BurstSummary):
 
     class Meta:
         db_table = "burst_hour"
-        indexes = [models.Index(fields=["packet_bytes", "hour"], name="burst_hour_by_size_and_hour")]
+        indexes = [models.Index(fields=["hour"], name="burst_hour_by_hour")]
 
 
 class BurstDay(BurstSummary):
@@ -172,7 +172,7 @@ class BurstDay(BurstSummary):
 
     class Meta:
         db_table = "burst_day"
-        indexes = [models.Index(fields=["packet_bytes", "day"], name="burst_day_by_size_and_day")]
+        indexes = [models.Index(fields=["day"], name="burst_day_by_day")]
 
 
 class BurstMonth(BurstSummary):

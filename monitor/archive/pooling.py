@@ -20,7 +20,7 @@ from monitor.archive.statements import statement
 _SKETCHES = ("rtt_sketch", "ipdv_sketch")
 COLUMNS = ", ".join(field.attname for field in BurstSummary._meta.fields if field.attname not in _SKETCHES)
 _FIGURE = np.dtype(">f8")
-_PACKED = np.dtype([("quantile_ms", ">f4"), ("received", ">i4")])
+_QUANTILE, _WEIGHT = np.dtype(">f4"), np.dtype(">i4")
 
 
 def pooled(
@@ -40,26 +40,16 @@ def pooled(
     pieces = []
     for number, stretch in enumerate(stretches):
         parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
-        sizes = sizes_of(stretch.tier, packet_bytes)
-        pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns=COLUMNS, sizes=sizes))
+        pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns=COLUMNS))
     return statement("pooled", pieces="\nUNION ALL\n".join(pieces), quantile=quantile), parameters
 
 
-def sizes_of(tier: str, packet_bytes: int | None) -> str:
-    """An array of the one packet size that is asked for, or of all that the tier has."""
-    return (
-        f"ARRAY({statement('packet_sizes', tier=tier)})"
-        if packet_bytes is None
-        else "ARRAY[%(packet_bytes)s]::integer[]"
-    )
-
-
-def quantiles_of(packed: Sequence[bytes | None]) -> list[float | None]:
+def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | None]) -> list[float | None]:
     """For each element, made by sql/pooled.sql, the median of its quantiles weighted by packets received."""
-    sizes = np.array([0 if part is None else len(part) for part in packed], dtype=np.int64) // _PACKED.itemsize
-    entries = np.frombuffer(b"".join(part for part in packed if part), dtype=_PACKED)
-    group = np.repeat(np.arange(len(packed)), sizes)
-    medians = grouped_weighted_medians(group, entries["quantile_ms"], entries["received"], len(packed))
+    sizes = np.array([0 if part is None else len(part) for part in quantiles], dtype=np.int64) // _QUANTILE.itemsize
+    values = np.frombuffer(b"".join(part for part in quantiles if part), dtype=_QUANTILE)
+    received = np.frombuffer(b"".join(part for part in weights if part), dtype=_WEIGHT)
+    medians = grouped_weighted_medians(np.repeat(np.arange(len(quantiles)), sizes), values, received, len(quantiles))
     return [None if np.isnan(value) else value for value in medians.tolist()]
 
 

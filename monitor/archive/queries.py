@@ -254,12 +254,12 @@ def path_summaries(
     names, rows = ask("path_summaries", {"pooled": text}, **parameters)
     made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
     place = names.index("rtt_median_ms")
-    medians = quantiles_of([row[place] for row in rows])
+    medians = quantiles_of([row[-2] for row in rows], [row[-1] for row in rows])
     return records(
         PathSummary,
-        (*names, *ESTIMATE),
+        (*names[:-2], *ESTIMATE),
         [
-            (*row[:place], median, *row[place + 1 :], *estimate)
+            (*row[:place], median, *row[place + 1 : -2], *estimate)
             for row, median, estimate in zip(rows, medians, made, strict=True)
         ],
     )
@@ -356,7 +356,7 @@ def newest_refused(limit: int = 20) -> list[RefusedReport]:
 
 def packet_sizes() -> list[int]:
     """The packet sizes that there are summaries of, in bytes of ICMP payload, smallest first."""
-    _, rows = ask("packet_sizes", {"tier": "hour"})
+    _, rows = ask("packet_sizes")
     return [packet_bytes for (packet_bytes,) in rows]
 
 

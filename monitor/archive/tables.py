@@ -104,15 +104,18 @@ def grid(
         {
             "pooled": text,
             "value": "NULL" if is_quantile else f"({metric.sql})::double precision",
-            "packed": "packed" if is_quantile else "NULL::bytea",
+            "quantiles": "quantiles" if is_quantile else "NULL",
+            "weights": "weights" if is_quantile else "NULL",
             "places": f"INNER JOIN (\n{_places(By.NODE)}\n) AS place USING (path_id)" if metric is Metric.ALPHA else "",
         },
         **parameters,
         family=None,
     )
-    values = quantiles_of([row[-1] for row in rows]) if is_quantile else [row[2] for row in rows]
-    cells = [(*row[:2], value, *row[3:-1]) for row, value in zip(rows, values, strict=True)]
-    return records(GridCell, names[:-1], cells)
+    if not is_quantile:
+        return records(GridCell, names[:-2], [row[:-2] for row in rows])
+    values = quantiles_of([row[-2] for row in rows], [row[-1] for row in rows])
+    cells = [(*row[:2], value, *row[3:-2]) for row, value in zip(rows, values, strict=True)]
+    return records(GridCell, names[:-2], cells)
 
 
 def worst(

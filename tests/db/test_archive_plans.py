@@ -118,12 +118,12 @@ def test_a_question_reads_by_an_index_and_only_the_chunks_of_its_period(archive,
         assert len({node["Relation Name"] for node in of_table if "timestamp" in condition(node)}) <= 1
 
 
-def test_the_packet_sizes_are_a_look_into_the_index_for_each(archive):
+def test_the_packet_sizes_are_read_by_indexes(archive):
     found = scans_of(queries.packet_sizes)
 
-    assert {node["Node Type"] for node in found if table_of(node["Relation Name"]) == "burst_hour"} == {
-        "Index Only Scan"
-    }
+    of_hours = [node for node in found if table_of(node["Relation Name"]) == "burst_hour"]
+    assert of_hours
+    assert {node["Node Type"] for node in of_hours} <= {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
 
 
 def test_an_hour_is_rolled_up_by_the_key_of_raw_bursts(archive):

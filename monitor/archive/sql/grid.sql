@@ -2,7 +2,7 @@
 -- what the value is made from where it is a quantile (see pooled.sql).
 SELECT
     path_id, packet_bytes, {value} AS value, bursts, bursts_all_lost, bursts_during_test, bursts_not_measured, sent,
-    received, {packed} AS packed
+    received, {quantiles} AS quantiles, {weights} AS weights
 FROM (
 {pooled}
 ) AS summary

@@ -1,6 +1,6 @@
 -- One row for each path and packet size: its summaries as one. Counts are added, means weighted by what they are means of,
--- extremes the extremes, and P95 the greatest, so that it is not averaged away. `packed` has what a quantile is made from:
--- each summary's own and how many packets it has received, in binary.
+-- extremes the extremes, and P95 the greatest, so that it is not averaged away. `quantiles` and `weights` have what a
+-- quantile is made from: each summary's own, and how many packets it has received, in binary and in the same order.
 SELECT
     path_id, packet_bytes,
     sum(bursts) AS bursts,
@@ -29,6 +29,7 @@ SELECT
     max(received_max_ratio) AS received_max_ratio,
     sum(rate_avg_per_ms * (bursts - bursts_all_lost)) / nullif(sum(bursts - bursts_all_lost), 0) AS rate_avg_per_ms,
     max(rate_max_per_ms) AS rate_max_per_ms,
-    string_agg(float4send({quantile}) || int4send(received), '') FILTER (WHERE {quantile} IS NOT NULL) AS packed
+    string_agg(float4send({quantile}), '') FILTER (WHERE {quantile} IS NOT NULL) AS quantiles,
+    string_agg(int4send(received), '') FILTER (WHERE {quantile} IS NOT NULL) AS weights
 FROM ({pieces}) AS piece
 GROUP BY path_id, packet_bytes
