@@ -11,7 +11,7 @@ Quantiles interpolate linearly between order statistics, as NumPy's default and 
 
 Sources: the definitions of PingER (L. Cottrell, W. Matthews, C. Logg, "Tutorial on Internet Monitoring and PingER at
 SLAC"); RFC 2681 for the round trip, RFC 7680 for loss, RFC 3393 and RFC 5481 for delay variation. Not here: a
-loss's band and bounds (`monitor.analysis.loss`, whose names can be had here too, and `monitor.analysis.binomial`), and
+loss's band and bounds (`monitor.analysis.loss`, `monitor.analysis.binomial`), and
 other models of throughput (`monitor.analysis.tcp`).
 """
 
@@ -36,11 +36,6 @@ from monitor.analysis.bursts import (
     success_ratios,
 )
 from monitor.analysis.figures import milliseconds
-from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS as LOSS_BAND_UPPER_RATIOS
-from monitor.analysis.loss import ZERO_LOSS_BOUND as ZERO_LOSS_BOUND
-from monitor.analysis.loss import LossBand as LossBand
-from monitor.analysis.loss import loss_band as loss_band
-from monitor.analysis.loss import loss_bound_ratio as loss_bound_ratio
 from monitor.analysis.tcp import mathis_estimate
 
 FIBRE_ROUND_TRIP_KM_PER_MS = 100.0

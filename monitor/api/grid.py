@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from monitor.alerts.models import Incident
 from monitor.alerts.queries import open_incidents
-from monitor.analysis.pinger import loss_bound_ratio
+from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive import queries
 from monitor.mesh.models import Group, Kind, Path, Site
 from probes.contract import Outcome

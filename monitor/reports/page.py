@@ -14,7 +14,7 @@ from django.template.loader import render_to_string
 
 from monitor.alerts.models import Incident
 from monitor.analysis import figures
-from monitor.analysis.pinger import LossBand, loss_band, loss_bound_ratio
+from monitor.analysis.loss import LossBand, loss_band, loss_bound_ratio
 from monitor.reports.weekly import PathWeek, SizeWeek, WeeklyReport
 
 LOSS_WORTH_A_MENTION_RATIO = 0.01

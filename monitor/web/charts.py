@@ -22,7 +22,7 @@ from typing import Any
 import altair as alt
 
 from monitor.analysis import figures
-from monitor.analysis.pinger import loss_bound_ratio
+from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries import Series, SeriesPoint, ThroughputPoint
 from probes.contract import Outcome
 

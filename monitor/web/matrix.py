@@ -15,7 +15,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from monitor.analysis import figures
-from monitor.analysis.pinger import LOSS_BAND_UPPER_RATIOS, LossBand
+from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS, LossBand
 from monitor.api.grid import Grid, GridSite, Metric, PathFigures, State, worst
 
 INCIDENT_SIGN = "▲"

@@ -17,8 +17,8 @@ from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress
 from probes.ping.channel import Channel
-from probes.ping.echo import ICMP_HEADER_BYTES
 from probes.ping.engine import Flight, fly
+from probes.ping.icmp_errors import HEADER_BYTES
 from probes.ping.records import NS_PER_MS, Train
 
 PAIRS = 30
@@ -34,8 +34,6 @@ LONGEST_PAUSE = 1.5
 SMALL_DIVISOR = 4
 """Packets of the small trains are this many times smaller than the others, headers included."""
 
-IP_HEADER_BYTES = {4: 20, 6: 40}
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -43,11 +41,6 @@ class Shape:
 
     count: int
     packet_bytes: int
-
-
-def header_bytes(family: int) -> int:
-    """What an echo request has before its payload, in bytes of IP."""
-    return IP_HEADER_BYTES[family] + ICMP_HEADER_BYTES
 
 
 def fly_trains(
@@ -78,7 +71,7 @@ def fly_trains(
 def shapes(family: int, packet_bytes: int) -> list[Shape]:
     """All trains of a measurement, in random order: no slow change of the path, and no limit on ICMP that fills up,
     is to meet one kind alone."""
-    headers = header_bytes(family)
+    headers = HEADER_BYTES[family]
     small_bytes = (packet_bytes + headers) // SMALL_DIVISOR - headers
     all_shapes = [Shape(2, packet_bytes)] * PAIRS
     all_shapes += [Shape(LONG, packet_bytes)] * LONG_TRAINS
@@ -101,7 +94,7 @@ def _fly(
         return None
     round_trip_ns = echoes.rtt_ms[0] * NS_PER_MS
     return EchoTrain(
-        ip_bytes=shape.packet_bytes + header_bytes(channel.family),
+        ip_bytes=shape.packet_bytes + HEADER_BYTES[channel.family],
         sent_ns=echoes.sent_at_ns[0],
         arrived_ns=echoes.arrived_ns[0],
         round_trip_ns=round_trip_ns,

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from probes.capacity.echo_trains import LONGEST_PAUSE, PACKETS, TRAINS, fly_trains, header_bytes
+from probes.capacity.echo_trains import LONGEST_PAUSE, PACKETS, TRAINS, fly_trains
 from probes.capacity.estimate import Estimate, estimate
-from probes.capacity.mtu import path_mtu_bytes
 from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
 from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
-from probes.ping.addresses import SocketAddress
+from probes.ping.addresses import SocketAddress, path_mtu_bytes
 from probes.ping.burst import IcmpProbe
 from probes.ping.burst import measure as ping
 from probes.ping.channel import Channel
+from probes.ping.icmp_errors import HEADER_BYTES
 from probes.ping.resolve import RESOLVE_S, resolve
 from probes.ping.spec import Burst, PingSpec, PingTarget
 
@@ -54,7 +54,7 @@ class CapacityProbe:
 def problems(spec: CapacitySpec) -> list[str]:
     """What is wrong with the numbers of a spec; empty if nothing is."""
     found = []
-    most = LARGEST_IP_BYTES - header_bytes(spec.family)
+    most = LARGEST_IP_BYTES - HEADER_BYTES[spec.family]
     if spec.packet_bytes is not None and not MIN_PACKET_BYTES <= spec.packet_bytes <= most:
         found.append(
             f"packet_bytes {spec.packet_bytes}: must be from {MIN_PACKET_BYTES} to {most} over IPv{spec.family}"
@@ -151,12 +151,10 @@ def _singles(spec: CapacitySpec, address: SocketAddress, deadline: Deadline) -> 
 
 
 def _packet_bytes(spec: CapacitySpec, address: SocketAddress) -> int:
-    try:
-        ip_bytes = min(LARGEST_IP_BYTES, path_mtu_bytes(spec.family, address))
-    except OSError:
-        # No route: the ping that follows says so, with the outcome that belongs to it.
-        ip_bytes = LARGEST_IP_BYTES
-    fitting_bytes = ip_bytes - header_bytes(spec.family)
+    mtu_bytes = path_mtu_bytes(address, spec.family)
+    # Without a route the ping that follows says so, with the outcome that belongs to it.
+    ip_bytes = LARGEST_IP_BYTES if mtu_bytes is None else min(LARGEST_IP_BYTES, mtu_bytes)
+    fitting_bytes = ip_bytes - HEADER_BYTES[spec.family]
     return fitting_bytes if spec.packet_bytes is None else min(spec.packet_bytes, fitting_bytes)
 
 

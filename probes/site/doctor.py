@@ -28,6 +28,7 @@ from probes.contract import Deadline, NoRoute, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress, path_mtu_bytes
 from probes.ping.burst import PING
 from probes.ping.channel import FAMILY, LINUX_PERMISSION_ADVICE, Channel
+from probes.ping.icmp_errors import HEADER_BYTES
 from probes.ping.resolve import RESOLVE_S, Name, resolve
 from probes.ping.spec import PingSpec, PingTarget
 from probes.site.centre import BadCertificate, Centre, CentreError
@@ -46,7 +47,6 @@ CONNECTIONS_AT_ONCE = 16
 LEAST_ROOM_BYTES = 512 * 2**20
 LEAST_MTU_BYTES = 1280
 """What IPv6 asks of every link (RFC 8200, section 5); certificates and batches go in larger packets than that."""
-HEADER_BYTES = {4: 20 + 8, 6: 40 + 8}
 CAP_NET_RAW = 13
 PROCESS_STATUS = Path("/proc/self/status")
 PING_GROUP_RANGE = Path("/proc/sys/net/ipv4/ping_group_range")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from django.db import connection
 
-from monitor.analysis import pinger
+from monitor.analysis import loss, pinger
 from monitor.archive import tables
 from monitor.archive.ingest import store
 from monitor.archive.metrics import Metric
@@ -52,7 +52,7 @@ def expected(made, distance_km):
     return {
         Metric.LOSS: pinger.loss_ratio(rtts_ms),
         Metric.LOSS_MAX: max(1 - one.received / one.sent for one in made),
-        Metric.LOSS_FLOOR: pinger.loss_bound_ratio(sent, received),
+        Metric.LOSS_FLOOR: loss.loss_bound_ratio(sent, received),
         Metric.RTT_MIN: rtt and rtt.min_ms,
         Metric.RTT_P25: rtt and rtt.p25_ms,
         Metric.RTT_MEDIAN: rtt and rtt.median_ms,

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor.analysis import pinger
-from monitor.analysis.pinger import LossBand, LossRuns, Occurrence
+from monitor.analysis import loss, pinger
+from monitor.analysis.loss import LossBand
+from monitor.analysis.pinger import LossRuns, Occurrence
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 LOST = math.nan
@@ -446,19 +447,19 @@ def test_three_dimensions_are_not_bursts():
     ],
 )
 def test_loss_bands(ratio, band):
-    assert pinger.loss_band(ratio) is band
+    assert loss.loss_band(ratio) is band
 
 
 def test_a_percentage_is_not_a_loss_ratio():
     with pytest.raises(ValueError, match="not a percentage"):
-        pinger.loss_band(2.5)
+        loss.loss_band(2.5)
 
 
 @pytest.mark.parametrize(
     ("sent", "received", "bound"), [(300, 300, 0.01), (2, 2, 1.0), (300, 299, None), (10, 0, None), (0, 0, None)]
 )
 def test_the_bound_of_a_loss_that_was_not_seen(sent, received, bound):
-    assert pinger.loss_bound_ratio(sent, received) == bound
+    assert loss.loss_bound_ratio(sent, received) == bound
 
 
 def test_the_session_in_the_document_runs_as_printed():

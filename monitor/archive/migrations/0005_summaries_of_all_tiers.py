@@ -455,7 +455,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "burst_day",
-                "indexes": [models.Index(fields=["packet_bytes", "day"], name="burst_day_by_size_and_day")],
+                "indexes": [models.Index(fields=["day"], name="burst_day_by_day")],
             },
         ),
         migrations.CreateModel(
@@ -540,11 +540,6 @@ class Migration(migrations.Migration):
                 "db_table": "burst_month",
                 "indexes": [models.Index(fields=["packet_bytes", "month"], name="burst_month_by_size_and_month")],
             },
-        ),
-        migrations.RemoveIndex(model_name="bursthour", name="burst_hour_by_hour"),
-        migrations.AddIndex(
-            model_name="bursthour",
-            index=models.Index(fields=["packet_bytes", "hour"], name="burst_hour_by_size_and_hour"),
         ),
         migrations.RunSQL(of_tiers(NARROW), migrations.RunSQL.noop),
         migrations.RunSQL(
