@@ -22,6 +22,7 @@ from probes.contract import Deadline
 from probes.ping import echo, kernel
 from probes.ping.addresses import SocketAddress
 from probes.ping.channel import Channel
+from probes.ping.icmp_errors import HEADER_BYTES
 from probes.ping.receiver import Receiver
 from probes.ping.records import NS_PER_MS, Echoes, Records, Train
 from probes.ping.schedule import Schedule, random_phases_ns
@@ -36,8 +37,6 @@ what any TCP connection may put on a path at once (RFC 6928). Waking for each al
 
 SHORTEST_TICK_NS = 2_000_000
 """Packets that fall due within this go out together, however many."""
-
-IP_AND_ICMP_BYTES = 28
 
 RETRY_NS = 1_000_000
 """How long to wait for room in a full send buffer before looking again."""
@@ -73,7 +72,7 @@ class Flight:
         target_of_rank = random.permutation(targets)
         self._rank_of_target = np.argsort(target_of_rank)
         self._make_ends([addresses[target] for target in target_of_rank])
-        fitting = BATCH_BYTES // (int(self._records.packet_bytes.max()) + IP_AND_ICMP_BYTES)
+        fitting = BATCH_BYTES // (int(self._records.packet_bytes.max()) + HEADER_BYTES[channel.family])
         # So many in a row are to different targets. Where the kernel stamps nothing, a reply would wait for the batch.
         self._batch = max(1, min(fitting, targets)) if channel.is_stamped else 1
         self._stepped_ns = self._drained_ns = time.monotonic_ns()
