@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from probes.ping.channel import FAMILY
-
+FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 IP_MTU = {4: (socket.IPPROTO_IP, 14), 6: (socket.IPPROTO_IPV6, 24)}
 DISCARD_PORT = 9
 

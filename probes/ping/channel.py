@@ -18,6 +18,7 @@ from typing import Protocol
 
 from probes.contract import NoRoute, NotPermitted, ProbeError
 from probes.ping import echo, icmp_errors, kernel
+from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bytes, Int64s
 from probes.ping.packet_filter import attach, program
 
@@ -38,7 +39,6 @@ MTU_DISCOVER = {4: (socket.IPPROTO_IP, 10), 6: (socket.IPPROTO_IPV6, 23)}
 PMTUDISC_DO = 2
 RECEIVE_ERRORS = {4: (socket.IPPROTO_IP, kernel.IP_RECVERR), 6: (socket.IPPROTO_IPV6, kernel.IPV6_RECVERR)}
 
-FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 PROTOCOL = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
 
 PERMISSION_ADVICE = "this process may not open an ICMP socket: run it as root"

@@ -21,9 +21,9 @@ from contextlib import suppress
 import numpy as np
 
 from probes.ping import echo, kernel
-from probes.ping.addresses import SocketAddress
+from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.arrays import Bytes, Int64s
-from probes.ping.channel import FAMILY, RECEIVE_BUFFER_BYTES, Channel
+from probes.ping.channel import RECEIVE_BUFFER_BYTES, Channel
 from probes.ping.receiver import HOST_COLUMNS
 from probes.ping.sender import pack_address
 

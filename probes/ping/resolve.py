@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from probes.contract import Deadline, NameNotResolved, NotPermitted, ProbeError
-from probes.ping.addresses import SocketAddress, packed, why_not
-from probes.ping.channel import FAMILY
+from probes.ping.addresses import FAMILY, SocketAddress, packed, why_not
 
 RESOLVE_S = 5.0
 WORKERS = 32

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from probes.ping import echo, kernel
-from probes.ping.addresses import SocketAddress
-from probes.ping.channel import FAMILY, Channel
+from probes.ping.addresses import FAMILY, SocketAddress
+from probes.ping.channel import Channel
 from probes.ping.records import Records
 from probes.ping.stamp_keys import StampKeys
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bools, Int64s
-from probes.ping.channel import FAMILY
 from probes.ping.icmp_errors import name_of
 from probes.ping.records import Echoes
 from probes.ping.spec import IcmpError, Stamp

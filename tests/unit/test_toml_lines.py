@@ -1,4 +1,4 @@
-"""The lines that `monitor.mesh.lines` finds. The oracle: every key and value in a made document is unlike any other,
+"""The lines that `probes.toml_lines` finds. The oracle: every key and value in a made document is unlike any other,
 so its line is where the text has it."""
 
 import string
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.mesh import lines
+from probes import toml_lines
 
 
 def plain(node):
@@ -58,7 +58,7 @@ def test_each_key_is_found_on_its_line():
         ]
     )
 
-    tree = lines.parse(text)
+    tree = toml_lines.parse(text)
 
     assert plain(tree) == tomllib.loads(text)
     third = tree.value["third"]
@@ -75,7 +75,7 @@ def test_each_key_is_found_on_its_line():
 def test_lists_of_tables_may_be_interleaved():
     text = "[[a]]\nx=1\n[[a.b]]\ny=2\n[c]\nz=3\n[[a]]\nx=4\n[[a.b]]\ny=5\n[[a.b]]\ny=6\n"
 
-    tree = lines.parse(text)
+    tree = toml_lines.parse(text)
 
     first, second = tree.value["a"].value
     assert (first.line, second.line) == (1, 7)
@@ -85,7 +85,7 @@ def test_lists_of_tables_may_be_interleaved():
 
 
 def test_windows_line_ends_count_once():
-    tree = lines.parse("a = 1\r\n\r\nb = 2\r\n")
+    tree = toml_lines.parse("a = 1\r\n\r\nb = 2\r\n")
 
     assert {key: node.line for key, node in tree.value.items()} == {"a": 1, "b": 3}
 
@@ -132,7 +132,7 @@ def documents(draw):
 
 @given(documents())
 def test_every_key_of_any_document_is_found_on_its_line(text):
-    tree = lines.parse(text)
+    tree = toml_lines.parse(text)
 
     assert repr(plain(tree)) == repr(tomllib.loads(text))
     headers = [line for line in text.split("\n") if line.startswith("[[")]
@@ -151,7 +151,7 @@ def test_every_key_of_any_document_is_found_on_its_line(text):
     ],
 )
 def test_what_is_not_toml_is_told_with_its_line(text, line, message):
-    with pytest.raises(lines.TomlSyntaxError, match=message) as raised:
-        lines.parse(text)
+    with pytest.raises(toml_lines.TomlSyntaxError, match=message) as raised:
+        toml_lines.parse(text)
 
     assert raised.value.line == line

@@ -7,9 +7,10 @@ See docs/adr/0002-line-numbers-of-mesh-toml.md for why no library does this.
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,12 @@ def parse(text: str) -> Node:
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(text, str(error)) from error
     return _node(data, (), _Locator(text).lines)
+
+
+def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """` (did you mean "cern"?)` where something known is close to `word`, else `otherwise`."""
+    close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f' (did you mean "{close[0]}"?)' if close else otherwise
 
 
 def _syntax_error(text: str, message: str) -> TomlSyntaxError:
