@@ -39,8 +39,8 @@ POLL_S = 0.05
 SEED_BITS = 32
 UNLIMITED = "unlimited"
 TABLE_HEADER = (
-    "path", "delay_ms", "±", "loss", "Mbit/s", "queue_ms", "reorder", "dupl",
-    "received", "forwarded", "lost", "queue drops", "duplicated", "reordered", "failed", "held",
+    "path", "delay_ms", "±", "loss", "Mbit/s", "queue_ms", "policer", "reorder", "dupl",
+    "received", "forwarded", "lost", "queue drops", "policed", "duplicated", "reordered", "failed", "held",
 )  # fmt: skip
 SETTING_OPTIONS = {
     "delay_ms": ("--delay-ms", "one-way delay, ms"),
@@ -48,6 +48,9 @@ SETTING_OPTIONS = {
     "loss_ratio": ("--loss", "share of packets dropped at random, 0 to 1"),
     "rate_mbps": ("--rate-mbps", f'bottleneck rate, Mbit/s, or "{UNLIMITED}"'),
     "queue_ms": ("--queue-ms", "longest wait in the queue before the bottleneck, ms"),
+    "policer_mbps": ("--policer-mbps", f'rate above which packets are dropped, Mbit/s, or "{UNLIMITED}"'),
+    "policer_bytes": ("--policer-bytes", "depth of the policer's bucket, bytes"),
+    "policer_cell_bytes": ("--policer-cell-bytes", "size of the cells that it judges, bytes; 0 judges whole packets"),
     "reorder_ratio": ("--reorder", "share of packets held back so that later ones overtake them, 0 to 1"),
     "reorder_hold_ms": ("--reorder-hold-ms", "how long those are held back, ms"),
     "duplicate_ratio": ("--duplicate", "share of packets delivered twice, 0 to 1"),
@@ -137,8 +140,7 @@ def down(arguments: argparse.Namespace) -> int:
 def change(arguments: argparse.Namespace) -> int:
     """Change settings of a path, or the way to the centre, while the lab runs."""
     changes = {name: getattr(arguments, name) for name in SETTING_OPTIONS if getattr(arguments, name) is not None}
-    if changes.get("rate_mbps") == UNLIMITED:
-        changes["rate_mbps"] = None
+    changes = {name: None if value == UNLIMITED else value for name, value in changes.items()}
     if arguments.path is None and (changes or arguments.rtt_ms is not None):
         raise LabError("say which path to change: SRC-DST")
     if not changes and arguments.rtt_ms is None and arguments.centre is None:
@@ -226,8 +228,7 @@ def _add_set_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, (option, meaning) in SETTING_OPTIONS.items():
         group = delay if name == "delay_ms" else parser
-        read = _rate if name == "rate_mbps" else _number
-        group.add_argument(option, dest=name, type=read, metavar="N", help=meaning)
+        group.add_argument(option, dest=name, type=_reader(name), metavar="N", help=meaning)
     parser.add_argument("--both", action="store_true", help="change DST→SRC likewise")
     parser.add_argument("--centre", choices=["up", "down"], help="let the sites reach the centre, or cut them off")
 
@@ -243,6 +244,13 @@ def _add_mesh_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--loopback", action="store_true", help="127.77.N.1: the same sites without emulated paths")
     which.add_argument("--ipv6", action="store_true", help="add an IPv6 host to each site, for ping")
+
+
+def _reader(setting: str) -> Callable[[str], float | str]:
+    """How the value of a setting is written: a rate may be unlimited, a size is whole."""
+    if setting.endswith("_mbps"):
+        return _rate
+    return int if setting.endswith("_bytes") else _number
 
 
 def _rate(written: str) -> float | str:
@@ -369,9 +377,10 @@ def _status_text(now: control.Status) -> str:
     """The table of `status`."""
     rows = [TABLE_HEADER, *(_row(path) for path in now.paths)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(TABLE_HEADER))]
+    waited = "" if now.timing.waited_s is None else f" and waited {now.timing.waited_s:.1f} s for it"
     lines = [
         f"lab {_summary(now.lab)}",
-        f"up {now.uptime_s:.0f} s, relay used {now.timing.cpu_s:.1f} s of CPU; "
+        f"up {now.uptime_s:.0f} s, relay used {now.timing.cpu_s:.1f} s of CPU{waited}; "
         f"{now.timing.late_over_1ms} packets left over 1 ms late, the latest {now.timing.latest_ms:.2f} ms",
     ]
     if now.centre is not None:
@@ -391,12 +400,15 @@ def _row(path: control.PathStatus) -> tuple[str, ...]:
     rate = "-" if settings.rate_mbps is None else f"{settings.rate_mbps:g}"
     queue = "-" if settings.rate_mbps is None else f"{settings.queue_limit_bytes * 8 / settings.rate_mbps / 1e3:g}"
     values = (settings.delay_ms, settings.jitter_ms, settings.loss_ratio)
-    numbers = (counts.received, counts.forwarded, counts.dropped_loss, counts.dropped_queue, counts.duplicated)
+    policer = "-" if settings.policer_mbps is None else f"{settings.policer_mbps:g}"
+    dropped = (counts.dropped_loss, counts.dropped_queue, counts.dropped_policer)
+    numbers = (counts.received, counts.forwarded, *dropped, counts.duplicated)
     return (
         f"{path.source} → {path.destination}",
         *(f"{value:g}" for value in values),
         rate,
         queue,
+        policer,
         f"{settings.reorder_ratio:g}",
         f"{settings.duplicate_ratio:g}",
         *(str(number) for number in (*numbers, counts.reordered, counts.failed, path.held)),

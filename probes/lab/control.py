@@ -110,11 +110,18 @@ class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """How well the relay keeps time: packets that left over 1 ms after their time, and the worst of them."""
+    """How well the relay keeps time: packets that left over 1 ms after their time, the worst of them, and by how much
+    all packets together were late.
+
+    `cpu_s` is the time that it ran, `waited_s` the time that it could have and had no processor, both since it began;
+    None where the kernel does not tell.
+    """
 
     late_over_1ms: int
     latest_ms: float
+    late_s: float
     cpu_s: float
+    waited_s: float | None
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

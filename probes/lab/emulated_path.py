@@ -3,8 +3,9 @@
 In: the moment a packet arrives and its size. Out: the moments at which it leaves, none if it is dropped, two if it is
 duplicated; and the counts of all that happened. Reading, holding and writing packets is the work of `probes.lab.relay`.
 
-A packet meets, in this order: random loss, the bottleneck with its drop-tail queue, the delay with its jitter, and
-holding back and duplication. Order is kept, whatever the jitter and however the settings change, but for held ones.
+A packet meets, in this order: random loss, the bottleneck with its drop-tail queue, the policer, the delay with its
+jitter, and holding back and duplication. Order is kept, whatever the jitter and however the settings change, but for
+held ones.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Counts(msgspec.Struct, kw_only=True):
     forwarded_bytes: int = 0
     dropped_loss: int = 0
     dropped_queue: int = 0
+    dropped_policer: int = 0
     duplicated: int = 0
     reordered: int = 0
     failed: int = 0
@@ -50,6 +52,7 @@ class EmulatedPath:
         "_last_exit_s",
         "_loss_ratio",
         "_newest_left",
+        "_policer",
         "_queue_s",
         "_random",
         "_reorder_ratio",
@@ -77,6 +80,7 @@ class EmulatedPath:
         self._loss_ratio = settings.loss_ratio
         self._byte_s = 0.0 if settings.rate_mbps is None else 8 / (settings.rate_mbps * 1e6)
         self._queue_s = 0.0 if settings.rate_mbps is None else settings.queue_limit_bytes * self._byte_s
+        self._policer = None if settings.policer_mbps is None else _Policer(settings, settings.policer_mbps)
         self._reorder_ratio = settings.reorder_ratio
         self._hold_s = settings.reorder_hold_ms / 1e3
         self._duplicate_ratio = settings.duplicate_ratio
@@ -88,7 +92,7 @@ class EmulatedPath:
         if self._loss_ratio and self._random() < self._loss_ratio:
             counts.dropped_loss += 1
             return ()
-        sent_at_s = now_s
+        start_s = sent_at_s = now_s
         if self._byte_s:
             start_s = max(now_s, self._free_at_s)
             sent_at_s = start_s + size_bytes * self._byte_s
@@ -97,6 +101,9 @@ class EmulatedPath:
                 counts.dropped_queue += 1
                 return ()
             self._free_at_s = sent_at_s
+        if self._policer is not None and not self._policer.passes(start_s, sent_at_s, size_bytes):
+            counts.dropped_policer += 1
+            return ()
         return self._exits(sent_at_s)
 
     def left(self, number: int, size_bytes: int) -> None:
@@ -120,6 +127,37 @@ class EmulatedPath:
             self.counts.duplicated += 1
             return (exit_s, exit_s)
         return (exit_s,)
+
+
+class _Policer:
+    """A token bucket, full at first (RFC 2697, of one colour): what finds too few tokens is dropped, nothing waits."""
+
+    __slots__ = ("_cell_bytes", "_depth_bytes", "_last_s", "_rate_bytes_s", "_tokens_bytes")
+
+    def __init__(self, settings: PathSettings, rate_mbps: float) -> None:
+        self._rate_bytes_s = rate_mbps * 1e6 / 8
+        self._depth_bytes = self._tokens_bytes = float(settings.policer_bytes)
+        self._cell_bytes = settings.policer_cell_bytes
+        self._last_s = 0.0
+
+    def passes(self, start_s: float, end_s: float, size_bytes: int) -> bool:
+        """Whether a packet that is on the wire from `start_s` to `end_s` gets through whole."""
+        if not self._cell_bytes:
+            return self._takes(end_s, size_bytes)
+        cells = -(-size_bytes // self._cell_bytes)
+        cell_s = (end_s - start_s) / cells
+        # A lost cell does not keep the others of its packet from taking theirs.
+        taken = sum(self._takes(start_s + (number + 1) * cell_s, self._cell_bytes) for number in range(cells))
+        return taken == cells
+
+    def _takes(self, now_s: float, size_bytes: int) -> bool:
+        gained_bytes = (now_s - self._last_s) * self._rate_bytes_s
+        self._tokens_bytes = min(self._depth_bytes, self._tokens_bytes + gained_bytes)
+        self._last_s = now_s
+        if self._tokens_bytes < size_bytes:
+            return False
+        self._tokens_bytes -= size_bytes
+        return True
 
 
 class _Jitter:

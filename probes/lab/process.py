@@ -150,7 +150,9 @@ class _Lab:
             timing=control.Timing(
                 late_over_1ms=self._relay.late_over_1ms,
                 latest_ms=self._relay.latest_s * 1e3,
+                late_s=self._relay.late_s,
                 cpu_s=time.process_time(),
+                waited_s=_waited_s(),
             ),
             sites=tuple(
                 control.SiteStatus(
@@ -199,6 +201,14 @@ def _keep_time() -> str:
         return "real-time"
     except OSError:
         return _be_favoured()
+
+
+def _waited_s() -> float | None:
+    """How long this process was ready to run and had no processor (/proc/PID/schedstat, second field)."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except FileNotFoundError:
+        return None
 
 
 def _be_favoured() -> str:

@@ -60,6 +60,7 @@ class Relay:
         self.writers: dict[int, Callable[[], None]] = {}
         self.late_over_1ms = 0
         self.latest_s = 0.0
+        self.late_s = 0.0
         self._ports = {site.tun_fd: _Port(site.name, site.tun_fd, self._routes(site, sites)) for site in sites}
         self._held: list[Held] = []
         self._numbers = itertools.count()
@@ -95,7 +96,7 @@ class Relay:
 
     def reset_counters(self) -> None:
         """Count from zero. Packets under way are counted when they leave, and not as received."""
-        self.late_over_1ms, self.latest_s = 0, 0.0
+        self.late_over_1ms, self.latest_s, self.late_s = 0, 0.0, 0.0
         for port in self._ports.values():
             port.unroutable = 0
         for path in self.paths.values():
@@ -147,6 +148,7 @@ class Relay:
                 path.counts.failed += 1
                 continue
             path.left(number, len(packet))
+            self.late_s -= early_s
             if -early_s > LATE_S:
                 self.late_over_1ms += 1
             if -early_s > self.latest_s:

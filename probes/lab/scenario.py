@@ -27,6 +27,8 @@ EARTH_RADIUS_KM = 6371.0
 Ratio = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 DelayMs = Annotated[float, msgspec.Meta(ge=0.0, le=60_000.0)]
 RateMbps = Annotated[float, msgspec.Meta(ge=0.001, le=10_000.0)]
+PolicerBytes = Annotated[int, msgspec.Meta(ge=1)]
+CellBytes = Annotated[int, msgspec.Meta(ge=0, le=1500)]
 SiteName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Seconds = Annotated[int, msgspec.Meta(ge=1)]
@@ -56,6 +58,10 @@ class PathSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     `rate_mbps` None is no limit. The queue before the bottleneck holds `queue_bytes`, or where that is None what the
     rate carries in `queue_ms`. Jitter keeps the order. A reordered packet is held back for `reorder_hold_ms`.
+
+    A policer is a token bucket without a queue: `policer_bytes` deep, filled at `policer_mbps` (None: no policer). With
+    `policer_cell_bytes` it judges cells of that size, as on ATM: one cell too many loses the packet, and the cells
+    before it have taken their tokens. 0 judges whole packets.
     """
 
     delay_ms: DelayMs
@@ -64,6 +70,9 @@ class PathSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rate_mbps: RateMbps | None = None
     queue_ms: DelayMs = 100.0
     queue_bytes: Annotated[int, msgspec.Meta(ge=1500)] | None = None
+    policer_mbps: RateMbps | None = None
+    policer_bytes: PolicerBytes = 15_000
+    policer_cell_bytes: CellBytes = 0
     reorder_ratio: Ratio = 0.0
     reorder_hold_ms: DelayMs = 10.0
     duplicate_ratio: Ratio = 0.0
@@ -127,6 +136,9 @@ class _PathDefaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     rate_mbps: RateMbps | None = None
     queue_ms: DelayMs | None = None
     queue_bytes: Annotated[int, msgspec.Meta(ge=1500)] | None = None
+    policer_mbps: RateMbps | None = None
+    policer_bytes: PolicerBytes | None = None
+    policer_cell_bytes: CellBytes | None = None
     reorder_ratio: Ratio | None = None
     reorder_hold_ms: DelayMs | None = None
     duplicate_ratio: Ratio | None = None

@@ -142,6 +142,21 @@ def test_total_loss_lets_nothing_through_one_way_only(lab: RunningLab) -> None:
     assert lab.path("rome", "bern").settings.loss_ratio == 0.0
 
 
+def test_the_policer_drops_what_comes_too_fast_and_lets_the_rest_through_at_once(lab: RunningLab) -> None:
+    # The 84 bytes of a request are 67 ms at 0.01 Mbit/s: of 200 requests 5 ms apart, 15 in a second find their tokens.
+    lab.set("bern-rome", "--policer-mbps", "0.01", "--policer-bytes", "100")
+
+    found = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=200, spacing_s=0.005))
+
+    counts = lab.counts("bern", "rome")
+    assert counts.received == 200
+    assert 10 <= len(found) == 200 - counts.dropped_policer <= 40
+    assert statistics.median(found) <= 21.0
+    assert re.search(r"^bern → rome .* 0\.01 ", lab.command("status").stdout, re.MULTILINE)
+    lab.set("bern-rome", "--policer-mbps", "unlimited")
+    assert len(round_trips_ms(ping(lab, "bern", lab.address("rome"), count=20, spacing_s=0.005))) == 20
+
+
 def test_a_tcp_transfer_gets_the_rate_and_no_more(lab: RunningLab) -> None:
     end = iperf(lab, "bern", "rome", "--time", "4", "--omit", "1")
 

@@ -70,6 +70,14 @@ def test_a_run_folder_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().err == f"lab: run folder {run_dir}: File exists; give another with --run-dir\n"
 
 
+def test_a_size_is_a_whole_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["lab", "set", "a-b", "--policer-bytes", "1.5"])
+
+    assert raised.value.code == 2
+    assert "argument --policer-bytes: invalid int value: '1.5'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("number", ["nan", "inf", "many"])
 def test_a_setting_is_a_finite_number(number: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:

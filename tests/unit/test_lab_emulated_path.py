@@ -57,6 +57,43 @@ def test_an_idle_link_takes_a_packet_larger_than_its_queue() -> None:
     assert path.admit(START_S, 1500) == (pytest.approx(START_S + 0.12),)
 
 
+def test_a_policer_lets_its_depth_through_at_once_and_then_its_rate() -> None:
+    # 8 Mbit/s fill a packet of 1,000 bytes in 1 ms, the bucket holds five.
+    path = emulated(policer_mbps=8, policer_bytes=5000)
+
+    at_once = [bool(path.admit(START_S, 1000)) for _ in range(8)]
+    every_half_ms = [bool(path.admit(START_S + n * 0.00051, 1000)) for n in range(1, 9)]
+
+    assert at_once == [True] * 5 + [False] * 3
+    assert every_half_ms == [False, True] * 4
+    assert path.counts.dropped_policer == 7
+    assert path.counts.dropped_queue == path.counts.dropped_loss == 0
+
+
+def test_one_cell_too_many_loses_its_packet_and_those_before_keep_their_tokens() -> None:
+    # Packets of 10 cells; the bucket holds 25 and gets none in this time: the third packet passes 5 cells and is lost.
+    path = emulated(policer_mbps=0.001, policer_bytes=25 * 48, policer_cell_bytes=48)
+
+    passed = [bool(path.admit(START_S, 480)) for _ in range(3)]
+    one_cell = path.admit(START_S, 40)
+
+    assert passed == [True, True, False]
+    assert one_cell == ()
+    assert path.counts.dropped_policer == 2
+
+
+@pytest.mark.parametrize(("share", "lost"), [(0.99, 0), (1.03, 30)])
+def test_a_link_three_per_cent_above_the_contract_loses_one_cell_of_each_packet(share: float, lost: int) -> None:
+    # 32 cells of 48 bytes a packet of 1,536. 3% too fast, 1,024 cells are 30 too many, and each takes a packet with it
+    # but for the two that the bucket holds and a packet in which there are two.
+    path = emulated(rate_mbps=10 * share, queue_ms=1000, policer_mbps=10, policer_bytes=2 * 48, policer_cell_bytes=48)
+
+    passed = sum(bool(path.admit(START_S, 1536)) for _ in range(32))
+
+    assert 32 - passed == pytest.approx(lost, abs=3)
+    assert path.counts.dropped_policer == 32 - passed
+
+
 def test_loss_is_independent_and_at_its_ratio() -> None:
     path = emulated(loss_ratio=0.1)
 
@@ -147,6 +184,8 @@ SETTINGS = st.builds(
     loss_ratio=st.sampled_from([0.0, 0.1, 1.0]),
     rate_mbps=st.one_of(st.none(), st.floats(0.1, 100)),
     queue_ms=st.floats(0, 200),
+    policer_mbps=st.one_of(st.none(), st.floats(0.1, 100)),
+    policer_cell_bytes=st.sampled_from([0, 48]),
     duplicate_ratio=st.sampled_from([0.0, 0.5]),
 )
 ARRIVALS = st.lists(st.tuples(st.floats(0, 0.05), st.integers(20, 1500)), max_size=80)
@@ -167,7 +206,8 @@ def test_every_packet_is_accounted_for(
 
     counts = path.counts
     assert counts.received == len(arrivals)
-    assert counts.received + counts.duplicated == leaving + counts.dropped_loss + counts.dropped_queue
+    dropped = counts.dropped_loss + counts.dropped_queue + counts.dropped_policer
+    assert counts.received + counts.duplicated == leaving + dropped
 
 
 @given(first=SETTINGS, then=SETTINGS, arrivals=ARRIVALS, seed=st.integers(0, 99))

@@ -1,0 +1,123 @@
+"""Random loss: what Reno, CUBIC and BBR get of a path that loses packets independently, beside their models.
+
+Reno must be within 30% of Mathis with C = sqrt(3/2) and p the share that the relay dropped in the measured time. That
+constant holds with delayed acknowledgements as well, as Linux opens its window by the segments that an acknowledgement
+covers (RFC 3465), not by acknowledgements. CUBIC is shown beside RFC 9438. BBR has no model of loss: its rate is shown
+beside what the bottleneck carries.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from monitor.analysis.tcp.models import (
+    MATHIS_DELAYED_ACKS,
+    MATHIS_EACH_ACK,
+    CongestionControl,
+    average_window,
+    mathis_bps,
+)
+from tests.lab import RunningLab
+from tests.reproduce.ends import Plan
+from tests.reproduce.table import Table
+from tests.reproduce.transfer import PACKET_BYTES, PAYLOAD_BYTES, Measured, Run, Say, measure
+
+LOSS_RATIOS = (0.001, 0.01)
+ROUND_TRIPS_MS = (10.0, 50.0, 100.0, 175.0)
+SENDERS = (("reno", False), ("reno", True), ("cubic", False), ("bbr", False))
+WITHIN = 0.3
+LOSSES = 100
+SAMPLING_ERROR = 0.2
+"""Standard deviation of measured over modelled rate, times the root of the losses counted: tests/unit/test_reproduce.py
+has it from a simulation."""
+
+MOST_MBPS, MOST_STREAMS, LEAST_S = 20.0, 8, 8.0
+START_UP_CYCLES = 3.0
+WIDE_MBPS, BBR_MBPS, BBR_S, BBR_START_UP_S = 200.0, 20.0, 12.0, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One row of the table. `each_ack`: every segment is acknowledged, else every second as is usual."""
+
+    loss_ratio: float
+    rtt_ms: float
+    control: str
+    each_ack: bool = False
+    losses: int = LOSSES
+
+    @property
+    def run(self) -> Run:
+        """As many streams as there is room for, for as long as the losses take. Streams share nothing but the relay."""
+        if self.control == "bbr":
+            path = {"loss_ratio": self.loss_ratio, "rate_mbps": BBR_MBPS}
+            return Run(self.rtt_ms, path, Plan(BBR_START_UP_S + BBR_S, "bbr"), BBR_START_UP_S)
+        stream_mbps = float(mathis_bps(self.rtt_ms, self.loss_ratio, PAYLOAD_BYTES, MATHIS_EACH_ACK)) / 1e6
+        streams = max(1, min(MOST_STREAMS, int(MOST_MBPS / stream_mbps)))
+        losses_s = streams * stream_mbps * 1e6 / 8 / PAYLOAD_BYTES * self.loss_ratio
+        start_up_s = max(2.0, START_UP_CYCLES * cycle_s(self.rtt_ms, self.loss_ratio))
+        duration_s = start_up_s + max(LEAST_S, self.losses / losses_s)
+        path = {"loss_ratio": self.loss_ratio, "rate_mbps": WIDE_MBPS}
+        return Run(self.rtt_ms, path, Plan(duration_s, self.control, streams), start_up_s, each_ack=self.each_ack)
+
+
+def cycle_s(rtt_ms: float, loss_ratio: float) -> float:
+    """From one loss to the next: half a largest window of round trips (Mathis 1997, figure 1)."""
+    return math.sqrt(8.0 / (3.0 * loss_ratio)) / 2.0 * rtt_ms / 1000.0
+
+
+def model_bps(cell: Cell, loss_ratio: float) -> float:
+    """What the model lets one stream have at that loss; for BBR, what the bottleneck carries."""
+    if cell.control == "bbr":
+        return BBR_MBPS * 1e6 * PAYLOAD_BYTES / PACKET_BYTES
+    if cell.control == "reno":
+        return float(mathis_bps(cell.rtt_ms, loss_ratio, PAYLOAD_BYTES, MATHIS_EACH_ACK))
+    window = float(average_window(CongestionControl(cell.control), cell.rtt_ms, loss_ratio))
+    return window * PAYLOAD_BYTES * 8 / cell.rtt_ms * 1000
+
+
+def ratio_to_model(cell: Cell, found: Measured) -> float:
+    """Measured over modelled rate of one stream, at the loss that was counted."""
+    return found.rate_bps / len(found.samples[-1].streams) / model_bps(cell, found.loss_ratio)
+
+
+def reproduce(lab: RunningLab, say: Say) -> Table:
+    """All cells. A failure is a Reno cell that is not within `WITHIN` of Mathis."""
+    table = Table(
+        (
+            "loss set", "RTT, ms", "sender", "acknowledged", "streams", "losses", "p counted", "RTT seen, ms",
+            "Mbit/s a stream", "model", "measured / model", "with C = 0.87",
+        )
+    )  # fmt: skip
+    for loss_ratio in LOSS_RATIOS:
+        for control, each_ack in SENDERS:
+            for rtt_ms in ROUND_TRIPS_MS:
+                cell = Cell(loss_ratio, rtt_ms, control, each_ack)
+                say(f"  {control}{', each segment acknowledged' if each_ack else ''}: {loss_ratio:.1%}, {rtt_ms:g} ms")
+                found = measure(lab, cell.run, say)
+                ratio = ratio_to_model(cell, found)
+                table.rows.append(_row(cell, found, ratio))
+                say(f"    {' '.join(table.rows[-1])}")
+                if control == "reno" and abs(ratio - 1.0) > WITHIN:
+                    table.failures.append(f"Reno at {loss_ratio:.1%}, {rtt_ms:g} ms: {ratio:.2f} of Mathis")
+    return table
+
+
+def _row(cell: Cell, found: Measured, ratio: float) -> tuple[str, ...]:
+    classic = ratio * MATHIS_EACH_ACK / MATHIS_DELAYED_ACKS
+    streams = len(found.samples[-1].streams)
+    return (
+        f"{cell.loss_ratio:.1%}",
+        f"{cell.rtt_ms:g}",
+        {"reno": "Reno", "cubic": "CUBIC", "bbr": "BBR"}[cell.control],
+        f"1 of {found.segments_per_answer:.1f}",
+        str(streams),
+        str(found.data.dropped_loss),
+        f"{found.loss_ratio:.3%}",
+        f"{found.rtt_ms:.1f}",
+        f"{found.rate_bps / streams / 1e6:.2f}",
+        f"{model_bps(cell, found.loss_ratio) / 1e6:.2f}",
+        f"{ratio:.2f}",
+        f"{classic:.2f}" if cell.control == "reno" and not cell.each_ack else "–",
+    )

@@ -1,0 +1,140 @@
+"""ORNL to NERSC (ORNL note on HPSS transfers, 2001): losses at each block of 32 MB.
+
+The sender of 1000 Mbit/s faces a receiver of 100. After each block it waits for two answers, 200 ms, with its window
+open; then it sends the window at once, and what the queue before the slower link does not hold is lost. Rates, block,
+queue and segments are a fifth of the published ones: with smaller segments too, the window between two losses grows to
+the same share of the bandwidth-delay product. The queue is inferred: of bursts of 200 KB, 2,233 segments in 33 events
+are half. The other way no link is slower than the sender's own, so the queue there holds all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.lab import RunningLab
+from tests.reproduce.ends import Plan
+from tests.reproduce.table import Table
+from tests.reproduce.transfer import Measured, Run, Say, measure
+
+SCALE = 5
+RTT_MS, CAPACITY_MBPS = 102.0, 100.0
+BLOCK_BYTES, MSS_BYTES, QUEUE_BYTES, LARGE_QUEUE_BYTES = 32_000_000, 1448, 100_000, 5_000_000
+TIMESTAMP_BYTES = 12
+START_UP_S, MEASURED_S, OTHER_WAY_S = 20.0, 130.0, 30.0
+BLOCKS_HIT_RATIO = 0.8
+APART_S = 1.0
+"""Segments that are sent again less than this apart belong to one event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A loss event: when, the segments sent again, the bytes acknowledged since the event before."""
+
+    at_s: float
+    resent: int
+    before_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The start of a block: when, after what pause, and the window that is sent at once."""
+
+    at_s: float
+    pause_s: float
+    burst_bytes: int
+
+
+def reproduce(lab: RunningLab, say: Say) -> Table:
+    """Both ways with blocks, and the first without. Failures: not an event a block, or as many without the pauses."""
+    table = Table(("", "published", "blocks, as there", "one endless block", "the other way, blocks"))
+    say("  ORNL to NERSC, in blocks")
+    there = measure(lab, _run(QUEUE_BYTES, START_UP_S + MEASURED_S, BLOCK_BYTES), say)
+    say("  ORNL to NERSC, one endless block")
+    endless = measure(lab, _run(QUEUE_BYTES, START_UP_S + MEASURED_S, None), say)
+    say("  NERSC to ORNL, in blocks")
+    back = measure(lab, _run(LARGE_QUEUE_BYTES, START_UP_S + OTHER_WAY_S, BLOCK_BYTES), say)
+    for name, published, value in (
+        ("Mbit/s", "71 the other way", lambda found: f"{found.rate_bps * SCALE / 1e6:.0f}"),
+        ("blocks of 32 MB", "32", lambda found: f"{_blocks_sent(found):.1f}"),
+        ("loss events", "33", lambda found: str(len(events(found)))),
+        ("blocks that begin with one", "each", lambda found: f"{len(hits(found))} of {len(blocks(found))}"),
+        ("segments sent again", "2,233", lambda found: f"{found.resent:,}"),
+        ("for each 32 MB", "70", lambda found: f"{found.resent / _blocks_sent(found):.0f}"),
+        ("MB between events", "30", _between),
+        ("pause before a block, ms", "200", lambda found: _mean([1e3 * one.pause_s for one in blocks(found)])),
+        ("burst after it, KB", "200", lambda found: _mean([one.burst_bytes * SCALE / 1e3 for one in blocks(found)])),
+    ):
+        table.rows.append((name, published, *(value(found) for found in (there, endless, back))))
+        say(f"    {' '.join(table.rows[-1])}")
+    if len(hits(there)) < BLOCKS_HIT_RATIO * len(blocks(there)) or not blocks(there):
+        table.failures.append(f"only {len(hits(there))} of {len(blocks(there))} blocks begin with a loss")
+    if endless.resent / _blocks_sent(endless) > there.resent / _blocks_sent(there) / 3:
+        table.failures.append("without the pauses it loses more than a third as much")
+    if hits(back):
+        table.failures.append(f"the other way {len(hits(back))} of {len(blocks(back))} blocks begin with a loss")
+    return table
+
+
+def hits(found: Measured) -> list[Block]:
+    """The blocks in whose first second something was sent again."""
+    return [block for block in blocks(found) if any(0.0 <= one.at_s - block.at_s < 1.0 for one in events(found))]
+
+
+def events(found: Measured) -> list[Event]:
+    """The loss events of one stream, from its count of segments sent again."""
+    at_s, acked = found.progress()
+    resent = np.array([sample.streams[0].resent for sample in found.samples])
+    more = np.flatnonzero(np.diff(resent)) + 1
+    if more.size == 0:
+        return []
+    groups = np.split(more, np.flatnonzero(np.diff(at_s[more]) > APART_S) + 1)
+    result, before = [], float(acked[0])
+    for group in groups:
+        first = group[0]
+        result.append(
+            Event(float(at_s[first]), int(resent[group[-1]] - resent[first - 1]), float(acked[first] - before))
+        )
+        before = float(acked[first])
+    return result
+
+
+def blocks(found: Measured, block_bytes: int = BLOCK_BYTES // SCALE) -> list[Block]:
+    """The blocks that began in the measured time, each after a pause in which nothing more was acknowledged."""
+    at_s, acked = found.progress()
+    # In the pause only the byte is acknowledged that asks for the second answer.
+    flat = np.flatnonzero(np.diff(acked) <= 1)
+    result = []
+    for run in np.split(flat, np.flatnonzero(np.diff(flat) > 1) + 1):
+        # The block before ended here if the bytes are whole blocks; each asks a byte more, and the handshake one.
+        if run.size and acked[run[0]] % block_bytes < 1000 and acked[run[0]] > 1000 and run[-1] + 2 < len(at_s):
+            begin, end = run[0], run[-1] + 2
+            burst = found.samples[begin].streams[0].window_segments * (MSS_BYTES // SCALE)
+            result.append(Block(float(at_s[end]) - RTT_MS / 1000, float(at_s[end] - at_s[begin]), burst))
+    return result
+
+
+def _run(queue_bytes: int, duration_s: float, block_bytes: int | None) -> Run:
+    plan = Plan(
+        duration_s,
+        "reno",
+        block_bytes=None if block_bytes is None else block_bytes // SCALE,
+        exchanges=2,
+        mss_bytes=MSS_BYTES // SCALE + TIMESTAMP_BYTES,
+        sample_s=0.02,
+    )
+    path = {"rate_mbps": CAPACITY_MBPS / SCALE, "queue_bytes": queue_bytes // SCALE}
+    return Run(RTT_MS, path, plan, START_UP_S, backlogged=block_bytes is None)
+
+
+def _blocks_sent(found: Measured) -> float:
+    return found.acked_bytes * SCALE / BLOCK_BYTES
+
+
+def _between(found: Measured) -> str:
+    return _mean([event.before_bytes * SCALE / 1e6 for event in events(found)[1:]])
+
+
+def _mean(values: list[float]) -> str:
+    return f"{np.mean(values):.0f}" if values else "–"

@@ -1,0 +1,232 @@
+"""One transfer over the lab's path, measured between the end of its start-up and its end.
+
+In: what the path is like, a `Plan` of the two ends. Out: `Measured`: the rate from the bytes that the sender's kernel
+saw acknowledged, loss from the packets that the relay counted, both over the same time. A run in which this machine was
+too busy to keep the path as it was set is not a measurement: it is said and repeated, and raises `TooBusy` in the end.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from probes.lab import control
+from probes.lab.emulated_path import Counts
+from tests.lab import RunningLab
+from tests.reproduce.ends import Plan, Sample, StreamInfo, as_json
+
+LAB = str(Path(__file__).parent / "lab.toml")
+SENDER, RECEIVER = "slac", "in2p3"
+PACKET_BYTES = 1500
+PAYLOAD_BYTES = 1448
+"""Of a packet: without IPv4, TCP and its timestamps option."""
+
+MOST_LATE_RATIO = 0.05
+"""Of the round trip, by which the relay may make it longer on average."""
+MOST_WAITED_RATIO = 0.05
+"""Of the time, in which the relay may wait for a processor."""
+LEAST_BUSY_RATIO = 0.98
+"""Of the time, in which the sender must have something to send."""
+MOST_HELD_RATIO = 0.02
+"""Of the time, in which a buffer may hold a sender back whose window is left to the kernel."""
+TRIES = 5
+TAIL_S = 0.3
+"""Before the sender's end, the counts are read."""
+END_GRACE_S = 60.0
+CLEAN_PATH = {
+    "jitter_ms": 0.0, "loss_ratio": 0.0, "rate_mbps": None, "queue_ms": 100.0, "queue_bytes": None,
+    "policer_mbps": None, "policer_bytes": 15_000, "policer_cell_bytes": 0, "reorder_ratio": 0.0,
+    "duplicate_ratio": 0.0,
+}  # fmt: skip
+
+Say = Callable[[str], None]
+
+
+class TransferError(Exception):
+    """A transfer could not be made; the message says where and why."""
+
+
+class TooBusy(Exception):
+    """This machine had no time for the lab; the message says how much it lacked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What to measure. `path` are settings of the direction of the data, as in a scenario; the answers only wait.
+
+    `backlogged` runs must always have had something to send. With `each_ack` the receiver acknowledges every segment.
+    """
+
+    rtt_ms: float
+    path: Mapping[str, float | None]
+    plan: Plan
+    start_up_s: float
+    backlogged: bool = True
+    each_ack: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was seen from the end of the start-up on. Ratios are 0 to 1; samples are of that time only.
+
+    `late_ms` is by how much the relay delayed a packet longer than it should have, on average. `busy_ratio` is the
+    share of the time in which the sender had something to send, `held_ratio` that in which a buffer held it back.
+    """
+
+    seconds: float
+    acked_bytes: int
+    rate_bps: float
+    data: Counts
+    answers: Counts
+    late_ms: float
+    waited_ratio: float
+    busy_ratio: float
+    held_ratio: float
+    samples: list[Sample]
+
+    @property
+    def loss_ratio(self) -> float:
+        """Share of the data packets that the path dropped at random, as counted."""
+        return self.data.dropped_loss / self.data.received
+
+    @property
+    def segments_per_answer(self) -> float:
+        return self.data.forwarded / self.answers.received
+
+    @property
+    def rtt_ms(self) -> float:
+        """Mean of the sender's own smoothed round trip."""
+        return float(np.mean([stream.rtt_us for sample in self.samples for stream in sample.streams])) / 1000.0
+
+    @property
+    def resent(self) -> int:
+        """Segments sent again."""
+        first, last = self.samples[0].streams, self.samples[-1].streams
+        return sum(stream.resent for stream in last) - sum(stream.resent for stream in first)
+
+    def rates_bps(self, step_s: float) -> np.ndarray:
+        """The rate in steps of that length, an array of bit/s."""
+        at_s, acked = self.progress()
+        edges_s = np.arange(at_s[0], at_s[-1], step_s)
+        return np.asarray(np.diff(np.interp(edges_s, at_s, acked)) * 8.0 / step_s)
+
+    def progress(self) -> tuple[np.ndarray, np.ndarray]:
+        """Times in s and bytes acknowledged by then, one each sample."""
+        at_s = np.array([sample.at_s for sample in self.samples])
+        return at_s, np.array([sum(stream.acked_bytes for stream in sample.streams) for sample in self.samples])
+
+
+def measure(lab: RunningLab, run: Run, say: Say) -> Measured:
+    """Make the run, again if the machine was too busy. Raises `TooBusy` after `TRIES` such runs."""
+    reason = ""
+    for _ in range(TRIES):
+        found = _once(lab, run)
+        reason = lacking(found, run)
+        if not reason:
+            return found
+        say(f"    not counted: {reason}; again")
+    raise TooBusy(f"{TRIES} runs in a row: {reason}")
+
+
+def lacking(found: Measured, run: Run) -> str:
+    """Why the run does not count; empty if it does."""
+    if 2 * found.late_ms > MOST_LATE_RATIO * run.rtt_ms:
+        return f"the relay was {found.late_ms:.2f} ms late on average"
+    if found.waited_ratio > MOST_WAITED_RATIO:
+        return f"the relay waited {found.waited_ratio:.1%} of the time for a processor"
+    if run.backlogged and found.busy_ratio < LEAST_BUSY_RATIO:
+        return f"the sender had something to send for only {found.busy_ratio:.1%} of the time"
+    if run.backlogged and run.plan.window_bytes is None and found.held_ratio > MOST_HELD_RATIO:
+        return f"a buffer held the sender back for {found.held_ratio:.1%} of the time"
+    return ""
+
+
+def _once(lab: RunningLab, run: Run) -> Measured:
+    _set_path(lab, run)
+    with (
+        _end(lab, RECEIVER, "receive", run.plan, "listening"),
+        _end(lab, SENDER, "send", run.plan, "sending") as sender,
+    ):
+        time.sleep(run.start_up_s)
+        before, before_s = lab.status(), time.monotonic()
+        time.sleep(run.plan.duration_s - run.start_up_s - TAIL_S)
+        after, after_s = lab.status(), time.monotonic()
+        output, _ = sender.communicate(timeout=END_GRACE_S)
+    samples = [Sample(at_s, [StreamInfo(*stream) for stream in streams]) for at_s, streams in json.loads(output)]
+    return _measured([each for each in samples if before_s <= each.at_s <= after_s], before, after, after_s - before_s)
+
+
+def _measured(samples: list[Sample], before: control.Status, after: control.Status, seconds: float) -> Measured:
+    first, last = samples[0], samples[-1]
+    sampled_s, streams = last.at_s - first.at_s, len(last.streams)
+
+    def gained(*names: str) -> int:
+        pairs = list(zip(first.streams, last.streams, strict=True))
+        return sum(getattr(end, name) - getattr(begin, name) for begin, end in pairs for name in names)
+
+    data, answers = (_difference(before, after, *pair) for pair in ((SENDER, RECEIVER), (RECEIVER, SENDER)))
+    waited_s = (after.timing.waited_s or 0.0) - (before.timing.waited_s or 0.0)
+    acked_bytes = gained("acked_bytes")
+    return Measured(
+        seconds=seconds,
+        acked_bytes=acked_bytes,
+        rate_bps=acked_bytes * 8 / sampled_s,
+        data=data,
+        answers=answers,
+        late_ms=(after.timing.late_s - before.timing.late_s) * 1e3 / (data.forwarded + answers.forwarded),
+        waited_ratio=waited_s / seconds,
+        busy_ratio=gained("busy_us") / 1e6 / sampled_s / streams,
+        held_ratio=gained("peer_limited_us", "buffer_limited_us") / 1e6 / sampled_s / streams,
+        samples=samples,
+    )
+
+
+def _difference(before: control.Status, after: control.Status, source: str, destination: str) -> Counts:
+    """What was counted on a path between two statuses."""
+    earlier, later = (
+        next(path.counts for path in status.paths if (path.source, path.destination) == (source, destination))
+        for status in (before, after)
+    )
+    return Counts(**{name: getattr(later, name) - getattr(earlier, name) for name in Counts.__struct_fields__})
+
+
+def _set_path(lab: RunningLab, run: Run) -> None:
+    half = {"delay_ms": run.rtt_ms / 2}
+    for source, destination, changes in (
+        (SENDER, RECEIVER, {**CLEAN_PATH, **half, **run.path}),
+        (RECEIVER, SENDER, {**CLEAN_PATH, **half}),
+    ):
+        control.ask(lab.run_dir, control.SetRequest(source=source, destination=destination, changes=changes))
+    at(lab, SENDER, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1")
+    route = ("ip", "route", "replace", "10.77.0.0/16", "dev", "wan0", "src", lab.address(RECEIVER))
+    at(lab, RECEIVER, *route, *(("quickack", "1") if run.each_ack else ()))
+
+
+def at(lab: RunningLab, site: str, *argv: str) -> None:
+    """Run a command at a site; an error if that fails."""
+    done = lab.exec(site, *argv)
+    if done.returncode != 0:
+        raise TransferError(f"{site}: {' '.join(argv)}: {done.stderr.strip()}")
+
+
+@contextmanager
+def _end(lab: RunningLab, site: str, end: str, plan: Plan, ready: str) -> Iterator[subprocess.Popen[str]]:
+    """One end of the transfer at a site, from when it says that it is ready."""
+    argv = (sys.executable, "-m", "tests.reproduce.ends", end, lab.address(RECEIVER), as_json(plan))
+    with lab.popen("--end-with-lab", site, *argv) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if line.strip() != ready:
+                raise TransferError(f"{site}: {line}{process.stdout.read()}".strip())
+            yield process
+        finally:
+            process.kill()
