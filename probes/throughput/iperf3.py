@@ -1,59 +1,52 @@
-"""Throughput with iperf3: one TCP transfer to a peer that runs a single-use server, its report read.
+"""Throughput with iperf3: one transfer to a peer that runs a single-use server.
 
 `measure` and `Iperf3Probe` take a `ThroughputSpec` and give a `ThroughputRun`; `serve` is the receiving end. A test
-that did not work ends in an outcome with a detail and no throughput, never in 0 bit/s. When both ends run, and for
-how long the server listens, is decided by who calls (`probes.site.slots`).
+that did not work ends in an outcome with a detail and no throughput, never in 0 bit/s. What iperf3 writes is read in
+`report`. When both ends run, and for how long the server listens, is decided by who calls (`probes.site.slots`).
 """
 
 from __future__ import annotations
 
+import logging
+import math
+import os
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from ipaddress import ip_address
 
 import msgspec
 
-from probes.contract import Deadline, NoRoute, NotPermitted, Outcome, ProbeError
+from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
+from probes.throughput import authentication
 from probes.throughput.address import is_local, resolve
-from probes.throughput.spec import Interval, ThroughputRun, ThroughputSpec
+from probes.throughput.authentication import Credentials
+from probes.throughput.doorkeeper import admit_only
+from probes.throughput.report import (
+    Json,
+    ToolFailure,
+    decode,
+    listening_failed,
+    peer_of,
+    read_report,
+    received_bytes,
+)
+from probes.throughput.spec import CpuUse, ThroughputRun, ThroughputSpec
+from probes.throughput.watching import Watch
+
+logger = logging.getLogger(__name__)
 
 MISSING = "iperf3 is not installed; install it (Debian, Ubuntu: apt-get install iperf3)"
 STOP_GRACE_S = 2.0
 LISTEN_AGAIN_S = 0.5
-
-# What iperf3 writes in "error" (iperf_error.c, and strerror of the system call behind it) and what it means.
-OUTCOME_OF_ERROR = (
-    ("server is busy", Outcome.BUSY),
-    ("connection refused", Outcome.REFUSED),
-    ("network is unreachable", Outcome.NO_ROUTE),
-    ("no route to host", Outcome.NO_ROUTE),
-    ("host is unreachable", Outcome.NO_ROUTE),
-    ("permission denied", Outcome.NOT_PERMITTED),
-    ("operation not permitted", Outcome.NOT_PERMITTED),
-)
-
-
-class TestRefused(ProbeError):
-    outcome = Outcome.REFUSED
-
-
-class ServerBusy(ProbeError):
-    outcome = Outcome.BUSY
-
-
-class ToolFailure(ProbeError):
-    outcome = Outcome.TOOL_FAILURE
-
-
-ERROR_OF_OUTCOME: dict[Outcome, type[ProbeError]] = {
-    Outcome.BUSY: ServerBusy,
-    Outcome.REFUSED: TestRefused,
-    Outcome.NO_ROUTE: NoRoute,
-    Outcome.NOT_PERMITTED: NotPermitted,
-}
+CONNECT_TIMEOUT_MS = 3000
+MOST_INTERVALS = 1000
+LEAST_INTERVAL_S = 0.1
+"""The shortest that iperf3 reports."""
 
 
 class Iperf3Probe:
@@ -72,8 +65,33 @@ class Iperf3Probe:
         """Send for `spec.duration_s` seconds to the server at `spec.address`. Raises `ProbeError`."""
         started_at = datetime.now(UTC)
         address = resolve(spec.address, spec.family)
-        report = _run(client_arguments(spec, address), deadline)
-        return read_report(report, spec, address, started_at)
+        with authentication.of_client(spec.one_time_key) as credentials:
+            return run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
+
+
+def run_client(
+    arguments: list[str],
+    spec: ThroughputSpec,
+    address: str,
+    started_at: datetime,
+    deadline: Deadline,
+    credentials: Credentials,
+) -> ThroughputRun:
+    """Run a client's command, watch it, and read its report. Raises `ProbeError`."""
+    sends = spec.protocol == "tcp" and not spec.reverse
+    destination = (address, spec.port) if sends else None
+    with (
+        _started([*arguments, *credentials.arguments], credentials) as process,
+        Watch(process.pid, destination, spec.streams) as watch,
+    ):
+        output = _output(process, deadline)
+    try:
+        run = read_report(output, spec, address, started_at)
+    except NotPermitted as error:
+        if spec.one_time_key is not None and not credentials.arguments:
+            raise NotPermitted(f"{error}; this host's iperf3 is built without authentication") from error
+        raise
+    return _with_watched(run, watch)
 
 
 def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
@@ -93,63 +111,121 @@ def not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, d
         family=spec.family,
         started_at=started_at,
         outcome=outcome,
+        protocol=spec.protocol,
+        reverse=spec.reverse,
         streams=spec.streams,
+        asked_bps=None if spec.rate_bps is None else float(spec.rate_bps),
         detail=detail,
     )
 
 
 def serve(spec: ThroughputSpec, deadline: Deadline) -> bool:
-    """Listen on `spec.address` and `spec.port` for one test; True once it was served, False if nobody came in time.
+    """Listen on `spec.address` and `spec.port` for one test of the peer at `spec.source`, or of anybody who has the
+    one-time key where the plan does not say its address; True once it was served, False if it did not come in time.
 
-    A server that ends without having carried data (a port scan, a peer that died) is started again. Raises `ProbeError`
-    if it could not listen at all until the deadline.
+    A server that ends without having served the peer (a port scan, a stranger, a peer that died) is started again.
+    Raises `ProbeError` if it could not listen at all until the deadline.
     """
     address = resolve(spec.address, spec.family)
+    peer = None if spec.source is None else resolve(spec.source, spec.family)
     trouble: ProbeError | None = None
-    while not deadline.passed:
-        try:
-            report = _run(server_arguments(spec, address), deadline, ending_is_failure=False)
-        except ToolFailure as error:
-            if error.permanent:
-                raise
-            trouble = error
-        else:
-            trouble = _listening_failed(report)
-            if _received_bytes(report) > 0:
-                return True
-        time.sleep(min(LISTEN_AGAIN_S, deadline.remaining_s))
+    with authentication.of_server(spec.one_time_key) as credentials:
+        while not deadline.passed:
+            try:
+                report = _serve_once(server_arguments(spec, address), peer, deadline, credentials)
+            except ToolFailure as error:
+                if error.permanent:
+                    raise
+                trouble = error
+            else:
+                trouble = listening_failed(report)
+                if _served(report, peer):
+                    return True
+            time.sleep(min(LISTEN_AGAIN_S, deadline.remaining_s))
     if trouble is not None:
         raise trouble
     return False
 
 
 def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
-    """The command of the sending end."""
-    arguments = ["iperf3", f"-{spec.family}", "-J", "-c", address, "-p", str(spec.port)]
+    """The command of the end that connects."""
+    arguments = ["iperf3", f"-{spec.family}", "-J", "--get-server-output", "-i", interval(spec)]
+    arguments += ["-c", address, "-p", str(spec.port), "--connect-timeout", str(CONNECT_TIMEOUT_MS)]
     arguments += ["-t", str(spec.duration_s), "-O", str(spec.omit_s), "-P", str(spec.streams)]
-    if spec.source is not None and is_local(spec.source):
-        arguments += ["-B", spec.source]
-    return arguments
+    options = {
+        "-B": spec.source if spec.source is not None and is_local(spec.source) else None,
+        # iperf3 keeps each stream to this; the plan means all of them together.
+        "-b": None if spec.rate_bps is None else spec.rate_bps // spec.streams,
+        "-w": spec.window_bytes,
+        "-C": spec.congestion_control,
+        "-M": spec.mss_bytes,
+    }
+    for name, value in options.items():
+        arguments += [] if value is None else [name, str(value)]
+    return arguments + ["-u"] * (spec.protocol == "udp") + ["-R"] * spec.reverse
 
 
 def server_arguments(spec: ThroughputSpec, address: str) -> list[str]:
-    """The command of the receiving end, for one test. Behind a translated address it listens on all of its own."""
-    arguments = ["iperf3", f"-{spec.family}", "-J", "-s", "-1", "-p", str(spec.port)]
+    """The command of the end that listens, for one test. Behind a translated address it listens on all of its own."""
+    arguments = ["iperf3", f"-{spec.family}", "-J", "-i", interval(spec), "-s", "-1", "-p", str(spec.port)]
     if is_local(address):
         arguments += ["-B", address]
     return arguments
 
 
-def _run(arguments: list[str], deadline: Deadline, *, ending_is_failure: bool = True) -> bytes:
-    """Run iperf3 until it ends or the deadline passes; what it wrote. Raises `ToolFailure`."""
+def interval(spec: ThroughputSpec) -> str:
+    """Seconds between two reports of iperf3: the least that it can, longer only where there would be too many."""
+    wanted_s = math.ceil(10 * (spec.duration_s + spec.omit_s) / MOST_INTERVALS) / 10
+    return f"{max(LEAST_INTERVAL_S, wanted_s):g}"
+
+
+def _serve_once(arguments: list[str], peer: str | None, deadline: Deadline, credentials: Credentials) -> Json:
+    """Run a server until it ends or the deadline passes; what it reports, empty where that cannot be read."""
+    with _started([*arguments, *credentials.arguments], credentials) as process:
+        if peer is not None:
+            admit_only(peer, process.pid, deadline)
+        output = _output(process, deadline, ending_is_failure=False)
+    try:
+        return decode(output)
+    except ToolFailure:
+        return {}
+
+
+def _served(report: Json, peer: str | None) -> bool:
+    """Whether a server's test was the one that it was started for."""
+    if received_bytes(report) <= 0:
+        return False
+    came = peer_of(report)
+    if peer is None or came is None or ip_address(came) == ip_address(peer):
+        return True
+    logger.warning("iperf3 server: a test from %s was not counted: only %s was to come", came, peer)
+    return False
+
+
+@contextmanager
+def _started(arguments: list[str], credentials: Credentials) -> Iterator[subprocess.Popen[bytes]]:
+    """iperf3 as a child that is gone when the context is left. Raises `ToolFailure`."""
     try:
         process = subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **credentials.environment},
         )
     except FileNotFoundError as error:
         raise ToolFailure(MISSING, permanent=True) from error
     except OSError as error:
         raise ToolFailure(f"cannot start iperf3: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            _end(process)
+
+
+def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, ending_is_failure: bool = True) -> bytes:
+    """What iperf3 writes until it ends or the deadline passes. Raises `ToolFailure`."""
     try:
         output, _ = process.communicate(timeout=deadline.remaining_s)
     except subprocess.TimeoutExpired:
@@ -172,97 +248,15 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
     return output
 
 
-def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: datetime) -> ThroughputRun:
-    """The run that iperf3's JSON tells of. Raises `ProbeError` when it tells of a failure, or is cut off."""
-    report = _decode(output)
-    if "error" in report:
-        raise _as_error(str(report["error"]), address, spec.port)
-    try:
-        return _as_run(report, spec, address, started_at)
-    except (KeyError, TypeError, IndexError) as error:
-        raise ToolFailure(f"iperf3's report is not complete: {error!r} is missing") from error
-
-
-def _decode(output: bytes) -> dict[str, Any]:
-    """The report as a dict. Lines before it (warnings go to the same stream) are passed over."""
-    start = output.find(b"{")
-    try:
-        return msgspec.json.decode(output[max(start, 0) :], type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        last = output.decode(errors="replace").strip().splitlines()[-1:]
-        raise ToolFailure(f"iperf3's report is cut off or not JSON ({error}); it ends: {''.join(last)!r}") from error
-
-
-def _as_error(message: str, address: str, port: int) -> ProbeError:
-    lowered = message.lower()
-    outcome = next((found for text, found in OUTCOME_OF_ERROR if text in lowered), Outcome.TOOL_FAILURE)
-    return ERROR_OF_OUTCOME.get(outcome, ToolFailure)(f"iperf3 to {address} port {port}: {message}")
-
-
-def _as_run(report: dict[str, Any], spec: ThroughputSpec, address: str, started_at: datetime) -> ThroughputRun:
-    end = report["end"]
-    sent, received = end["sum_sent"], end["sum_received"]
-    if received["bytes"] == 0:
-        raise ToolFailure(f"iperf3 to {address} port {spec.port}: connected, but no data arrived")
-    return ThroughputRun(
-        target=spec.address,
-        address=address,
-        family=spec.family,
-        started_at=started_at,
-        outcome=Outcome.MEASURED,
-        streams=report["start"]["test_start"]["num_streams"],
-        duration_s=received["seconds"],
-        throughput_bps=received["bits_per_second"],
-        sent_bytes=sent["bytes"],
-        received_bytes=received["bytes"],
-        retransmits=sent.get("retransmits"),
-        rtt_mean_ms=_mean_rtt_ms([stream["sender"].get("mean_rtt") for stream in end["streams"]]),
-        congestion_control=end.get("sender_tcp_congestion"),
-        tool=report["start"]["version"],
-        intervals=_intervals(report["intervals"]),
-    )
-
-
-def _intervals(reported: list[dict[str, Any]]) -> tuple[Interval, ...]:
-    """Each interval summed over its streams. iperf3 counts from 0 again after the omitted part; we do not."""
-    omitted_s = max((one["sum"]["end"] for one in reported if one["sum"]["omitted"]), default=0.0)
-    return tuple(_interval(one, 0.0 if one["sum"]["omitted"] else omitted_s) for one in reported)
-
-
-def _interval(reported: dict[str, Any], offset_s: float) -> Interval:
-    total, streams = reported["sum"], reported["streams"]
-    windows = [stream["snd_cwnd"] for stream in streams if "snd_cwnd" in stream]
-    return Interval(
-        start_s=total["start"] + offset_s,
-        end_s=total["end"] + offset_s,
-        transferred_bytes=total["bytes"],
-        throughput_bps=total["bits_per_second"],
-        retransmits=total.get("retransmits"),
-        cwnd_bytes=sum(windows) if windows else None,
-        rtt_ms=_mean_rtt_ms([stream.get("rtt") for stream in streams]),
-        omitted=total["omitted"],
-    )
-
-
-def _mean_rtt_ms(rtts_us: list[int | None]) -> float | None:
-    """Mean over streams of what TCP_INFO says, microseconds in. iperf3 writes 0 where the system has no TCP_INFO."""
-    known = [rtt for rtt in rtts_us if rtt is not None and rtt > 0]
-    return sum(known) / len(known) / 1000 if known else None
-
-
-def _received_bytes(server_report: bytes) -> int:
-    """Bytes that a server's test carried; 0 when it had none."""
-    try:
-        received: int = _decode(server_report)["end"]["sum_received"]["bytes"]
-    except (ToolFailure, KeyError):
-        return 0
-    return received
-
-
-def _listening_failed(server_report: bytes) -> ProbeError | None:
-    """The error of a server that could not listen; None for every other end."""
-    try:
-        message = str(_decode(server_report).get("error", ""))
-    except ToolFailure:
-        return None
-    return ToolFailure(f"iperf3 server: {message}") if "listener" in message else None
+def _with_watched(run: ThroughputRun, watch: Watch) -> ThroughputRun:
+    """The run with what was seen from outside: this end is the sender, but with `reverse`."""
+    transfer = run.transfer
+    if transfer is None:
+        return run
+    end = "receiver_cpu" if run.reverse else "sender_cpu"
+    use: CpuUse | None = getattr(transfer, end)
+    if use is not None:
+        transfer = msgspec.structs.replace(
+            transfer, **{end: msgspec.structs.replace(use, wanted_ratio=watch.wanted_ratio())}
+        )
+    return msgspec.structs.replace(run, transfer=msgspec.structs.replace(transfer, kernel=watch.kernel_counts()))

@@ -1,5 +1,5 @@
 """Transfers whose limit is known, made in the lab, and what the diagnosis says of them.
 
 `python -m tests.diagnosis` repeats each and prints how often the verdict was right; `tests/net/test_diagnosis.py` runs
-each once; the reports in `tests/fixtures/iperf3/diagnosis` were saved by it.
+each once; the runs in `tests/fixtures/iperf3/diagnosis` were saved by it.
 """

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from pathlib import Path
+
+import msgspec
 
 from monitor.analysis.transfer import diagnose
 from tests.diagnosis.reading import recording
@@ -24,20 +25,20 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=10, help="runs of each scenario (10)")
     parser.add_argument("--only", nargs="+", choices=list(KNOWN), default=list(SCENARIOS), metavar="SCENARIO")
     parser.add_argument("--rtt-ms", type=float, default=RTT_MS, help=f"round trip of the path, ms ({RTT_MS})")
-    parser.add_argument("--save", type=Path, help="folder for the reports, one file each")
+    parser.add_argument("--save", type=Path, help="folder for the runs, one file each")
     asked = parser.parse_args()
     counts = {name: Counter[str]() for name in asked.only}
     with RunningLab(LAB) as lab:
         prepare(lab)
         for number in range(1, asked.repeats + 1):
             for name in asked.only:
-                report = run(lab, KNOWN[name], asked.rtt_ms)
-                found = diagnose(recording(report))
+                made = run(lab, KNOWN[name], asked.rtt_ms)
+                found = diagnose(recording(made))
                 counts[name][found.verdict] += 1
                 right = "" if found.verdict is KNOWN[name].verdict else "  WRONG"
                 print(f"{number:3} {name:18} {found.sentence}{right}", flush=True)
                 if asked.save is not None:
-                    (asked.save / f"{name}-{number}.json").write_text(json.dumps(report))
+                    (asked.save / f"{name}-{number}.json").write_bytes(msgspec.json.encode(made) + b"\n")
     return _print_table(counts)
 
 

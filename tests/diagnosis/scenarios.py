@@ -39,6 +39,7 @@ class Scenario:
     client: tuple[str, ...] = ()
     control: str = "cubic"
     local: bool = False
+    streams: int = 1
     duration_s: int = 5
 
 
@@ -105,7 +106,7 @@ def small_send_buffer(lab: RunningLab) -> AbstractContextManager[tuple[str, ...]
 
 BEYOND: dict[str, Scenario] = {
     "four_streams": Scenario(
-        Verdict.WINDOW_LIMITED, around=small_receive_buffer, path=("--rate-mbps", "100"), client=("-P", "4")
+        Verdict.WINDOW_LIMITED, around=small_receive_buffer, path=("--rate-mbps", "100"), streams=4
     ),
     "bbr": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "20"), control="bbr"),
     "short_queue": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "20", "--queue-ms", "10")),

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from probes.contract import Deadline, Outcome
+from probes.throughput import authentication, iperf3
+from probes.throughput.authentication import is_built_in
 from probes.throughput.iperf3 import measure, serve
 from probes.throughput.spec import ThroughputSpec
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed"
 )
 
-CLIENT, SERVER = "127.77.1.1", "127.77.2.1"
+CLIENT, SERVER, STRANGER = "127.77.1.1", "127.77.2.1", "127.77.3.1"
 
 
 @pytest.fixture
@@ -77,7 +79,14 @@ def test_a_transfer_between_two_ends(port, streams):
     assert (run.target, run.address, run.streams) == (SERVER, SERVER, streams)
     assert run.throughput_bps == pytest.approx(run.received_bytes * 8 / run.duration_s, rel=1e-6)
     assert 0.9 < run.duration_s < 2.5
-    assert sum(interval.transferred_bytes for interval in run.intervals) == pytest.approx(run.sent_bytes, rel=0.01)
+    sent, received = run.transfer.sent, run.transfer.received
+    assert sum(sent.sent_bytes) == pytest.approx(run.sent_bytes, rel=0.01)
+    assert sum(received.received_bytes) == pytest.approx(run.received_bytes, rel=0.05)
+    assert len(sent.end_s) >= 5, "intervals of 0.1 s"
+    assert min(sent.cwnd_bytes) > 0
+    assert min(sent.peer_window_bytes) > 0
+    assert 0.0 < run.transfer.sender_cpu.total_ratio < 10.0
+    assert 0.0 < run.transfer.receiver_cpu.total_ratio < 10.0
     assert server.served is True
     assert not listening(port)
 
@@ -153,8 +162,8 @@ def test_a_stranger_who_only_connects_does_not_use_the_server_up(port):
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
-    with socket.create_connection((SERVER, port)) as stranger:
-        stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    with socket.create_connection((SERVER, port), source_address=(CLIENT, 0)) as other_program:
+        other_program.sendall(b"GET / HTTP/1.0\r\n\r\n")
     wait_until(lambda: listening(port))
 
     deadline = time.monotonic() + 10
@@ -181,3 +190,154 @@ def test_a_port_that_is_taken_is_waited_for(port):
 
     assert run.outcome is Outcome.MEASURED
     assert server.served is True
+
+
+def test_what_the_kernel_counted_is_there(port):
+    server = Server(spec(port))
+    server.start()
+    wait_until(lambda: listening(port))
+
+    run = measure(spec(port, duration_s=3, streams=2), Deadline(15))
+    server.join()
+
+    kernel = run.transfer.kernel
+    # `ss` rounds to a thousandth, and the last look comes up to a fifth of a second and a busy machine's delay early.
+    assert 1.0 < kernel.age_s < 4.0
+    assert 0.0 < kernel.busy_s <= kernel.age_s + 0.1
+    assert 0.0 <= kernel.peer_window_limited_s <= kernel.busy_s
+    assert 0.0 < run.transfer.sender_cpu.wanted_ratio <= 1.05
+
+
+def test_options_reach_the_kernel(port):
+    server = Server(spec(port))
+    server.start()
+    wait_until(lambda: listening(port))
+
+    run = measure(spec(port, congestion_control="reno", mss_bytes=1000, rate_bps=8_000_000, streams=2), Deadline(15))
+    server.join()
+
+    assert run.congestion_control == "reno"
+    assert (run.transfer.mss_bytes, run.asked_bps) == (1000, 8e6)
+    # Two streams together keep to the rate; a burst of one block of 128 kB each is on top of a second's 1 MB.
+    assert run.received_bytes <= 1e6 * run.duration_s + 2 * 131_072 + 1
+
+
+def test_in_reverse_the_server_sends_and_its_intervals_come_back(port):
+    server = Server(spec(port))
+    server.start()
+    wait_until(lambda: listening(port))
+
+    run = measure(spec(port, reverse=True), Deadline(15))
+    server.join()
+
+    assert (run.outcome, run.reverse) == (Outcome.MEASURED, True)
+    assert min(run.transfer.sent.cwnd_bytes) > 0
+    assert sum(run.transfer.received.received_bytes) == pytest.approx(run.received_bytes, rel=0.05)
+    assert run.transfer.kernel is None
+    assert server.served is True
+
+
+def test_udp_keeps_to_its_rate_and_counts_datagrams(port):
+    server = Server(spec(port))
+    server.start()
+    wait_until(lambda: listening(port))
+
+    run = measure(spec(port, protocol="udp", rate_bps=4_000_000), Deadline(15))
+    server.join()
+
+    assert (run.outcome, run.protocol) == (Outcome.MEASURED, "udp")
+    assert run.sent_bytes * 8 == pytest.approx(4e6 * 1.0, rel=0.3)
+    assert run.transfer.udp.packets > 0
+    assert run.transfer.udp.out_of_order == 0
+    assert run.retransmits is None
+
+
+def stranger(port, source, *options):
+    """An iperf3 of somebody else, from an address of its own."""
+    command = ["iperf3", "-c", SERVER, "-p", str(port), "-B", source, "-t", "1", "--connect-timeout", "1000", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_a_stranger_within_the_slot_is_not_served_and_the_peer_still_is(port, filtered, monkeypatch):
+    if not filtered:
+        monkeypatch.setattr(iperf3, "admit_only", lambda *_: False)
+    server = Server(spec(port))
+    server.start()
+    wait_until(lambda: listening(port))
+    wait_until(lambda: not filtered or refuses(port))
+
+    theirs = stranger(port, STRANGER)
+
+    assert server.is_alive(), "the stranger used the server up"
+    assert (theirs.returncode == 0) is not filtered
+    assert until_measured(spec(port)).outcome is Outcome.MEASURED
+    server.join()
+    assert server.served is True
+
+
+def refuses(port):
+    """Whether a stranger's connection stays without an answer."""
+    with socket.socket() as knocking:
+        knocking.bind((STRANGER, 0))
+        knocking.settimeout(0.3)
+        try:
+            knocking.connect((SERVER, port))
+        except TimeoutError:
+            return True
+    return False
+
+
+def until_measured(asked):
+    """Try again while the server is being started again."""
+    deadline = time.monotonic() + 10
+    while (run := measure(asked, Deadline(5))).outcome in (Outcome.REFUSED, Outcome.BUSY):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return run
+
+
+@pytest.fixture
+def authentication_required():
+    if not is_built_in() and not os.environ.get("CI"):
+        pytest.skip("this iperf3 is built without authentication")
+
+
+@pytest.mark.usefixtures("authentication_required")
+def test_with_the_one_time_key_of_the_slot_the_peer_is_let_in(port):
+    server = Server(spec(port, one_time_key="of this slot"))
+    server.start()
+    wait_until(lambda: listening(port))
+
+    run = measure(spec(port, one_time_key="of this slot"), Deadline(15))
+    server.join()
+
+    assert (run.outcome, run.detail, server.served) == (Outcome.MEASURED, None, True)
+
+
+@pytest.mark.usefixtures("authentication_required")
+@pytest.mark.parametrize("key", [None, "of another slot"])
+def test_without_the_one_time_key_nobody_is_let_in(port, key):
+    server = Server(spec(port, one_time_key="of this slot"), seconds=6.0)
+    server.start()
+    wait_until(lambda: listening(port))
+
+    run = measure(spec(port, one_time_key=key), Deadline(5))
+    server.join()
+
+    assert (run.outcome, run.throughput_bps, server.served) == (Outcome.NOT_PERMITTED, None, False)
+    assert "test authorization failed" in run.detail
+
+
+@pytest.mark.usefixtures("authentication_required")
+def test_a_build_without_authentication_says_what_it_lacks(port, monkeypatch):
+    server = Server(spec(port, one_time_key="of this slot"), seconds=6.0)
+    server.start()
+    wait_until(lambda: listening(port))
+    monkeypatch.setattr(authentication, "is_built_in", lambda: False)
+
+    run = measure(spec(port, one_time_key="of this slot"), Deadline(5))
+    server.join()
+
+    assert run.outcome is Outcome.NOT_PERMITTED
+    assert "this host's iperf3 is built without authentication" in run.detail

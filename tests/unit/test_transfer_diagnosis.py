@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,14 @@ from hypothesis import strategies as st
 
 from monitor.analysis.transfer import KernelCounts, Recording, RecordingError, Sample, Verdict, diagnose
 from tests.diagnosis.generated import Moment, recorded, steady
-from tests.diagnosis.reading import recording
+from tests.diagnosis.reading import read, recording
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "iperf3" / "diagnosis"
 REPORTS = sorted(path.stem for path in FIXTURES.glob("*.json") if not path.stem.endswith(".expected"))
 
 
-def report(name):
-    return json.loads((FIXTURES / f"{name}.json").read_text())
+def run(name):
+    return read(FIXTURES / f"{name}.json")
 
 
 def expected(name):
@@ -46,7 +47,7 @@ def figure(found, name):
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_real_report_gets_the_verdict_of_what_was_set(name):
-    found = diagnose(recording(report(name)))
+    found = diagnose(recording(run(name)))
 
     assert found.verdict == expected(name)["verdict"]
     assert expected(name)["sentence_has"] in found.sentence
@@ -54,19 +55,21 @@ def test_a_real_report_gets_the_verdict_of_what_was_set(name):
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_steady_rate_is_that_of_the_receivers_own_figures(name):
-    found = diagnose(recording(report(name)))
+    found = diagnose(recording(run(name)))
 
-    later = [one for one in report(name)["server_intervals"] if one["start"] + one["end"] > 2 * found.start_s]
+    received = run(name).transfer.received
+    intervals = zip(pairwise((0.0, *received.end_s)), received.received_bytes, strict=True)
+    later = [(start_s, end_s, moved) for (start_s, end_s), moved in intervals if start_s + end_s > 2 * found.start_s]
     if found.steady_throughput_bps is None:
         assert found.too_short
     else:
-        rate_bps = 8 * sum(one["bytes"] for one in later) / (later[-1]["end"] - later[0]["start"])
+        rate_bps = 8 * sum(moved for _, _, moved in later) / (later[-1][1] - later[0][0])
         assert found.steady_throughput_bps == pytest.approx(rate_bps, rel=0.1)
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_figures_are_those_of_the_lab(name):
-    found = diagnose(recording(report(name)))
+    found = diagnose(recording(run(name)))
 
     for wanted in expected(name)["evidence"]:
         assert figure(found, wanted["name"]) == pytest.approx(wanted["value"], rel=wanted["within"]), wanted["name"]
@@ -74,18 +77,16 @@ def test_the_figures_are_those_of_the_lab(name):
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_what_every_second_of_one_end_tells_is_never_a_wrong_verdict(name):
-    found = diagnose(by_second(recording(report(name))))
+    found = diagnose(by_second(recording(run(name))))
 
     assert found.verdict in (expected(name)["verdict"], Verdict.UNDETERMINED)
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_resent_segments_are_shared_out_to_the_events_without_rest(name):
-    given_report = report(name)
+    found = diagnose(recording(run(name)))
 
-    found = diagnose(recording(given_report))
-
-    resent = sum(stream["retransmits"] for one in given_report["intervals"] for stream in one["streams"])
+    resent = sum(run(name).transfer.sent.retransmits)
     assert sum(event.resent_segments for event in found.recoveries) == resent
 
 

@@ -11,10 +11,12 @@ from monitor.analysis.tcp.estimates import (
     Limit,
     LimitName,
     Loss,
+    Needs,
     Rtt,
     Sign,
     Transfer,
     estimate,
+    needs,
 )
 from monitor.analysis.tcp.models import (
     MSS_BYTES,
@@ -43,9 +45,11 @@ from monitor.analysis.tcp.timing import (
     transfer_time_ratio,
     window_segments,
 )
+from monitor.analysis.tcp.typed import NAME_OF_FIGURE, from_typed
 
 __all__ = [
     "MSS_BYTES",
+    "NAME_OF_FIGURE",
     "Advice",
     "CongestionControl",
     "Estimate",
@@ -53,6 +57,7 @@ __all__ = [
     "Limit",
     "LimitName",
     "Loss",
+    "Needs",
     "Rtt",
     "Sign",
     "Transfer",
@@ -62,12 +67,14 @@ __all__ = [
     "cubic_window",
     "efficiency_ratio",
     "estimate",
+    "from_typed",
     "highspeed_increase_and_decrease",
     "highspeed_window",
     "loss_limit_bps",
     "loss_ratio_for",
     "mathis_bps",
     "mathis_estimate",
+    "needs",
     "pftk_bps",
     "pftk_short_bps",
     "recovery_s",

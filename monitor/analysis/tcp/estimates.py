@@ -33,7 +33,7 @@ from monitor.analysis.tcp.models import (
     mathis_bps,
     window_limit_bps,
 )
-from monitor.analysis.tcp.timing import buffer_bytes, streams_needed
+from monitor.analysis.tcp.timing import buffer_bytes, recovery_s, slow_start_s, streams_needed
 
 BOUND_CONFIDENCE = 0.95
 """Of a floor or a ceiling, which stands alone."""
@@ -244,6 +244,15 @@ class Estimate:
     advice: Advice | None
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a rate asks of each stream: a buffer, the time to start, and the time to be back after a loss."""
+
+    buffer_bytes: float
+    slow_start_s: float
+    recovery_s: float
+
+
 def estimate(rtt: Rtt, loss: Loss, transfer: Transfer, times: float = 2.0) -> Estimate:
     """The throughput that these figures allow, and what gets `times` as much of it."""
     if not 1.0 < times <= 1e6:
@@ -267,6 +276,18 @@ def estimate(rtt: Rtt, loss: Loss, transfer: Transfer, times: float = 2.0) -> Es
         reno_index_bps=None if math.isnan(index_bps) else index_bps,
         reno_index_sign=None if math.isnan(index_bps) else loss.sign_of_rate,
         advice=None if loss.all_of_some else _advice(throughput_bps, binding, times, limits, rtt, transfer),
+    )
+
+
+def needs(rtt: Rtt, transfer: Transfer, found: Estimate) -> Needs | None:
+    """What the estimated rate asks of each stream; None for a mere bound of a loss that was not seen."""
+    if found.advice is None or found.throughput_bps is None:
+        return None
+    stream_bps = found.throughput_bps / transfer.streams
+    return Needs(
+        buffer_bytes=float(buffer_bytes(stream_bps, rtt.median_ms)),
+        slow_start_s=float(slow_start_s(stream_bps, rtt.median_ms, transfer.mss_bytes)),
+        recovery_s=float(recovery_s(transfer.control, stream_bps, rtt.median_ms, transfer.mss_bytes)),
     )
 
 

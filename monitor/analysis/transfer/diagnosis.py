@@ -12,7 +12,7 @@ from monitor.analysis.transfer.record import Recording, series
 from monitor.analysis.transfer.rfc6349 import Rfc6349, rfc6349
 from monitor.analysis.transfer.signs import Signs, read_signs
 from monitor.analysis.transfer.start import STEADY_SHARE, start_seconds, wanted_seconds
-from monitor.analysis.transfer.verdicts import Figure, Verdict, find
+from monitor.analysis.transfer.verdicts import Figure, Verdict, find, is_enough
 
 JUMBO_BYTES = 9000
 
@@ -21,9 +21,11 @@ JUMBO_BYTES = 9000
 class Diagnosis:
     """What a test says. The sentence of an undetermined one is the reason why it cannot be told.
 
-    `steady_throughput_bps` is None where no part was steady. `wanted_s` is how long a test must be for 90% of it to be
-    steady; where slow start had not ended it is the least, as `too_short` then says for certain only that this was not.
-    `signs` are None where there was no steady part. `path_mtu_bytes` is the least that was seen.
+    What is steady comes after slow start, and after the part that the tool was told to omit where that is longer.
+    `steady_throughput_bps` is None where too little was steady to say anything of it. `wanted_s` is how long a test
+    must be for slow start to be a tenth of it; where that had not ended it is the least, as `too_short` then says for
+    certain only that this was not. `signs` are None where there was no steady part. `path_mtu_bytes` is the least that
+    was seen.
     """
 
     verdict: Verdict
@@ -50,7 +52,8 @@ def diagnose(recording: Recording) -> Diagnosis:
     data = series(recording)
     start_s, events = start_seconds(data) - float(data.start_s[0]), recoveries(data)
     idle = pauses(data, recording.mss_bytes)
-    signs = read_signs(recording, data, start_s + float(data.start_s[0]), events, idle)
+    steady_from_s = max(start_s + float(data.start_s[0]), recording.omitted_s)
+    signs = read_signs(recording, data, steady_from_s, events, idle)
     duration_s = float(data.end_s[-1] - data.start_s[0])
     finding = find(signs, recording, start_s, duration_s)
     mtu_bytes = min((one.path_mtu_bytes for one in recording.samples if one.path_mtu_bytes), default=None)
@@ -61,8 +64,8 @@ def diagnose(recording: Recording) -> Diagnosis:
         duration_s=duration_s,
         start_s=start_s,
         steady_s=signs.steady_s,
-        steady_throughput_bps=signs.throughput_bps if signs.steady_s > 0.0 else None,
-        too_short=signs.steady_s < STEADY_SHARE * duration_s,
+        steady_throughput_bps=signs.throughput_bps if is_enough(signs) else None,
+        too_short=duration_s - start_s < STEADY_SHARE * duration_s,
         wanted_s=wanted_seconds(start_s),
         recoveries=events,
         pauses=idle,

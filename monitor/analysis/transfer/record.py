@@ -66,13 +66,15 @@ class KernelCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """One test. `asked_bps` is the rate that the tool was told to keep to; `idle_rtt_ms` a ping's, without the load.
+    """One test. `asked_bps` is the rate that the tool was told to keep to; `idle_rtt_ms` a ping's, without the load;
+    `omitted_s` the first part, which the tool was told to leave out of its figures.
 
     The processor ratios are the share of the test in which the tool's process ran, or was ready and waited to run.
     """
 
     samples: tuple[Sample, ...]
     arrivals: tuple[Arrival, ...] = ()
+    omitted_s: float = 0.0
     streams: int = 1
     mss_bytes: int = 1448
     congestion_control: str | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.analysis.transfer.events import Pause, Recovery, loss_starts
+from monitor.analysis.transfer.events import CLOSED_WINDOW_SEGMENTS, Pause, Recovery, loss_starts
 from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, Recording, Series
 from monitor.analysis.transfer.token_bucket import TokenBucket, fit_token_bucket
 
@@ -54,7 +54,7 @@ class Signs:
 def read_signs(
     recording: Recording, series: Series, start_s: float, events: tuple[Recovery, ...], pauses: tuple[Pause, ...]
 ) -> Signs:
-    """The signs of a test whose slow start lasted `start_s`. Loss is counted over all of it."""
+    """The signs of a test that is steady from `start_s` on. Loss is counted over all of it."""
     steady = series.start_s >= start_s - 1e-6
     steady_s = float(series.width_s[steady].sum())
     throughput_bps = _ratio(8.0 * series.delivered_bytes[steady].sum(), steady_s)
@@ -72,7 +72,7 @@ def read_signs(
         cwnd_bytes=cwnd_bytes,
         peer_window_bytes=window_bytes,
         window_limited_ratio=_window_limited_ratio(series, steady),
-        window_collapsed_ratio=_window_collapsed_ratio(series, steady),
+        window_collapsed_ratio=_window_collapsed_ratio(series, steady, recording.mss_bytes),
         rate_deviation_ratio=_deviation(_by_half_second(series, steady)),
         paused_ratio=_ratio(sum(pause.length_s for pause in pauses if pause.start_s >= start_s - 1e-6), steady_s),
         burst_bytes=_median(np.array([pause.burst_bytes for pause in pauses])),
@@ -103,10 +103,11 @@ def _window_limited_ratio(series: Series, steady: Bools) -> float:
     return _ratio(float(series.width_s[known & bound].sum()), float(series.width_s[known].sum()))
 
 
-def _window_collapsed_ratio(series: Series, steady: Bools) -> float:
+def _window_collapsed_ratio(series: Series, steady: Bools, mss_bytes: int) -> float:
+    """A closed window counts too, where it had never been open before."""
     known = steady & ~np.isnan(series.peer_window_bytes)
     largest = np.maximum.accumulate(np.nan_to_num(series.peer_window_bytes))
-    collapsed = series.peer_window_bytes < COLLAPSED * largest
+    collapsed = series.peer_window_bytes < np.maximum(COLLAPSED * largest, CLOSED_WINDOW_SEGMENTS * mss_bytes)
     return _ratio(float(series.width_s[known & collapsed].sum()), float(series.width_s[known].sum()))
 
 

@@ -76,7 +76,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One piece of evidence: what was measured, in which unit ("" is a ratio or a count)."""
+    """One piece of evidence: what was measured, in which unit ("" is a ratio)."""
 
     name: str
     value: float
@@ -97,12 +97,17 @@ def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) 
     return _too_short(signs, start_s, duration_s) or _first(signs, recording) or _undetermined(signs)
 
 
-def _too_short(signs: Signs, start_s: float, duration_s: float) -> Finding | None:
+def is_enough(signs: Signs) -> bool:
+    """Whether so much of a test was steady that something can be said of it."""
     rtt_s = 0.0 if math.isnan(signs.base_rtt_ms) else signs.base_rtt_ms / 1000.0
-    intervals = signs.steady_intervals
-    if signs.steady_s >= max(LEAST_STEADY_S, LEAST_STEADY_RTTS * rtt_s) and intervals >= LEAST_STEADY_INTERVALS:
+    least_s = max(LEAST_STEADY_S, LEAST_STEADY_RTTS * rtt_s)
+    return signs.steady_s >= least_s and signs.steady_intervals >= LEAST_STEADY_INTERVALS
+
+
+def _too_short(signs: Signs, start_s: float, duration_s: float) -> Finding | None:
+    if is_enough(signs):
         return None
-    at_rtt = f" of {milliseconds(signs.base_rtt_ms)}" if rtt_s else ""
+    at_rtt = "" if math.isnan(signs.base_rtt_ms) else f" of {milliseconds(signs.base_rtt_ms)}"
     return Finding(
         Verdict.UNDETERMINED,
         f"undetermined: the test is too short for its round trip{at_rtt}: slow start took {start_s:.1f} s of"
@@ -162,7 +167,11 @@ def _reordered(signs: Signs, recording: Recording) -> Finding | None:
         Verdict.REORDERING,
         f"held back by reordering at {bit_rate(signs.throughput_bps)}: {percent(signs.duplicate_ratio)} of the"
         f" {signs.resent_segments} segments sent again had arrived already, late and not lost",
-        (_rate(signs), Figure("resent", signs.resent_segments, ""), Figure("of them late", signs.duplicate_ratio, "")),
+        (
+            _rate(signs),
+            Figure("resent", signs.resent_segments, "count"),
+            Figure("of them late", signs.duplicate_ratio, ""),
+        ),
     )
 
 
@@ -240,7 +249,7 @@ def _policed(signs: Signs, recording: Recording) -> Finding | None:
             Figure("token rate", bucket.rate_bps, "bit/s"),
             *(() if bucket.depth_bytes is None else (Figure("bucket depth", bucket.depth_bytes, "B"),)),
             Figure("deviation between losses", bucket.deviation_ratio, ""),
-            Figure("loss events", signs.loss_events, ""),
+            Figure("loss events", signs.loss_events, "count"),
         ),
     )
 
@@ -261,7 +270,7 @@ def _queued(signs: Signs, recording: Recording) -> Finding | None:
             _rate(signs),
             Figure("idle round trip", signs.base_rtt_ms, "ms"),
             Figure("round trip with the queue", longest_ms, "ms"),
-            Figure("loss events", signs.loss_events, ""),
+            Figure("loss events", signs.loss_events, "count"),
         ),
     )
 
@@ -289,7 +298,7 @@ def _lossy(signs: Signs, recording: Recording) -> Finding | None:
             Verdict.UNDETERMINED,
             f"undetermined: {signs.loss_events} losses of {signs.median_group:.0f} segments each, without a queue that"
             " shows, but not regular enough for a policer; test for longer",
-            (_rate(signs), Figure("loss events", signs.loss_events, "")),
+            (_rate(signs), Figure("loss events", signs.loss_events, "count")),
         )
     return Finding(
         Verdict.RANDOM_LOSS,
@@ -299,7 +308,7 @@ def _lossy(signs: Signs, recording: Recording) -> Finding | None:
         (
             _rate(signs),
             Figure("loss", share, ""),
-            Figure("loss events", signs.loss_events, ""),
+            Figure("loss events", signs.loss_events, "count"),
             Figure("round trip at a loss", signs.rtt_at_loss_ms, "ms"),
         ),
     )

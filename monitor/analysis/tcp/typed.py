@@ -1,0 +1,29 @@
+"""Figures as people type them, by name: for the command and for the calculator page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monitor.analysis.tcp.estimates import Loss, Rtt, Transfer
+from monitor.analysis.tcp.models import CongestionControl
+
+NAME_OF_FIGURE = {"capacity_bps": "capacity_mbps", "control": "cc"}
+"""What is typed under another name than that of the figure that it gives."""
+
+
+def from_typed(given: Mapping[str, Any]) -> tuple[Rtt, Loss, Transfer]:
+    """`given` has rtt_ms, rtt_p10_ms, rtt_p90_ms, loss_ratio, sent, capacity_mbps, mss_bytes, window_bytes, cc and
+    streams; what is not known is None. Raises `FigureError`."""
+    loss_ratio, sent, capacity_mbps = given["loss_ratio"], given["sent"], given["capacity_mbps"]
+    return (
+        Rtt(given["rtt_ms"], given["rtt_p10_ms"], given["rtt_p90_ms"]),
+        Loss(loss_ratio) if sent is None else Loss.of_sent(loss_ratio, sent),
+        Transfer(
+            mss_bytes=given["mss_bytes"],
+            window_bytes=given["window_bytes"],
+            capacity_bps=None if capacity_mbps is None else capacity_mbps * 1e6,
+            control=CongestionControl(given["cc"]),
+            streams=given["streams"],
+        ),
+    )

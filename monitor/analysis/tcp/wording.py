@@ -1,0 +1,124 @@
+"""An estimate in words: for the command, the pages and the reports alike.
+
+In: an `Estimate` and what it was made of. Out: short English text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from monitor.analysis import figures
+from monitor.analysis.tcp.estimates import Advice, Estimate, LimitName, Loss, Needs, Rtt, Sign, Transfer
+
+
+def headline(found: Estimate) -> str:
+    """How much, what limits it, and the 80% interval."""
+    if found.sign is None:
+        return "no estimate"
+    if found.throughput_bps is None:
+        return f"between {rate(found.low_bps)} and {rate(found.high_bps)}"
+    if found.throughput_bps == 0.0:
+        return "0 bit/s: every packet is lost"
+    if found.sign is Sign.AT_LEAST:
+        return f"at least {rate(found.throughput_bps)}, as far as loss goes"
+    held = "" if found.binding is None else f", limited by {found.binding}"
+    return f"{found.sign} {rate(found.throughput_bps)}{held}{interval(found.low_bps, found.high_bps, ' (80%: {})')}"
+
+
+def notes(loss_seen: Loss, found: Estimate) -> list[str]:
+    """What to know about it, a sentence each."""
+    said = []
+    if found.not_known and found.throughput_bps:
+        said.append(f"Not known: {' and '.join(found.not_known)}, which may hold it lower.")
+    if loss_seen.none_of_some:
+        said.append(f"No loss was seen; it is taken at its 95% bound, {loss(loss_seen.bound_ratio)}.")
+    if loss_seen.all_of_some:
+        said.append(f"Every packet was lost; the loss is taken at its 95% bound, {loss(loss_seen.bound_ratio)}.")
+    if found.packets_to_tell is not None:
+        said.append(
+            f"Whether loss limits cannot be told yet: that takes {figures.count(found.packets_to_tell)} packets "
+            "without a loss."
+        )
+    return said
+
+
+def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: Transfer) -> str:
+    """What a limit was worked out from."""
+    streams = "" if transfer.streams == 1 else f" × {transfer.streams} streams"
+    if name is LimitName.WINDOW:
+        return f"{size(transfer.window_bytes or 0.0)} each {figures.milliseconds(rtt.median_ms)}{streams}"
+    if name is LimitName.CAPACITY:
+        return "given"
+    if loss_seen.sent is None or loss_seen.lost is None:
+        return f"{transfer.control} at a loss of {loss(loss_seen.ratio)}{streams}"
+    counts = f"{figures.count(loss_seen.lost)} of {figures.count(loss_seen.sent)} lost"
+    return f"{transfer.control}, {counts} ({figures.loss(loss_seen.lost, loss_seen.sent)}){streams}"
+
+
+def advice_rows(advice: Advice, loss_seen: Loss, transfer: Transfer) -> list[tuple[str, str, str]]:
+    """What to change to what, and how it is now."""
+    rows = []
+    if advice.window_bytes is not None:
+        rows.append(("window", f"at least {size(advice.window_bytes)}", _now(transfer.window_bytes, size)))
+    if advice.loss_ratio is not None:
+        rows.append(("loss", f"at most {loss(advice.loss_ratio)}", f"now {loss(loss_seen.ratio)}"))
+    if advice.capacity_bps is not None:
+        rows.append(("capacity", f"at least {rate(advice.capacity_bps)}", _now(transfer.capacity_bps, rate)))
+    if advice.streams is not None:
+        now = f"now {figures.count(transfer.streams)}{_in_place_of(advice)}"
+        rows.append(("streams", figures.count(advice.streams), now))
+    return rows
+
+
+def at_this_rate(asked: Needs) -> str:
+    """What the estimated rate asks of each stream."""
+    return (
+        f"At this rate each stream needs a buffer of {size(asked.buffer_bytes)}, starts in "
+        f"{_time(asked.slow_start_s)} and is back after a loss in {_time(asked.recovery_s)}."
+    )
+
+
+def signed(rate_bps: float | None, sign: Sign | None) -> str:
+    """A rate, with the sign of a bound."""
+    if rate_bps is None or sign is None:
+        return "none"
+    mark = {Sign.AT_LEAST: "≥ ", Sign.AT_MOST: "≤ "}.get(sign, "")
+    return f"{mark}{rate(rate_bps)}"
+
+
+def interval(low_bps: float | None, high_bps: float | None, form: str) -> str:
+    """Both ends, put into `form`; nothing where an end is open."""
+    if low_bps is None or high_bps is None or low_bps == high_bps:
+        return ""
+    return form.format(f"{rate(low_bps)} to {rate(high_bps)}")
+
+
+def rate(value_bps: float | None) -> str:
+    return "0 bit/s" if value_bps == 0.0 else figures.bit_rate(value_bps)
+
+
+def loss(ratio: float) -> str:
+    """Percent, and powers of ten where the noughts can no longer be counted."""
+    return figures.percent(ratio) if ratio == 0.0 or ratio >= 1e-6 else f"{ratio:.1e} (a ratio)"
+
+
+def size(size_bytes: float) -> str:
+    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.3g} {unit}"
+    return f"{size_bytes:.3g} bytes"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 10.0 else figures.duration(seconds)
+
+
+def _in_place_of(advice: Advice) -> str:
+    """What need not change when there are more streams."""
+    spared = (LimitName.WINDOW, advice.window_bytes), (LimitName.LOSS, advice.loss_ratio)
+    names = [name for name, wanted in spared if wanted is not None]
+    return f"; in place of {' and '.join(names)}" if names else ""
+
+
+def _now(value: float | None, written: Callable[[float], str]) -> str:
+    return "not known now" if value is None else f"now {written(value)}"

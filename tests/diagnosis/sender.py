@@ -1,0 +1,24 @@
+"""`python -m tests.diagnosis.sender SPEC SERVER_PID [OPTION…]`: a test by the probe, with options for iperf3 that no
+plan has, and the time that the server at the other end wanted a processor, which no sender can see."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+
+from probes.contract import Deadline
+from probes.throughput.authentication import Credentials
+from probes.throughput.iperf3 import client_arguments, run_client
+from probes.throughput.spec import ThroughputSpec
+from probes.throughput.watching import Watch
+
+if __name__ == "__main__":
+    spec = msgspec.json.decode(sys.argv[1], type=ThroughputSpec)
+    command = [*client_arguments(spec, spec.address), *sys.argv[3:]]
+    with Watch(int(sys.argv[2]), None) as receiver:
+        run = run_client(command, spec, spec.address, datetime.now(UTC), Deadline(60), Credentials())
+    used = msgspec.structs.replace(run.transfer.receiver_cpu, wanted_ratio=receiver.wanted_ratio())  # type: ignore
+    transfer = msgspec.structs.replace(run.transfer, receiver_cpu=used)  # type: ignore[type-var]
+    sys.stdout.buffer.write(msgspec.json.encode(msgspec.structs.replace(run, transfer=transfer)))
