@@ -1,122 +1,213 @@
-"""The life of an incident: opened once for a cause, extended by more paths, closed once.
+"""The life of an incident: pending, open, perhaps acknowledged, resolved, perhaps open again.
 
-In: findings (a path, its name, the evidence that it fires) and the moment `now` of the evaluation. Out: rows of
-`Incident` and `IncidentPath`, and in the same transaction the notifications of every opening and closing. Any number
-of evaluators may run at once and in any order: the unique constraint lets one of them open, a conditional update lets
-one of them close, and an evaluation that is older than the last change of its cause changes nothing. What fires and
-what is clear is not decided here (`monitor.alerts.rules`).
+In: findings of rules, and the moment `now` of the evaluation. Out: rows of `Incident` and `IncidentPath`, and in the
+same transaction the notifications. Every change is an update on the condition of the state before it, and counts its
+rows; with the unique constraints that makes any number of evaluators harmless, at once and in any order. An evaluation
+that is older than the last change of its cause changes nothing. What fires and what is over is decided in
+`monitor.alerts.rules`, when to be quiet in `monitor.alerts.quiet`.
+
+- A cause that is found is pending. After CONFIRM_S, if it is not over by then, it opens; if it is, it is forgotten.
+- A cause that is found again within REOPEN_S of its end is the same incident, open again.
+- People are told of an incident that is open and not silenced, and of the end of what they were told. The first end is
+  told at once, that of an incident which has reopened only when it has lasted for REOPEN_S. So a cause that comes and
+  goes is told four times at most before it has been quiet for that long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
+from django.db.models import F, Q, QuerySet
 
-from monitor.alerts import notify, rules
-from monitor.alerts.models import Change, Incident, IncidentPath
-from monitor.alerts.rules import Evidence
+from monitor.alerts import notify
+from monitor.alerts.models import UNTOLD, Change, Incident, IncidentPath
+from monitor.alerts.rules.catalogue import RULES
+from monitor.alerts.rules.finding import Finding
+
+CONFIRM_S = 20
+"""Long enough for what has the same cause to be found with it."""
+
+REOPEN_S = 900
+
+Key = tuple[int, str]
+"""A path and a rule: what at most one lasting incident has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """That a path fires: its name for people and the evidence."""
+def find(cause: str, findings: Sequence[Finding], now: datetime, because: str = "") -> bool:
+    """Note what was found of a cause: in its lasting incident, in one that ended lately, or in a new one, pending.
 
-    path: str
-    evidence: Evidence
-
-
-def open_or_extend(rule: str, cause: str, findings: Sequence[Finding], now: datetime) -> bool:
-    """Open the incident of `cause`, or add the paths that its open incident does not have yet.
-
-    Returns whether this call opened it. `findings` must not be empty.
+    `because` says why it is this cause. Returns whether a new one was made. `findings` must not be
+    empty; those that a lasting incident has are passed over.
     """
-    if _changed_since(rule, cause, now):
+    if Incident.objects.filter(cause=cause, closed_at__gt=now).exists():
         return False
-    if _open_id(rule, cause) is None and _try_open(rule, cause, findings, now):
-        return True
-    _extend(rule, cause, findings, now)
+    if not Incident.objects.filter(cause=cause, closed_at__isnull=True).exists():
+        if _reopen(cause, findings, now, because):
+            return False
+        if _make(cause, findings, now, because):
+            return True
+    _extend(cause, findings, now)
     return False
 
 
-def close(incident_id: int, path_ids: Iterable[int], closing: str, now: datetime) -> bool:
-    """Close an incident because each of `path_ids` is clear; `closing` says so to people.
+def confirm(incident_id: int, now: datetime) -> bool:
+    """Open a pending incident that is old enough; returns whether this call did."""
+    old_enough = now - timedelta(seconds=CONFIRM_S)
+    pending = Incident.objects.filter(pk=incident_id, is_pending=True, opened_at__lte=old_enough)
+    return pending.update(is_pending=False) == 1
 
-    Returns whether this call closed it: not when somebody else did, when it has opened after `now`, or when a path
-    was added to it that is not among `path_ids`.
+
+def tell(incident_id: int, now: datetime) -> bool:
+    """Tell people of an open incident of which they were not told; to be called unless it is silenced."""
+    with transaction.atomic():
+        told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now)
+        if told:
+            incident = Incident.objects.get(pk=incident_id)
+            change = Change.REOPENED if incident.notifications.exists() else Change.OPENED
+            never_knew = notify.withdraw(incident_id, Change.CLOSED)
+            notify.enqueue(incident_id, change, now, reopening=incident.reopenings, but=never_knew)
+    return told == 1
+
+
+def acknowledge(incident_id: int, who: str, now: datetime) -> bool:
+    """Note that somebody looks after an open incident; returns whether this call did."""
+    open_now = Incident.objects.filter(pk=incident_id, closed_at__isnull=True, acknowledged_at__isnull=True)
+    return open_now.update(is_pending=False, acknowledged_at=now, acknowledged_by=who) == 1
+
+
+def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, *, is_silenced: bool = False) -> bool:
+    """End an incident because each of `over` is over; `closing` says so to people. A pending one is forgotten.
+
+    Returns whether this call ended it: not when somebody else did, when it was found or found again after `now`, or
+    when something was added to it that is not among `over`.
     """
     with transaction.atomic():
-        # The lock keeps `_extend` out, so that no path is added between the look at the paths and the update.
-        incident = Incident.objects.select_for_update().filter(pk=incident_id, closed_at__isnull=True).first()
-        if incident is None or incident.paths.exclude(path_id__in=list(path_ids)).exists():
+        incident = _locked(Q(pk=incident_id, closed_at__isnull=True, opened_at__lte=now))
+        if incident is None or (incident.reopened_at is not None and incident.reopened_at > now):
             return False
-        closed = Incident.objects.filter(pk=incident_id, closed_at__isnull=True, opened_at__lte=now).update(
-            closed_at=now, closing=closing
-        )
-        if closed:
-            notify.enqueue(incident_id, Change.CLOSED, now)
-    return closed == 1
-
-
-def _try_open(rule: str, cause: str, findings: Sequence[Finding], now: datetime) -> bool:
-    try:
-        with transaction.atomic():
-            incident = Incident.objects.create(
-                rule=rule, cause=cause, opened_at=now, summary=_summary(cause, findings, now)
-            )
-            _add_paths(incident, findings, now)
-            notify.enqueue(incident.pk, Change.OPENED, now)
-    except IntegrityError as error:
-        if "one_open_incident_per_cause" not in str(error):
-            raise
-        return False
+        if not set(incident.paths.filter(is_over=False).values_list("path_id", "rule")) <= set(over):
+            return False
+        if incident.is_pending:
+            incident.delete()
+            return True
+        Incident.objects.filter(pk=incident_id).update(closed_at=now, closing=closing, told_at=None)
+        IncidentPath.objects.filter(incident_id=incident_id).update(is_over=True)
+        if incident.told_at is not None and not is_silenced:
+            due_at = now + timedelta(seconds=REOPEN_S if incident.reopenings else 0)
+            notify.enqueue(incident_id, Change.CLOSED, due_at, reopening=incident.reopenings)
     return True
 
 
-def _extend(rule: str, cause: str, findings: Sequence[Finding], now: datetime) -> None:
-    with transaction.atomic():
-        incident = Incident.objects.select_for_update().filter(rule=rule, cause=cause, closed_at__isnull=True).first()
-        if incident is None:
-            return
-        known = set(incident.paths.values_list("path_id", flat=True))
-        new = [finding for finding in findings if finding.evidence.path_id not in known]
-        if new:
-            _add_paths(incident, new, now)
-            incident.summary += "".join(f"; also {_sentence(finding.path, [finding], now)}" for finding in new)
-            incident.save(update_fields=["summary"])
+def correct(incident_id: int, correction: str) -> bool:
+    """Note what late results say of an incident; returns whether that is new."""
+    return Incident.objects.filter(pk=incident_id).exclude(correction=correction).update(correction=correction) == 1
 
 
-def _add_paths(incident: Incident, findings: Sequence[Finding], now: datetime) -> None:
+def gravest(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, the gravest rule first, then by path."""
+    order = {name: place for place, name in enumerate(RULES)}
+    return sorted(findings, key=lambda finding: (order[finding.rule], finding.path))
+
+
+def _make(cause: str, findings: Sequence[Finding], now: datetime, because: str) -> bool:
+    try:
+        with transaction.atomic():
+            ordered = _free(findings)
+            if not ordered:
+                return False
+            incident = Incident.objects.create(
+                rule=ordered[0].rule,
+                cause=cause,
+                is_pending=True,
+                opened_at=now,
+                summary=_summary(because, ordered),
+            )
+            _add(incident, ordered, now)
+    except IntegrityError as error:
+        return _is_race(error)
+    return True
+
+
+def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str) -> bool:
+    """Open again what ended within REOPEN_S before `now`, with what is found now."""
+    lately = Q(cause=cause, closed_at__gte=now - timedelta(seconds=REOPEN_S), closed_at__lte=now)
+    try:
+        with transaction.atomic():
+            incident, ordered = _locked(lately), _free(findings)
+            if incident is None or not ordered:
+                return False
+            Incident.objects.filter(pk=incident.pk).update(
+                closed_at=None,
+                closing="",
+                reopened_at=now,
+                reopenings=F("reopenings") + 1,
+                acknowledged_at=None,
+                acknowledged_by="",
+                summary=_summary(because, ordered),
+                rule=ordered[0].rule,
+            )
+            _add(incident, ordered, now)
+    except IntegrityError as error:
+        return _is_race(error)
+    return True
+
+
+def _extend(cause: str, findings: Sequence[Finding], now: datetime) -> None:
+    try:
+        with transaction.atomic():
+            incident = _locked(Q(cause=cause, closed_at__isnull=True))
+            new = _free(findings)
+            if incident is not None and new:
+                _add(incident, new, now)
+                incident.summary += "".join(f"; also {_sentence(finding)}" for finding in new)
+                incident.save(update_fields=["summary"])
+    except IntegrityError as error:
+        _is_race(error)
+
+
+def _locked(condition: Q) -> Incident | None:
+    """The incident, locked, so that nothing is added to it between a look at its rows and a change."""
+    found: QuerySet[Incident] = Incident.objects.select_for_update().filter(condition)
+    return found.order_by("-pk").first()
+
+
+def _free(findings: Sequence[Finding]) -> list[Finding]:
+    """Those that no lasting incident has, the gravest first."""
+    path_ids = [finding.path_id for finding in findings]
+    taken = set(IncidentPath.objects.filter(is_over=False, path_id__in=path_ids).values_list("path_id", "rule"))
+    return [finding for finding in gravest(findings) if (finding.path_id, finding.rule) not in taken]
+
+
+def _add(incident: Incident, findings: Sequence[Finding], now: datetime) -> None:
+    """Add the findings, each in the place of what the incident had of it before it reopened."""
+    for finding in findings:
+        incident.paths.filter(path_id=finding.path_id, rule=finding.rule, is_over=True).delete()
     IncidentPath.objects.bulk_create(
         IncidentPath(
             incident=incident,
-            path_id=finding.evidence.path_id,
+            path_id=finding.path_id,
             added_at=now,
-            window_s=finding.evidence.window_s,
-            sent=finding.evidence.sent,
-            lost=finding.evidence.lost,
-            loss_lower_ratio=finding.evidence.loss_lower_ratio,
-            threshold_ratio=finding.evidence.threshold_ratio,
+            rule=finding.rule,
+            sentence=finding.sentence,
+            since=finding.since,
+            figures=dict(finding.figures),
         )
         for finding in findings
     )
 
 
-def _summary(cause: str, findings: Sequence[Finding], now: datetime) -> str:
-    return _sentence(cause if len(findings) > 1 else findings[0].path, findings, now)
+def _is_race(error: IntegrityError) -> bool:
+    """False where somebody else was first, which is no error; anything else is raised again."""
+    if not any(name in str(error) for name in ("one_open_incident_per_cause", "finding_in_one_lasting_incident")):
+        raise error
+    return False
 
 
-def _sentence(subject: str, findings: Sequence[Finding], now: datetime) -> str:
-    return f"{subject}: {rules.describe(rules.pooled([finding.evidence for finding in findings]), now)}"
+def _summary(because: str, findings: Sequence[Finding]) -> str:
+    return "; ".join([*([because] if because else []), *map(_sentence, findings)])
 
 
-def _open_id(rule: str, cause: str) -> int | None:
-    open_ids = Incident.objects.filter(rule=rule, cause=cause, closed_at__isnull=True).values_list("pk", flat=True)
-    return open_ids.first()
-
-
-def _changed_since(rule: str, cause: str, now: datetime) -> bool:
-    """Whether the cause was closed at or after `now`: then this evaluation looked at older data than the closing."""
-    return Incident.objects.filter(rule=rule, cause=cause, closed_at__gte=now).exists()
+def _sentence(finding: Finding) -> str:
+    return f"{finding.path}: {finding.sentence}"

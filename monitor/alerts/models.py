@@ -1,4 +1,4 @@
-"""Incidents: one cause, from opening to closing, with all the paths it explains, and who was told.
+"""Incidents: one cause, from opening to closing, with all the paths it explains; when to be quiet; who was told.
 
 States change only by conditional updates in `monitor.alerts.incidents` and `monitor.alerts.notify`; the constraints
 here are what makes a second opening of the same cause, and a second notification of the same change, impossible.
@@ -6,24 +6,46 @@ here are what makes a second opening of the same cause, and a second notificatio
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from django.db import models
 
 
+class State(models.TextChoices):
+    """What an incident is, which follows from its times. It lasts in the first three."""
+
+    PENDING = "pending"
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    RESOLVED = "resolved"
+
+
 class Incident(models.Model):
-    """One cause. `rule` and `cause` name it: for the loss rule the cause is the unordered pair of hosts."""
+    """One cause, with all that it does to paths. `rule` is the gravest rule that found it.
+
+    `closed_at` is null while it lasts. `told_at` is when people were last told that it is open: null where nobody was,
+    or where they have been told since that it is closed.
+    """
 
     rule = models.TextField()
     cause = models.TextField()
-    opened_at = models.DateTimeField()
+    is_pending = models.BooleanField(default=False, help_text="Found, and not yet confirmed.")
+    opened_at = models.DateTimeField(help_text="When it was found; of one that has reopened, for the first time.")
     closed_at = models.DateTimeField(null=True)
     summary = models.TextField()
     closing = models.TextField(blank=True, help_text="Why it was closed; empty while it is open.")
+    correction = models.TextField(blank=True, help_text="What results that came late say of it.")
+    reopened_at = models.DateTimeField(null=True)
+    reopenings = models.IntegerField(default=0)
+    told_at = models.DateTimeField(null=True)
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = models.TextField(blank=True)
 
     class Meta:
         db_table = "incident"
         constraints = [
             models.UniqueConstraint(
-                fields=["rule", "cause"], condition=models.Q(closed_at__isnull=True), name="one_open_incident_per_cause"
+                fields=["cause"], condition=models.Q(closed_at__isnull=True), name="one_open_incident_per_cause"
             ),
             models.CheckConstraint(
                 condition=models.Q(closed_at__isnull=True) | models.Q(closed_at__gte=models.F("opened_at")),
@@ -39,28 +61,59 @@ class Incident(models.Model):
     def is_open(self) -> bool:
         return self.closed_at is None
 
+    @property
+    def state(self) -> State:
+        if self.closed_at is not None:
+            return State.RESOLVED
+        if self.is_pending:
+            return State.PENDING
+        return State.OPEN if self.acknowledged_at is None else State.ACKNOWLEDGED
+
+
+UNTOLD = models.Q(is_pending=False, closed_at__isnull=True, acknowledged_at__isnull=True, told_at__isnull=True)
+"""An open incident that people have to be told of."""
+
 
 class IncidentPath(models.Model):
-    """A path that an incident explains, with the evidence at the time when it was added."""
+    """What one rule found on a path that an incident explains, with the figures at the time when it was added.
+
+    `is_over` follows its incident: while one lasts, no other incident can have the same finding.
+    """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="paths")
     path = models.ForeignKey("mesh.Path", on_delete=models.PROTECT, related_name="+")
     added_at = models.DateTimeField()
-    window_s = models.IntegerField()
-    sent = models.IntegerField()
-    lost = models.IntegerField()
-    loss_lower_ratio = models.FloatField(help_text="lower 95% bound of the pooled loss")
-    threshold_ratio = models.FloatField()
+    rule = models.TextField()
+    sentence = models.TextField()
+    since = models.DateTimeField(help_text="When the trouble began, as far as the rule could tell.")
+    figures = models.JSONField(help_text="What the rule needs to tell whether it is over; each rule has its own.")
+    is_over = models.BooleanField(default=False)
 
     class Meta:
         db_table = "incident_path"
-        constraints = [models.UniqueConstraint(fields=["incident", "path"], name="path_once_per_incident")]
+        constraints = [
+            models.UniqueConstraint(fields=["incident", "path", "rule"], name="finding_once_per_incident"),
+            models.UniqueConstraint(
+                fields=["path", "rule"], condition=models.Q(is_over=False), name="finding_in_one_lasting_incident"
+            ),
+        ]
+
+
+class JudgedPath(models.Model):
+    """Up to which burst the round trips of a path have been judged, so that each is judged once."""
+
+    path = models.OneToOneField("mesh.Path", on_delete=models.CASCADE, primary_key=True, related_name="+")
+    judged_s = models.FloatField(help_text="When the burst began, in seconds since the epoch.")
+
+    class Meta:
+        db_table = "judged_path"
 
 
 class Change(models.TextChoices):
     """What of an incident is notified."""
 
     OPENED = "opened"
+    REOPENED = "reopened"
     CLOSED = "closed"
 
 
@@ -74,6 +127,7 @@ class Notification(models.Model):
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notifications")
     change = models.TextField(choices=Change)
+    reopening = models.IntegerField(default=0, help_text="After how many reopenings of the incident.")
     channel = models.TextField()
     due_at = models.DateTimeField()
     attempts = models.SmallIntegerField(default=0)
@@ -83,8 +137,71 @@ class Notification(models.Model):
     class Meta:
         db_table = "notification"
         constraints = [
-            models.UniqueConstraint(fields=["incident", "change", "channel"], name="change_notified_once_per_channel")
+            models.UniqueConstraint(
+                fields=["incident", "change", "reopening", "channel"], name="change_notified_once_per_channel"
+            )
         ]
         indexes = [
             models.Index(fields=["due_at"], condition=models.Q(sent_at__isnull=True), name="notification_unsent")
         ]
+
+
+class Quiet(models.Model):
+    """A time in which nobody is told of incidents (silence), and in maintenance none is opened either.
+
+    It holds for a path, for all paths to and from a site, for all within a group, or for the whole mesh where none is
+    named. With `every_s` it comes again and again, until `until` if that is set. Measuring and resolving go on.
+    """
+
+    class Kind(models.TextChoices):
+        SILENCE = "silence"
+        MAINTENANCE = "maintenance"
+
+    kind = models.TextField(choices=Kind)
+    path = models.ForeignKey("mesh.Path", null=True, on_delete=models.CASCADE, related_name="+")
+    site = models.ForeignKey("mesh.Site", null=True, on_delete=models.CASCADE, related_name="+")
+    group = models.ForeignKey("mesh.Group", null=True, on_delete=models.CASCADE, related_name="+")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(help_text="Of the first time.")
+    every_s = models.IntegerField(null=True, help_text="From one start to the next; null: once.")
+    until = models.DateTimeField(null=True, help_text="When a recurring one ends for good.")
+    reason = models.TextField(blank=True)
+    made_by = models.TextField()
+    made_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, help_text="When somebody ended it early.")
+
+    class Meta:
+        db_table = "quiet"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(ends_at__gt=models.F("starts_at")), name="quiet_ends_after_start"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(every_s__isnull=True) | models.Q(every_s__gt=0), name="quiet_recurs_forwards"
+            ),
+        ]
+
+    def holds_at(self, now: datetime) -> bool:
+        """Whether it is in force at `now`."""
+        if now < self.starts_at or (self.ended_at is not None and now >= self.ended_at):
+            return False
+        if self.every_s is None:
+            return now < self.ends_at
+        if self.until is not None and now >= self.until:
+            return False
+        into = (now - self.starts_at) % timedelta(seconds=self.every_s)
+        return into < self.ends_at - self.starts_at
+
+
+class Deed(models.Model):
+    """Who did what, and when: kept for ever, changed by nobody."""
+
+    at = models.DateTimeField()
+    who = models.TextField()
+    what = models.TextField(help_text="As in `acknowledged incident 12`.")
+    incident = models.ForeignKey(Incident, null=True, on_delete=models.SET_NULL, related_name="deeds")
+    quiet = models.ForeignKey(Quiet, null=True, on_delete=models.SET_NULL, related_name="deeds")
+
+    class Meta:
+        db_table = "deed"
+        indexes = [models.Index(fields=["-at"], name="deed_by_time")]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
 import apprise
 from apprise.decorators import notify as apprise_notify
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 
 from monitor.alerts.models import Change, Incident, Notification
@@ -37,11 +39,24 @@ def channels() -> dict[str, str]:
     return {_channel_name(url): url for url in settings.NOTIFY_URLS}
 
 
-def enqueue(incident_id: int, change: Change, now: datetime) -> None:
-    """Write down that each channel must be told; call it in the transaction of the change."""
+def enqueue(
+    incident_id: int, change: Change, due_at: datetime, *, reopening: int = 0, but: Collection[str] = ()
+) -> None:
+    """Write down that each channel must be told, `but` for some; call it in the transaction of the change."""
     Notification.objects.bulk_create(
-        Notification(incident_id=incident_id, change=change, channel=channel, due_at=now) for channel in channels()
+        Notification(incident_id=incident_id, change=change, reopening=reopening, channel=channel, due_at=due_at)
+        for channel in channels()
+        if channel not in but
     )
+
+
+def withdraw(incident_id: int, change: Change) -> set[str]:
+    """Take back what was not tried yet, since it no longer holds; returns the channels that will never know."""
+    waiting = Notification.objects.filter(incident_id=incident_id, change=change, attempts=0, sent_at__isnull=True)
+    with transaction.atomic():
+        rows = list(waiting.select_for_update())
+        Notification.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    return {row.channel for row in rows}
 
 
 def deliver(now: datetime) -> int:
@@ -114,27 +129,29 @@ def _send(notification: Notification) -> None:
     sender = apprise.Apprise()
     if not sender.add(url):
         raise NotSent("Apprise does not understand the URL; compare it with its list of services")
-    opened = notification.change == Change.OPENED
+    closed = notification.change == Change.CLOSED
     taken = sender.notify(
-        title=_title(notification.incident, opened),
-        body=_opening(notification.incident) if opened else _closing(notification.incident),
-        notify_type=apprise.NotifyType.WARNING if opened else apprise.NotifyType.SUCCESS,
+        title=_title(notification.incident, notification.change),
+        body=_closing(notification.incident) if closed else _opening(notification.incident),
+        notify_type=apprise.NotifyType.SUCCESS if closed else apprise.NotifyType.WARNING,
         body_format=apprise.NotifyFormat.TEXT,
     )
     if not taken:
         raise NotSent("the service refused it or could not be reached")
 
 
-def _title(incident: Incident, opened: bool) -> str:
-    return f"Incident {incident.pk} {'opened' if opened else 'closed'}: {incident.rule} on {incident.cause}"
+def _title(incident: Incident, change: str) -> str:
+    return f"Incident {incident.pk} {change}: {incident.rule} on {incident.cause}"
 
 
 def _opening(incident: Incident) -> str:
-    return f"{incident.summary}.\nOpened {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC."
+    again = "" if incident.reopened_at is None else f" Again since {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC."
+    return f"{incident.summary}.\nOpened {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC.{again}"
 
 
 def _closing(incident: Incident) -> str:
-    assert incident.closed_at is not None
+    if incident.closed_at is None:
+        raise NotSent("it has reopened since")
     lasted = figures.duration((incident.closed_at - incident.opened_at).total_seconds())
     return (
         f"{incident.closing}.\n"

@@ -10,12 +10,22 @@ from datetime import datetime
 
 from django.db.models import Prefetch, Q, QuerySet
 
-from monitor.alerts.models import Incident, IncidentPath
+from monitor.alerts.models import UNTOLD, Incident, IncidentPath
 
 
 def open_incidents() -> list[Incident]:
     """Every incident that is open now, newest first."""
     return list(_with_paths().filter(closed_at__isnull=True))
+
+
+def lasting_incidents() -> list[Incident]:
+    """Every incident that is open now or pending, newest first."""
+    return list(_with_paths(_EVERY).filter(closed_at__isnull=True))
+
+
+def untold_incidents() -> list[Incident]:
+    """Every pending incident, and every open one of which people were not told, oldest first."""
+    return list(_with_paths(UNTOLD | Q(is_pending=True)).order_by("opened_at", "pk"))
 
 
 def recent_incidents(limit: int = 50) -> list[Incident]:
@@ -34,9 +44,14 @@ def incidents_of_path(path_id: int, since: datetime, until: datetime) -> list[In
     return list(_with_paths().filter(_overlaps(since, until), pk__in=of_path))
 
 
-def _with_paths() -> QuerySet[Incident]:
+_EVERY = Q()
+_FOUND = Q(is_pending=False)
+"""A pending incident is none yet."""
+
+
+def _with_paths(which: Q = _FOUND) -> QuerySet[Incident]:
     paths = IncidentPath.objects.select_related("path__source__site", "path__destination__site").order_by("pk")
-    return Incident.objects.order_by("-opened_at", "-pk").prefetch_related(Prefetch("paths", paths))
+    return Incident.objects.filter(which).order_by("-opened_at", "-pk").prefetch_related(Prefetch("paths", paths))
 
 
 def _overlaps(since: datetime, until: datetime) -> Q:

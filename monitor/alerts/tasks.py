@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import lru_cache
+
 from celery import shared_task
 from django.utils import timezone
 
+from monitor.alerts.corrections import correct
 from monitor.alerts.evaluate import evaluate
+from monitor.alerts.sweep import Baselines, baselines_at
+from monitor.archive.periods import start_of
 
 
 @shared_task(name="alerts.evaluate")
 def evaluate_rules() -> None:
-    evaluate(timezone.now())
+    now = timezone.now()
+    evaluate(now, _baselines_of(start_of("hour", now)))
+
+
+@shared_task(name="alerts.correct")
+def correct_lately_found() -> None:
+    correct(timezone.now())
+
+
+@lru_cache(maxsize=1)
+def _baselines_of(hour: datetime) -> Baselines:
+    """Kept for the hour: they come from what lies hours before it."""
+    return baselines_at(hour)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import connection
 
 from monitor.archive.models import Burst
+from monitor.mesh.alert_rules import RULES
 from monitor.mesh.models import Host, Kind, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
 
 T = TypeVar("T")
 
 
-def make_mesh(names: Iterable[str], now: datetime, *, loss: dict[str, float] | None = None) -> dict[str, Path]:
-    """Sites of these names, one host each, pinged in a full mesh; the paths by their names, `slac → cern`."""
-    Mesh.objects.create(name="Laboratories", alerts={} if loss is None else {"loss": loss}, applied_at=now)
+def make_mesh(names: Iterable[str], now: datetime, **rules: dict[str, Any]) -> dict[str, Path]:
+    """Sites of these names, one host each, pinged in a full mesh; the paths by their names, `slac → cern`.
+
+    Of the alert rules only those given are switched on, with these settings.
+    """
+    Mesh.objects.create(name="Laboratories", alerts=only(**rules), applied_at=now)
     test = Test.objects.create(
         name="pinger", kind=Kind.PING, every_s=60, parameters={"count": 10, "packet_bytes": [100, 1000]}
     )
@@ -26,6 +30,11 @@ def make_mesh(names: Iterable[str], now: datetime, *, loss: dict[str, float] | N
     for path in paths:
         start_pinging(path, test, now)
     return {str(path): path for path in paths}
+
+
+def only(**rules: dict[str, Any]) -> dict[str, Any]:
+    """The [alerts] table in which no other rules are on."""
+    return {name: {"enabled": False} for name in RULES} | rules
 
 
 def start_pinging(path: Path, test: Test, now: datetime) -> None:

@@ -7,19 +7,28 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.alerts import queries, tasks
-from monitor.alerts.evaluate import RULE_REMOVED, Evaluation, evaluate
+from monitor.alerts import incidents, queries, tasks
+from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
 from monitor.celery import app
 from monitor.mesh.models import Measurement, Mesh
-from tests.db.alert_rows import at_once, make_bursts, make_mesh
+from tests.db.alert_rows import at_once, make_bursts, make_mesh, only
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
+QUERIES = 19
+"""The mesh, paths pinged and tested with their groups (4), incidents and their paths (2), what was judged; recent and
+hourly counts, baseline, days, loss windows, round trips, contacts and their sites; when to be quiet; what was
+judged, what nobody was told, what is to be sent."""
 RULE = {"above_ratio": 0.01, "window_s": 600}
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def confirmed_at_once(monkeypatch):
+    monkeypatch.setattr(incidents, "CONFIRM_S", 0)
 
 
 @pytest.fixture
@@ -53,8 +62,8 @@ def test_one_lost_packet_opens_nothing(paths):
 
 
 def test_both_directions_of_a_pair_are_one_incident_and_another_pair_is_another(paths):
-    for name in ("slac → cern", "cern → slac", "fnal → cern"):
-        lossy(paths[name], NOW)
+    for name in paths:
+        lossy(paths[name], NOW, lost=1 if name in ("slac → cern", "cern → slac", "fnal → cern") else 0)
 
     assert evaluate(NOW).opened == 2
 
@@ -62,6 +71,33 @@ def test_both_directions_of_a_pair_are_one_incident_and_another_pair_is_another(
         ("cern ↔ fnal", 1),
         ("cern ↔ slac", 2),
     ]
+
+
+def test_paths_from_one_site_that_lose_together_are_one_incident_with_the_reason(paths):
+    for name in paths:
+        lossy(paths[name], NOW, lost=1 if name.startswith("cern") else 0)
+
+    assert evaluate(NOW).opened == 1
+
+    incident = Incident.objects.get()
+    assert (incident.cause, incident.paths.count()) == ("cern outbound", 2)
+    assert incident.summary.startswith(
+        "cern outbound: 2 of 2 paths, inbound clean (2 paths), elsewhere clean (2 paths); the round trips of others to "
+        "cern cross the same network and are well, so look at the agent of cern and its host first; cern → fnal: loss "
+    )
+
+
+def test_another_path_of_a_lasting_cause_joins_its_incident(paths):
+    for name in paths:
+        lossy(paths[name], NOW, lost=1 if name == "cern → slac" else 0)
+    evaluate(NOW)
+    lossy(paths["cern → fnal"], NOW + WINDOW)
+    lossy(paths["cern → slac"], NOW + WINDOW)
+
+    assert evaluate(NOW + WINDOW).opened == 0
+
+    incident = Incident.objects.get()
+    assert (incident.cause, incident.paths.count()) == ("cern ↔ slac", 2)
 
 
 def test_evaluating_again_opens_and_notifies_no_more(paths):
@@ -126,7 +162,7 @@ def test_the_incident_of_a_retired_path_closes_and_says_why(paths):
 
     assert evaluate(NOW + timedelta(seconds=10)).closed == 1
 
-    assert Incident.objects.get().closing == "slac → cern: retired, no longer pinged"
+    assert Incident.objects.get().closing == "slac → cern: retired, no longer measured"
 
 
 def test_a_path_whose_pings_are_retired_counts_as_retired(paths):
@@ -150,12 +186,12 @@ def test_a_retired_path_opens_nothing(paths):
 def test_a_mesh_without_the_rule_opens_nothing_and_closes_what_is_open(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
-    Mesh.objects.update(alerts={})
+    Mesh.objects.update(alerts=only())
     lossy(paths["slac → fnal"], NOW)
 
     assert evaluate(NOW + timedelta(seconds=10)) == Evaluation(opened=0, closed=1, notified=1)
 
-    assert Incident.objects.get().closing == RULE_REMOVED
+    assert Incident.objects.get().closing == f"slac → cern: {SWITCHED_OFF}"
 
 
 def test_before_a_mesh_is_applied_there_is_nothing_to_do():
@@ -177,7 +213,7 @@ def test_evaluating_what_is_open_takes_the_same_queries_for_any_mesh(paths, djan
         lossy(paths[name], NOW)
     evaluate(NOW)
 
-    with django_assert_num_queries(6):  # the mesh, paths in use, windows; incidents, their paths; what is to be sent
+    with django_assert_num_queries(QUERIES):
         evaluate(NOW + timedelta(seconds=10))
 
 

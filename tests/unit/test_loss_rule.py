@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerts import rules
-from monitor.alerts.rules import Evidence, Verdict
-from monitor.mesh.document import LossRule
+from monitor.alerts.rules import loss as rules
+from monitor.alerts.rules.loss import Evidence, Verdict
+from monitor.mesh.alert_rules import LossRule
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Window:
     sent: int
     received: int
     bursts: int = 1
+    lossy_bursts: int = 3
 
 
 def judged(lost: int, sent: int, threshold: float = 0.01) -> Evidence:
@@ -113,8 +114,11 @@ def test_the_sentence_gives_the_figures_the_bound_and_the_threshold():
     )
 
 
-def test_two_directions_are_pooled_by_their_counts():
-    both = rules.pooled([judged(10, 200), judged(2, 1000)])
+@pytest.mark.parametrize(("lossy_bursts", "verdict"), [(2, Verdict.UNDECIDED), (3, Verdict.FIRING)])
+def test_an_interruption_shorter_than_a_cycle_does_not_fire(lossy_bursts, verdict):
+    """One cycle is two bursts, one of each size."""
+    window = Window(1, sent=200, received=180, lossy_bursts=lossy_bursts)
 
-    assert (both.lost, both.sent) == (12, 1200)
-    assert probability_of_at_least(12, 1200, both.loss_lower_ratio) == pytest.approx(0.05)
+    (evidence,) = rules.judge([window], LossRule(above_ratio=0.01, window_s=600))
+
+    assert evidence.verdict is verdict

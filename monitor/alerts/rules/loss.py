@@ -1,4 +1,4 @@
-"""The loss rule, as a pure decision on counted packets: does a path lose too much, is it well again, or neither.
+"""Loss above a threshold, decided on counted packets: does a path lose too much, is it well again, or neither.
 
 In: packets sent and lost on each path in the rule's window, and the rule of the mesh. Out: a verdict for each path with
 the figures it rests on. No database, no clock; what follows from a verdict is in `monitor.alerts.incidents`.
@@ -11,30 +11,31 @@ A path that fired is clear when both hold:
     changes);
   - the window holds at least half as many packets as the one that fired; a hundred are always enough. A handful of
     packets after a gap clears nothing.
-A path without packets in the window has no data. It neither fires nor is it clear.
+A path without packets in the window has no data. It neither fires nor is it clear. And a path fires only if its losses
+lie in at least three bursts: an interruption that is shorter than a cycle hits no more than two, one of each size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
+from monitor.alerts.rules.finding import Finding
+from monitor.alerts.sweep import Sweep
 from monitor.analysis import binomial, figures
-
-if TYPE_CHECKING:  # only for the types: this module runs without a database
-    from monitor.archive.queries import LossWindow
-    from monitor.mesh.document import LossRule
+from monitor.archive.queries import LossWindow
+from monitor.mesh import alert_rules
+from monitor.mesh.alert_rules import LossRule
 
 CONFIDENCE = 0.95
 MIN_LOST_TO_FIRE = 2
+MIN_LOSSY_BURSTS_TO_FIRE = 3
 CLEAR_SHARE_OF_THRESHOLD = 0.5
 CLEAR_SHARE_OF_PACKETS = 0.5
 PACKETS_ENOUGH_TO_CLEAR = 100
-
-NAME = "loss"
 
 
 class Verdict(StrEnum):
@@ -52,6 +53,7 @@ class Evidence:
     window_s: int
     sent: int
     lost: int
+    lossy_bursts: int
     loss_lower_ratio: float
     threshold_ratio: float
 
@@ -59,7 +61,8 @@ class Evidence:
     def verdict(self) -> Verdict:
         if self.sent == 0:
             return Verdict.NO_DATA
-        if self.lost >= MIN_LOST_TO_FIRE and self.loss_lower_ratio > self.threshold_ratio:
+        enough = self.lost >= MIN_LOST_TO_FIRE and self.lossy_bursts >= MIN_LOSSY_BURSTS_TO_FIRE
+        if enough and self.loss_lower_ratio > self.threshold_ratio:
             return Verdict.FIRING
         if self.lost <= CLEAR_SHARE_OF_THRESHOLD * self.threshold_ratio * self.sent:
             return Verdict.LOW
@@ -77,19 +80,51 @@ def judge(windows: Sequence[LossWindow], rule: LossRule) -> list[Evidence]:
     lost = [window.sent - window.received for window in windows]
     bounds = binomial.lower_bound(lost, sent, CONFIDENCE)
     return [
-        Evidence(window.path_id, rule.window_s, sent_packets, lost_packets, float(bound), rule.above_ratio)
-        for window, sent_packets, lost_packets, bound in zip(windows, sent, lost, bounds, strict=True)
+        Evidence(one.path_id, rule.window_s, of, missing, one.lossy_bursts, float(bound), rule.above_ratio)
+        for one, of, missing, bound in zip(windows, sent, lost, bounds, strict=True)
     ]
 
 
-def pooled(evidence: Sequence[Evidence]) -> Evidence:
-    """The evidence of several paths taken together: their packets are summed and bounded as one sample."""
-    first = evidence[0]
-    if len(evidence) == 1:
-        return first
-    sent, lost = sum(one.sent for one in evidence), sum(one.lost for one in evidence)
-    bound = float(binomial.lower_bound(lost, sent, CONFIDENCE))
-    return Evidence(first.path_id, first.window_s, sent, lost, bound, first.threshold_ratio)
+class Threshold:
+    """Loss above a threshold."""
+
+    name = "loss"
+
+    def judge(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+        by_rule: dict[LossRule, list[LossWindow]] = {}
+        for path_id, one in settings.items():
+            rule = cast("LossRule", one)
+            window = sweep.losses.get(rule.window_s, {}).get(path_id)
+            if window is not None:
+                by_rule.setdefault(rule, []).append(window)
+        evidence = [one for rule, windows in by_rule.items() for one in judge(windows, rule)]
+        return [self._finding(one, sweep) for one in evidence if one.verdict is Verdict.FIRING]
+
+    def over(self, path_id: int, figures: Mapping[str, Any], sweep: Sweep) -> str | None:
+        window_s = int(figures["window_s"])
+        window = sweep.losses.get(window_s, {}).get(path_id)
+        if window is None:
+            return None
+        rule = LossRule(above_ratio=float(figures["threshold_ratio"]), window_s=window_s)
+        (evidence,) = judge([window], rule)
+        return describe_clear(evidence, sweep.now) if evidence.is_clear(int(figures["sent"])) else None
+
+    def _finding(self, evidence: Evidence, sweep: Sweep) -> Finding:
+        return Finding(
+            rule=self.name,
+            path_id=evidence.path_id,
+            path=sweep.paths[evidence.path_id].name,
+            sentence=describe(evidence, sweep.now),
+            since=sweep.now - timedelta(seconds=evidence.window_s),
+            figures={
+                "window_s": evidence.window_s,
+                "until": sweep.now.isoformat(),
+                "sent": evidence.sent,
+                "lost": evidence.lost,
+                "loss_lower_ratio": evidence.loss_lower_ratio,
+                "threshold_ratio": evidence.threshold_ratio,
+            },
+        )
 
 
 def describe(evidence: Evidence, until: datetime) -> str:

@@ -1,0 +1,120 @@
+"""One incident for one cause: what was found on many paths is brought together, with a name and the reason for it.
+
+In: what fires now, and the incidents that last. Out: for each cause what is new of it, under the name of the incident
+that it belongs to. What explains paths best is decided in `monitor.analysis.alarms.grouping`, for each of three kinds
+of trouble by itself: bad round trips, low throughput, nothing measured. A path whose bursts say nothing now speaks
+neither for nor against a cause of bad round trips.
+
+A cause that reaches a lasting incident joins it: an incident grows, and keeps its name. Two that last are not merged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from monitor.alerts.models import Incident
+from monitor.alerts.rules.finding import Finding
+from monitor.alerts.sweep import Sweep
+from monitor.analysis.alarms.grouping import Cause, Kind, Line, explain
+from monitor.mesh.queries import MeasuredPath
+
+THROUGHPUT = "throughput"
+NO_DATA = "no_data"
+ROUND_TRIPS = "round trips"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A cause, what is new of it, and in one sentence why it is this one; empty where a single pair is concerned."""
+
+    label: str
+    findings: tuple[Finding, ...]
+    because: str
+
+
+def of(found: Sequence[Finding], lasting: Sequence[Incident], sweep: Sweep) -> list[Named]:
+    """The causes of what was found and is in no lasting incident."""
+    names: list[Named] = []
+    for trouble in (ROUND_TRIPS, THROUGHPUT, NO_DATA):
+        names += _of_trouble(trouble, [one for one in found if _trouble(one.rule) == trouble], lasting, sweep)
+    return names
+
+
+def _of_trouble(trouble: str, found: Sequence[Finding], lasting: Sequence[Incident], sweep: Sweep) -> list[Named]:
+    rows = [
+        (one, row) for one in lasting for row in one.paths.all() if not row.is_over and _trouble(row.rule) == trouble
+    ]
+    known = {(row.path_id, row.rule) for _, row in rows}
+    new = [finding for finding in found if (finding.path_id, finding.rule) not in known]
+    if not new:
+        return []
+    paths = sweep.tested_paths if trouble == THROUGHPUT else sweep.paths
+    bad = {row.path_id for _, row in rows} | {finding.path_id for finding in found}
+    unknown = _unknown(sweep) - bad if trouble == ROUND_TRIPS else frozenset()
+    holder = {row.path_id: incident.cause for incident, row in rows}
+    lines = [_line(path) for path in paths.values()]
+    named = []
+    for cause in explain(lines, bad & paths.keys(), unknown):
+        of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
+        if of_cause:
+            label = _label(trouble, cause, paths)
+            held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder).most_common(1)
+            named.append(Named(held[0][0] if held else label, of_cause, _because(trouble, cause)))
+    return named
+
+
+def _trouble(rule: str) -> str:
+    return rule if rule in (THROUGHPUT, NO_DATA) else ROUND_TRIPS
+
+
+def _unknown(sweep: Sweep) -> frozenset[int]:
+    """The paths without a measured burst in the last hour."""
+    ids = np.array(list(sweep.paths), dtype=np.int64)
+    return frozenset(ids[sweep.recent["bursts"].sum(axis=1) == 0].tolist()) if len(ids) else frozenset()
+
+
+def _line(path: MeasuredPath) -> Line:
+    place = path.place
+    return Line(path.path_id, path.source, path.destination, place.source, place.destination, path.family)
+
+
+def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
+    what = {
+        Kind.OUTBOUND: f"{cause.name} outbound",
+        Kind.INBOUND: f"{cause.name} inbound",
+        Kind.HOST: f"host {cause.name}",
+        Kind.ALL: f"all {len(paths)} paths",
+    }.get(cause.kind, cause.name)
+    if trouble == NO_DATA:
+        return f"agent of {cause.name}" if cause.kind is Kind.OUTBOUND else f"no data: {what}"
+    if trouble == THROUGHPUT:
+        return f"throughput: {what}"
+    # A round trip crosses both directions: what one loses the other may lose a little later.
+    return " ↔ ".join(sorted(what.split(" → "))) if cause.kind is Kind.PATH else what
+
+
+def _because(trouble: str, cause: Cause) -> str:
+    """The figures that speak for a cause, and against the others; what they say of the agent."""
+    if cause.kind in (Kind.PATH, Kind.PAIR):
+        return ""
+    name = {Kind.OUTBOUND: f"{cause.name} outbound", Kind.INBOUND: f"{cause.name} inbound"}.get(cause.kind, cause.name)
+    parts = [f"{name or 'everywhere'}: {cause.bad} of {cause.known} paths"]
+    if cause.kind in (Kind.OUTBOUND, Kind.INBOUND):
+        reverse = "inbound" if cause.kind is Kind.OUTBOUND else "outbound"
+        parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known))
+    if cause.elsewhere_known:
+        parts.append(_share("elsewhere", cause.elsewhere_bad, cause.elsewhere_known))
+    if trouble == ROUND_TRIPS and cause.kind is Kind.OUTBOUND and cause.reverse_known and not cause.reverse_bad:
+        parts.append(
+            f"the round trips of others to {cause.name} cross the same network and are well, so look at the agent of "
+            f"{cause.name} and its host first"
+        )
+    return ", ".join(parts[:-1]) + f"; {parts[-1]}" if len(parts) > 3 else ", ".join(parts)
+
+
+def _share(where: str, bad: int, known: int) -> str:
+    return f"{where} clean ({known} paths)" if bad == 0 else f"{where} {bad} of {known}"

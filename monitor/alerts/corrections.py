@@ -1,0 +1,54 @@
+"""What results that came late say of an incident that was found without them.
+
+In: the findings of incidents that last or ended within a day, and what is stored now of the time that was judged. Out:
+the sentence `correction` of each incident whose ground has changed. A correction opens and ends nothing: the rules do
+that by what is true now. Loss and missing measurements are looked at again; round trips are judged once, in the order
+in which they come.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from monitor.alerts import incidents
+from monitor.alerts.models import IncidentPath
+from monitor.alerts.rules import loss
+from monitor.alerts.rules.loss import Verdict
+from monitor.archive.queries import LONGEST_RAW, loss_windows
+from monitor.mesh.alert_rules import LossRule
+
+WITHIN = timedelta(days=1)
+
+
+def correct(now: datetime) -> int:
+    """Look again at what was found lately; returns how many incidents have a new correction."""
+    rows = IncidentPath.objects.filter(rule__in=("loss", "no_data"), added_at__gte=now - WITHIN, added_at__lte=now)
+    found: dict[int, list[str]] = {}
+    for row in rows.select_related("path__source", "path__destination").order_by("pk"):
+        sentence = _of_loss(row) if row.rule == "loss" else _of_no_data(row)
+        if sentence is not None:
+            found.setdefault(row.incident_id, []).append(f"{row.path}: {sentence}")
+    return sum(incidents.correct(incident_id, "; ".join(sentences)) for incident_id, sentences in found.items())
+
+
+def _of_loss(row: IncidentPath) -> str | None:
+    if "until" not in row.figures:
+        return None  # found by a version that did not keep it
+    until = datetime.fromisoformat(row.figures["until"])
+    rule = LossRule(above_ratio=row.figures["threshold_ratio"], window_s=row.figures["window_s"])
+    windows = loss_windows(until - timedelta(seconds=rule.window_s), until, path_ids=[row.path_id])
+    evidence = next(iter(loss.judge(windows, rule)), None)
+    if evidence is None or (evidence.sent, evidence.lost) == (row.figures["sent"], row.figures["lost"]):
+        return None
+    holds = "which proves the same" if evidence.verdict is Verdict.FIRING else "which would not have opened it"
+    return f"with results that came late {loss.describe(evidence, until)}, {holds}"
+
+
+def _of_no_data(row: IncidentPath) -> str | None:
+    """Missing measurements that were made after all, while their results could not be delivered."""
+    found_at = datetime.fromisoformat(row.figures["found"])
+    since = max(datetime.fromisoformat(row.figures["since"]) + timedelta(microseconds=1), found_at - LONGEST_RAW)
+    late = loss_windows(since, found_at, path_ids=[row.path_id])
+    if not late:
+        return None
+    return f"{late[0].bursts} bursts of that time came late: it was measured, and the results could not be delivered"

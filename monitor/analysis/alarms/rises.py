@@ -1,0 +1,107 @@
+"""Has something become more frequent than it was? Counts of a path's newest bursts against those of its past.
+
+In: how many bursts of a window had the event (lost a packet, had a duplicate, came out of order), how many bursts there
+were, and the same of a baseline that does not contain the window. Out: how probable such a rise is where nothing has
+changed, and which windows prove one.
+
+The event is counted once a burst, since packets are lost together: a burst that lost all counts as much as one that
+lost one. What clusters over longer times shows in the baseline as a dispersion above that of independent bursts, by
+which all counts are divided (quasi-likelihood; P. McCullagh and J. Nelder, "Generalized Linear Models", section 4.5).
+
+The test is exact and allows for a baseline that is short: the binomial tail at the upper confidence bound of the
+baseline's ratio, plus the chance that the bound is wrong (R. Berger and D. Boos, "P values maximized over a confidence
+set for the nuisance parameter", JASA 89, 1994).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc
+
+from monitor.analysis import binomial
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+LEAST_EVENTS = 3
+"""A window with fewer proves nothing, however rare they were. A short blip hits both packet sizes of one cycle: two."""
+
+BOUND_SHARE = 0.1
+"""Of the chance of a false alarm, what is spent on the bound of the baseline."""
+
+SEASON_CONFIDENCE = 0.99
+
+
+def chance(
+    events: ArrayLike, bursts: ArrayLike, base_events: ArrayLike, base_bursts: ArrayLike, bound_chance: ArrayLike
+) -> Floats:
+    """How probable at least so many events are where the ratio is the baseline's; 1 where either has no bursts.
+
+    All arrays broadcast; counts need not be whole. `bound_chance` is added for the baseline's bound to be wrong.
+    """
+    had, of = np.asarray(events, dtype=np.float64), np.asarray(bursts, dtype=np.float64)
+    base_of = np.asarray(base_bursts, dtype=np.float64)
+    spent = np.asarray(bound_chance, dtype=np.float64)
+    bound = np.nan_to_num(binomial.upper_bound(base_events, base_of, 1.0 - spent), nan=1.0)
+    some = np.maximum(had, np.finfo(np.float64).tiny)
+    tail = np.where(had > 0, betainc(some, np.maximum(of - had, 0.0) + 1.0, bound), 1.0)
+    return np.where((of > 0) & (base_of > 0), np.minimum(tail + spent, 1.0), 1.0)
+
+
+def dispersion(squares: ArrayLike, events: ArrayLike, bursts: ArrayLike, parts: ArrayLike) -> Floats:
+    """The variance of the counts of parts (hours) over that of independent bursts, never below 1.
+
+    `squares` is the sum over the parts of events²/bursts, the others are sums and the number of parts. Pearson's
+    statistic over its degrees of freedom.
+    """
+    had, of = np.asarray(events, dtype=np.float64), np.asarray(bursts, dtype=np.float64)
+    ratio = had / np.maximum(of, 1.0)
+    freedom = np.asarray(parts, dtype=np.float64) - 1.0
+    misfit = np.asarray(squares, dtype=np.float64) - ratio * had
+    known = (freedom > 0) & (ratio > 0) & (ratio < 1)
+    return np.where(known, np.maximum(misfit / np.where(known, ratio * (1.0 - ratio) * freedom, 1.0), 1.0), 1.0)
+
+
+def seasonal(
+    base_events: ArrayLike, base_bursts: ArrayLike, season_events: ArrayLike, season_bursts: ArrayLike
+) -> tuple[Floats, Floats]:
+    """The baseline of each path, as events and bursts: its season's where that is proven to be worse, else its own.
+
+    A season is the same hours of the week in the weeks before. A path that is busy every Monday at ten has no
+    regression then; a season of which little is known changes nothing.
+    """
+    own_events, own_bursts = np.asarray(base_events, dtype=np.float64), np.asarray(base_bursts, dtype=np.float64)
+    least = np.nan_to_num(binomial.lower_bound(season_events, season_bursts, SEASON_CONFIDENCE))
+    worse = least * own_bursts > own_events
+    return (
+        np.where(worse, np.asarray(season_events, dtype=np.float64), own_events),
+        np.where(worse, np.asarray(season_bursts, dtype=np.float64), own_bursts),
+    )
+
+
+def proven(
+    events: Floats,
+    bursts: Floats,
+    base_events: Floats,
+    base_bursts: Floats,
+    scatter: Floats,
+    looks_an_hour: Floats,
+    alarms_an_hour: float,
+) -> tuple[Bools, Floats]:
+    """Which windows prove a rise, and the chance of each; both of shape (paths, windows).
+
+    `events` and `bursts` have the shape (paths, windows), all else (paths,). `looks_an_hour` is how often new bursts
+    come. Every window at every look has the same share of `alarms_an_hour`, the false alarms of a path in an hour: by
+    Boole's inequality there are at most so many, however the windows overlap.
+    """
+    allowed = (alarms_an_hour / (np.maximum(looks_an_hour, 1e-9) * events.shape[1]))[:, np.newaxis]
+    by = scatter[:, np.newaxis]
+    chances = chance(
+        events / by,
+        bursts / by,
+        (base_events / scatter)[:, np.newaxis],
+        (base_bursts / scatter)[:, np.newaxis],
+        BOUND_SHARE * np.minimum(allowed, 1.0),
+    )
+    return (chances <= allowed) & (events >= LEAST_EVENTS), chances

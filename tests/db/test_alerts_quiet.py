@@ -1,0 +1,206 @@
+"""Silence, maintenance and acknowledging: what they stop, what they never stop, and who did it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.alerts import actions, corrections, incidents, quiet
+from monitor.alerts.actions import NotPossible, Scope
+from monitor.alerts.evaluate import evaluate, scope_now
+from monitor.alerts.models import Deed, Incident, Notification, State
+from monitor.mesh.models import Group, Site
+from tests.db.alert_rows import make_bursts, make_mesh
+
+NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
+WINDOW = timedelta(seconds=600)
+HOUR = timedelta(hours=1)
+RULE = {"above_ratio": 0.01, "window_s": 600}
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def confirmed_at_once(monkeypatch):
+    monkeypatch.setattr(incidents, "CONFIRM_S", 0)
+
+
+@pytest.fixture
+def paths():
+    paths = make_mesh(["slac", "cern", "fnal"], NOW - timedelta(days=30), loss=RULE)
+    group = Group.objects.create(name="coast", shape="mesh")
+    group.sites.set(Site.objects.filter(name__in=["slac", "cern"]))
+    return paths
+
+
+def lossy(path, until, lost=1):
+    make_bursts(path, [lost] * 10, until - WINDOW)
+
+
+def quiet_names(now=NOW):
+    scope = scope_now()
+    found = quiet.at(now, scope.pinged)
+    return (
+        {scope.pinged[path_id].name for path_id in found.in_maintenance},
+        {scope.pinged[path_id].name for path_id in found.silenced},
+    )
+
+
+def told() -> list[str]:
+    return list(Notification.objects.order_by("pk").values_list("change", flat=True))
+
+
+def test_a_silence_holds_for_a_path_a_site_a_group_or_the_whole_mesh(paths):
+    out = paths["slac → cern"]
+    cern, coast = Site.objects.get(name="cern"), Group.objects.get(name="coast")
+    expected = {
+        Scope(path=out): {"slac → cern"},
+        Scope(site=cern): {"slac → cern", "cern → slac", "cern → fnal", "fnal → cern"},
+        Scope(group=coast): {"slac → cern", "cern → slac"},
+        Scope(): set(paths),
+    }
+
+    for scope, names in expected.items():
+        made = actions.silence(scope, NOW + HOUR, "", "les", NOW)
+        assert quiet_names() == (set(), names)
+        actions.end(made.pk, "les", NOW)
+        assert quiet_names() == (set(), set())
+
+
+def test_a_silence_expires_by_itself(paths):
+    actions.silence(Scope(), NOW + HOUR, "", "les", NOW)
+
+    assert quiet_names(NOW + HOUR - timedelta(seconds=1))[1]
+    assert not quiet_names(NOW + HOUR)[1]
+
+
+def test_a_recurring_maintenance_is_in_force_each_time_until_its_last(paths):
+    """Mondays from two to four, for three weeks."""
+    monday = datetime(2026, 11, 23, 2, tzinfo=UTC)
+    week = timedelta(weeks=1)
+    actions.maintain(Scope(), monday, monday + 2 * HOUR, "updates", "les", NOW, every=week, until=monday + 3 * week)
+
+    in_force = [
+        weeks
+        for weeks in range(5)
+        if quiet_names(monday + weeks * week)[0] and quiet_names(monday + weeks * week + 1.9 * HOUR)[0]
+    ]
+
+    assert in_force == [0, 1, 2]
+    assert not quiet_names(monday + 2 * HOUR)[0]
+    assert not quiet_names(monday - timedelta(seconds=1))[0]
+
+
+def test_what_is_found_in_a_silence_opens_and_is_told_when_the_silence_is_over(paths):
+    actions.silence(Scope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
+    lossy(paths["slac → cern"], NOW)
+
+    assert evaluate(NOW).opened == 1
+    assert told() == []
+    lossy(paths["slac → cern"], NOW + HOUR)
+    evaluate(NOW + HOUR)
+
+    assert told() == ["opened"]
+
+
+def test_an_incident_with_a_path_that_is_not_silenced_is_told(paths):
+    actions.silence(Scope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
+    lossy(paths["slac → cern"], NOW)
+    lossy(paths["cern → slac"], NOW)
+
+    evaluate(NOW)
+
+    assert told() == ["opened"]
+
+
+def test_in_maintenance_nothing_opens(paths):
+    actions.maintain(Scope(group=Group.objects.get()), NOW - HOUR, NOW + HOUR, "new router", "les", NOW)
+    lossy(paths["slac → cern"], NOW)
+    lossy(paths["slac → fnal"], NOW)
+
+    evaluate(NOW)
+
+    assert [one.cause for one in Incident.objects.all()] == ["fnal ↔ slac"]
+
+
+def test_what_is_open_still_ends_in_maintenance(paths):
+    lossy(paths["slac → cern"], NOW)
+    evaluate(NOW)
+    actions.maintain(Scope(), NOW, NOW + HOUR, "", "les", NOW)
+    lossy(paths["slac → cern"], NOW + WINDOW, lost=0)
+
+    assert evaluate(NOW + WINDOW).closed == 1
+
+    assert Incident.objects.get().state == State.RESOLVED
+    assert told() == ["opened"], "in maintenance nobody is told, of the end neither"
+
+
+def test_each_deed_is_kept_with_who_did_it(paths):
+    lossy(paths["slac → cern"], NOW)
+    evaluate(NOW)
+    incident = Incident.objects.get()
+
+    actions.acknowledge(incident.pk, "les", NOW)
+    made = actions.silence(Scope(site=Site.objects.get(name="cern")), NOW + HOUR, "fibre cut", "warren", NOW)
+    actions.end(made.pk, "les", NOW + timedelta(minutes=5))
+
+    assert list(Deed.objects.order_by("pk").values_list("who", "what")) == [
+        ("les", f"acknowledged incident {incident.pk}"),
+        ("warren", f"made silence {made.pk} for cern from 2026-11-21 10:05 to 2026-11-21 11:05 UTC"),
+        ("les", f"ended silence {made.pk}"),
+    ]
+
+
+def test_what_is_not_possible_says_why_and_leaves_no_trace(paths):
+    lossy(paths["slac → cern"], NOW)
+    evaluate(NOW)
+    incident = Incident.objects.get()
+    actions.acknowledge(incident.pk, "les", NOW)
+    site, group = Site.objects.get(name="cern"), Group.objects.get()
+    attempts = {
+        "les acknowledged incident": lambda: actions.acknowledge(incident.pk, "warren", NOW),
+        "there is no incident 0": lambda: actions.acknowledge(0, "warren", NOW),
+        "before it begins or in the past": lambda: actions.silence(Scope(), NOW, "", "warren", NOW),
+        "name one of them": lambda: actions.silence(Scope(site=site, group=group), NOW + HOUR, "", "warren", NOW),
+        "lasts longer than the 60 min": lambda: actions.maintain(
+            Scope(), NOW, NOW + 2 * HOUR, "", "warren", NOW, every=HOUR
+        ),
+        "no silence or maintenance 0 that lasts": lambda: actions.end(0, "warren", NOW),
+    }
+
+    for words, attempt in attempts.items():
+        with pytest.raises(NotPossible, match=words):
+            attempt()
+
+    assert [one.who for one in Deed.objects.all()] == ["les"]
+
+
+class TestCorrections:
+    def test_late_results_that_take_the_ground_away_are_told_and_open_and_end_nothing(self, paths):
+        """10 of 100 lost; with 1,000 more packets that all arrived it is 0.9%, which is not above 1%."""
+        out = paths["slac → cern"]
+        lossy(out, NOW)
+        evaluate(NOW)
+        assert corrections.correct(NOW) == 0
+        make_bursts(out, [0] * 100, NOW - WINDOW, every_s=5, packet_bytes=1000)
+
+        assert corrections.correct(NOW) == 1
+        assert corrections.correct(NOW) == 0
+
+        incident = Incident.objects.get()
+        assert incident.is_open
+        assert incident.correction.startswith(
+            "slac → cern: with results that came late loss 0.91% (10 of 1,100 packets"
+        )
+        assert incident.correction.endswith("which would not have opened it")
+
+    def test_late_results_that_prove_the_same_say_so(self, paths):
+        out = paths["slac → cern"]
+        lossy(out, NOW)
+        evaluate(NOW)
+        make_bursts(out, [1] * 10, NOW - WINDOW, packet_bytes=1000)
+
+        corrections.correct(NOW)
+
+        assert Incident.objects.get().correction.endswith("which proves the same")

@@ -1,0 +1,82 @@
+"""The exact rank test, against all orders written out, against SciPy's, and at its stated rate of false alarms."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import mannwhitneyu
+
+from monitor.analysis.alarms import ranks
+
+
+@pytest.mark.parametrize(("newest", "before"), [(1, 1), (2, 3), (3, 3), (3, 5), (4, 4)])
+def test_the_chance_is_that_of_all_orders_written_out(newest, before):
+    places = range(newest + before)
+    wrong = []
+    for chosen in itertools.combinations(places, newest):
+        others = [place for place in places if place not in chosen]
+        wrong.append(sum(a >= b for a in chosen for b in others))
+
+    for pairs in range(newest * before + 1):
+        share = sum(one <= pairs for one in wrong) / len(wrong)
+        assert ranks.at_most(pairs, newest, before) == pytest.approx(share)
+
+
+@given(st.integers(0, 1000), st.integers(3, 60), st.floats(-3, 3))
+def test_each_comparison_is_scipys_exact_test(seed, number, shift):
+    random = np.random.default_rng(seed)
+    values = random.normal(size=number)
+    values[-6:] += shift
+    expected = [
+        mannwhitneyu(
+            values[-count:], values[-count - ranks.MOST_BEFORE : -count], alternative="less", method="exact"
+        ).pvalue
+        for count in ranks.NEWEST
+        if 2 * count <= number
+    ]
+
+    found = ranks.falls(values[np.newaxis, :])
+
+    least = min(1.0, min(expected, default=1.0) * len(ranks.NEWEST))
+    assert found.chance[0] == pytest.approx(least)
+
+
+def test_paths_of_different_lengths_are_judged_as_if_alone():
+    random = np.random.default_rng(2)
+    rows = np.full((5, ranks.LONGEST), np.nan)
+    for row, number in enumerate((0, 5, 6, 20, ranks.LONGEST)):
+        rows[row, ranks.LONGEST - number :] = np.sort(random.normal(size=number))[::-1]
+
+    together = ranks.falls(rows)
+
+    for row, number in enumerate((0, 5, 6, 20, ranks.LONGEST)):
+        alone = ranks.falls(rows[row : row + 1, ranks.LONGEST - number :])
+        assert together.chance[row] == alone.chance[0]
+        assert together.before[row] == alone.before[0]
+    assert together.chance[:2].tolist() == [1.0, 1.0], "two and three values compare with nothing"
+
+
+def test_three_values_prove_no_more_than_three_values_can():
+    """All three under 40 before: one of C(43, 3) = 12,341 orders, six comparisons."""
+    values = np.concatenate([np.arange(40.0) + 100, [3.0, 2.0, 1.0]])
+
+    found = ranks.falls(values[np.newaxis, :])
+
+    assert found.chance[0] == pytest.approx(6 / 12_341)
+    assert (found.count[0], found.before[0]) == (3, 40)
+    assert (found.newest_median[0], found.before_median[0]) == (2.0, 119.5)
+
+
+def test_equal_values_are_no_fall():
+    assert ranks.falls(np.full((1, 50), 9.4e8)).chance[0] == 1.0
+
+
+def test_false_alarms_of_one_look_are_at_most_as_allowed():
+    random = np.random.default_rng(3)
+    chances = ranks.falls(random.lognormal(size=(20_000, ranks.LONGEST))).chance
+
+    for allowed in (0.1, 0.01, 0.001):
+        expected = 20_000 * allowed
+        assert (chances <= allowed).sum() <= expected + 4 * expected**0.5
