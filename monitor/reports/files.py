@@ -1,6 +1,7 @@
-"""Where written reports lie: one HTML file for each week in the folder `settings.REPORT_DIR`.
+"""Where written reports lie, and how they are written: HTML or PDF by the file's ending, whole or not at all.
 
-A file appears whole or not at all. What is in it comes from `monitor.reports.weekly` and `monitor.reports.page`.
+Celery's reports of the whole mesh are in the folder `settings.REPORT_DIR`, `2026-W47.html` and `2026-W47.pdf`; those of
+a site or a group have its name behind.
 """
 
 from __future__ import annotations
@@ -11,8 +12,13 @@ from pathlib import Path
 
 from django.conf import settings
 
-from monitor.reports import page, weekly
-from monitor.reports.weeks import Week
+from monitor.reports import page, pdf
+from monitor.reports.compose import report_of
+from monitor.reports.numbers import Numbers
+from monitor.reports.periods import Period, Week
+from monitor.reports.report import Report, Scope
+
+SUFFIXES = (".html", ".pdf")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -20,16 +26,23 @@ class WrittenReport:
     week: Week
     path: Path
 
+    @property
+    def pdf(self) -> Path | None:
+        """The same report as a PDF, if it was written too."""
+        beside = self.path.with_suffix(".pdf")
+        return beside if beside.exists() else None
 
-def report_path(week: Week) -> Path:
-    """The file of a week, whether it has been written or not."""
-    return Path(settings.REPORT_DIR) / f"{week}.html"
+
+def report_path(period: Period, scope: Scope, suffix: str = ".html") -> Path:
+    """The file of a report, whether it has been written or not."""
+    of = "" if scope.kind == "mesh" else f"-{scope.kind}-{scope.name}"
+    return Path(settings.REPORT_DIR) / f"{period}{of}{suffix}"
 
 
 def written_reports() -> list[WrittenReport]:
-    """The reports that there are, newest week first."""
+    """The weekly reports of the whole mesh that there are, newest week first."""
     found = []
-    for path in Path(settings.REPORT_DIR).glob("*-W*.html"):
+    for path in Path(settings.REPORT_DIR).glob("*-W??.html"):
         try:
             found.append(WrittenReport(Week.parse(path.stem), path))
         except ValueError:
@@ -37,15 +50,28 @@ def written_reports() -> list[WrittenReport]:
     return sorted(found, reverse=True)
 
 
-def write_weekly(week: Week, now: datetime, path: Path | None = None) -> Path:
-    """Write the report of `week` to `path`, else to its place; returns the path. Raises OSError."""
-    target = report_path(week) if path is None else path
-    html = page.render(weekly.collect(week, now))
+def write_report(scope: Scope, period: Period, now: datetime, numbers: Numbers, path: Path | None = None) -> list[Path]:
+    """Write the report to `path`, as its ending says, else as HTML and PDF to its place. Returns what was written.
+
+    Raises OSError, and `monitor.reports.collect.NoSuchScope`.
+    """
+    report = report_of(scope, period, now, numbers)
+    paths = [path] if path is not None else [report_path(period, scope, suffix) for suffix in SUFFIXES]
+    for one in paths:
+        _write(one, as_bytes(report, numbers, one.suffix))
+    return paths
+
+
+def as_bytes(report: Report, numbers: Numbers, suffix: str) -> bytes:
+    """The report as a file with this ending would have it."""
+    return pdf.render(report, numbers) if suffix == ".pdf" else page.render(report, numbers).encode()
+
+
+def _write(target: Path, content: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     try:
-        part.write_text(html, encoding="utf-8")
+        part.write_bytes(content)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return target

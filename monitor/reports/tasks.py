@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.reports.files import write_weekly
-from monitor.reports.weeks import Week
+from monitor.reports.files import SUFFIXES, report_path, write_report
+from monitor.reports.numbers import Numbers
+from monitor.reports.periods import Period, Week
+from monitor.reports.report import Scope
+from monitor.reports.sending import send_due
+
+UTC = ZoneInfo("UTC")
 
 
 @shared_task(name="reports.weekly")
 def write_last_week() -> None:
+    """Last week's report of the whole mesh, to its place in the data folder, unless it is there already."""
     now = timezone.now()
-    write_weekly(Week.of(now).before, now)
+    period = Period.of_week(Week.of(now, UTC).before, UTC)
+    if not all(report_path(period, Scope(), suffix).exists() for suffix in SUFFIXES):
+        write_report(Scope(), period, now, Numbers())
+
+
+@shared_task(name="reports.send")
+def send_reports() -> int:
+    """Mail what is due. Returns how many mails were taken."""
+    return send_due(timezone.now())

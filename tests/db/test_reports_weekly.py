@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
-from html.parser import HTMLParser
+from datetime import datetime, timedelta
 from io import StringIO
-from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.models import BurstHour, ThroughputTest
-from monitor.mesh.models import Measurement
-from monitor.reports import page, weekly
-from monitor.reports.files import report_path, write_weekly, written_reports
+from monitor.archive.metrics import Metric
+from monitor.archive.models import BurstHour
+from monitor.archive.queries import path_summaries
+from monitor.archive.tables import grid
+from monitor.mesh.models import Group, Measurement, Mesh, Site
+from monitor.mesh.queries import planned_bursts
+from monitor.reports import page
+from monitor.reports.cells import row
+from monitor.reports.compose import report_of
+from monitor.reports.files import report_path, write_report, written_reports
+from monitor.reports.numbers import Numbers
+from monitor.reports.periods import Period, Week
+from monitor.reports.report import Goal, Scope, Target
 from monitor.reports.tasks import write_last_week
-from monitor.reports.weeks import Week
 from tests.db.alert_rows import make_mesh
-from tests.db.merging import merge_hours, sketch_of
-
-WEEK = Week(2026, 47)
-BEFORE = WEEK.before
-NOW = WEEK.until + timedelta(minutes=15)
+from tests.db.report_rows import BEFORE, ENGLISH, NOW, UTC, WEEK, Text, hour, make_hours, make_throughput, report
 
 pytestmark = pytest.mark.django_db
+
+ZURICH = ZoneInfo("Europe/Zurich")
 
 
 @pytest.fixture(autouse=True)
@@ -40,166 +45,94 @@ def paths():
     return make_mesh(["slac", "cern"], WEEK.since - timedelta(days=100))
 
 
-def make_hours(path, week, *, hours=168, lost=0, rtt_ms=159.9, size=1000, during_test=0):
-    """Summaries of whole hours, 60 bursts of ten packets each; `lost` packets in the first of them."""
-    for number in range(hours):
-        gone = lost if number == 0 else 0
-        make_hour(path, week.since + timedelta(hours=number), 600, 600 - gone, rtt_ms, size, during_test)
+def text_of(period=WEEK, now=NOW) -> str:
+    return str(Text(page.render(report(period, now), ENGLISH)))
 
 
-def make_hour(path, hour, sent, received, rtt_ms, size, during_test=0):
-    answered = received > 0
-    rtt = rtt_ms if answered else None
-    BurstHour.objects.create(
-        path_id=path.pk,
-        packet_bytes=size,
-        hour=hour,
-        bursts=sent // 10,
-        bursts_all_lost=0 if answered else sent // 10,
-        bursts_none_lost=sent // 10 if received == sent else 0,
-        bursts_during_test=during_test,
-        bursts_not_measured=0,
-        sent=sent,
-        received=received,
-        duplicates=0,
-        reordered=0,
-        rtt_min_ms=None if rtt is None else rtt - 1,
-        rtt_p25_ms=rtt,
-        rtt_median_ms=rtt,
-        rtt_p75_ms=rtt,
-        rtt_p95_ms=rtt,
-        rtt_max_ms=rtt,
-        rtt_avg_ms=rtt,
-        ipdv_ms=0.1 if answered else None,
-        rtt_sketch=sketch_of(rtt, received) if answered else None,
-    )
-
-
-def make_throughput(path, at, throughput_bps):
-    ThroughputTest.objects.create(
-        path_id=path.pk,
-        measured_at=at,
-        test="tcp",
-        outcome="tool_failure" if throughput_bps is None else "measured",
-        streams=1,
-        throughput_bps=throughput_bps,
-    )
-
-
-class Text(HTMLParser):
-    """The text of a page without its styles, white space folded."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self.hidden = 0
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.hidden += tag == "style"
-
-    def handle_endtag(self, tag):
-        self.hidden -= tag == "style"
-
-    def handle_data(self, data):
-        if not self.hidden:
-            self.parts.append(data)
-
-    def __str__(self) -> str:
-        return " ".join(" ".join(self.parts).split())
-
-
-def collect(week=WEEK, now=NOW):
-    merge_hours(now)
-    return weekly.collect(week, now)
-
-
-def text_of(week=WEEK, now=NOW) -> str:
-    return str(Text(page.render(collect(week, now))))
-
-
-def row_of(name: str, text: str) -> str:
-    """What follows a path's name in the first table, up to the coverage."""
-    table = text[text.index("Pings of") :]
-    return table[table.index(name) : table.index(" planned bursts", table.index(name))]
-
-
-def line(name: str, size: int = 1000):
+def line(name: str, period=WEEK, numbers=ENGLISH):
     """The worded row of one path."""
-    report = collect(WEEK, NOW)
-    (one_size,) = [one for one in report.sizes if one.packet_bytes == size]
-    (path,) = [one for one in one_size.paths if one.name == name]
-    return page._row(path, report)
+    found = report(period, NOW)
+    (path,) = [one for one in found.paths if one.name == name]
+    return row(path, found, numbers)
+
+
+def path_report(name: str, period=WEEK, now=NOW):
+    (path,) = [one for one in report(period, now).paths if one.name == name]
+    return path
+
+
+def sentences(found):
+    return {sentence.rule: sentence.text for sentence in found.sentences}
 
 
 def test_the_figures_of_a_path(paths):
     """168 hours of 600 packets: 100,800 sent, 1,008 lost is 1% of them; the week before lost 504."""
     path = paths["slac → cern"]
-    make_hours(path, WEEK, hours=167)
-    make_hour(path, WEEK.since + timedelta(hours=167), 1008 + 600, 600, 159.9, 1000)
-    make_hours(path, BEFORE, lost=504, rtt_ms=158.0)
-    for hour, rate_bps in enumerate((80e6, 100e6, 90e6, None)):
-        make_throughput(path, WEEK.since + timedelta(hours=hour), rate_bps)
+    make_hours(path, WEEK.since, hours=167)
+    hour(path, WEEK.since + timedelta(hours=167), 1008 + 600, 600, 159.9).save()
+    make_hours(path, BEFORE.since, lost=504, rtt_ms=158.0)
+    for number, rate_bps in enumerate((80e6, 100e6, 90e6, None)):
+        make_throughput(path, WEEK.since + timedelta(hours=number), rate_bps)
 
-    row = line("slac → cern")
+    shown = line("slac → cern")
 
-    assert (row.loss.value, row.loss.mark) == ("0.99%", "good")
-    assert row.loss.note == "1,008 of 101,808; +0.49 points (was 0.5%)"
-    assert (row.rtt.value, row.rtt.note) == ("159.9 ms", "min 158.9 ms; +1.9 (was 158.0 ms)")
-    assert (row.measured.value, row.measured.note) == ("90 Mbit/s", "3 of 4 tests")
-    assert row.estimate.value == "734 kbit/s"  # 1460 · 8 / (0.160 s · sqrt(1008/101808))
-    assert row.coverage.note == "10,180 of 10,080"
+    assert (shown.loss.value, shown.loss.mark) == ("0.99%", "good")
+    assert shown.loss.note == "1,008 of 101,808; +0.49 points (was 0.5%)"
+    assert (shown.rtt.value, shown.rtt.note) == ("159.9 ms", "min 158.9 ms; +1.9 (was 158.0 ms)")
+    assert (shown.measured.value, shown.measured.note) == ("90 Mbit/s", "3 of 4 tests")
+    assert shown.estimate.value == "734 kbit/s"  # 1460 · 8 / (0.160 s · sqrt(1008/101808))
+    assert shown.coverage.note == "10,180 of 10,080"
 
 
 def test_nothing_lost_is_a_bound_and_its_estimate_a_floor(paths):
-    make_hours(paths["slac → cern"], WEEK)
+    make_hours(paths["slac → cern"], WEEK.since)
 
-    row = line("slac → cern")
+    shown = line("slac → cern")
 
-    assert row.loss.value == "< 0.003%"  # 3 / 100,800, rounded up
-    assert (row.loss.mark, row.estimate.value[:2], row.estimate.note) == ("excellent", "≥ ", "none lost: a floor")
+    assert shown.loss.value == "< 0.003%"  # 3 / 100,800, rounded up
+    assert (shown.loss.mark, shown.estimate.value[:2], shown.estimate.note) == ("excellent", "≥ ", "none lost: a floor")
 
 
 def test_nothing_lost_of_few_packets_is_not_called_excellent(paths):
-    make_hour(paths["slac → cern"], WEEK.since, 10, 10, 159.9, 1000)
+    hour(paths["slac → cern"], WEEK.since, 10, 10, 159.9).save()
 
-    row = line("slac → cern")
+    shown = line("slac → cern")
 
-    assert (row.loss.value, row.loss.mark, row.loss.tone) == ("< 30%", "none lost", "unrated")
+    assert (shown.loss.value, shown.loss.mark, shown.loss.tone) == ("< 30%", "none lost", "unrated")
 
 
 def test_total_loss_all_week(paths):
     for number in range(168):
-        make_hour(paths["slac → cern"], WEEK.since + timedelta(hours=number), 600, 0, None, 1000)
+        hour(paths["slac → cern"], WEEK.since + timedelta(hours=number), 600, 0, None).save()
 
-    row = line("slac → cern")
+    shown = line("slac → cern")
 
-    assert (row.loss.value, row.loss.mark, row.loss.tone) == ("100%", "all lost", "bad")
-    assert (row.rtt.value, row.estimate.value) == ("no reply", "none")
-    assert row.coverage.value == "100%"
-    assert "Every packet lost on 1 path: slac → cern." in text_of()
+    assert (shown.loss.value, shown.loss.mark, shown.loss.tone) == ("100%", "all lost", "bad")
+    assert (shown.rtt.value, shown.estimate.value) == ("no reply", "none")
+    assert shown.coverage.value == "100%"
+    assert "Every packet was lost on 1 path: slac → cern." in text_of()
 
 
 def test_a_path_without_data_is_no_data_and_never_zero(paths):
-    make_hours(paths["slac → cern"], WEEK)
+    make_hours(paths["slac → cern"], WEEK.since)
 
-    row = line("cern → slac")
+    shown = line("cern → slac")
 
-    assert (row.loss.value, row.loss.tone, row.rtt.value) == ("no data", "gap", "no data")
-    assert (row.coverage.value, row.coverage.note, row.coverage.tone) == ("0%", "0 of 10,080", "gap")
-    assert "No data on 1 path: cern → slac." in text_of()
+    assert (shown.loss.value, shown.loss.tone, shown.rtt.value) == ("no data", "gap", "no data")
+    assert (shown.coverage.value, shown.coverage.note, shown.coverage.tone) == ("0%", "0 of 10,080", "gap")
+    assert "There is no data of 1 path: cern → slac." in text_of()
 
 
 def test_a_path_that_could_not_be_measured_is_no_data_too(paths):
-    make_hour(paths["cern → slac"], WEEK.since, 0, 0, None, 1000)
+    hour(paths["cern → slac"], WEEK.since, 0, 0, None).save()
     BurstHour.objects.update(bursts_not_measured=60)
 
     assert line("cern → slac").loss.value == "no data"
 
 
 def test_a_new_path_has_no_week_before(paths):
-    make_hours(paths["slac → cern"], WEEK)
-    make_hours(paths["cern → slac"], WEEK)
+    make_hours(paths["slac → cern"], WEEK.since)
+    make_hours(paths["cern → slac"], WEEK.since)
     Measurement.objects.filter(path=paths["cern → slac"]).update(started_at=WEEK.since + timedelta(days=2))
 
     assert line("slac → cern").loss.note.endswith("; no data the week before")
@@ -208,110 +141,109 @@ def test_a_new_path_has_no_week_before(paths):
 
 def test_a_path_retired_in_the_week_stays_in_its_report(paths):
     path = paths["slac → cern"]
-    make_hours(path, WEEK, hours=48)
+    make_hours(path, WEEK.since, hours=48)
     path.retired_at = WEEK.since + timedelta(days=2)
     path.save()
     path.measurements.get().periods.update(ended_at=path.retired_at)
 
-    row = line("slac → cern")
+    shown = line("slac → cern")
 
-    assert row.note == "retired 2026-11-18"
-    assert row.coverage.note == "2,880 of 2,880"
+    assert shown.note == "retired 2026-11-18"
+    assert shown.coverage.note == "2,880 of 2,880"
 
 
 def test_a_change_below_a_thousandth_is_not_told_as_a_change(paths):
-    make_hours(paths["slac → cern"], WEEK, lost=100)
-    make_hours(paths["slac → cern"], BEFORE, lost=100)
+    make_hours(paths["slac → cern"], WEEK.since, lost=100)
+    make_hours(paths["slac → cern"], BEFORE.since, lost=100)
 
-    row = line("slac → cern")
+    shown = line("slac → cern")
 
-    assert (row.loss.note, row.rtt.note) == ("100 of 100,800; was 0.099%", "min 158.9 ms; was 159.9 ms")
+    assert (shown.loss.note, shown.rtt.note) == ("100 of 100,800; was 0.099%", "min 158.9 ms; was 159.9 ms")
 
 
 def test_a_fall_has_a_minus_sign(paths):
-    make_hours(paths["slac → cern"], WEEK, lost=100, rtt_ms=155.2)
-    make_hours(paths["slac → cern"], BEFORE, lost=604)
+    make_hours(paths["slac → cern"], WEEK.since, lost=100, rtt_ms=155.2)
+    make_hours(paths["slac → cern"], BEFORE.since, lost=604)
 
-    row = line("slac → cern")
+    shown = line("slac → cern")
 
-    assert (row.loss.note, row.rtt.note) == (
+    assert (shown.loss.note, shown.rtt.note) == (
         "100 of 100,800; −0.50 points (was 0.6%)",
         "min 154.2 ms; −4.7 (was 159.9 ms)",
     )
 
 
-def test_packet_sizes_are_kept_apart_and_the_largest_comes_first(paths):
-    make_hours(paths["slac → cern"], WEEK, size=1000, lost=100)
-    make_hours(paths["slac → cern"], WEEK, size=100)
+def test_packet_sizes_are_never_mixed_and_the_largest_is_told(paths):
+    make_hours(paths["slac → cern"], WEEK.since, size=1000, lost=100)
+    make_hours(paths["slac → cern"], WEEK.since, size=100)
 
-    report = collect(WEEK, NOW)
+    path = path_report("slac → cern")
 
-    assert [(size.packet_bytes, size.lost) for size in report.sizes] == [(1000, 100), (100, 0)]
-    assert line("slac → cern", 100).loss.value == "< 0.003%"
+    assert (path.packet_bytes, path.lost, path.sent) == (1000, 100, 100_800)
 
 
 def test_bursts_beside_our_own_tests_count_as_measured_only(paths):
-    make_hours(paths["slac → cern"], WEEK, hours=1, during_test=20)
+    make_hours(paths["slac → cern"], WEEK.since, hours=1, during_test=20)
 
-    row = line("slac → cern")
+    shown = line("slac → cern")
 
-    assert row.coverage.note == "80 of 10,080"
-    assert row.loss.note.startswith("0 of 600;")
+    assert shown.coverage.note == "80 of 10,080"
+    assert shown.loss.note.startswith("0 of 600;")
 
 
 def test_other_weeks_do_not_leak_in(paths):
-    make_hour(paths["slac → cern"], WEEK.since - timedelta(hours=1), 600, 0, None, 1000)
-    make_hour(paths["slac → cern"], WEEK.until, 600, 0, None, 1000)
-    make_hour(paths["slac → cern"], WEEK.until - timedelta(hours=1), 600, 600, 159.9, 1000)
-    make_hour(paths["slac → cern"], BEFORE.since - timedelta(hours=1), 600, 0, None, 1000)
+    hour(paths["slac → cern"], WEEK.since - timedelta(hours=1), 600, 0, None).save()
+    hour(paths["slac → cern"], WEEK.until, 600, 0, None).save()
+    hour(paths["slac → cern"], WEEK.until - timedelta(hours=1), 600, 600, 159.9).save()
+    hour(paths["slac → cern"], BEFORE.since - timedelta(hours=1), 600, 0, None).save()
 
-    (path,) = [one for one in collect(WEEK, NOW).sizes[0].paths if one.name == "slac → cern"]
+    path = path_report("slac → cern")
 
     assert (path.sent, path.lost) == (600, 0)
     assert (path.before.sent, path.before.lost) == (600, 600)
 
 
 def test_the_incidents_of_the_week_are_told_and_others_are_not(paths):
-    def make_incident(summary, opened_at, closed_at):
+    def make_incident(summary, opened_at, closed_at, path="slac → cern"):
         incident = Incident.objects.create(
             rule="loss", cause=f"cause of {summary}", opened_at=opened_at, closed_at=closed_at, summary=summary
         )
         IncidentPath.objects.create(
             incident=incident,
-            path=paths["slac → cern"],
+            path=paths[path],
             added_at=opened_at,
-            window_s=600,
-            sent=100,
-            lost=10,
-            loss_lower_ratio=0.05,
-            threshold_ratio=0.01,
+            rule="loss",
+            sentence="loss 4%",
+            since=opened_at,
+            figures={},
+            is_over=closed_at is not None,
         )
 
     make_incident("of the week before", BEFORE.since, WEEK.since - timedelta(hours=1))
     make_incident("reaching in", WEEK.since - timedelta(hours=2), WEEK.since + timedelta(minutes=30))
     make_incident("in the week", WEEK.since + timedelta(days=1), WEEK.since + timedelta(days=1, minutes=25))
     make_incident("still open", WEEK.until - timedelta(hours=3), None)
-    make_incident("of the next week", WEEK.until, None)
+    make_incident("of the next week", WEEK.until, None, "cern → slac")
 
     text = text_of()
 
-    assert "3 incidents." in text
+    assert "3 incidents on 1 path, the longest cause of still open for 3.2 h." in text
     assert [word in text for word in ("of the week before", "of the next week")] == [False, False]
     assert "reaching in" in text
-    assert "in the week. Tue 17 Nov 00:00 to Tue 17 Nov 00:25 UTC (25 min). Paths: slac → cern." in text
-    assert "Since Sun 22 Nov 21:00 UTC, still open after 3.2 h" in text
+    assert "in the week. Tue 17 Nov 00:00 to Tue 17 Nov 00:25 (25 min). Paths: slac → cern." in text
+    assert "Since Sun 22 Nov 21:00, still open after 3.2 h" in text
 
 
 def test_an_empty_installation_has_a_report():
     text = text_of()
 
-    assert "No pings were planned and none were measured in this week." in text
+    assert "No pings were planned and none were measured in this period." in text
     assert "0%" not in text.partition("How this is counted")[0]
 
 
 def test_a_week_that_is_not_over_says_so_and_plans_only_up_to_now(paths):
     now = WEEK.since + timedelta(hours=2)
-    make_hours(paths["slac → cern"], WEEK, hours=2)
+    make_hours(paths["slac → cern"], WEEK.since, hours=2)
 
     text = text_of(now=now)
 
@@ -319,13 +251,13 @@ def test_a_week_that_is_not_over_says_so_and_plans_only_up_to_now(paths):
     assert "120 of 120" in text
 
 
-def test_more_lossy_paths_than_are_named_are_counted(paths):
-    make_hours(paths["slac → cern"], WEEK, hours=1, lost=30)
-    make_hours(paths["cern → slac"], WEEK, hours=1, lost=60)
+def test_more_paths_than_are_named_are_counted():
+    """Of four sites twelve paths, none of which was measured: five are named."""
+    make_mesh(["anl", "cern", "desy", "slac"], BEFORE.since)
 
-    sentences = page.mentions(collect(WEEK, NOW))
-
-    assert "Loss of 1% or more on 2 paths: cern → slac (10%), slac → cern (5%)." in sentences
+    assert sentences(report())["no data"] == (
+        "There is no data of 12 paths: anl → cern, anl → desy, anl → slac, cern → anl, cern → desy and 7 more."
+    )
 
 
 def test_a_path_with_throughput_tests_only_is_listed_apart(paths):
@@ -338,14 +270,14 @@ def test_a_path_with_throughput_tests_only_is_listed_apart(paths):
 
 
 def test_failed_tests_are_no_result_and_not_zero(paths):
-    make_hours(paths["slac → cern"], WEEK)
+    make_hours(paths["slac → cern"], WEEK.since)
     make_throughput(paths["slac → cern"], WEEK.since, None)
 
     assert (line("slac → cern").measured.value, line("cern → slac").measured.value) == ("no result", "not tested")
 
 
 def test_the_page_stands_alone(paths):
-    html = page.render(collect(WEEK, NOW))
+    html = page.render(report(), ENGLISH)
 
     assert not re.search(r"<(script|link|img|iframe)|@import|url\(|https?:", html)
 
@@ -354,16 +286,16 @@ def test_names_are_escaped(paths):
     paths["slac → cern"].source.name = "<b>slac</b>"
     paths["slac → cern"].source.save()
 
-    assert "&lt;b&gt;slac&lt;/b&gt; → cern" in page.render(collect(WEEK, NOW))
+    assert "&lt;b&gt;slac&lt;/b&gt; → cern" in page.render(report(), ENGLISH)
 
 
 @pytest.mark.parametrize("sites", [2, 4])
 def test_the_number_of_queries_does_not_depend_on_the_number_of_paths(django_assert_num_queries, sites):
     for path in make_mesh(["slac", "cern", "fnal", "desy"][:sites], WEEK.since).values():
-        make_hours(path, WEEK, hours=1)
+        make_hours(path, WEEK.since, hours=1)
 
-    with django_assert_num_queries(8):
-        weekly.collect(WEEK, NOW)
+    with django_assert_num_queries(17):
+        report_of(Scope(), WEEK, NOW, ENGLISH)
 
 
 def test_the_command_writes_the_last_whole_week_and_prints_where(paths, monkeypatch, report_dir):
@@ -372,9 +304,10 @@ def test_the_command_writes_the_last_whole_week_and_prints_where(paths, monkeypa
 
     call_command("report", "weekly", stdout=out)
 
-    assert out.getvalue() == f"{report_dir}/2026-W47.html\n"
-    assert "week 2026-W47" in Path(out.getvalue().strip()).read_text()
-    assert list(report_dir.iterdir()) == [report_dir / "2026-W47.html"]
+    assert out.getvalue() == f"{report_dir}/2026-W47.html\n{report_dir}/2026-W47.pdf\n"
+    assert "week 2026-W47" in (report_dir / "2026-W47.html").read_text()
+    assert (report_dir / "2026-W47.pdf").read_bytes()[:5] == b"%PDF-"
+    assert len(list(report_dir.iterdir())) == 2
 
 
 def test_the_command_writes_the_week_and_the_file_that_it_is_given(paths, tmp_path, monkeypatch):
@@ -389,7 +322,7 @@ def test_the_command_writes_the_week_and_the_file_that_it_is_given(paths, tmp_pa
 def test_a_week_that_has_not_begun_is_refused(monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
 
-    with pytest.raises(CommandError, match="2026-W49 begins 2026-11-30 UTC; choose a week that has begun"):
+    with pytest.raises(CommandError, match="2026-W49 begins 2026-11-30 in UTC; choose a time that has begun"):
         call_command("report", "weekly", "--week", "2026-W49")
 
 
@@ -412,15 +345,246 @@ def test_the_task_writes_last_week(paths, monkeypatch):
 
     write_last_week()
 
-    assert report_path(WEEK).exists()
+    assert report_path(WEEK, Scope()).exists()
 
 
 def test_written_reports_are_listed_newest_first(report_dir):
     assert written_reports() == []
     for week in (Week(2026, 46), Week(2027, 1), Week(2026, 47)):
-        write_weekly(week, NOW)
+        write_report(Scope(), Period.of_week(week, UTC), NOW, ENGLISH, report_dir / f"{week}.html")
     (report_dir / "notes-W.html").write_text("")
     (report_dir / "2025-W53.html").write_text("")
 
-    assert [str(report.week) for report in written_reports()] == ["2027-W01", "2026-W47", "2026-W46"]
+    assert [str(one.week) for one in written_reports()] == ["2027-W01", "2026-W47", "2026-W46"]
     assert written_reports()[0].path == report_dir / "2027-W01.html"
+
+
+def test_the_figures_are_those_of_the_pages(paths):
+    """The same named queries as the grid and the path page, over the same seven days."""
+    for number, path in enumerate(paths.values()):
+        make_hours(path, WEEK.since, lost=100 + number, rtt_ms=20.0 + number)
+        hour(path, WEEK.until, 600, 0, None).save()
+    found = report()
+    ids = {path.path_id: path for path in found.paths}
+
+    for summary in path_summaries(WEEK.since, WEEK.until, packet_bytes=1000):
+        assert ids[summary.path_id].summary == summary
+    for metric, of in (
+        (Metric.LOSS, lambda one: one.loss_ratio),
+        (Metric.RTT_MEDIAN, lambda one: one.rtt_median_ms),
+        (Metric.IPDV, lambda one: one.ipdv_ms),
+        (Metric.ZERO_LOSS, lambda one: one.bursts_none_lost / one.bursts),
+        (Metric.ESTIMATE, lambda one: one.estimate_bps),
+    ):
+        cells = {cell.path_id: cell.value for cell in grid(metric, WEEK.since, WEEK.until, packet_bytes=1000)}
+        assert {path_id: of(path.summary) for path_id, path in ids.items()} == pytest.approx(cells)
+
+
+def test_a_week_of_another_zone_has_exactly_its_own_hours(paths):
+    """In Zurich the week begins at 23:00 UTC: the hour before is not in it, that hour is."""
+    week = Period.of_week(Week(2026, 47), ZURICH)
+    for offset, received in ((-1, 0), (0, 590), (100, 600), (167, 580), (168, 0)):
+        hour(paths["slac → cern"], week.since + timedelta(hours=offset), 600, received, 20.0).save()
+
+    path = path_report("slac → cern", week)
+
+    assert (path.sent, path.lost) == (1800, 10 + 0 + 20)
+    assert path.bursts_planned == 10_080
+
+
+@pytest.mark.parametrize(("week", "hours"), [(Week(2026, 13), 167), (Week(2026, 43), 169)])
+def test_a_week_in_which_the_clocks_change_plans_its_own_hours(week, hours):
+    period = Period.of_week(week, ZURICH)
+    path = make_mesh(["slac", "cern"], period.since - timedelta(days=30))["slac → cern"]
+    make_hours(path, period.since, hours=hours)
+
+    shown = line("slac → cern", period)
+
+    assert shown.coverage.note == f"{60 * hours:,} of {60 * hours:,}"
+    assert f"The clocks changed: the week has {hours} hours." in text_of(period)
+    assert ", Europe/Zurich" in text_of(period)
+
+
+def test_a_path_added_in_the_middle_is_planned_from_then_on(paths):
+    began_at = WEEK.since + timedelta(days=5)
+    path = paths["slac → cern"]
+    Measurement.objects.filter(path=path).update(started_at=began_at)
+    path.measurements.get().periods.update(started_at=began_at)
+    make_hours(path, began_at, hours=48)
+
+    shown = line("slac → cern")
+
+    assert shown.coverage.note == "2,880 of 2,880"
+    assert shown.loss.note.endswith("; new this week")
+
+
+def test_the_state_is_compared_with_the_week_before_and_the_same_week_a_year_before(paths):
+    """W47 of 2025 begins on 17 November; what lies 52 weeks before this one."""
+    path = paths["slac → cern"]
+    make_hours(path, WEEK.since, lost=1008)
+    make_hours(path, BEFORE.since, lost=504)
+    make_hours(path, datetime(2025, 11, 17, tzinfo=UTC), lost=252)
+
+    found = report()
+
+    assert [(one.sent, one.lost) for one in (found.state, found.before, found.year_before)] == [
+        (100_800, 1008),
+        (100_800, 504),
+        (100_800, 252),
+    ]
+    assert found.state.goals == {Goal.MISSED: 1, Goal.NO_DATA: 1}
+
+
+def test_the_goal_cannot_be_told_of_too_few_packets(paths):
+    hour(paths["slac → cern"], WEEK.since, 600, 600, 20.0).save()
+    make_hours(paths["cern → slac"], WEEK.since)
+
+    assert report().state.goals == {Goal.CANNOT_TELL: 1, Goal.MET: 1}
+
+
+def test_a_site_has_only_its_own_paths_and_a_group_those_within():
+    make_mesh(["slac", "cern", "anl"], BEFORE.since)
+    group = Group.objects.create(name="america", shape="mesh")
+    group.sites.set(Site.objects.filter(name__in=["slac", "anl"]))
+
+    assert {path.name for path in report(scope=Scope("site", "anl")).paths} == {
+        "anl → cern",
+        "anl → slac",
+        "cern → anl",
+        "slac → anl",
+    }
+    assert {path.name for path in report(scope=Scope("group", "america")).paths} == {"anl → slac", "slac → anl"}
+
+
+def test_service_levels_say_what_of_their_error_budget_was_used(paths):
+    """Of 100,800 packets 126 lost: 0.125%, of a target of 0.1% 125%. Of 10,080 bursts 20 without a reply: 0.198%, of
+    0.5% 39.7%. 12 of 168 hours above 20 ms: 7.14%, of 5% 143%. 1 of 4 tests below 90 Mbit/s: 25%, of 5% 500%."""
+    Mesh.objects.update(
+        service_levels={"loss_ratio": 0.001, "availability_ratio": 0.995, "rtt_ms": 20.0, "throughput_bps": 90e6}
+    )
+    path = paths["slac → cern"]
+    make_hours(path, WEEK.since, lost=126, rtt_ms=20.0)
+    hours = BurstHour.objects.filter(path_id=path.pk)
+    hours.filter(hour=WEEK.since).update(bursts_all_lost=20)
+    hours.filter(hour__gte=WEEK.until - timedelta(hours=12)).update(rtt_median_ms=20.1)
+    for number, rate_bps in enumerate((91e6, 90e6, 89e6, 95e6, None)):
+        make_throughput(path, WEEK.since + timedelta(hours=number), rate_bps)
+
+    found = report()
+    (one,) = [one for one in found.paths if one.path_id == path.pk]
+
+    assert {kept.target: kept.budget_used for kept in one.targets} == pytest.approx(
+        {
+            Target.LOSS: 126 / 100_800 / 0.001,
+            Target.AVAILABILITY: 20 / 10_080 / 0.005,
+            Target.RTT: 12 / 168 / 0.05,
+            Target.THROUGHPUT: 1 / 4 / 0.05,
+        }
+    )
+    assert [kept.target for kept in one.targets if kept.is_kept] == [Target.AVAILABILITY]
+    assert sentences(found)["service levels"] == "1 of 1 path missed their service level: slac → cern."
+
+
+def test_one_family_only_is_said(paths):
+    assert "All paths are IPv4." in text_of()
+
+
+def test_coverage_is_the_plan_of_the_mesh(paths):
+    make_hours(paths["slac → cern"], WEEK.since, hours=10)
+
+    found = path_report("slac → cern")
+
+    assert found.bursts_planned == planned_bursts(WEEK.since, WEEK.until)[found.path_id, 1000] == 10_080
+    assert found.bursts_measured == 600
+    assert sentences(report())["coverage"] == "Under 95% of the planned bursts were measured on 1 path: slac → cern."
+
+
+def test_what_was_planned_and_not_measured_has_a_reason(paths):
+    """No agent has accounted for anything yet: every cycle of both paths is awaited, in one line."""
+    (covered,) = report().coverage
+
+    assert (covered.test, covered.outcome, covered.count) == ("pinger", "awaited", 2 * 10_080)
+    assert "pinger not accounted for yet 20,160 100%" in text_of()
+
+
+def test_what_limits_and_what_would_gain_most(paths):
+    """2 Mbit/s at 100 ms show a window of 25 kB. Nothing was lost of 100,800, so the loss is at most 3/100,800, and
+    CUBIC gets at least (C (3 + β) / (4 (1 - β)))^(1/4) (RTT / p)^(3/4) segments a round trip (RFC 9438, section 5.1;
+    C = 0.4, β = 0.7): 465 of 1,460 bytes, 54 Mbit/s, 27 times as much."""
+    path = paths["slac → cern"]
+    make_hours(path, WEEK.since, rtt_ms=100.0)
+    said = {
+        "verdict": "window-limited",
+        "sentence": "window-limited at 2 Mbit/s: the receiver's window is 25 kB",
+        "diagnosis": {"evidence": [{"name": "receiver's window", "value": 25e3, "unit": "B"}]},
+    }
+    for number in range(3):
+        make_throughput(path, WEEK.since + timedelta(hours=number), 2e6, **said)
+    segments = (0.4 * 3.7 / (4 * 0.3)) ** 0.25 * (0.1 / (3 / 100_800)) ** 0.75
+    rate_bps = segments * 1460 * 8 / 0.1
+
+    (advice,) = report().advice
+
+    assert (advice.measure, advice.site, advice.paths) == ("raise the receive buffer", "cern", ("slac → cern",))
+    assert advice.times == pytest.approx(rate_bps / 2e6, rel=1e-3)
+    assert advice.window_bytes == pytest.approx(rate_bps / 8 * 0.1, rel=1e-3)
+    text = text_of()
+    assert "Raise the receive buffer at cern, to 680 kB at least: 1 path, about 27 times (slac → cern)." in text
+    assert "window-limited 1 slac → cern: window-limited at 2 Mbit/s: the receiver's window is 25 kB" in text
+
+
+def test_numbers_in_the_readers_language(paths):
+    make_hours(paths["slac → cern"], WEEK.since, lost=1008)
+
+    shown = line("slac → cern", numbers=Numbers("de"))
+
+    assert (shown.loss.value, shown.rtt.value) == ("1%", "159,9 ms")
+    assert shown.loss.note.startswith("1.008 of 100.800;")
+
+
+def test_each_sentence_can_be_traced_to_figures(paths):
+    make_hours(paths["slac → cern"], WEEK.since)
+
+    for sentence in report().sentences:
+        assert sentence.figures
+        assert f'data-rule="{sentence.rule}"' in page.render(report(), ENGLISH)
+
+
+def test_any_days(paths, monkeypatch, tmp_path):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    make_hours(paths["slac → cern"], WEEK.since, hours=48)
+    out = tmp_path / "days.html"
+
+    call_command("report", "weekly", "--from", "2026-11-16", "--to", "2026-11-17", "--out", str(out), stdout=StringIO())
+
+    assert "2026-11-16 to 2026-11-17" in out.read_text()
+    assert "2,880 of 2,880" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--from", "2026-11-16"], "give both --from and --to"),
+        (["--from", "2026-11-16", "--to", "2026-11-15"], "give the first day and the last"),
+        (["--from", "2026-11-16", "--to", "2026-11-17", "--week", "2026-W47"], "give either --week or --from"),
+        (["--from", "monday", "--to", "2026-11-17"], '"monday" is not a day; write it as 2026-11-16'),
+        (["--out", "report.doc"], "ends neither in .html nor in .pdf"),
+        (["--zone", "Mars"], '"Mars" is not a time zone'),
+        (["--site", "nowhere"], 'site "nowhere" is not known; there are: cern, slac'),
+    ],
+)
+def test_a_command_line_that_cannot_be_is_said(paths, arguments, complaint):
+    with pytest.raises(CommandError, match=complaint):
+        call_command("report", "weekly", *arguments)
+
+
+def test_the_task_leaves_a_report_that_is_there_and_makes_up_one_that_is_missing(paths, monkeypatch, report_dir):
+    """It runs each hour: what an outage on Monday kept back is written on Thursday, and once."""
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW + timedelta(days=3))
+
+    write_last_week()
+    (report_dir / "2026-W47.html").write_text("as it was forwarded")
+    write_last_week()
+
+    assert (report_dir / "2026-W47.html").read_text() == "as it was forwarded"
+    assert (report_dir / "2026-W47.pdf").exists()

@@ -1,44 +1,235 @@
-"""`manage.py report weekly`: write the report of a week and print where it is."""
+"""`manage.py report`: `weekly` writes or mails one; `subscribe`, `unsubscribe` and `subscribers` are of who gets it."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from monitor.reports.files import report_path, write_weekly
-from monitor.reports.weeks import Week
+from monitor.reports.collect import NoSuchScope, check_scope
+from monitor.reports.files import SUFFIXES, report_path, write_report
+from monitor.reports.models import Delivery, Subscriber
+from monitor.reports.numbers import MARKS, Numbers
+from monitor.reports.periods import Period, Week, zone_named
+from monitor.reports.report import Scope
+from monitor.reports.sending import send_at, send_now
+from monitor.reports.subscribers import WEEKDAYS, SubscriptionError, Wish, active, of_scope, subscribe, unsubscribe
+
+T = TypeVar("T")
 
 
-def _week(text: str) -> Week:
+def _typed(read: Callable[[str], T]) -> Callable[[str], T]:
+    """A reader for argparse, which shows only the text of its own error."""
+
+    def reader(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return reader
+
+
+def _day(text: str) -> date:
     try:
-        return Week.parse(text)
+        return date.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        raise ValueError(f'"{text}" is not a day; write it as 2026-11-16') from error
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f'"{text}" ends neither in .html nor in .pdf, so it is not known what to write')
+    return path
 
 
 class Command(BaseCommand):
-    help = "Writes the report of a week as one HTML file and prints its path."
+    help = "Writes and mails reports, and keeps the list of those who get them."
 
     def add_arguments(self, parser: CommandParser) -> None:
         reports = parser.add_subparsers(dest="report", required=True, metavar="REPORT")
-        weekly = reports.add_parser("weekly", help="the mesh in one ISO week, Monday to Monday UTC")
-        weekly.add_argument("--week", type=_week, help="the ISO week, as in 2026-W47; default: the last whole week")
-        weekly.add_argument("--out", type=Path, metavar="FILE", help="where to write; default: DATA/reports/WEEK.html")
+        weekly = reports.add_parser("weekly", help="one ISO week, Monday to Monday, or any days")
+        _add_scope(weekly)
+        weekly.add_argument(
+            "--week", type=_typed(Week.parse), help="the ISO week, as in 2026-W47; default: the last whole week"
+        )
+        weekly.add_argument("--from", dest="first", type=_typed(_day), metavar="DAY", help="first day, as 2026-11-16")
+        weekly.add_argument("--to", dest="last", type=_typed(_day), metavar="DAY", help="last day, itself included")
+        weekly.add_argument(
+            "--zone",
+            type=_typed(zone_named),
+            default=ZoneInfo("UTC"),
+            help="time zone of the days, as Europe/Zurich; default UTC",
+        )
+        weekly.add_argument("--numbers", choices=list(MARKS), default="en", help="how numbers are written; default en")
+        weekly.add_argument(
+            "--out",
+            type=_typed(_file),
+            metavar="FILE",
+            help="where to write, HTML or PDF by its ending; default: both, to DATA/reports/WEEK",
+        )
+        weekly.add_argument(
+            "--mail", action="store_true", help="mail it to those who subscribe to it, and write no file"
+        )
+        self._add_subscriptions(reports)
 
-    def handle(self, *args: Any, week: Week | None, out: Path | None, **options: Any) -> None:
+    @staticmethod
+    def _add_subscriptions(reports: Any) -> None:
+        subscribe = reports.add_parser("subscribe", help="mail somebody the report each week")
+        subscribe.add_argument("recipient", metavar="ADDRESS")
+        _add_scope(subscribe)
+        subscribe.add_argument(
+            "--format", choices=["html", "pdf"], default="html", help="pdf attaches the whole report"
+        )
+        subscribe.add_argument(
+            "--weekday", choices=WEEKDAYS, default="monday", help="of the week after; default monday"
+        )
+        subscribe.add_argument(
+            "--hour", type=int, choices=range(24), default=7, metavar="HOUR", help="0 to 23; default 7"
+        )
+        subscribe.add_argument(
+            "--zone", type=_typed(zone_named), default=ZoneInfo("UTC"), help="time zone of the reader; default UTC"
+        )
+        subscribe.add_argument(
+            "--numbers", choices=list(MARKS), default="en", help="how numbers are written; default en"
+        )
+        unsubscribe = reports.add_parser("unsubscribe", help="stop a report to somebody")
+        unsubscribe.add_argument("recipient", metavar="ADDRESS")
+        _add_scope(unsubscribe)
+        listing = reports.add_parser("subscribers", help="who gets which report when, and what became of the last")
+        listing.add_argument("--json", action="store_true", dest="as_json", help="print one JSON list")
+
+    def handle(self, *args: Any, report: str, **options: Any) -> None:
         now = timezone.now()
-        chosen = Week.of(now).before if week is None else week
-        if chosen.since > now:
-            raise CommandError(f"{chosen} begins {chosen.since:%Y-%m-%d} UTC; choose a week that has begun")
+        if report == "subscribers":
+            self._subscribers(as_json=options["as_json"])
+            return
+        scope = _scope(options["site"], options["group"])
         try:
-            written = write_weekly(chosen, now, out)
+            {"weekly": self._weekly, "subscribe": self._subscribe, "unsubscribe": self._unsubscribe}[report](
+                now, scope, options
+            )
+        except (NoSuchScope, SubscriptionError) as error:
+            raise CommandError(str(error)) from error
+
+    def _weekly(self, now: datetime, scope: Scope, options: dict[str, Any]) -> None:
+        period = _period(now, **{name: options[name] for name in ("week", "first", "last", "zone")})
+        if options["mail"]:
+            self._mail(now, scope, period)
+            return
+        out = options["out"]
+        try:
+            written = write_report(scope, period, now, Numbers(options["numbers"]), out)
         except OSError as error:
-            target = report_path(chosen) if out is None else out
+            target = report_path(period, scope) if out is None else out
             raise CommandError(
                 f"cannot write {target}: {error.strerror} ({error.filename}); give another place with --out"
             ) from error
-        self.stdout.write(str(written))
+        for path in written:
+            self.stdout.write(str(path))
+
+    def _mail(self, now: datetime, scope: Scope, period: Period) -> None:
+        check_scope(scope)
+        sent, recipients = send_now(period, scope, now)
+        if not recipients:
+            raise CommandError(f"nobody subscribes to the report of {scope}; add them with manage.py report subscribe")
+        self.stdout.write(f"{sent} of {recipients} sent")
+        failed = Delivery.objects.filter(period=str(period), subscriber__in=of_scope(scope), sent_at=None)
+        problems = [f"{one.subscriber.recipient}: {one.problem}" for one in failed.select_related("subscriber")]
+        if problems:
+            raise CommandError("\n".join(problems))
+
+    def _subscribe(self, now: datetime, scope: Scope, options: dict[str, Any]) -> None:
+        made = subscribe(
+            Wish(
+                recipient=options["recipient"],
+                scope=scope,
+                format=options["format"],
+                numbers=options["numbers"],
+                zone=options["zone"].key,
+                weekday=WEEKDAYS.index(options["weekday"]),
+                hour=options["hour"],
+            ),
+            now,
+        )
+        first = send_at(made, Week.of(now, ZoneInfo(made.zone)).before)
+        while first <= now:
+            first += timedelta(days=7)
+        self.stdout.write(f"{made.recipient} gets the report of {scope} from {first:%A %Y-%m-%d %H:%M} {made.zone} on")
+
+    def _unsubscribe(self, now: datetime, scope: Scope, options: dict[str, Any]) -> None:
+        recipient = options["recipient"]
+        if not unsubscribe(recipient, scope, now):
+            raise CommandError(f"{recipient} does not get the report of {scope}; see manage.py report subscribers")
+        self.stdout.write(f"{recipient} gets no more reports of {scope}")
+
+    def _subscribers(self, *, as_json: bool) -> None:
+        rows = [_told(one) for one in active().prefetch_related("deliveries")]
+        if as_json:
+            self.stdout.write(json.dumps(rows))
+            return
+        for row in rows:
+            self.stdout.write(
+                f"{row['recipient']}: {row['scope']}, {row['format']}, {row['when']} {row['zone']}, "
+                f"numbers {row['numbers']}; {row['last']}"
+            )
+        if not rows:
+            self.stdout.write("nobody; add somebody with manage.py report subscribe")
+
+
+def _add_scope(parser: Any) -> None:
+    about = parser.add_mutually_exclusive_group()
+    about.add_argument("--site", metavar="NAME", help="only the paths from and to this site")
+    about.add_argument("--group", metavar="NAME", help="only the paths within this group")
+
+
+def _scope(site: str | None, group: str | None) -> Scope:
+    return Scope("site", site) if site else Scope("group", group) if group else Scope()
+
+
+def _told(subscriber: Subscriber) -> dict[str, str]:
+    return {
+        "recipient": subscriber.recipient,
+        "scope": str(Scope(subscriber.scope, subscriber.name)),
+        "format": subscriber.format,
+        "when": f"{WEEKDAYS[subscriber.weekday]} {subscriber.hour:02d}:00",
+        "zone": subscriber.zone,
+        "numbers": subscriber.numbers,
+        "last": _last(max(subscriber.deliveries.all(), key=lambda one: one.pk, default=None)),
+    }
+
+
+def _last(delivery: Delivery | None) -> str:
+    """What became of the newest report to somebody."""
+    if delivery is None:
+        return "none sent yet"
+    if delivery.sent_at is not None:
+        return f"{delivery.period} sent {delivery.sent_at:%Y-%m-%d %H:%M} UTC"
+    if delivery.handed_at is not None:
+        return f"{delivery.period} may or may not have been sent: {delivery.problem or 'the sender ended meanwhile'}"
+    return f"{delivery.period} not sent after {delivery.attempts} attempts: {delivery.problem or 'waits'}"
+
+
+def _period(now: datetime, *, week: Week | None, first: date | None, last: date | None, zone: ZoneInfo) -> Period:
+    if (first is None) != (last is None):
+        raise CommandError("give both --from and --to, the first day and the last", returncode=2)
+    if first is not None and last is not None:
+        if week is not None:
+            raise CommandError("give either --week or --from and --to", returncode=2)
+        try:
+            period = Period.between(first, last, zone)
+        except ValueError as error:
+            raise CommandError(str(error), returncode=2) from error
+    else:
+        period = Period.of_week(Week.of(now, zone).before if week is None else week, zone)
+    if period.since > now:
+        raise CommandError(f"{period} begins {period.first} in {zone.key}; choose a time that has begun")
+    return period

@@ -1,0 +1,191 @@
+"""Has a path moved beyond its own noise? The days of a period against the days before it, for many paths at once.
+
+In: daily values of shape (paths, days), NaN or 0 sent where a day has none. Out: `Changes`, with the chance of each
+where nothing has changed. A change must pass two tests that fail in different ways, so the greater of their two chances
+counts:
+
+  - ranks: Mann and Whitney's exact test on days. It assumes nothing of how days are distributed, so that neither a few
+    terrible days nor packets lost in bunches prove anything, but it takes days as independent.
+  - scale: the difference by its standard error, in Student's t. Losses are counts, and their variance is that of a
+    binomial times the dispersion that the path's own days show (quasi-likelihood: P. McCullagh and J. Nelder,
+    "Generalized Linear Models", 2nd ed., 1989, section 4.5); round trips and rates are taken by their medians and
+    quartiles, in logarithms. Days that resemble those before them count as fewer, by the correlation of neighbours (the
+    variance of the mean of an autoregressive series of order one), in the error and in t's degrees of freedom.
+
+`adjusted` corrects for the number of tests. Not here: which figures are compared, and which changes are worth telling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr
+
+from monitor.analysis.alarms.ranks import at_most
+
+Floats = NDArray[np.float64]
+
+LEAST_DAYS, LEAST_DAYS_BEFORE = 3, 14
+"""With fewer, nothing is tested."""
+
+SMALLEST_SCALE = 0.01
+"""Of a value: daily medians come from sketches, which are within 1%."""
+
+MOST_CORRELATION = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """For each path: the value of the period and of the days before it, and the chance of so much by noise alone (two
+    sided). All three are NaN where there are too few days. Loss is pooled; other values are medians of days."""
+
+    now: Floats
+    before: Floats
+    chance: Floats
+
+
+def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_before: ArrayLike) -> Changes:
+    """The loss of the days of a period against that of the days before it, from counts of packets."""
+    now, now_sent = _floats(lost), _floats(sent)
+    past, past_sent = _floats(lost_before), _floats(sent_before)
+    enough = _enough(now_sent > 0, past_sent > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio, ratio_before = now.sum(axis=1) / now_sent.sum(axis=1), past.sum(axis=1) / past_sent.sum(axis=1)
+        by_ranks = _rank_chances(now / now_sent, past / past_sent)
+        by_scale = _count_chances(now, now_sent, past, past_sent)
+    return _told(enough, ratio, ratio_before, np.maximum(by_ranks, by_scale))
+
+
+def value_changes(values: ArrayLike, values_before: ArrayLike) -> Changes:
+    """The median of a period's daily values (above 0) against that of the days before it."""
+    now, past = np.log(_floats(values)), np.log(_floats(values_before))
+    enough = _enough(~np.isnan(now), ~np.isnan(past))
+    middle, middle_before = _medians(now), _medians(past)
+    low, high = _quartiles(past)
+    scale = np.maximum((high - low) / 1.349, SMALLEST_SCALE)
+    correlation = _correlations(past - middle_before[:, np.newaxis])
+    days, days_before = (~np.isnan(now)).sum(axis=1), (~np.isnan(past)).sum(axis=1)
+    of_mean, of_mean_before = _mean_variance(days, correlation), _mean_variance(days_before, correlation)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # A median of normal values scatters by pi/2 more than their mean.
+        score = np.abs(middle - middle_before) / (scale * np.sqrt((of_mean + of_mean_before) * np.pi / 2))
+        by_scale = 2.0 * stdtr(np.maximum(1.0 / of_mean_before - 2.0, 1.0), -score)
+        chances = np.maximum(_rank_chances(now, past), by_scale)
+    return _told(enough, np.exp(middle), np.exp(middle_before), chances)
+
+
+def adjusted(chances: ArrayLike) -> Floats:
+    """Each chance corrected for how many there are (NaN: not tested), by Y. Benjamini and Y. Hochberg, "Controlling the
+    false discovery rate" (1995): of those told at or below q, a share of at most q is false on average."""
+    given = _floats(chances)
+    tested = np.flatnonzero(~np.isnan(given))
+    order = tested[np.argsort(given[tested])]
+    scaled = given[order] * len(order) / np.arange(1, len(order) + 1)
+    corrected = np.full(given.shape, np.nan)
+    corrected[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return corrected
+
+
+def _floats(values: ArrayLike) -> Floats:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _enough(days: NDArray[np.bool_], days_before: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (days.sum(axis=1) >= LEAST_DAYS) & (days_before.sum(axis=1) >= LEAST_DAYS_BEFORE)
+    return found
+
+
+def _told(enough: NDArray[np.bool_], now: Floats, before: Floats, chance: Floats) -> Changes:
+    def where_enough(values: Floats) -> Floats:
+        return np.where(enough, values, np.nan)
+
+    return Changes(where_enough(now), where_enough(before), where_enough(np.minimum(chance, 1.0)))
+
+
+def _rank_chances(now: Floats, past: Floats) -> Floats:
+    """Two-sided; ties count against a change. NaN stands for no day."""
+    there, there_before = ~np.isnan(now), ~np.isnan(past)
+    not_above = (now[:, :, np.newaxis] <= past[:, np.newaxis, :]).sum(axis=(1, 2))
+    not_below = (now[:, :, np.newaxis] >= past[:, np.newaxis, :]).sum(axis=(1, 2))
+    pairs = np.minimum(not_above, not_below).tolist()
+    days, days_before = there.sum(axis=1).tolist(), there_before.sum(axis=1).tolist()
+    return np.array([2.0 * _at_most(*one) for one in zip(pairs, days, days_before, strict=True)])
+
+
+@cache
+def _at_most(pairs: int, days: int, days_before: int) -> float:
+    return at_most(pairs, days, days_before) if days and days_before else 1.0
+
+
+def _count_chances(now: Floats, now_sent: Floats, past: Floats, past_sent: Floats) -> Floats:
+    total, total_before = now_sent.sum(axis=1), past_sent.sum(axis=1)
+    lost = now.sum(axis=1) + past.sum(axis=1)
+    pooled = lost / (total + total_before)
+    of_one = pooled * (1.0 - pooled)
+    residuals, residuals_before = _residuals(now, now_sent, of_one), _residuals(past, past_sent, of_one)
+    days, days_before = (now_sent > 0).sum(axis=1), (past_sent > 0).sum(axis=1)
+    squares = np.nansum(residuals**2, axis=1) + np.nansum(residuals_before**2, axis=1)
+    dispersion = np.maximum(squares / np.maximum(days + days_before - 2, 1), 1.0)
+    correlation = _correlations(residuals_before)
+    bunched = days * _mean_variance(days, correlation)
+    variance = of_one * dispersion * bunched * total * total_before / (total + total_before)
+    score = np.abs(now.sum(axis=1) - pooled * total) / np.sqrt(variance)
+    independent_days = np.maximum(1.0 / _mean_variance(days + days_before, correlation) - 2.0, 1.0)
+    chances: Floats = np.where(lost > 0, 2.0 * stdtr(independent_days, -score), 1.0)
+    return chances
+
+
+def _residuals(lost: Floats, sent: Floats, of_one: Floats) -> Floats:
+    """How far each day is from the mean of its period, in standard deviations of a binomial; NaN for no day."""
+    ratio = (lost.sum(axis=1) / sent.sum(axis=1))[:, np.newaxis]
+    residuals: Floats = np.where(sent > 0, (lost - ratio * sent) / np.sqrt(of_one[:, np.newaxis] * sent), np.nan)
+    return residuals
+
+
+def _correlations(residuals: Floats) -> Floats:
+    """Of neighbouring days, one standard error to the safe side: from 0 to `MOST_CORRELATION`."""
+    centred = (
+        residuals
+        - np.nanmean(np.where(np.isnan(residuals).all(axis=1, keepdims=True), 0.0, residuals), axis=1)[:, np.newaxis]
+    )
+    filled = np.nan_to_num(centred)
+    squares = (filled**2).sum(axis=1)
+    days = np.maximum((~np.isnan(residuals)).sum(axis=1), 1)
+    found = np.divide(
+        (filled[:, 1:] * filled[:, :-1]).sum(axis=1), squares, out=np.zeros(len(squares)), where=squares > 0
+    )
+    correlations: Floats = np.clip(found + 1.0 / np.sqrt(days), 0.0, MOST_CORRELATION)
+    return correlations
+
+
+def _mean_variance(days: NDArray[np.int64], correlation: Floats) -> Floats:
+    """The variance of the mean of so many days, each of variance 1, neighbours correlated."""
+    count = np.maximum(days, 1).astype(np.float64)
+    lags = np.arange(1, int(count.max(initial=1)))
+    weights = np.maximum(1.0 - lags / count[:, np.newaxis], 0.0)
+    variance: Floats = (1.0 + 2.0 * (weights * correlation[:, np.newaxis] ** lags).sum(axis=1)) / count
+    return variance
+
+
+def _medians(values: Floats) -> Floats:
+    return _shares(values, 0.5)
+
+
+def _quartiles(values: Floats) -> tuple[Floats, Floats]:
+    return _shares(values, 0.25), _shares(values, 0.75)
+
+
+def _shares(values: Floats, share: float) -> Floats:
+    """The quantile of each row without its NaNs; NaN for a row of them."""
+    ordered = np.sort(values, axis=1)
+    count = (~np.isnan(values)).sum(axis=1)
+    position = share * np.maximum(count - 1, 0)
+    below = np.floor(position).astype(np.int64)
+    rows = np.arange(len(values))
+    above = np.minimum(below + 1, np.maximum(count - 1, 0))
+    low = ordered[rows, below]
+    found: Floats = low + (position - below) * (ordered[rows, above] - low)
+    return found

@@ -1,0 +1,109 @@
+"""Which paths have changed beyond their own noise: days go in, `Changes` come out, by how much each figure has moved.
+
+The tests are in `monitor.analysis.noise`: the days of the period against the eight weeks before it. A change is told
+where its chance, corrected for the number of tests of the whole report, is at most `FALSE_SHARE`, and it is large
+enough to matter. All three figures of all paths are corrected together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis import noise
+from monitor.archive.reporting import PathDay, ThroughputDay
+from monitor.reports.report import Change, Changes, Figure, PathReport
+
+FALSE_SHARE = 0.05
+LEAST_LOSS_RATIO = 0.0002
+LEAST_RTT_SHARE, LEAST_RTT_MS = 0.02, 0.1
+LEAST_THROUGHPUT_SHARE = 0.1
+"""Smaller changes are not worth a reader's time, however certain."""
+
+Floats = NDArray[np.float64]
+
+
+def find(
+    paths: Sequence[PathReport],
+    days: Mapping[int, Sequence[PathDay]],
+    throughput_days: Mapping[int, Sequence[ThroughputDay]],
+    since: datetime,
+    first: datetime,
+    last: datetime,
+) -> Changes:
+    """The changes of the days in [first, last) against those in [since, first), all three UTC midnights."""
+    if not paths or last <= first:
+        return Changes(0, 0, (), ())
+    before, every = (first - since).days, (last - since).days
+    lost, sent, rtt_ms = _ping_days(paths, days, since, every)
+    rates_bps = _throughput_days(paths, throughput_days, since, every)
+    found = {
+        Figure.LOSS: noise.loss_changes(lost[:, before:], sent[:, before:], lost[:, :before], sent[:, :before]),
+        Figure.RTT: noise.value_changes(rtt_ms[:, before:], rtt_ms[:, :before]),
+        Figure.THROUGHPUT: noise.value_changes(rates_bps[:, before:], rates_bps[:, :before]),
+    }
+    chances = np.concatenate([one.chance for one in found.values()])
+    adjusted = noise.adjusted(chances).reshape(len(Figure), len(paths))
+    told = [
+        Change(path, figure, float(one.now[row]), float(one.before[row]), float(one.chance[row]), float(corrected[row]))
+        for (figure, one), corrected in zip(found.items(), adjusted, strict=True)
+        for row, path in enumerate(paths)
+        if corrected[row] <= FALSE_SHARE and _matters(figure, float(one.now[row]), float(one.before[row]))
+    ]
+    told.sort(key=_size, reverse=True)
+    tests = int((~np.isnan(chances)).sum())
+    return Changes(
+        tests=tests,
+        not_tested=int(np.isnan(found[Figure.LOSS].chance).sum()),
+        worse=tuple(one for one in told if one.is_worse),
+        better=tuple(one for one in told if not one.is_worse),
+    )
+
+
+def _matters(figure: Figure, now: float, before: float) -> bool:
+    by = abs(now - before)
+    if figure is Figure.LOSS:
+        return by >= LEAST_LOSS_RATIO
+    if figure is Figure.RTT:
+        return by >= max(LEAST_RTT_MS, LEAST_RTT_SHARE * before)
+    return by >= LEAST_THROUGHPUT_SHARE * before
+
+
+def _size(change: Change) -> float:
+    """How large a change is, so that those of different figures can stand in one order: a tenth of a percent of loss
+    counts as much as a change to double or to half."""
+    if change.figure is Figure.LOSS:
+        return abs(change.now - change.before) / 0.001
+    return abs(math.log2(change.now / change.before))
+
+
+def _ping_days(
+    paths: Sequence[PathReport], days: Mapping[int, Sequence[PathDay]], since: datetime, every: int
+) -> tuple[Floats, Floats, Floats]:
+    lost, sent = np.zeros((2, len(paths), every))
+    rtt_ms = np.full((len(paths), every), np.nan)
+    for row, path in enumerate(paths):
+        for day in days.get(path.path_id, ()):
+            place = _place(day.day, since)
+            lost[row, place], sent[row, place] = day.sent - day.received, day.sent
+            if day.rtt_median_ms is not None:
+                rtt_ms[row, place] = day.rtt_median_ms
+    return lost, sent, rtt_ms
+
+
+def _throughput_days(
+    paths: Sequence[PathReport], days: Mapping[int, Sequence[ThroughputDay]], since: datetime, every: int
+) -> Floats:
+    rates_bps = np.full((len(paths), every), np.nan)
+    for row, path in enumerate(paths):
+        for day in days.get(path.path_id, ()):
+            rates_bps[row, _place(day.day, since)] = day.throughput_median_bps
+    return rates_bps
+
+
+def _place(day: datetime, since: datetime) -> int:
+    return (day - since) // timedelta(days=1)

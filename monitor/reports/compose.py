@@ -1,0 +1,154 @@
+"""Makes the report: `Material` goes in, the whole tree of `monitor.reports.report` comes out. Nothing is asked here."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from monitor.alerts.models import Incident
+from monitor.archive.queries import PathSummary, ThroughputSummary
+from monitor.archive.reporting import PathDay
+from monitor.mesh.service_levels import ServiceLevel
+from monitor.reports import changes, levels, sentences, throughput
+from monitor.reports.collect import DAYS_BEFORE, SPARKLINE_DAYS, Described, Material, collect
+from monitor.reports.numbers import Numbers
+from monitor.reports.periods import Period
+from monitor.reports.report import CoverageLine, IncidentReport, PathReport, Report, Scope, State, goal_of
+
+
+def report_of(scope: Scope, period: Period, now: datetime, numbers: Numbers) -> Report:
+    """The report from what is stored at `now`. Raises `monitor.reports.collect.NoSuchScope`."""
+    return compose(collect(scope, period, now), numbers)
+
+
+def compose(material: Material, numbers: Numbers) -> Report:
+    """`numbers` is how the sentences of the summary write them."""
+    everything = sorted((_path(material, path_id) for path_id in material.paths), key=_by_name)
+    paths = tuple(path for path in everything if path.packet_bytes is not None)
+    found = changes.find(
+        everything,
+        material.days,
+        material.throughput_days,
+        material.first_day - timedelta(days=DAYS_BEFORE),
+        material.first_day,
+        material.last_day,
+    )
+    limits = throughput.limits(everything)
+    report = Report(
+        mesh=material.mesh,
+        scope=material.scope,
+        period=material.period,
+        written_at=material.now,
+        state=_state([path.summary for path in paths], _rates(material.throughput)),
+        before=_state([path.before for path in paths], _rates(material.throughput_before)),
+        year_before=_state([path.year_before for path in paths], _rates(material.throughput_year_before)),
+        paths=paths,
+        throughput_only=tuple(path for path in everything if path.packet_bytes is None),
+        changes=found,
+        incidents=tuple(_incident(one, material.now) for one in material.incidents),
+        advice=throughput.advice(everything, limits),
+        scores=throughput.scores(everything, limits),
+        coverage=_coverage(material),
+        sentences=(),
+    )
+    return replace(report, sentences=sentences.of(report, numbers))
+
+
+def _by_name(path: PathReport) -> tuple[str, str]:
+    return path.source, path.destination
+
+
+def _path(material: Material, path_id: int) -> PathReport:
+    described = material.paths[path_id]
+    days = {day.day: day for day in material.days.get(path_id, ())}
+    shown = [days.get(material.last_day - timedelta(days=back)) for back in range(SPARKLINE_DAYS, 0, -1)]
+    summary = material.summaries.get(path_id)
+    return PathReport(
+        path_id=path_id,
+        **_names(described),
+        family=described.path.family,
+        packet_bytes=material.sizes.get(path_id),
+        began_at=described.began_at,
+        retired_at=described.path.retired_at,
+        summary=summary,
+        before=material.before.get(path_id),
+        year_before=material.year_before.get(path_id),
+        bursts_planned=material.planned.get(path_id),
+        throughput=material.throughput.get(path_id),
+        throughput_before=material.throughput_before.get(path_id),
+        throughput_year_before=material.throughput_year_before.get(path_id),
+        capacity_bps=material.capacities.get(path_id),
+        verdict=material.verdicts.get(path_id),
+        targets=levels.kept(
+            material.levels.get(path_id, ServiceLevel()),
+            summary,
+            material.hours_above.get(path_id),
+            material.tests_below.get(path_id),
+        ),
+        loss_days=tuple(_loss(day) for day in shown),
+        rtt_days_ms=tuple(None if day is None else day.rtt_median_ms for day in shown),
+    )
+
+
+def _names(described: Described) -> dict[str, str]:
+    path = described.path
+    return {
+        "source": path.source.name,
+        "destination": path.destination.name,
+        "source_site": described.place.source,
+        "destination_site": described.place.destination,
+    }
+
+
+def _loss(day: PathDay | None) -> float | None:
+    return None if day is None or not day.sent else (day.sent - day.received) / day.sent
+
+
+def _state(summaries: Sequence[PathSummary | None], rates_bps: Sequence[float]) -> State:
+    measured = [one for one in summaries if one is not None and one.sent]
+    bursts = sum(one.bursts for one in measured)
+    return State(
+        paths=len(summaries),
+        measured=len(measured),
+        sent=sum(one.sent for one in measured),
+        lost=sum(one.lost for one in measured),
+        rtt_median_ms=_median(one.rtt_median_ms for one in measured),
+        ipdv_median_ms=_median(one.ipdv_ms for one in measured),
+        available_ratio=1.0 - sum(one.bursts_all_lost for one in measured) / bursts if bursts else None,
+        zero_loss_ratio=sum(one.bursts_none_lost for one in measured) / bursts if bursts else None,
+        throughput_median_bps=_median(rates_bps),
+        goals={goal: number for goal, number in Counter(goal_of(one) for one in summaries).items() if number},
+    )
+
+
+def _rates(summaries: Mapping[int, ThroughputSummary]) -> list[float]:
+    return [one.throughput_median_bps for one in summaries.values() if one.throughput_median_bps is not None]
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _incident(incident: Incident, now: datetime) -> IncidentReport:
+    ended_at = now if incident.closed_at is None else incident.closed_at
+    return IncidentReport(
+        cause=incident.cause,
+        rule=incident.rule,
+        summary=incident.summary,
+        opened_at=incident.opened_at,
+        closed_at=incident.closed_at,
+        seconds=(ended_at - incident.opened_at).total_seconds(),
+        paths=tuple(str(row.path) for row in incident.paths.all()),
+    )
+
+
+def _coverage(material: Material) -> tuple[CoverageLine, ...]:
+    counts: Counter[tuple[str, str, str | None]] = Counter()
+    for line in material.coverage:
+        counts[line.test, line.outcome, line.reason] += line.count
+    ordered = sorted(counts.items(), key=lambda item: (item[0][0], item[0][1] != "measured", -item[1]))
+    return tuple(CoverageLine(test, outcome, reason, count) for (test, outcome, reason), count in ordered if count)

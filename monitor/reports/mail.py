@@ -1,0 +1,100 @@
+"""A report as a mail: HTML that is right where no picture, script or style sheet is shown, and plain text beside.
+
+Styles are inline and sparklines are letters. The HTML stays under 200 KB whatever the mesh: of many paths it has those
+with most loss, of long lists the first, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from django.conf import settings
+from django.core.mail import EmailMultiAlternatives
+from django.template.loader import render_to_string
+
+from monitor.reports import pdf
+from monitor.reports.numbers import Numbers
+from monitor.reports.page import HEADS
+from monitor.reports.report import PathReport, Report
+from monitor.reports.sparklines import text
+from monitor.reports.view import View, view_of
+
+MOST_PATHS = 60
+MOST_LINES = 25
+SPARKLINE_DAYS = 14
+
+Format = Literal["html", "pdf"]
+
+STYLES = {
+    "th": "padding:3px 10px 3px 0;text-align:left;vertical-align:top;border-bottom:1px solid #ddd;font-weight:normal",
+    "head": "padding:3px 10px 3px 0;text-align:left;border-bottom:2px solid #888;font-weight:normal;color:#555",
+    "h2": "font-size:17px;margin:26px 0 6px",
+    "h3": "font-size:14px;margin:14px 0 4px",
+    "note": "color:#555;font-size:12px",
+    "bars": "font-family:monospace;color:#555;font-size:11px;white-space:nowrap",
+}
+
+
+def message(report: Report, numbers: Numbers, *, to: str, format_: Format, unsubscribe: str) -> EmailMultiAlternatives:
+    """The mail to one recipient, not sent; as `pdf` the whole report is attached too."""
+    view = view_of(report, numbers)
+    made = EmailMultiAlternatives(
+        subject=f"{view.title}, {view.name}",
+        body=render_to_string("reports/mail.txt", {"view": view, "unsubscribe": unsubscribe}),
+        from_email=settings.DEFAULT_FROM_EMAIL,
+        to=[to],
+        headers={"List-Unsubscribe": f"<{unsubscribe}>", "List-Unsubscribe-Post": "List-Unsubscribe=One-Click"},
+    )
+    made.attach_alternative(html(report, numbers, unsubscribe, has_attachment=format_ == "pdf"), "text/html")
+    if format_ == "pdf":
+        made.attach(f"{report.period}.pdf", pdf.render(report, numbers), "application/pdf")
+    return made
+
+
+def html(report: Report, numbers: Numbers, unsubscribe: str, *, has_attachment: bool = False) -> str:
+    """The HTML of the mail."""
+    view = _shortened(view_of(report, numbers), report)
+    most = sorted(zip(report.paths, view.rows, strict=True), key=lambda pair: _trouble(pair[0]))[:MOST_PATHS]
+    rows = [
+        (row, _bars(row.loss_days), _bars(row.rtt_days_ms)) for _, row in sorted(most, key=lambda pair: pair[0].name)
+    ]
+    context = {
+        "view": view,
+        "rows": rows,
+        "heads": HEADS,
+        "styles": STYLES,
+        "unsubscribe": unsubscribe,
+        "left_out": len(report.paths) - len(rows),
+        "has_attachment": has_attachment,
+    }
+    return "\n".join(line for line in render_to_string("reports/mail.html", context).splitlines() if line.strip())
+
+
+def _bars(values: Sequence[float | None]) -> str:
+    return text(values[-SPARKLINE_DAYS:])
+
+
+def _trouble(path: PathReport) -> tuple[bool, float]:
+    """Most loss first, then the paths without data, then those without loss."""
+    return path.sent > 0 and path.lost == 0, -(path.lost / path.sent) if path.sent else 0.0
+
+
+def _shortened(view: View, report: Report) -> View:
+    return replace(
+        view,
+        changes=view.changes[:MOST_LINES],
+        budgets=view.budgets[:MOST_LINES],
+        incidents=tuple(replace(one, paths=one.paths[:MOST_LINES]) for one in view.incidents[:MOST_LINES]),
+        coverage=view.coverage[:MOST_LINES],
+        throughput_only=view.throughput_only[:MOST_LINES],
+        notices=(*view.notices, *_left_out(view, report)),
+    )
+
+
+def _left_out(view: View, report: Report) -> tuple[str, ...]:
+    lists = (view.changes, view.budgets, view.incidents, view.coverage, view.throughput_only)
+    if not any(len(one) > MOST_LINES for one in lists):
+        return ()
+    return (f"Of long lists this mail has the first {MOST_LINES}; the whole report is {report.period}.",)

@@ -1,0 +1,70 @@
+"""Who gets reports by mail, and which were sent.
+
+States of a delivery change only by conditional updates in `monitor.reports.sending`; its constraint makes a second
+delivery of one period to one subscriber impossible.
+"""
+
+from __future__ import annotations
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+
+class Subscriber(models.Model):
+    """One recipient of one scope's report, each week at `weekday` (0 is Monday) and `hour` in its own time zone.
+
+    `token` is the secret of the link that ends it. One that has ended keeps its row, and so what was sent.
+    """
+
+    recipient = models.EmailField()
+    scope = models.TextField(help_text="mesh, site or group")
+    name = models.TextField(blank=True, help_text="of the site or group; empty for the mesh")
+    format = models.TextField(help_text="html or pdf")
+    numbers = models.TextField(help_text="language of numbers, as monitor.reports.numbers")
+    zone = models.TextField(help_text="time zone, as Europe/Zurich")
+    weekday = models.SmallIntegerField(validators=[MinValueValidator(0), MaxValueValidator(6)])
+    hour = models.SmallIntegerField(validators=[MinValueValidator(0), MaxValueValidator(23)])
+    token = models.TextField(unique=True)
+    subscribed_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, help_text="null while reports are sent")
+
+    class Meta:
+        db_table = "report_subscriber"
+        ordering = ["recipient", "scope", "name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["recipient", "scope", "name"],
+                condition=models.Q(ended_at__isnull=True),
+                name="one_subscription_of_a_scope",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(weekday__range=(0, 6), hour__range=(0, 23)), name="subscription_has_an_hour"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.recipient}: {self.scope}{f' {self.name}' if self.name else ''}"
+
+
+class Delivery(models.Model):
+    """The report of one period to one subscriber, due from `due_at` on while it is neither handed over nor given up.
+
+    An attempt moves `due_at` into the future before it begins, so that no other worker makes the same, and sets
+    `handed_at` right before it hands the mail over. Where the server then says no, that is taken back. Where it is not
+    known what became of it, it stays: `handed_at` without `sent_at` is never tried again, since it may have been sent.
+    """
+
+    subscriber = models.ForeignKey(Subscriber, on_delete=models.CASCADE, related_name="deliveries")
+    period = models.TextField(help_text="as 2026-W47, or two days as 2026-11-01_2026-11-30")
+    due_at = models.DateTimeField()
+    attempts = models.SmallIntegerField(default=0)
+    handed_at = models.DateTimeField(null=True)
+    sent_at = models.DateTimeField(null=True)
+    problem = models.TextField(blank=True, help_text="Why the last attempt failed.")
+
+    class Meta:
+        db_table = "report_delivery"
+        constraints = [models.UniqueConstraint(fields=["subscriber", "period"], name="report_sent_once")]
+        indexes = [
+            models.Index(fields=["due_at"], condition=models.Q(handed_at__isnull=True), name="report_delivery_unsent")
+        ]

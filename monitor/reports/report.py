@@ -1,0 +1,288 @@
+"""A report as typed data: one tree of frozen records, from which page, mail and PDF are drawn.
+
+Made by `monitor.reports.compose` from what `monitor.reports.collect` has asked. Ratios are 0 to 1; absence is None. No
+text for readers but for the sentences of the summary, and no HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.analysis.loss import loss_bound_ratio
+from monitor.archive.queries import PathSummary, ThroughputSummary
+from monitor.archive.reporting import TransferVerdict
+from monitor.reports.periods import Period
+
+GOAL_LOSS_RATIO = 0.001
+"""The goal that every path is held to: less loss than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a report is about, by `kind`: the whole "mesh", the paths from and to a "site", those within a "group"."""
+
+    kind: str = "mesh"
+    name: str = ""
+
+    def __str__(self) -> str:
+        return "mesh" if self.kind == "mesh" else f"{self.kind} {self.name}"
+
+
+class Goal(StrEnum):
+    """How a path stands to the goal of under 0.1% loss."""
+
+    MET = "met"
+    MISSED = "missed"
+    CANNOT_TELL = "cannot tell"
+    NO_DATA = "no data"
+
+
+class Target(StrEnum):
+    """What a service level sets."""
+
+    LOSS = "loss"
+    AVAILABILITY = "availability"
+    RTT = "round trip"
+    THROUGHPUT = "throughput"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetKept:
+    """A target of a path. `budget_used` is what was lost, or worse, over what may be: above 1 the target is missed.
+
+    `actual` is what the target is compared with: a loss or availability ratio; of round trip and throughput the share
+    of hours or tests that kept it.
+    """
+
+    target: Target
+    limit: float
+    kept_ratio: float | None
+    actual: float
+    budget_used: float
+
+    @property
+    def is_kept(self) -> bool:
+        return self.budget_used <= 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathReport:
+    """One path. `packet_bytes` is its largest packet; `summary`, `before` and `year_before` are None where nothing was
+    recorded, `bursts_planned` where no plan is known. `loss_days` and `rtt_days_ms` are the days of the sparklines."""
+
+    path_id: int
+    source: str
+    destination: str
+    source_site: str
+    destination_site: str
+    family: int
+    packet_bytes: int | None
+    began_at: datetime | None
+    retired_at: datetime | None
+    summary: PathSummary | None
+    before: PathSummary | None
+    year_before: PathSummary | None
+    bursts_planned: int | None
+    throughput: ThroughputSummary | None
+    throughput_before: ThroughputSummary | None
+    throughput_year_before: ThroughputSummary | None
+    capacity_bps: float | None
+    verdict: TransferVerdict | None
+    targets: tuple[TargetKept, ...]
+    loss_days: tuple[float | None, ...]
+    rtt_days_ms: tuple[float | None, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.source} → {self.destination}"
+
+    @property
+    def sent(self) -> int:
+        return 0 if self.summary is None else self.summary.sent
+
+    @property
+    def lost(self) -> int:
+        return 0 if self.summary is None else self.summary.lost
+
+    @property
+    def bursts_measured(self) -> int:
+        """Bursts that were measured, those beside our own tests included."""
+        return 0 if self.summary is None else self.summary.bursts + self.summary.bursts_during_test
+
+    @property
+    def throughput_bps(self) -> float | None:
+        return None if self.throughput is None else self.throughput.throughput_median_bps
+
+    @property
+    def goal(self) -> Goal:
+        return goal_of(self.summary)
+
+
+def goal_of(summary: PathSummary | None) -> Goal:
+    """With nothing lost, the bound of the loss must lie under the goal; of too few packets it does not."""
+    if summary is None or summary.loss_ratio is None:
+        return Goal.NO_DATA
+    bound = loss_bound_ratio(summary.sent, summary.received)
+    if bound is not None:
+        return Goal.MET if bound < GOAL_LOSS_RATIO else Goal.CANNOT_TELL
+    return Goal.MET if summary.loss_ratio < GOAL_LOSS_RATIO else Goal.MISSED
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All paths of a scope over a period. Medians are over paths, ratios pooled over all packets and bursts."""
+
+    paths: int
+    measured: int
+    sent: int
+    lost: int
+    rtt_median_ms: float | None
+    ipdv_median_ms: float | None
+    available_ratio: float | None
+    zero_loss_ratio: float | None
+    throughput_median_bps: float | None
+    goals: Mapping[Goal, int]
+
+
+class Figure(StrEnum):
+    """What is tested for changes."""
+
+    LOSS = "loss"
+    RTT = "round trip"
+    THROUGHPUT = "throughput"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A path's figure that has left its own noise. `chance` is for this test alone, `adjusted` among all of them."""
+
+    path: PathReport
+    figure: Figure
+    now: float
+    before: float
+    chance: float
+    adjusted: float
+
+    @property
+    def is_worse(self) -> bool:
+        return (self.now < self.before) == (self.figure is Figure.THROUGHPUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What the tests for changes found: `worse` and `better` by size. Of `paths` paths some had too few days."""
+
+    tests: int
+    not_tested: int
+    worse: tuple[Change, ...]
+    better: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentReport:
+    """An incident that was open in the period; `seconds` is how long, to the writing of the report if it still is."""
+
+    cause: str
+    rule: str
+    summary: str
+    opened_at: datetime
+    closed_at: datetime | None
+    seconds: float
+    paths: tuple[str, ...]
+
+
+class Measure(StrEnum):
+    """What can be done for a path's throughput."""
+
+    RECEIVE_BUFFER = "raise the receive buffer"
+    SEND_BUFFER = "raise the send buffer"
+    LOSS = "remove the loss on the way"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A change at a site and what it gains: `times` is the median over its paths, `gain_bps` their sum.
+
+    `window_bytes` is the buffer that the path in most need of one wants, `loss_ratio` the most that may remain.
+    """
+
+    measure: Measure
+    site: str
+    paths: tuple[str, ...]
+    times: float
+    gain_bps: float
+    window_bytes: float | None
+    loss_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How estimates stood to the median of the measured tests, over paths. `median_ratio` is estimate over measured, of
+    the estimates that are a figure; of those that are only a bound, how many held."""
+
+    model: str
+    figures: int
+    median_ratio: float | None
+    within_two: int
+    bounds: int
+    bounds_held: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageLine:
+    """So many planned measurements of one test ended alike: the words of `monitor.archive.ledger`."""
+
+    test: str
+    outcome: str
+    reason: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of the summary, the rule that made it, and the figures it rests on, by their names in this tree."""
+
+    rule: str
+    text: str
+    figures: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All of it. `paths` are those that are pinged, by name; `throughput_only` those that are never pinged."""
+
+    mesh: str
+    scope: Scope
+    period: Period
+    written_at: datetime
+    state: State
+    before: State
+    year_before: State
+    paths: tuple[PathReport, ...]
+    throughput_only: tuple[PathReport, ...]
+    changes: Changes
+    incidents: tuple[IncidentReport, ...]
+    advice: tuple[Advice, ...]
+    scores: tuple[Score, ...]
+    coverage: tuple[CoverageLine, ...]
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def is_over(self) -> bool:
+        return self.written_at >= self.period.until
+
+    @property
+    def until(self) -> datetime:
+        """Up to when it tells."""
+        return min(self.period.until, max(self.written_at, self.period.since))
+
+    @property
+    def title(self) -> str:
+        return (self.mesh or "Soundings") if self.scope.kind == "mesh" else f"{self.mesh}: {self.scope}"
+
+    @property
+    def packet_sizes(self) -> tuple[int, ...]:
+        return tuple(sorted({path.packet_bytes for path in self.paths if path.packet_bytes is not None}, reverse=True))

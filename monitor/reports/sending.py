@@ -1,0 +1,201 @@
+"""Mails reports: what is due goes to its recipients, once.
+
+In: subscriptions and the time. Out: mails through the server of SOUNDINGS_SMTP_URL, and `Delivery` rows that say what
+became of each. What an outage kept back is made up, up to `MOST_WEEKS_BACK` weeks. A server that says no, or cannot be
+reached, is asked again after 2, 4, 8 minutes and so on, ten times over a day and a half. Nothing is ever sent twice: a
+mail of which it is not known whether the server took it is not tried again, and `manage.py report subscribers` tells.
+"""
+
+from __future__ import annotations
+
+import logging
+import smtplib
+from collections.abc import Iterable
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from django.core.mail import EmailMultiAlternatives, get_connection
+from django.db.models import F, QuerySet
+
+from monitor.reports import subscribers
+from monitor.reports.collect import NoSuchScope
+from monitor.reports.compose import report_of
+from monitor.reports.mail import message
+from monitor.reports.models import Delivery, Subscriber
+from monitor.reports.numbers import Numbers
+from monitor.reports.periods import Period, Week
+from monitor.reports.report import Report, Scope
+
+MOST_WEEKS_BACK = 5
+MAX_ATTEMPTS = 10
+FIRST_RETRY_S = 120
+MAILS_PER_RUN = 50
+
+log = logging.getLogger("monitor.reports")
+
+Reports = dict[tuple[Scope, Period, str], Report]
+"""What was made in this run: many recipients have the same."""
+
+
+class NotTaken(Exception):
+    """The server did not take a mail, for certain. The text says why."""
+
+
+class ServerAway(NotTaken):
+    """The server cannot be reached, or does not let us in."""
+
+
+class NotKnown(Exception):
+    """It is not known whether the server took a mail. The text says what happened."""
+
+
+def send_due(now: datetime) -> int:
+    """Write down what has become due and send it, at most `MAILS_PER_RUN`. Returns how many mails were taken."""
+    for subscriber in subscribers.active():
+        enqueue(subscriber, _due_periods(subscriber, now), now)
+    return deliver(_due(now)[:MAILS_PER_RUN], now)
+
+
+def enqueue(subscriber: Subscriber, periods: Iterable[Period], now: datetime) -> None:
+    """Write down that the reports of these periods are to be sent, but for those that are known already."""
+    rows = [Delivery(subscriber=subscriber, period=str(period), due_at=now) for period in periods]
+    Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def send_now(period: Period, scope: Scope, now: datetime) -> tuple[int, int]:
+    """Send a report to all who subscribe to its scope, in their own time zone, whatever their weekday; those who have
+    it already do not get it again. Returns how many mails were taken, of how many recipients."""
+    rows = list(subscribers.of_scope(scope))
+    for subscriber in rows:
+        enqueue(subscriber, [period], now)
+    waiting = _open().filter(subscriber__in=rows, period=str(period))
+    waiting.update(due_at=now)
+    return deliver(waiting, now), len(rows)
+
+
+def send_at(subscriber: Subscriber, week: Week) -> datetime:
+    """When a subscriber is to have the report of a week: at the first such hour after it."""
+    following = Period.of_week(week, ZoneInfo(subscriber.zone)).last + timedelta(days=1 + subscriber.weekday)
+    return datetime.combine(following, time(subscriber.hour), ZoneInfo(subscriber.zone))
+
+
+def deliver(due: Iterable[Delivery], now: datetime) -> int:
+    """Send these. A server that cannot be reached gets nothing more in this run."""
+    made: Reports = {}
+    sent = 0
+    for delivery in list(due):
+        if not _claim(delivery, now):
+            continue
+        try:
+            _send(delivery, made, now)
+        except NotTaken as error:
+            _note_failure(delivery, str(error))
+            if isinstance(error, ServerAway):
+                break
+        except NotKnown as error:
+            _note_doubt(delivery, str(error))
+        else:
+            Delivery.objects.filter(pk=delivery.pk).update(sent_at=now, problem="")
+            sent += 1
+    return sent
+
+
+def _due_periods(subscriber: Subscriber, now: datetime) -> list[Period]:
+    """The weeks whose hour has come since the subscription, oldest first."""
+    zone = ZoneInfo(subscriber.zone)
+    week = Week.of(now, zone).before
+    found = []
+    for _ in range(MOST_WEEKS_BACK):
+        if subscriber.subscribed_at < send_at(subscriber, week) <= now:
+            found.append(Period.of_week(week, zone))
+        week = week.before
+    return found[::-1]
+
+
+def _open() -> QuerySet[Delivery]:
+    return Delivery.objects.filter(handed_at=None, attempts__lt=MAX_ATTEMPTS, subscriber__ended_at=None).select_related(
+        "subscriber"
+    )
+
+
+def _due(now: datetime) -> QuerySet[Delivery]:
+    return _open().filter(due_at__lte=now).order_by("due_at", "pk")
+
+
+def _claim(delivery: Delivery, now: datetime) -> bool:
+    """Take this attempt; false when another worker has it. Until `due_at` nobody else tries."""
+    retry_at = now + timedelta(seconds=FIRST_RETRY_S * 2**delivery.attempts)
+    claimed = Delivery.objects.filter(
+        pk=delivery.pk, handed_at=None, attempts=delivery.attempts, due_at__lte=now
+    ).update(attempts=F("attempts") + 1, due_at=retry_at)
+    return claimed == 1
+
+
+def _send(delivery: Delivery, made: Reports, now: datetime) -> None:
+    """Raises `NotTaken` and `NotKnown`."""
+    mail = _message(delivery, made, now)
+    mail.connection = connection = get_connection()
+    try:
+        connection.open()
+    except (OSError, smtplib.SMTPException) as error:
+        raise ServerAway(f"the mail server cannot be used: {error}") from error
+    try:
+        _hand_over(delivery, mail, now)
+    finally:
+        connection.close()
+
+
+def _hand_over(delivery: Delivery, mail: EmailMultiAlternatives, now: datetime) -> None:
+    if not Delivery.objects.filter(pk=delivery.pk, handed_at=None).update(handed_at=now):
+        raise NotKnown("another worker has handed it over")
+    try:
+        mail.send()
+    except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, smtplib.SMTPNotSupportedError) as error:
+        raise NotTaken(f"the mail server refused it: {error}") from error
+    except (OSError, smtplib.SMTPException) as error:
+        raise NotKnown(f"the mail server was lost while it took the mail: {error}") from error
+
+
+def _message(delivery: Delivery, made: Reports, now: datetime) -> EmailMultiAlternatives:
+    subscriber = delivery.subscriber
+    scope = Scope(subscriber.scope, subscriber.name)
+    period = Period.named(delivery.period, ZoneInfo(subscriber.zone))
+    key = (scope, period, subscriber.numbers)
+    numbers = Numbers(subscriber.numbers)
+    if key not in made:
+        try:
+            made[key] = report_of(scope, period, now, numbers)
+        except NoSuchScope as error:
+            raise NotTaken(str(error)) from error
+    return message(
+        made[key],
+        numbers,
+        to=subscriber.recipient,
+        format_="pdf" if subscriber.format == "pdf" else "html",
+        unsubscribe=subscribers.link(subscriber),
+    )
+
+
+def _note_failure(delivery: Delivery, problem: str) -> None:
+    Delivery.objects.filter(pk=delivery.pk, sent_at=None).update(handed_at=None, problem=problem)
+    attempt = delivery.attempts + 1
+    what_next = "no more attempts" if attempt == MAX_ATTEMPTS else "it will be tried again"
+    log.error(
+        "report %s was not sent to %s (attempt %d of %d): %s; %s",
+        delivery.period,
+        delivery.subscriber.recipient,
+        attempt,
+        MAX_ATTEMPTS,
+        problem,
+        what_next,
+    )
+
+
+def _note_doubt(delivery: Delivery, problem: str) -> None:
+    Delivery.objects.filter(pk=delivery.pk).update(problem=problem)
+    log.error(
+        "report %s may or may not have been sent to %s: %s; it is not tried again, so that none is sent twice",
+        delivery.period,
+        delivery.subscriber.recipient,
+        problem,
+    )

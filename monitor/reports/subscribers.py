@@ -1,0 +1,99 @@
+"""Subscriptions to reports: who gets which, when, and how it ends.
+
+In: what `manage.py report subscribe` and the page of the unsubscribe link say. Out: rows of `Subscriber`. What is sent
+follows from them in `monitor.reports.sending`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.urls import reverse
+
+from monitor.reports.collect import check_scope
+from monitor.reports.mail import Format
+from monitor.reports.models import Subscriber
+from monitor.reports.report import Scope
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+TOKEN_BYTES = 24
+
+
+class SubscriptionError(Exception):
+    """It cannot be subscribed so; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a recipient wants a report: each week on `weekday` (0 is Monday) at `hour` in its time zone."""
+
+    recipient: str
+    scope: Scope
+    format: Format
+    numbers: str
+    zone: str
+    weekday: int
+    hour: int
+
+
+def subscribe(wish: Wish, now: datetime) -> Subscriber:
+    """A new subscription. Raises `SubscriptionError`, and `monitor.reports.collect.NoSuchScope`."""
+    try:
+        validate_email(wish.recipient)
+    except ValidationError as error:
+        raise SubscriptionError(f'"{wish.recipient}" is not a mail address; write it as name@example.org') from error
+    check_scope(wish.scope)
+    try:
+        with transaction.atomic():
+            return Subscriber.objects.create(
+                recipient=wish.recipient,
+                scope=wish.scope.kind,
+                name=wish.scope.name,
+                format=wish.format,
+                numbers=wish.numbers,
+                zone=wish.zone,
+                weekday=wish.weekday,
+                hour=wish.hour,
+                token=secrets.token_urlsafe(TOKEN_BYTES),
+                subscribed_at=now,
+            )
+    except IntegrityError as error:
+        raise SubscriptionError(
+            f"{wish.recipient} has the report of {wish.scope} already; unsubscribe first to change how it comes"
+        ) from error
+
+
+def active() -> QuerySet[Subscriber]:
+    """Those who get reports, by recipient."""
+    return Subscriber.objects.filter(ended_at=None)
+
+
+def of_scope(scope: Scope) -> QuerySet[Subscriber]:
+    """Those who get the report of this scope."""
+    return active().filter(scope=scope.kind, name=scope.name)
+
+
+def unsubscribe(recipient: str, scope: Scope, now: datetime) -> bool:
+    """End a subscription; false if there is none."""
+    return _end(of_scope(scope).filter(recipient=recipient), now)
+
+
+def unsubscribe_by_token(token: str, now: datetime) -> bool:
+    """End the subscription that this link is of; false if it had ended or never was."""
+    return _end(active().filter(token=token), now)
+
+
+def link(subscriber: Subscriber) -> str:
+    """Where the recipient ends it."""
+    return f"{settings.PUBLIC_URL}{reverse('unsubscribe', args=[subscriber.token])}"
+
+
+def _end(rows: QuerySet[Subscriber], now: datetime) -> bool:
+    return rows.update(ended_at=now) > 0

@@ -1,0 +1,161 @@
+"""What would gain most throughput, and how well estimates did: path reports go in, advice and scores come out.
+
+Advice rests on what the tests of a path found to limit it, and on the limits of `monitor.analysis.tcp` for one CUBIC
+stream, for all paths at once. A window that limits is the one that the measured rate shows; without it the path would
+get what its loss (with none lost, the bound of it) and its capacity let through, and wants a buffer for that. Where
+loss limits, the advice is for twice as much.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from monitor.analysis.tcp import CongestionControl, Loss, Sign, buffer_bytes, loss_limit_bps, loss_ratio_for
+from monitor.analysis.transfer import Verdict
+from monitor.reports.report import Advice, Measure, PathReport, Score
+
+MOST_ADVICE = 3
+LEAST_TIMES = 1.1
+"""A smaller gain is not worth a change."""
+LOSS_TIMES = 2.0
+RECEIVERS_WINDOW = "receiver's window"
+"""The evidence that tells a window of the receiver from the sender's buffer, in `monitor.analysis.transfer`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What loss and capacity let through on a path of this round trip, as far as they are known."""
+
+    rtt_ms: float
+    rate_bps: float
+    sign: Sign
+
+
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    measure: Measure
+    site: str
+    path: str
+    rate_bps: float
+    times: float
+    rtt_ms: float
+
+    @property
+    def gain_bps(self) -> float:
+        return (self.times - 1.0) * self.rate_bps
+
+
+def limits(paths: Iterable[PathReport]) -> dict[int, Limit]:
+    """Of each path to which anything came back, by its id."""
+    known = [
+        (path, path.summary, path.summary.rtt_median_ms)
+        for path in paths
+        if path.summary is not None and path.summary.received and path.summary.rtt_median_ms
+    ]
+    losses = [Loss.counted(summary.lost, summary.sent) for _, summary, _ in known]
+    rates_bps = loss_limit_bps(
+        CongestionControl.CUBIC, [rtt_ms for *_, rtt_ms in known], [loss.bound_ratio for loss in losses]
+    ).tolist()
+    return {
+        path.path_id: _limit(rtt_ms, rate_bps, path.capacity_bps, loss.sign_of_rate)
+        for (path, _, rtt_ms), loss, rate_bps in zip(known, losses, rates_bps, strict=True)
+    }
+
+
+def _limit(rtt_ms: float, by_loss_bps: float, capacity_bps: float | None, sign: Sign) -> Limit:
+    """With nothing lost a capacity below the floor is the figure; one above it leaves the floor."""
+    if capacity_bps is None or capacity_bps >= by_loss_bps:
+        return Limit(rtt_ms, by_loss_bps, sign)
+    return Limit(rtt_ms, capacity_bps, Sign.ABOUT)
+
+
+def advice(paths: Iterable[PathReport], known: Mapping[int, Limit]) -> tuple[Advice, ...]:
+    """The changes that would gain most bit/s, the same change at the same site taken together, at most three."""
+    together: dict[tuple[Measure, str], list[_Gain]] = defaultdict(list)
+    for path in paths:
+        gain = _gain(path, known.get(path.path_id))
+        if gain is not None:
+            together[gain.measure, gain.site].append(gain)
+    ordered = sorted(together.values(), key=lambda gains: (-_sum_bps(gains), gains[0].site))
+    return tuple(_joined(gains) for gains in ordered[:MOST_ADVICE])
+
+
+def _sum_bps(gains: Iterable[_Gain]) -> float:
+    return sum(one.gain_bps for one in gains)
+
+
+def _joined(gains: Sequence[_Gain]) -> Advice:
+    targets_bps, rtts_ms = [one.times * one.rate_bps for one in gains], [one.rtt_ms for one in gains]
+    of_loss = gains[0].measure is Measure.LOSS
+    return Advice(
+        measure=gains[0].measure,
+        site=gains[0].site,
+        paths=tuple(one.path for one in gains),
+        times=statistics.median(one.times for one in gains),
+        gain_bps=_sum_bps(gains),
+        window_bytes=None if of_loss else float(buffer_bytes(targets_bps, rtts_ms).max()),
+        loss_ratio=float(loss_ratio_for(CongestionControl.CUBIC, targets_bps, rtts_ms).min()) if of_loss else None,
+    )
+
+
+def _gain(path: PathReport, limit: Limit | None) -> _Gain | None:
+    rate_bps = path.throughput_bps
+    if path.verdict is None or not rate_bps or limit is None:
+        return None
+    if path.verdict.verdict in (Verdict.WINDOW_LIMITED, Verdict.SLOW_RECEIVER):
+        times = limit.rate_bps / rate_bps
+        at_receiver = RECEIVERS_WINDOW in path.verdict.evidence
+        measure = Measure.RECEIVE_BUFFER if at_receiver else Measure.SEND_BUFFER
+        site = path.destination_site if at_receiver else path.source_site
+    elif path.verdict.verdict == Verdict.RANDOM_LOSS:
+        times = min(LOSS_TIMES, (math.inf if path.capacity_bps is None else path.capacity_bps) / rate_bps)
+        measure, site = Measure.LOSS, path.destination_site
+    else:
+        return None
+    return _Gain(measure, site, path.name, rate_bps, times, limit.rtt_ms) if times >= LEAST_TIMES else None
+
+
+def scores(paths: Iterable[PathReport], known: Mapping[int, Limit]) -> tuple[Score, ...]:
+    """How the estimate of the pages, and the one for CUBIC with the capacity where it is known, stood to the tests."""
+    measured = [(path, path.throughput_bps) for path in paths if path.throughput_bps]
+    return (
+        _score("Reno index", [(_reno(path), rate_bps) for path, rate_bps in measured]),
+        _score("CUBIC", [(_cubic(known.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
+    )
+
+
+Estimated = tuple[float, Sign] | None
+
+
+def _reno(path: PathReport) -> Estimated:
+    if path.summary is None or path.summary.estimate_bps is None:
+        return None
+    return path.summary.estimate_bps, Sign.AT_LEAST if path.summary.estimate_is_floor else Sign.ABOUT
+
+
+def _cubic(limit: Limit | None) -> Estimated:
+    return None if limit is None else (limit.rate_bps, limit.sign)
+
+
+def _score(model: str, pairs: Iterable[tuple[Estimated, float]]) -> Score:
+    known = [(found[0], found[1], rate_bps) for found, rate_bps in pairs if found is not None]
+    ratios = [figure_bps / rate_bps for figure_bps, sign, rate_bps in known if sign is Sign.ABOUT]
+    bounds = [(figure_bps, sign, rate_bps) for figure_bps, sign, rate_bps in known if sign in _HOLDS]
+    return Score(
+        model=model,
+        figures=len(ratios),
+        median_ratio=statistics.median(ratios) if ratios else None,
+        within_two=sum(0.5 <= ratio <= 2.0 for ratio in ratios),
+        bounds=len(bounds),
+        bounds_held=sum(_HOLDS[sign](rate_bps, figure_bps) for figure_bps, sign, rate_bps in bounds),
+    )
+
+
+_HOLDS: dict[Sign, Callable[[float, float], bool]] = {
+    Sign.AT_LEAST: lambda rate_bps, bound_bps: rate_bps >= bound_bps,
+    Sign.AT_MOST: lambda rate_bps, bound_bps: rate_bps <= bound_bps,
+}

@@ -1,0 +1,316 @@
+"""A report in words, section by section: `Report` goes in, a `View` for page, mail and PDF comes out.
+
+The paths' own figures are worded in `monitor.reports.cells`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from monitor.reports.cells import SIGN_WORDS, Cell, Row, measured, row
+from monitor.reports.changes import FALSE_SHARE
+from monitor.reports.collect import SPARKLINE_DAYS
+from monitor.reports.numbers import Numbers
+from monitor.reports.report import (
+    Change,
+    IncidentReport,
+    PathReport,
+    Report,
+    Score,
+    Sentence,
+    State,
+    Target,
+    TargetKept,
+)
+from monitor.reports.sentences import advice_words, change_figures, met_of, the_time_before
+
+MOST_EXTREMES = 5
+Line = tuple[str, ...]
+"""The cells of a row of a small table."""
+
+OUTCOME_WORDS = {
+    "measured": "measured",
+    "missed": "missed",
+    "awaited": "not accounted for yet",
+    "unknown": "planned before the agent first reported",
+    "dns_failure": "the name did not resolve",
+    "not_permitted": "the agent may not",
+    "no_route": "no route",
+    "tool_failure": "the tool failed",
+    "busy": "the host was busy",
+    "refused": "refused by the agent's limits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An incident in words."""
+
+    cause: str
+    rule: str
+    lasted: str
+    summary: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Everything that is shown, worded. Tables are rows of cells; an empty one has nothing to show."""
+
+    title: str
+    name: str
+    when: str
+    notices: tuple[str, ...]
+    written: str
+    sentences: tuple[Sentence, ...]
+    state: tuple[Line, ...]
+    state_heads: Line
+    changes: tuple[Line, ...]
+    changes_note: str
+    worst: tuple[Line, ...]
+    best: tuple[Line, ...]
+    levels: tuple[Line, ...]
+    budgets: tuple[Line, ...]
+    incidents: tuple[Event, ...]
+    advice: tuple[str, ...]
+    verdicts: tuple[Line, ...]
+    scores: tuple[Line, ...]
+    coverage: tuple[Line, ...]
+    rows: tuple[Row, ...]
+    throughput_only: tuple[tuple[str, Cell], ...]
+    signs: str
+    zone: str
+    sizes: str
+    sparkline_days: int = SPARKLINE_DAYS
+
+    @property
+    def paragraph(self) -> str:
+        return " ".join(sentence.text for sentence in self.sentences)
+
+
+def view_of(report: Report, numbers: Numbers) -> View:
+    """The whole report in words, numbers as the reader writes them."""
+    worst, best = _extremes(report.paths, numbers)
+    return View(
+        title=report.title,
+        name=_name(report),
+        when=_when(report),
+        notices=_notices(report),
+        written=_moment(report.written_at, report.period.zone),
+        sentences=report.sentences,
+        state=_state(report, numbers),
+        state_heads=("", "now", the_time_before(report), f"a year before ({report.period.year_before})"),
+        changes=tuple(_change(one, numbers) for one in (*report.changes.worse, *report.changes.better)),
+        changes_note=_changes_note(report, numbers),
+        worst=worst,
+        best=best,
+        levels=_levels(report, numbers),
+        budgets=_budgets(report, numbers),
+        incidents=tuple(_event(one, report, numbers) for one in report.incidents),
+        advice=tuple(advice_words(report, numbers)),
+        verdicts=_verdicts(report, numbers),
+        scores=tuple(_score(one, numbers) for one in report.scores if one.figures or one.bounds),
+        coverage=_coverage(report, numbers),
+        rows=tuple(row(path, report, numbers) for path in report.paths),
+        throughput_only=tuple((path.name, measured(path, numbers)) for path in report.throughput_only),
+        signs=SIGN_WORDS,
+        zone=report.period.zone.key,
+        sizes=" and ".join(str(size) for size in report.packet_sizes) or "no",
+    )
+
+
+def _name(report: Report) -> str:
+    return f"week {report.period.week}" if report.period.week is not None else str(report.period).replace("_", " to ")
+
+
+def _when(report: Report) -> str:
+    zone = report.period.zone
+    return (
+        f"{report.period.since.astimezone(zone):%A %-d %B %Y %H:%M} to "
+        f"{report.until.astimezone(zone):%A %-d %B %Y %H:%M}, {zone.key}"
+    )
+
+
+def _notices(report: Report) -> tuple[str, ...]:
+    found = []
+    if not report.is_over:
+        found.append(f"The {_kind(report)} is not over: these are the figures so far.")
+    if report.period.hours != 24 * report.period.days:
+        found.append(f"The clocks changed: the {_kind(report)} has {report.period.hours} hours.")
+    families = {path.family for path in report.paths}
+    if len(families) == 1:
+        found.append(f"All paths are IPv{families.pop()}.")
+    return tuple(found)
+
+
+def _kind(report: Report) -> str:
+    return "week" if report.period.week is not None else "period"
+
+
+def _moment(at: datetime, zone: ZoneInfo) -> str:
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M} {zone.key}"
+
+
+def _state(report: Report, numbers: Numbers) -> tuple[Line, ...]:
+    states = (report.state, report.before, report.year_before)
+    return (
+        ("paths measured", *(f"{numbers.count(one.measured)} of {numbers.count(one.paths)}" for one in states)),
+        ("loss of all packets", *(numbers.loss(one.lost, one.sent) for one in states)),
+        ("under 0.1% loss", *(_goal(one, numbers) for one in states)),
+        ("RTT, median of paths", *(numbers.milliseconds(one.rtt_median_ms) for one in states)),
+        ("IPDV, median of paths", *(numbers.milliseconds(one.ipdv_median_ms) for one in states)),
+        ("available", *(numbers.percent(one.available_ratio) for one in states)),
+        ("bursts without loss", *(numbers.percent(one.zero_loss_ratio) for one in states)),
+        ("throughput, median of paths", *(numbers.bit_rate(one.throughput_median_bps) for one in states)),
+    )
+
+
+def _goal(state: State, numbers: Numbers) -> str:
+    met, judged = met_of(state)
+    if not judged:
+        return "no data" if not state.measured else "cannot tell"
+    return f"{numbers.percent(met / judged)} ({numbers.count(met)} of {numbers.count(judged)} paths)"
+
+
+def _change(change: Change, numbers: Numbers) -> Line:
+    before, now = change_figures(change, numbers)
+    return (
+        "worse" if change.is_worse else "better",
+        change.path.name,
+        str(change.figure),
+        before,
+        now,
+        numbers.chance(change.chance),
+        numbers.chance(change.adjusted),
+    )
+
+
+def _changes_note(report: Report, numbers: Numbers) -> str:
+    found = report.changes
+    if not found.tests:
+        return "Nothing could be tested: that takes 3 days of the period and 14 of the eight weeks before it."
+    skipped = f"; {numbers.count(found.not_tested)} paths have too few days" if found.not_tested else ""
+    return (
+        f"{numbers.count(found.tests)} tests of the days against those of the eight weeks before{skipped}. "
+        "p is the chance of so much by the path's own noise; corrected, it counts how many tests there were (Benjamini "
+        f"and Hochberg), and changes with at most {numbers.percent(FALSE_SHARE)} are listed."
+    )
+
+
+def _extremes(paths: Sequence[PathReport], numbers: Numbers) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
+    """By loss; among equals by round trip. Paths without a reply are among the worst, those without data nowhere."""
+    known = [path for path in paths if path.summary is not None and path.sent]
+    known.sort(key=_badness)
+    worst = [path for path in reversed(known) if path.lost][:MOST_EXTREMES]
+    best = [path for path in known if path not in worst][:MOST_EXTREMES]
+    return tuple(_extreme(path, numbers) for path in worst), tuple(_extreme(path, numbers) for path in best)
+
+
+def _badness(path: PathReport) -> tuple[float, float]:
+    rtt_ms = None if path.summary is None else path.summary.rtt_median_ms
+    return path.lost / path.sent, float("inf") if rtt_ms is None else rtt_ms
+
+
+def _extreme(path: PathReport, numbers: Numbers) -> Line:
+    rtt_ms = None if path.summary is None else path.summary.rtt_median_ms
+    rtt = "no reply" if rtt_ms is None else numbers.milliseconds(rtt_ms)
+    return path.name, numbers.loss(path.lost, path.sent), rtt
+
+
+def _levels(report: Report, numbers: Numbers) -> tuple[Line, ...]:
+    """Of each target: how many paths have it, and how many kept it."""
+    counts: Counter[tuple[Target, bool]] = Counter(
+        (one.target, one.is_kept) for path in report.paths for one in path.targets
+    )
+    found = []
+    for target in Target:
+        kept, missed = counts[target, True], counts[target, False]
+        if kept or missed:
+            share = numbers.percent(kept / (kept + missed))
+            found.append((str(target), f"{numbers.count(kept)} of {numbers.count(kept + missed)} paths", share))
+    return tuple(found)
+
+
+def _budgets(report: Report, numbers: Numbers) -> tuple[Line, ...]:
+    """Each target that was missed, the most used budget first."""
+    missed = [(path, one) for path in report.paths for one in path.targets if not one.is_kept]
+    missed.sort(key=lambda pair: -pair[1].budget_used)
+    return tuple(
+        (
+            path.name,
+            str(one.target),
+            *_target_words(one, numbers),
+            numbers.percent(one.budget_used)
+            if one.budget_used < 1
+            else f"{numbers.count(round(100 * one.budget_used))}%",
+        )
+        for path, one in missed
+    )
+
+
+def _target_words(one: TargetKept, numbers: Numbers) -> Line:
+    actual = numbers.percent(one.actual)
+    if one.target is Target.LOSS:
+        return f"at most {numbers.percent(one.limit)}", actual
+    if one.target is Target.AVAILABILITY:
+        return f"at least {numbers.percent(one.limit)}", actual
+    share = numbers.percent(one.kept_ratio)
+    if one.target is Target.RTT:
+        return f"at most {numbers.milliseconds(one.limit)} in {share} of the hours", f"in {actual}"
+    return f"at least {numbers.bit_rate(one.limit)} in {share} of the tests", f"in {actual}"
+
+
+def _event(incident: IncidentReport, report: Report, numbers: Numbers) -> Event:
+    length = numbers.duration(incident.seconds)
+    opened = _short_moment(incident.opened_at, report)
+    if incident.closed_at is None:
+        lasted = f"Since {opened}, still open after {length}"
+    else:
+        lasted = f"{opened} to {_short_moment(incident.closed_at, report)} ({length})"
+    return Event(incident.cause, incident.rule.replace("_", " "), lasted, incident.summary.rstrip("."), incident.paths)
+
+
+def _short_moment(at: datetime, report: Report) -> str:
+    return f"{at.astimezone(report.period.zone):%a %d %b %H:%M}"
+
+
+def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
+    """What limited the tests: how many paths, and the newest words of one of them."""
+    paths = (*report.paths, *report.throughput_only)
+    told = [(path, path.verdict) for path in paths if path.verdict is not None]
+    counts = Counter(verdict.verdict for _, verdict in told)
+    found = []
+    for name, number in counts.most_common():
+        path, verdict = next((path, one) for path, one in told if one.verdict == name)
+        found.append((name, numbers.count(number), f"{path.name}: {verdict.sentence}"))
+    return tuple(found)
+
+
+def _score(score: Score, numbers: Numbers) -> Line:
+    return (
+        score.model,
+        numbers.count(score.figures),
+        "none" if score.median_ratio is None else f"{numbers.times(score.median_ratio)} times",
+        f"{numbers.count(score.within_two)} of {numbers.count(score.figures)}",
+        f"{numbers.count(score.bounds_held)} of {numbers.count(score.bounds)}",
+    )
+
+
+def _coverage(report: Report, numbers: Numbers) -> tuple[Line, ...]:
+    planned: Counter[str] = Counter()
+    for one in report.coverage:
+        planned[one.test] += one.count
+    return tuple(
+        (
+            one.test,
+            OUTCOME_WORDS.get(one.outcome, one.outcome)
+            + (f": {one.reason.replace('_', ' ')}" if one.reason is not None else ""),
+            numbers.count(one.count),
+            numbers.percent(one.count / planned[one.test]),
+        )
+        for one in report.coverage
+    )

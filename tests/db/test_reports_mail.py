@@ -1,0 +1,396 @@
+"""Reports by mail through a real SMTP server on loopback: when they go, that none goes twice, what a failure does."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes, policy
+from io import StringIO
+
+import pytest
+from aiosmtpd.controller import Controller
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, transaction
+from django.test import Client
+
+from monitor.environment import mail_server
+from monitor.reports import sending, subscribers
+from monitor.reports.models import Delivery, Subscriber
+from monitor.reports.periods import Week
+from monitor.reports.report import Scope
+from monitor.reports.sending import FIRST_RETRY_S, MAX_ATTEMPTS, send_due
+from monitor.reports.subscribers import SubscriptionError, Wish, subscribe
+from tests.db.alert_rows import at_once, make_mesh
+from tests.db.merging import merge_hours
+from tests.db.report_rows import NOW, WEEK, make_hours
+
+MONDAY_7 = WEEK.until + timedelta(hours=7)
+BEFORE_IT = WEEK.since + timedelta(days=1)
+
+
+class Inbox:
+    """What a server took. `answers` are what it says to mails, in turn; None hangs up in place of an answer."""
+
+    def __init__(self) -> None:
+        self.raw: list[bytes] = []
+        self.answers: list[str | None] = []
+
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802 - as aiosmtpd calls it
+        answer = self.answers.pop(0) if self.answers else "250 taken"
+        if answer is None:
+            self.raw.append(envelope.content)
+            server.transport.abort()
+            await asyncio.sleep(0)
+            return "421 gone"
+        if answer.startswith("250"):
+            self.raw.append(envelope.content)
+        return answer
+
+    @property
+    def mails(self):
+        return [message_from_bytes(raw, policy=policy.default) for raw in self.raw]
+
+
+@pytest.fixture
+def inbox(settings):
+    """A running server, and Django told of it."""
+    found = Inbox()
+    controller = Controller(found, hostname="127.0.0.1", port=free_port())
+    controller.start()
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", controller.port
+    settings.DEFAULT_FROM_EMAIL = "soundings@example.org"
+    settings.PUBLIC_URL = "https://soundings.example.org"
+    yield found
+    controller.stop()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@pytest.fixture
+def mesh(db):
+    return make_data()
+
+
+def make_data():
+    paths = make_mesh(["slac", "cern"], WEEK.since - timedelta(days=100))
+    make_hours(paths["slac → cern"], WEEK.since, hours=48, lost=100)
+    merge_hours(NOW)
+    return paths
+
+
+def wish(**changes):
+    given = {
+        "recipient": "lead@example.org",
+        "scope": Scope(),
+        "format": "html",
+        "numbers": "en",
+        "zone": "UTC",
+        "weekday": 0,
+        "hour": 7,
+    }
+    return Wish(**{**given, **changes})
+
+
+def test_a_report_goes_at_its_hour_and_only_once(mesh, inbox):
+    subscribe(wish(), BEFORE_IT)
+
+    sent = [send_due(at) for at in (MONDAY_7 - timedelta(minutes=1), MONDAY_7, MONDAY_7 + timedelta(hours=1))]
+
+    assert sent == [0, 1, 0]
+    (mail,) = inbox.mails
+    assert (mail["Subject"], mail["To"]) == ("Laboratories, week 2026-W47", "lead@example.org")
+    assert mail["From"] == "soundings@example.org"
+
+
+def test_the_hour_is_that_of_the_readers_zone(mesh, inbox):
+    """07:00 in Zurich is 06:00 UTC in winter; the week is Zurich's too."""
+    subscribe(wish(zone="Europe/Zurich"), BEFORE_IT)
+
+    assert [send_due(MONDAY_7 - timedelta(minutes=minutes)) for minutes in (61, 60)] == [0, 1]
+    assert "Europe/Zurich" in body(inbox.mails[0], "html")
+
+
+def test_a_subscription_begins_with_the_next_hour_that_comes(mesh, inbox):
+    subscribe(wish(), MONDAY_7 + timedelta(minutes=1))
+
+    assert send_due(MONDAY_7 + timedelta(days=6)) == 0
+    assert send_due(MONDAY_7 + timedelta(days=7)) == 1
+
+
+def test_what_an_outage_kept_back_is_made_up_once_each(mesh, inbox):
+    """The sender is away for three Mondays."""
+    subscribe(wish(), WEEK.since - timedelta(days=8))
+
+    assert [send_due(MONDAY_7 + timedelta(hours=hours)) for hours in (0, 1)] == [3, 0]
+    assert [mail["Subject"][-8:] for mail in inbox.mails] == ["2026-W45", "2026-W46", "2026-W47"]
+
+
+def test_an_outage_of_many_weeks_makes_up_the_last_five(mesh, inbox):
+    subscribe(wish(), WEEK.since - timedelta(days=80))
+
+    assert send_due(MONDAY_7) == sending.MOST_WEEKS_BACK == 5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_workers_at_once_send_one(inbox):
+    make_data()
+    subscribe(wish(), BEFORE_IT)
+
+    sent = at_once(4, lambda _: send_due(MONDAY_7))
+
+    assert sum(sent) == len(inbox.raw) == 1
+
+
+def test_a_week_is_delivered_once_by_the_database_itself(mesh):
+    subscriber = subscribe(wish(), BEFORE_IT)
+    Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=NOW)
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=NOW)
+
+
+def test_a_server_that_says_no_is_asked_again_later_and_later(mesh, inbox):
+    inbox.answers = ["451 try later", "552 full"]
+    subscribe(wish(), BEFORE_IT)
+
+    first = MONDAY_7
+    second = first + timedelta(seconds=FIRST_RETRY_S)
+    third = second + timedelta(seconds=2 * FIRST_RETRY_S)
+    early = [send_due(at) for at in (first, first + timedelta(seconds=1))]
+    problem = Delivery.objects.get().problem
+    later = [send_due(at) for at in (second, third - timedelta(seconds=1), third)]
+
+    assert (early, later) == ([0, 0], [0, 0, 1])
+    assert problem.startswith("the mail server refused it: ")
+    assert "451" in problem
+    assert len(inbox.raw) == 1
+    delivery = Delivery.objects.get()
+    assert (delivery.attempts, delivery.sent_at, delivery.problem) == (3, third, "")
+
+
+def test_a_server_that_is_away_loses_nothing(mesh, inbox, settings):
+    port, settings.EMAIL_PORT = settings.EMAIL_PORT, free_port()
+    for recipient in ("a@example.org", "b@example.org"):
+        subscribe(wish(recipient=recipient), BEFORE_IT)
+
+    sent = send_due(MONDAY_7)
+    problems = list(Delivery.objects.order_by("pk").values_list("problem", "attempts"))
+    settings.EMAIL_PORT = port
+
+    assert sent == 0
+    assert problems[0][0].startswith("the mail server cannot be used: ")
+    assert problems[1] == ("", 0)  # not tried: it would only wait for the same server
+    assert send_due(MONDAY_7 + timedelta(hours=1)) == 2
+    assert {mail["To"] for mail in inbox.mails} == {"a@example.org", "b@example.org"}
+
+
+def test_a_server_that_hangs_up_on_the_mail_may_have_it_so_it_is_not_sent_again(mesh, inbox):
+    inbox.answers = [None]
+    subscribe(wish(), BEFORE_IT)
+
+    sent = [send_due(MONDAY_7 + timedelta(hours=hours)) for hours in (0, 1, 30)]
+
+    assert sent == [0, 0, 0]
+    assert len(inbox.raw) == 1
+    assert "the mail server was lost while it took the mail" in Delivery.objects.get().problem
+    assert "2026-W47 may or may not have been sent" in told()
+
+
+def test_a_sender_that_died_while_it_handed_over_is_not_followed_by_another(mesh, inbox):
+    subscriber = subscribe(wish(), BEFORE_IT)
+    Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=MONDAY_7, attempts=1, handed_at=MONDAY_7)
+
+    assert send_due(MONDAY_7 + timedelta(days=2)) == 0
+    assert inbox.raw == []
+
+
+def test_a_sender_that_died_before_is(mesh, inbox):
+    """It had claimed the attempt and made the report, but not begun to hand it over."""
+    subscriber = subscribe(wish(), BEFORE_IT)
+    retry_at = MONDAY_7 + timedelta(seconds=FIRST_RETRY_S)
+    Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=retry_at, attempts=1)
+
+    assert [send_due(at) for at in (MONDAY_7, retry_at)] == [0, 1]
+
+
+def test_attempts_end(mesh, inbox):
+    inbox.answers = ["550 no"] * 50
+    subscribe(wish(), BEFORE_IT)
+
+    for hours in range(0, 24 * 6, 2):
+        send_due(MONDAY_7 + timedelta(hours=hours))
+
+    assert Delivery.objects.get().attempts == MAX_ATTEMPTS == 50 - len(inbox.answers)
+
+
+def body(mail, subtype):
+    return mail.get_body((subtype,)).get_content()
+
+
+def test_the_mail_is_right_without_pictures_and_styles(mesh, inbox):
+    subscribe(wish(), BEFORE_IT)
+    send_due(MONDAY_7)
+    (mail,) = inbox.mails
+    html = body(mail, "html")
+
+    assert not any(f"<{tag}" in html for tag in ("img", "svg", "style", "script", "link", "iframe"))
+    assert "class=" not in html
+    assert "slac → cern" in html
+    assert "100 of" not in html  # the counts are on the page
+    assert len(html.encode()) < 200_000
+    assert "0 of 1 path (0%) had less than 0.1% loss" in body(mail, "plain")
+
+
+def test_a_pdf_is_attached_for_those_who_want_it(mesh, inbox):
+    subscribe(wish(format="pdf"), BEFORE_IT)
+    send_due(MONDAY_7)
+    (attached,) = inbox.mails[0].iter_attachments()
+
+    assert (attached.get_filename(), attached.get_content_type()) == ("2026-W47.pdf", "application/pdf")
+    assert attached.get_content()[:5] == b"%PDF-"
+
+
+def test_numbers_and_scope_are_the_subscribers(mesh, inbox):
+    subscribe(wish(scope=Scope("site", "cern"), numbers="de"), BEFORE_IT)
+    send_due(MONDAY_7)
+
+    assert inbox.mails[0]["Subject"] == "Laboratories: site cern, week 2026-W47"
+    assert "159,9 ms" in body(inbox.mails[0], "html")
+
+
+def test_the_link_asks_and_one_post_ends_it(mesh, inbox):
+    subscribe(wish(), BEFORE_IT)
+    send_due(MONDAY_7)
+    link = inbox.mails[0]["List-Unsubscribe"].strip(" <>")
+    address = link.removeprefix("https://soundings.example.org")
+    stranger = Client(enforce_csrf_checks=True, REMOTE_ADDR="198.51.100.7")
+
+    asked = stranger.get(address, secure=True)
+    still = subscribers.active().count()
+    done = stranger.post(address, {"List-Unsubscribe": "One-Click"}, secure=True)
+
+    assert link in body(inbox.mails[0], "html")
+    assert inbox.mails[0]["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    assert (asked.status_code, still) == (200, 1)
+    assert "Stop these mails" in asked.content.decode()
+    assert "No more reports go to lead@example.org" in done.content.decode()
+    assert send_due(MONDAY_7 + timedelta(days=7)) == 0
+    assert stranger.post(address, secure=True).status_code == 200
+    assert stranger.get("/unsubscribe/guessed/", secure=True).status_code == 404
+
+
+def told():
+    out = StringIO()
+    call_command("report", "subscribers", stdout=out)
+    return out.getvalue()
+
+
+def test_the_commands_keep_the_list(mesh, inbox, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: BEFORE_IT)
+    out = StringIO()
+
+    call_command(
+        "report",
+        "subscribe",
+        "lead@example.org",
+        "--site=cern",
+        "--weekday=tuesday",
+        "--hour=9",
+        "--zone=Europe/Zurich",
+        stdout=out,
+    )
+    listed = told()
+    call_command("report", "unsubscribe", "lead@example.org", "--site=cern", stdout=out)
+
+    assert out.getvalue().splitlines() == [
+        "lead@example.org gets the report of site cern from Tuesday 2026-11-17 09:00 Europe/Zurich on",
+        "lead@example.org gets no more reports of site cern",
+    ]
+    assert listed == "lead@example.org: site cern, html, tuesday 09:00 Europe/Zurich, numbers en; none sent yet\n"
+    assert told() == "nobody; add somebody with manage.py report subscribe\n"
+
+
+def test_the_commands_say_what_cannot_be(mesh, inbox):
+    subscribe(wish(), BEFORE_IT)
+
+    for arguments, complaint in (
+        (["subscribe", "lead"], '"lead" is not a mail address; write it as name@example.org'),
+        (["subscribe", "lead@example.org"], "has the report of mesh already; unsubscribe first"),
+        (["subscribe", "a@example.org", "--group=x"], 'group "x" is not known'),
+        (["unsubscribe", "b@example.org"], "b@example.org does not get the report of mesh"),
+    ):
+        with pytest.raises(CommandError, match=complaint):
+            call_command("report", *arguments)
+
+
+def test_mailing_by_hand_sends_to_those_who_do_not_have_it_yet(mesh, inbox, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    subscribe(wish(recipient="a@example.org"), BEFORE_IT)
+    subscribe(wish(recipient="b@example.org", scope=Scope("site", "cern")), BEFORE_IT)
+    out = StringIO()
+
+    for _ in range(2):
+        call_command("report", "weekly", "--week=2026-W47", "--mail", stdout=out)
+
+    assert out.getvalue().splitlines() == ["1 of 1 sent", "0 of 1 sent"]
+    assert [mail["To"] for mail in inbox.mails] == ["a@example.org"]
+    with pytest.raises(CommandError, match="nobody subscribes to the report of site slac"):
+        call_command("report", "weekly", "--mail", "--site=slac", stdout=out)
+
+
+def test_mailing_by_hand_says_what_went_wrong(mesh, inbox, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    inbox.answers = ["550 no such user"]
+    subscribe(wish(), BEFORE_IT)
+
+    with pytest.raises(CommandError, match=r"lead@example\.org: the mail server refused it: .*no such user"):
+        call_command("report", "weekly", "--mail", stdout=StringIO())
+
+
+def test_a_subscription_that_was_ended_can_be_made_again(mesh):
+    first = subscribe(wish(), BEFORE_IT)
+    with pytest.raises(SubscriptionError, match="already"):
+        subscribe(wish(), BEFORE_IT)
+    subscribers.unsubscribe("lead@example.org", Scope(), NOW)
+    second = subscribe(wish(), NOW)
+
+    assert first.token != second.token
+    assert Subscriber.objects.count() == 2
+
+
+def test_when_a_week_is_due():
+    """Tuesday 9:00 in New York after week 47 is 24 November 14:00 UTC."""
+    subscriber = Subscriber(zone="America/New_York", weekday=1, hour=9)
+
+    assert sending.send_at(subscriber, Week(2026, 47)) == datetime(2026, 11, 24, 14, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("smtp://mail.example.org", ("mail.example.org", 25, "", "", False, False)),
+        ("smtp+tls://me:p%40ss@mail.example.org", ("mail.example.org", 587, "me", "p@ss", False, True)),
+        ("smtps://mail.example.org:4650", ("mail.example.org", 4650, "", "", True, False)),
+    ],
+)
+def test_the_server_is_one_address(monkeypatch, url, expected):
+    monkeypatch.setenv("SOUNDINGS_SMTP_URL", url)
+    found = mail_server("SOUNDINGS_SMTP_URL")
+
+    assert (found.host, found.port, found.user, found.password, found.is_tls, found.starts_tls) == expected
+
+
+@pytest.mark.parametrize("url", ["mail.example.org", "http://mail", "smtp://", "smtp://host:port", "smtp://host/x"])
+def test_an_address_that_is_none_is_said_without_its_password(monkeypatch, url):
+    monkeypatch.setenv("SOUNDINGS_SMTP_URL", url)
+
+    with pytest.raises(
+        Exception, match=r"SOUNDINGS_SMTP_URL: write smtp://host:25, smtp\+tls://user:password@host:587"
+    ):
+        mail_server("SOUNDINGS_SMTP_URL")
