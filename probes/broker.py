@@ -58,3 +58,8 @@ def answers(path: Path) -> bool:
             return client.recv(64).startswith(b"+PONG")
         except OSError:
             return False
+
+
+def client_url(broker_url: str) -> str:
+    """The URL of a broker, as Celery writes it, in redis-py's way."""
+    return broker_url.replace("redis+socket://", "unix://", 1)

@@ -4,6 +4,9 @@
 set -euo pipefail
 
 declare -A needed=([iperf3]=iperf3 [ip]=iproute2)
+declare -A libraries=([libpango-1.0.so.0]=libpango-1.0-0 [libpangoft2-1.0.so.0]=libpangoft2-1.0-0
+                      [libharfbuzz-subset.so.0]=libharfbuzz-subset0)
+font=/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
 if [ "$1" = test ]; then
     needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium]=chromium
              [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump)
@@ -13,6 +16,11 @@ missing=()
 for tool in "${!needed[@]}"; do
     command -v "$tool" >/dev/null || [ -x "/usr/sbin/$tool" ] || missing+=("${needed[$tool]}")
 done
+known=$(/sbin/ldconfig -p 2>/dev/null || true)
+for library in "${!libraries[@]}"; do
+    grep -q "$library" <<<"$known" || missing+=("${libraries[$library]}")
+done
+[ -e "$font" ] || missing+=(fonts-dejavu-core)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 sudo=""

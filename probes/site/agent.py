@@ -7,6 +7,9 @@ done in the tasks of `probes.site.tasks`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from probes.registry import PROBES
@@ -15,12 +18,15 @@ from probes.site.centre import Centre
 from probes.site.cycles import Cycles
 from probes.site.deliver import Delivery
 from probes.site.journal import Journal, write_state
+from probes.site.ledger import Cycle
 from probes.site.limits import read_limits
 from probes.site.own_tests import OwnTests
 from probes.site.plan import PlanCache, PlanPuller
+from probes.site.schedule import capacity_phase_s, newest_cycles, ping_phase_s, spread
 from probes.site.settings import AgentSettings
 from probes.site.slots import Slots
 from probes.site.spool import Spool
+from probes.site.usage import Usage
 from probes.site.vitals import Vitals
 from probes.throughput.iperf3 import serve
 
@@ -33,40 +39,59 @@ class Agent:
     def __init__(self, settings: AgentSettings) -> None:
         centre = Centre(settings.centre, Path(settings.token_file), allow_plain_http=settings.allow_plain_http)
         limits = read_limits(None if settings.limits_file is None else Path(settings.limits_file))
+        usage = Usage(limits, settings.usage_file)
         own_tests = OwnTests()
         self.settings = settings
         self.journal = Journal(settings.centre)
-        self.vitals = Vitals(centre.clock, self.journal)
         self.spool = Spool(settings.spool_file, clock_off_s=centre.clock.off_s)
+        self.vitals = Vitals(centre.clock, self.spool)
         self.plans = PlanCache(settings.plan_file)
         self.puller = PlanPuller(self.plans, centre)
-        self.delivery = Delivery(self.spool, centre, health=self.vitals.of)
+        self.delivery = Delivery(self.spool, centre, health=self.vitals.of, spread=lambda: spread(self.plans.current()))
         self.cycles = Cycles(self.spool, limits, own_tests, PROBES["ping"])
-        self.capacity = CapacityCycles(self.spool, limits, own_tests, PROBES["capacity"])
-        self.slots = Slots(self.spool, limits, own_tests, PROBES["throughput"], serve)
+        self.capacity = CapacityCycles(self.spool, limits, own_tests, PROBES["capacity"], usage=usage)
+        self.slots = Slots(self.spool, limits, own_tests, PROBES["throughput"], serve, usage=usage)
+
+    def begin(self) -> None:
+        """Account for what was not run while the agent was away. To be called once, before anything runs."""
+        pulse = self.settings.pulse_file
+        self.spool.begin(pulse.stat().st_mtime if pulse.exists() else None)
+        self.slots.settle(self.plans.current())
 
     def ping_cycle(self, test: str) -> None:
         """One cycle of a ping test, if the plan still has it."""
         plan = self.plans.current()
-        task = next((task for task in plan.ping if task.test == test), None) if plan is not None else None
-        if task is not None:
-            self.journal.tick(test, task.every_s)
-            with self.journal.running(f"ping {test}"):
-                self.cycles.run(task)
+        for task in plan.ping if plan is not None else ():
+            if task.test == test and plan is not None:
+                cycle = Cycle.at(test, task.every_s, datetime.now(UTC), ping_phase_s(plan, task.every_s))
+                self._run(f"ping {test}", cycle, partial(self.cycles.run, task, cycle))
 
     def capacity_cycle(self, test: str) -> None:
         """One cycle of a capacity test, if the plan still has it."""
         plan = self.plans.current()
-        task = next((task for task in plan.capacity if task.test == test), None) if plan is not None else None
-        if task is not None:
-            with self.journal.running(f"capacity {test}"):
-                self.capacity.run(task)
+        for task in plan.capacity if plan is not None else ():
+            if task.test == test and plan is not None:
+                cycle = Cycle.at(test, task.every_s, datetime.now(UTC), capacity_phase_s(plan, task.every_s))
+                self._run(f"capacity {test}", cycle, partial(self.capacity.run, task, cycle))
+
+    def _run(self, name: str, cycle: Cycle, measure: Callable[[], None]) -> None:
+        """Run a cycle, unless a message that came twice has run it already."""
+        if not self.spool.take_cycle(cycle):
+            return
+        failed = True
+        try:
+            with self.journal.running(name):
+                measure()
+            failed = False
+        finally:
+            self.spool.end_cycle(cycle, failed=failed)
 
     def pulse(self) -> None:
         """Show the supervisor that tasks are scheduled, sent and run, and everybody how the agent is."""
         self.settings.pulse_file.touch()
         plan = self.plans.current()
-        self.journal.keep_ticks({(task.test, task.every_s) for task in plan.ping} if plan is not None else set())
+        if plan is not None:
+            self.spool.follow(newest_cycles(plan, datetime.now(UTC)))
         state = self.journal.state(self.vitals.now(), self.delivery.last_accepted_at)
         try:
             write_state(self.settings.state_file, state)

@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
+LONGEST_ASKED_S = 600.0
 
 
 class BackOff:
     """Counts failures in a row. `may_try` until one happens, and again after its pause.
 
     The pause doubles with each failure and is drawn between half of it and the whole, so that the agents of a mesh
-    do not come back together.
+    do not come back together; where the centre asks for a time, it begins after that.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class BackOff:
         ceiling = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures, 16))
         pause = self._uniform(ceiling / 2, ceiling)
         if retry_after_s is not None:
-            pause = max(pause, min(retry_after_s, LONGEST_PAUSE_S))
+            pause += min(retry_after_s, LONGEST_ASKED_S)
         self._failures += 1
         self._not_before = self._clock() + pause
         return pause

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -21,14 +20,14 @@ from probes.capacity.probe import MAX_PACKETS, longest_s, not_measured
 from probes.capacity.spec import USUAL_S, CapacityRun, CapacitySpec
 from probes.contract import Deadline, Outcome, Probe, ProbeError
 from probes.ping.resolve import RESOLVE_S, resolve
+from probes.site.ledger import Cycle
 from probes.site.limits import Limits
 from probes.site.own_tests import OwnTests
 from probes.site.spool import Spool
+from probes.site.usage import Usage
 from probes.site.wire import CapacityTarget, CapacityTask, Delivered
 
 logger = logging.getLogger(__name__)
-
-HOUR = timedelta(hours=1)
 
 
 class CapacityCycles:
@@ -41,6 +40,7 @@ class CapacityCycles:
         own_tests: OwnTests,
         probe: Probe[CapacitySpec, CapacityRun],
         *,
+        usage: Usage | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._spool = spool
@@ -51,26 +51,27 @@ class CapacityCycles:
         self._lock = threading.Lock()
         self._running: set[str] = set()
         self._turn = threading.Lock()
-        self._sent: dict[str, list[tuple[datetime, int]]] = defaultdict(list)
+        self._usage = Usage(limits, now=now) if usage is None else usage
 
-    def run(self, task: CapacityTask) -> None:
-        """Measure all paths of `task`, as far as its period goes, and spool the results."""
+    def run(self, task: CapacityTask, cycle: Cycle | None = None) -> None:
+        """Measure all paths of `task`, as far as its period goes, and spool the results, as those of `cycle`."""
         with self._lock:
             busy = task.test in self._running
             self._running.add(task.test)
         if busy:
             logger.warning("capacity %s: the cycle before is still running; this one is busy", task.test)
             self._spool.put(
-                [self._not_run(task, target, Outcome.BUSY, "the cycle before still runs") for target in task.targets]
+                [self._not_run(task, target, Outcome.BUSY, "the cycle before still runs") for target in task.targets],
+                cycle=cycle,
             )
             return
         try:
-            self._run_all(task)
+            self._run_all(task, cycle)
         finally:
             with self._lock:
                 self._running.remove(task.test)
 
-    def _run_all(self, task: CapacityTask) -> None:
+    def _run_all(self, task: CapacityTask, cycle: Cycle | None) -> None:
         over_at = self._now() + timedelta(seconds=task.every_s)
         for target in random.sample(task.targets, len(task.targets)):
             with self._turn:
@@ -80,7 +81,7 @@ class CapacityCycles:
                     if in_time
                     else self._not_run(task, target, Outcome.MISSED, "its turn did not come within the period")
                 )
-            self._spool.put([result])
+            self._spool.put([result], cycle=cycle, more=True)
 
     def _measure(self, task: CapacityTask, target: CapacityTarget) -> Delivered:
         started_at = self._now()
@@ -97,21 +98,18 @@ class CapacityCycles:
         if isinstance(answer, ProbeError):
             raise answer
         address = str(answer[0])
-        rule = self._limits.forbids_address(address) or self._limits.forbids_trains(
-            address, MAX_PACKETS, self._sent_within_hour(address)
+        rule = (
+            self._limits.forbids_address(address)
+            or self._limits.forbids_time("capacity", self._now(), USUAL_S)
+            or self._limits.forbids_trains(address, MAX_PACKETS, self._usage.packets_within_hour(address))
         )
         if rule is not None:
             raise ProbeError(rule, outcome=Outcome.NOT_PERMITTED)
         spacing_s = max(spec.spacing_s, self._limits.ping.min_spacing_s)
         permitted = msgspec.structs.replace(spec, address=address, spacing_s=spacing_s)
         run = self._probe.run(permitted, Deadline(longest_s(permitted)))
-        self._sent[address].append((self._now(), run.sent))
+        self._usage.note_packets(address, run.sent)
         return msgspec.structs.replace(run, target=spec.address)
-
-    def _sent_within_hour(self, address: str) -> int:
-        since = self._now() - HOUR
-        self._sent[address] = [(at, packets) for at, packets in self._sent[address] if at > since]
-        return sum(packets for _, packets in self._sent[address])
 
     def _not_run(self, task: CapacityTask, target: CapacityTarget, outcome: Outcome, detail: str) -> Delivered:
         return _delivered(task, target, not_measured(target.spec, self._now(), outcome, detail))

@@ -7,9 +7,12 @@ each answer how far our clock is from the centre's.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
+import socket
 import ssl
+import threading
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -37,17 +40,18 @@ from probes.site.wire import (
 )
 
 TIMEOUT_S = 30.0
+"""Without anything coming or going; an exchange as a whole may take four times as long."""
 MAX_ANSWER_BYTES = 64 * 2**20
 ZSTD_LEVEL = 1
 AnswerT = TypeVar("AnswerT")
 ADVICE = {
-    400: "it cannot read what we sent; kept and sent again. Are agent and centre of the same version?",
+    400: "it cannot read what we sent. Are agent and centre of the same version?",
     401: "it does not know this site's token; put the right one in the token file",
     403: "it does not allow this site; ask its operator",
     404: "there is no centre at this address; check --centre",
     413: "the batch is too large for it",
     415: "it cannot unpack what we sent; kept and sent again. Are agent and centre of the same version?",
-    422: "it cannot read what we sent; kept and sent again. Are agent and centre of the same version?",
+    422: "it cannot read what we sent. Are agent and centre of the same version?",
     429: "it wants to be asked less often",
     503: "it cannot store now",
 }
@@ -68,6 +72,10 @@ class CentreError(Exception):
 
 class Unreachable(CentreError):
     """No answer came."""
+
+
+class TimedOut(Unreachable):
+    """The answer took too long; the request may have been heard."""
 
 
 class BadCertificate(CentreError):
@@ -120,21 +128,28 @@ class Centre:
         """Status (200 or 304) and body of the answer. Redirections are not followed: the token goes to one place."""
         connection = self._connect()
         prefix = urlsplit(self.url).path
+        end = _End(4 * self._timeout_s)
         try:
             headers = {**self._authorization(), **headers}
             connection.connect()
+            end.watch(connection.sock)
             sent_s = self.clock.now_s()
             connection.request(method, prefix + path, body, headers)
             answer = connection.getresponse()
             received_s = self.clock.now_s()
             content = answer.read(MAX_ANSWER_BYTES)
+            if end.came:
+                raise TimeoutError
         except ssl.SSLCertVerificationError as error:
             raise BadCertificate(f"centre {self.url}: its certificate is not good: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
+            if end.came or isinstance(error, TimeoutError):
+                raise TimedOut(f"centre {self.url} cannot be reached: it takes too long") from error
             raise Unreachable(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
         except SettingsError as error:
             raise CentreError(str(error)) from error
         finally:
+            end.cancel()
             connection.close()
         self.clock.note(sent_s, answer.getheader(RECEIVED_HEADER), answer.getheader(SENT_HEADER), received_s)
         if answer.status in (200, 304):
@@ -157,6 +172,24 @@ class Centre:
             return http.client.HTTPConnection(host, parts.port, timeout=self._timeout_s)
         context = ssl.create_default_context()
         return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
+
+
+class _End(threading.Timer):
+    """Ends an exchange that takes too long as a whole, though something comes now and then."""
+
+    def __init__(self, after_s: float) -> None:
+        super().__init__(after_s, self._hang_up)
+        self.daemon = True
+        self.came = False
+
+    def watch(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self.start()
+
+    def _hang_up(self) -> None:
+        self.came = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def packed(batch: Batch) -> tuple[dict[str, str], bytes]:

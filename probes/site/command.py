@@ -1,5 +1,5 @@
-"""`python -m probes site`: runs a site's agent until it is told to stop. `site join`, `site status` and `site doctor`
-are modules of their own, loaded when they are asked for.
+"""`python -m probes site`: runs a site's agent until it is told to stop. `site join`, `site status`, `site doctor`
+and `site limits` are modules of their own, loaded when they are asked for.
 
 This process only supervises: it starts the agent's Redis (where none is given) and its worker, restarts what dies or
 has stopped working, and stops both. It measures nothing itself and stays small.
@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from probes import broker
 from probes.site.limits import LimitsError, read_limits
@@ -26,12 +27,15 @@ from probes.site.settings import (
     AgentSettings,
     SettingsError,
     check_centre,
+    limits_file,
     lock_file,
     read_joined,
     read_token,
     readable_by_others,
     token_file,
+    usage_file,
 )
+from probes.site.usage import UsageError, read_usage
 from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 READY_TIMEOUT_S = 30.0
@@ -51,13 +55,17 @@ class AlreadyRunning(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_options(parser)
     parser.set_defaults(data=DATA)
-    parser.add_argument("--redis", metavar="URL", help="a Redis of the agent's own; started here if none is given")
+    parser.add_argument(
+        "--redis",
+        metavar="URL|FILE",
+        help="a Redis of the agent's own, or a file with its URL; else one is started",
+    )
     verbs = parser.add_subparsers(metavar="VERB", title="besides running the agent")
 
-    def add_verb(name: str, summary: str) -> argparse.ArgumentParser:
+    def add_verb(name: str, summary: str, module: str | None = None) -> argparse.ArgumentParser:
         # A default of the verb's own would take the place of what was said before the verb.
         verb = verbs.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
-        verb.set_defaults(run=functools.partial(_run_verb, f"probes.site.{name}"))
+        verb.set_defaults(run=functools.partial(_run_verb, f"probes.site.{module or name}"))
         return verb
 
     join = add_verb("join", "join a centre with a one-time code; this site gets its token")
@@ -71,16 +79,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_data(status)
     doctor = add_verb("doctor", "look for what is wrong with this site, and say how to mend it")
     _add_options(doctor)
-    for verb in (status, doctor):
+    limits = add_verb("limits", "what this site lets be measured, and what was used of it", module="rules")
+    _add_data(limits)
+    _add_limits(limits)
+    for verb in (status, doctor, limits):
         verb.add_argument("--json", action="store_true", default=False, help="for programs")
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--centre", metavar="URL", help="address of the centre, if not the one joined")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="the site's token, if not that of joining")
-    parser.add_argument("--limits", type=Path, metavar="FILE", help="limits.toml: what this site lets be measured")
+    _add_limits(parser)
     _add_data(parser)
     _add_plain_http(parser)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limits",
+        type=Path,
+        metavar="FILE",
+        help="limits.toml: what this site lets be measured (default the one in the data folder)",
+    )
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
         settings = _settings(args, data)
         with _only_agent_of(data):
             _supervise(settings, args.redis is None, stop)
-    except (SettingsError, LimitsError, AlreadyRunning, StartError, broker.BrokerError, OSError) as error:
+    except (SettingsError, LimitsError, UsageError, AlreadyRunning, StartError, broker.BrokerError, OSError) as error:
         print(f"site: {error}", file=sys.stderr)
         return 1
     return 0
@@ -131,15 +151,34 @@ def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
     read_token(token)
     if readable_by_others(token):
         say(f"--token-file {token} can be read by others: chmod 600 {token}")
-    read_limits(args.limits)
+    limits = limits_file(data, args.limits)
+    read_limits(limits)
+    read_usage(usage_file(data))
     return AgentSettings(
         centre=centre,
         token_file=str(token.resolve()),
         data=str(data),
-        redis_url=args.redis or f"redis+socket://{socket_dir(data) / REDIS_SOCKET}",
-        limits_file=None if args.limits is None else str(args.limits.resolve()),
+        redis_url=_redis_url(args.redis) or f"redis+socket://{socket_dir(data) / REDIS_SOCKET}",
+        limits_file=None if limits is None else str(limits.resolve()),
         allow_plain_http=allow_plain_http,
     )
+
+
+def _redis_url(given: str | None) -> str | None:
+    """The URL, or what is in the file of that name. Raises `SettingsError` for a password on the command line."""
+    if given is None:
+        return None
+    if "://" in given:
+        if urlsplit(given).password:
+            raise SettingsError(
+                "--redis: every process list shows this password; write the URL into a file that only the agent may"
+                " read, and give its name"
+            )
+        return given
+    try:
+        return Path(given).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"--redis {given}: {error}; give a URL, or a file with one") from error
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from probes.contract import Deadline, Outcome, Probe, ProbeError
 from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S, resolve
 from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.site.ledger import Cycle
 from probes.site.limits import InFlight, Limits
 from probes.site.own_tests import OwnTests
 from probes.site.spool import Spool
@@ -51,18 +52,19 @@ class Cycles:
         self._lock = threading.Lock()
         self._in_flight: dict[str, InFlight] = {}
 
-    def run(self, task: PingTask) -> None:
-        """Measure all targets of `task` and spool the results."""
+    def run(self, task: PingTask, cycle: Cycle | None = None) -> None:
+        """Measure all targets of `task` and spool the results, as those of `cycle`, which ends with them."""
         with self._lock:
             busy = task.test in self._in_flight
             if not busy:
                 self._in_flight[task.test] = InFlight(task.spec.spacing_s, frozenset())
         if busy:
             logger.warning("ping %s: the cycle before is still running; this one is busy", task.test)
-            self._spool.put(self._not_measured(task, task.spec.targets, Outcome.BUSY, "the cycle before still runs"))
+            results = self._not_measured(task, task.spec.targets, Outcome.BUSY, "the cycle before still runs")
+            self._spool.put(results, cycle=cycle)
             return
         try:
-            self._spool.put(self._measure(task))
+            self._spool.put(self._measure(task), cycle=cycle)
         finally:
             with self._lock:
                 del self._in_flight[task.test]
@@ -106,7 +108,12 @@ class Cycles:
     ) -> list[tuple[PingTarget, str]]:
         """The targets that the limits let us measure; the others go to `results` with the rule."""
         with self._lock:
-            rules = self._limits.forbids_targets(task.spec, [address for _, address in found], self._in_flight)
+            closed = self._limits.forbids_time("ping", self._now(), task.spec.duration_s)
+            rules = (
+                self._limits.forbids_targets(task.spec, [address for _, address in found], self._in_flight)
+                if closed is None
+                else [closed] * len(found)
+            )
             admitted = [address for (_, address), rule in zip(found, rules, strict=True) if rule is None]
             self._in_flight[task.test] = InFlight(task.spec.spacing_s, frozenset(admitted))
         for (target, _), rule in zip(found, rules, strict=True):

@@ -25,9 +25,9 @@ import msgspec
 
 from probes import broker
 from probes.contract import Deadline, NoRoute, Outcome, ProbeError
-from probes.ping.addresses import SocketAddress, path_mtu_bytes
+from probes.ping.addresses import FAMILY, SocketAddress, path_mtu_bytes
 from probes.ping.burst import PING
-from probes.ping.channel import FAMILY, LINUX_PERMISSION_ADVICE, Channel
+from probes.ping.channel import LINUX_PERMISSION_ADVICE, Channel
 from probes.ping.icmp_errors import HEADER_BYTES
 from probes.ping.resolve import RESOLVE_S, Name, resolve
 from probes.ping.spec import PingSpec, PingTarget
@@ -35,7 +35,7 @@ from probes.site.centre import BadCertificate, Centre, CentreError
 from probes.site.health import read_kernel_clock
 from probes.site.limits import Limits, LimitsError, read_limits
 from probes.site.plan import PlanCache
-from probes.site.settings import SettingsError, plan_file, read_joined, readable_by_others, token_file
+from probes.site.settings import SettingsError, limits_file, plan_file, read_joined, readable_by_others, token_file
 from probes.site.wire import Plan
 from probes.throughput.iperf3 import MISSING as NO_IPERF3
 
@@ -47,6 +47,7 @@ CONNECTIONS_AT_ONCE = 16
 LEAST_ROOM_BYTES = 512 * 2**20
 LEAST_MTU_BYTES = 1280
 """What IPv6 asks of every link (RFC 8200, section 5); certificates and batches go in larger packets than that."""
+SHOWN_FORBIDDEN = 3
 CAP_NET_RAW = 13
 PROCESS_STATUS = Path("/proc/self/status")
 PING_GROUP_RANGE = Path("/proc/sys/net/ipv4/ping_group_range")
@@ -120,13 +121,14 @@ def lines(findings: list[Finding]) -> list[str]:
 def _examined(args: argparse.Namespace) -> Examined:
     data = args.data.resolve()
     token = args.token_file or token_file(data)
+    file = limits_file(data, args.limits)
     try:
-        limits = read_limits(args.limits)
+        limits = read_limits(file)
     except LimitsError:  # told by the check of files
         limits = Limits()
     centre, answer = _ask(args.centre, data, token, allow_plain_http=args.allow_plain_http)
     kept_plan = PlanCache(plan_file(data)).current()
-    return Examined(data, token, args.limits, limits, centre, answer, kept_plan)
+    return Examined(data, token, file, limits, centre, answer, kept_plan)
 
 
 def _ask(
@@ -344,6 +346,14 @@ def check_names(site: Examined) -> Iterator[Finding]:
         yield Finding(check="DNS", found=f"{len(names)} targets{of_centre} have an address")
 
 
+def check_limits(site: Examined) -> Iterator[Finding]:
+    """What the limits take from the plan: no fault, but easily not what was meant."""
+    rules = {name: site.limits.forbids_address(address[0]) for name, address in _addresses(site.names())}
+    forbidden = [f"{name[0]} not: {rule}" for name, rule in rules.items() if rule is not None]
+    found = f"{len(rules) - len(forbidden)} of {len(rules)} targets may be measured"
+    yield Finding(check="permitted", found="; ".join([found, *forbidden[:SHOWN_FORBIDDEN]]))
+
+
 def check_mtu(site: Examined) -> Iterator[Finding]:
     """Whether packets of the plan's sizes go whole, as far as this machine's kernel knows."""
     sizes: dict[Name, int] = {}
@@ -427,6 +437,7 @@ CHECKS: tuple[Check, ...] = (
     check_centre,
     check_clock,
     check_names,
+    check_limits,
     check_mtu,
     check_ports,
 )

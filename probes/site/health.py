@@ -51,6 +51,14 @@ class InterfaceDrops(msgspec.Struct, frozen=True, kw_only=True):
     sent: int
 
 
+class Dropped(msgspec.Struct, frozen=True, kw_only=True):
+    """Results of one kind that the agent's spool could not keep, ever, and why: `too_many`, `too_old`, `disk_full`."""
+
+    kind: Word
+    reason: Word
+    count: int
+
+
 class ClockOff(msgspec.Struct, frozen=True, kw_only=True):
     """Results of a batch that were spooled with this site's clock off: when they began, by that clock, and how far it
     was ahead of the centre's at most."""
@@ -64,8 +72,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """At the time of a delivery. What is not known is None.
 
     `clock_offset_s` is this site's clock less the centre's. `load_1min` are processes that run or wait, for `cpus`
-    CPUs. `stamp` is the poorest among the batch's bursts. `lost_ticks` are ping cycles that were due and did not begin,
-    since the agent started.
+    CPUs. `stamp` is the poorest among the batch's bursts. `lost_ticks` are cycles that were due and did not begin,
+    since the agent started. `dropped` and `set_aside` are of the agent's spool.
     """
 
     clock_offset_s: Real | None = None
@@ -77,6 +85,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     lost_ticks: int = 0
     drops: Annotated[tuple[InterfaceDrops, ...], msgspec.Meta(max_length=INTERFACES_TOLD)] = ()
     clock_off: ClockOff | None = None
+    dropped: Annotated[tuple[Dropped, ...], msgspec.Meta(max_length=64)] = ()
+    set_aside: int = 0
 
 
 class _Timex(ctypes.Structure):

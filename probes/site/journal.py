@@ -74,8 +74,6 @@ class Journal:
         self._started_at = now()
         self._lock = threading.Lock()
         self._running: dict[object, Running] = {}
-        self._newest_tick: dict[tuple[str, int], int] = {}
-        self._lost_ticks = 0
 
     @contextlib.contextmanager
     def running(self, name: str) -> Iterator[None]:
@@ -88,29 +86,6 @@ class Journal:
         finally:
             with self._lock:
                 del self._running[key]
-
-    def tick(self, test: str, every_s: int) -> None:
-        """A cycle of `test` begins: count those since the one before that never did.
-
-        Cycles begin at multiples of `every_s` plus a phase that is a tenth of it at most, so the number of the interval
-        tells which one this is.
-        """
-        number = int(self._now().timestamp() // every_s)
-        with self._lock:
-            before = self._newest_tick.get((test, every_s), number)
-            self._lost_ticks += max(0, number - before - 1)
-            self._newest_tick[test, every_s] = number
-
-    def keep_ticks(self, planned: set[tuple[str, int]]) -> None:
-        """Forget the tests that are not planned, by name and interval: they are not expected to begin."""
-        with self._lock:
-            self._newest_tick = {key: number for key, number in self._newest_tick.items() if key in planned}
-
-    @property
-    def lost_ticks(self) -> int:
-        """Since the agent started."""
-        with self._lock:
-            return self._lost_ticks
 
     def state(self, health: Health, last_accepted_at: datetime | None) -> State:
         """All of it, as it is now."""

@@ -84,10 +84,16 @@ class PlanPuller:
             going_on = "no plan yet" if known is None else f"going on with plan {known.version}"
             logger.warning("plan: %s; %s; again in %.0f s", error, going_on, pause_s)
             return False
-        self._back_off.succeeded()
         if plan is None:
+            self._back_off.succeeded()
             return False
-        self._cache.store(plan)
+        try:
+            self._cache.store(plan)
+        except OSError as error:
+            pause_s = self._back_off.failed()
+            logger.error("plan: version %s cannot be kept (%s); again in %.0f s", plan.version, error, pause_s)
+            return False
+        self._back_off.succeeded()
         targets = sum(len(task.spec.targets) for task in plan.ping)
         logger.info(
             "plan: version %s for site %s: %d ping tests with %d targets, %d throughput slots, %d capacity tests",

@@ -19,6 +19,7 @@ from typing import Any
 from celery.beat import ScheduleEntry, Scheduler
 from celery.schedules import BaseSchedule, schedstate
 
+from probes.site.ledger import Cycle
 from probes.site.wire import Plan
 
 logger = logging.getLogger(__name__)
@@ -143,27 +144,44 @@ class PlanScheduler(Scheduler):
 
 def chores(plan: Plan | None) -> list[tuple[str, float, float]]:
     """Name, interval and phase of the agent's own tasks; the sites of a mesh are spread over the interval."""
-    return [(name, every_s, every_s * _spread(plan)) for name, every_s in CHORES.items()]
+    return [(name, every_s, every_s * spread(plan)) for name, every_s in CHORES.items()]
 
 
-def ping_entries(plan: Plan | None) -> list[tuple[str, str, float, float]]:
+def ping_entries(plan: Plan | None) -> list[tuple[str, str, int, float]]:
     """Name, test, interval and phase of each ping test. The phase is below 2 s and a tenth of the interval."""
     if plan is None:
         return []
-    return [
-        (f"ping {task.test}", task.test, task.every_s, _spread(plan) * min(LONGEST_PHASE_S, 0.1 * task.every_s))
-        for task in plan.ping
-    ]
+    return [(f"ping {task.test}", task.test, task.every_s, ping_phase_s(plan, task.every_s)) for task in plan.ping]
 
 
-def capacity_entries(plan: Plan | None) -> list[tuple[str, str, float, float]]:
+def capacity_entries(plan: Plan | None) -> list[tuple[str, str, int, float]]:
     """Name, test, interval and phase of each capacity test."""
     if plan is None:
         return []
-    return [(f"capacity {task.test}", task.test, task.every_s, _spread(plan) * task.every_s) for task in plan.capacity]
+    return [
+        (f"capacity {task.test}", task.test, task.every_s, capacity_phase_s(plan, task.every_s))
+        for task in plan.capacity
+    ]
 
 
-def _spread(plan: Plan | None) -> float:
+def ping_phase_s(plan: Plan, every_s: int) -> float:
+    return spread(plan) * min(LONGEST_PHASE_S, 0.1 * every_s)
+
+
+def capacity_phase_s(plan: Plan, every_s: int) -> float:
+    return spread(plan) * every_s
+
+
+def newest_cycles(plan: Plan, now: datetime) -> list[Cycle]:
+    """Of each test that the plan repeats the newest cycle that has begun."""
+    return [
+        Cycle.at(test, every_s, now, phase_s)
+        for entries in (ping_entries(plan), capacity_entries(plan))
+        for _, test, every_s, phase_s in entries
+    ]
+
+
+def spread(plan: Plan | None) -> float:
     """A number from 0 to 1 that belongs to the site."""
     return 0.0 if plan is None else zlib.crc32(plan.site.encode()) / 2**32
 

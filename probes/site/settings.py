@@ -48,6 +48,10 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
         return plan_file(Path(self.data))
 
     @property
+    def usage_file(self) -> Path:
+        return usage_file(Path(self.data))
+
+    @property
     def pulse_file(self) -> Path:
         """Touched by the worker every few seconds; the supervisor restarts a worker whose pulse has stopped."""
         return Path(self.data) / "pulse"
@@ -67,6 +71,17 @@ def spool_file(data: Path) -> Path:
 
 def plan_file(data: Path) -> Path:
     return data / "plan.json"
+
+
+def usage_file(data: Path) -> Path:
+    """What was used of the limits, as `probes.site.usage` keeps it."""
+    return data / "usage.json"
+
+
+def limits_file(data: Path, given: Path | None) -> Path | None:
+    """The limits that were given, else those in the data folder; None where there are none."""
+    kept = data / "limits.toml"
+    return given if given is not None or not kept.exists() else kept
 
 
 def state_file(data: Path) -> Path:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+import msgspec
 
 from probes.contract import Deadline, Outcome, Probe, ProbeError
 from probes.site.limits import Limits
 from probes.site.own_tests import OwnTests
 from probes.site.spool import Spool
+from probes.site.usage import Usage, Used, carried_bits
 from probes.site.wire import Delivered, Plan, ThroughputSlot
 from probes.throughput.address import resolve
 from probes.throughput.iperf3 import not_measured
@@ -29,6 +33,7 @@ SERVER_LEAD = timedelta(seconds=2)
 LATEST_START = timedelta(seconds=5)
 SET_UP_S = 0.5
 TRY_AGAIN_S = 1.0
+COME_AGAIN = (Outcome.REFUSED, Outcome.BUSY)
 KEEP_SLOTS = timedelta(days=1)
 
 
@@ -49,6 +54,7 @@ class Slots:
         probe: Probe[ThroughputSpec, ThroughputRun],
         serve: Serve,
         *,
+        usage: Usage | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._spool = spool
@@ -56,6 +62,7 @@ class Slots:
         self._own_tests = own_tests
         self._probe = probe
         self._serve = serve
+        self._usage = Usage(limits, now=now) if usage is None else usage
         self._now = now
         self._pause = threading.Event()
 
@@ -80,13 +87,17 @@ class Slots:
             self._finish(slot, self._run_client(slot))
         self._spool.forget_slots(self._now() - KEEP_SLOTS)
 
-    def settle(self) -> None:
-        """End the slots that ran when this agent was killed. To be called once, before anything runs."""
+    def settle(self, plan: Plan | None) -> None:
+        """End the slots that ran when this agent was killed, and those of its plan that passed while it was away. To be
+        called once, before anything runs."""
         for slot in self._spool.unfinished_slots():
             if slot.role == "server":
                 self._spool.end_slot(slot.slot_id)
             else:
                 self._finish(slot, self._not_run(slot, Outcome.MISSED, "the agent was restarted during the test"))
+        for slot in self.due(plan) if plan is not None else []:
+            if slot.role == "client" and self._now() - slot.starts_at > LATEST_START:
+                self.run(slot)
 
     def _finish(self, slot: ThroughputSlot, run: ThroughputRun) -> None:
         logger.info("throughput slot %d to %s: %s %s", slot.slot_id, run.target, run.outcome, run.detail or "")
@@ -99,50 +110,69 @@ class Slots:
         if late > LATEST_START or self._left_s(slot) < _needed_s(slot):
             return self._not_run(slot, Outcome.MISSED, f"the agent came to it {late.total_seconds():.0f} s late")
         try:
-            rule = self._forbids(slot.spec, slot.spec.address)
-            if rule is not None:
-                return self._not_run(slot, Outcome.NOT_PERMITTED, rule)
-            with self._own_tests.running():
-                return self._measure(slot)
+            with self._permitted_client(slot) as (spec, used), self._own_tests.running():
+                run = self._measure(slot, spec)
+                bits = carried_bits(run, used.seconds)
+                used.bits = used.bits if bits is None else bits
+                return msgspec.structs.replace(run, target=slot.spec.address)
         except ProbeError as error:
             return self._not_run(slot, error.outcome, str(error))
 
-    def _measure(self, slot: ThroughputSlot) -> ThroughputRun:
-        """Measure; while there is time for a whole test, knock again where nobody listens yet: clocks differ."""
+    def _measure(self, slot: ThroughputSlot, spec: ThroughputSpec) -> ThroughputRun:
+        """Measure; while there is time for a whole test, knock again where nobody listens yet, since clocks differ, or
+        where a stranger is being served."""
         while True:
             try:
-                return self._probe.run(slot.spec, Deadline(self._left_s(slot)))
+                return self._probe.run(spec, Deadline(self._left_s(slot)))
             except ProbeError as error:
-                if error.outcome is not Outcome.REFUSED or self._left_s(slot) < _needed_s(slot) + TRY_AGAIN_S:
+                if error.outcome not in COME_AGAIN or self._left_s(slot) < _needed_s(slot) + TRY_AGAIN_S:
                     raise
             self._pause.wait(TRY_AGAIN_S)
 
     def _run_server(self, slot: ThroughputSlot) -> None:
         """Serve one test. Its result is the client's to report; what goes wrong here is logged."""
         try:
-            rule = self._forbids(slot.spec, slot.spec.source)
-            if rule is not None:
-                logger.warning("throughput slot %d: not served: %s", slot.slot_id, rule)
-                return
-            with self._own_tests.running():
+            with self._permitted_server(slot) as used, self._own_tests.running():
                 served = self._serve(slot.spec, Deadline(self._left_s(slot)))
+                if not served:
+                    used.seconds = used.bits = 0.0
         except ProbeError as error:
             logger.warning("throughput slot %d: not served: %s", slot.slot_id, error)
             return
         logger.info("throughput slot %d: %s", slot.slot_id, "served" if served else "nobody came")
 
-    def _forbids(self, spec: ThroughputSpec, peer: str | None) -> str | None:
-        """The rule against a test with `peer`, None where the plan does not say who it is. Raises `ProbeError`."""
-        rule = self._limits.forbids_length(spec)
-        if rule is None and peer is not None:
-            rule = self._limits.forbids_address(resolve(peer, spec.family))
-        return rule
+    @contextmanager
+    def _permitted_client(self, slot: ThroughputSlot) -> Iterator[tuple[ThroughputSpec, Used]]:
+        """What to run, to the address that the limits were asked about. Raises `ProbeError` with the rule."""
+        address = resolve(slot.spec.address, slot.spec.family)
+        _require_none(self._limits.forbids_address(address) or self._forbids(slot.spec))
+        with self._usage.testing(slot.spec, address) as used:
+            yield msgspec.structs.replace(slot.spec, address=address), used
+
+    @contextmanager
+    def _permitted_server(self, slot: ThroughputSlot) -> Iterator[Used]:
+        """As `_permitted_client`, for the peer that comes."""
+        source = slot.spec.source
+        peer = None if source is None else resolve(source, slot.spec.family)
+        _require_none(self._limits.forbids_peer(peer) or self._forbids(slot.spec))
+        with self._usage.testing(slot.spec, peer or "") as used:
+            yield used
+
+    def _forbids(self, spec: ThroughputSpec) -> str | None:
+        length_s = float(spec.duration_s + spec.omit_s)
+        return self._limits.forbids_length(spec) or self._limits.forbids_time("throughput", self._now(), length_s)
 
     def _not_run(self, slot: ThroughputSlot, outcome: Outcome, detail: str) -> ThroughputRun:
         return not_measured(slot.spec, self._now(), outcome, detail)
 
     def _left_s(self, slot: ThroughputSlot) -> float:
         return (slot.ends_at - self._now()).total_seconds()
+
+
+def _require_none(rule: str | None) -> None:
+    """Raises `ProbeError` with a rule that forbids something."""
+    if rule is not None:
+        raise ProbeError(rule, outcome=Outcome.NOT_PERMITTED)
 
 
 def _needed_s(slot: ThroughputSlot) -> float:

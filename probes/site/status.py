@@ -78,6 +78,10 @@ def lines(status: Status, now: datetime) -> list[str]:
         "running": _running(status, now),
         "queued": "no spool yet" if status.spool is None else _queued(status.spool, status.state, now),
     }
+    if status.spool is not None and status.spool.set_aside:
+        told["aside"] = _aside(status.spool)
+    if status.spool is not None and status.spool.dropped:
+        told["dropped"] = ", ".join(f"{one.count} {one.kind} ({one.reason})" for one in status.spool.dropped_for)
     if status.state is not None and status.state.health is not None:
         told["health"] = _health(status.state.health)
     told["error"] = _last_error(status.state)
@@ -134,6 +138,13 @@ def _queued(spool: Contents, state: State | None, now: datetime) -> str:
     return f"{spool.queued} results wait, {spool.set_aside} set aside, {spool.dropped} dropped ever; {accepted}"
 
 
+def _aside(spool: Contents) -> str:
+    """What the centre will never take, by its commonest reasons."""
+    reasons = "; ".join(f"{count} × {reason}" for reason, count in spool.set_aside_for)
+    others = spool.set_aside - sum(count for _, count in spool.set_aside_for)
+    return reasons + (f"; {others} for other reasons" if others else "")
+
+
 def _health(health: Health) -> str:
     parts = ["clock not compared with the centre's yet"]
     if health.clock_offset_s is not None and health.clock_uncertainty_s is not None:
@@ -143,7 +154,7 @@ def _health(health: Health) -> str:
         parts.append("kept by no NTP")
     if health.load_1min is not None:
         parts.append(f"load {health.load_1min:.2f} on {health.cpus} CPUs")
-    parts.append(f"{health.lost_ticks} ping cycles lost")
+    parts.append(f"{health.lost_ticks} cycles lost")
     parts += [f"{one.interface} dropped {one.received} in, {one.sent} out" for one in health.drops]
     return ", ".join(parts)
 

@@ -14,6 +14,7 @@ import msgspec
 import redis
 from celery import Celery
 
+from probes.broker import client_url
 from probes.site.agent import Agent
 from probes.site.wire import ThroughputSlot
 
@@ -88,8 +89,3 @@ def _add_measurements(app: AgentApp) -> None:
             remembered = slot.ends_at - datetime.now(UTC) + REMEMBER_SLACK
             if client.set(f"slot:{slot.slot_id}", 1, nx=True, ex=max(remembered, REMEMBER_SLACK)):
                 run_slot.apply_async((msgspec.to_builtins(slot),), eta=agent.slots.starts_at(slot))
-
-
-def client_url(broker_url: str) -> str:
-    """The broker's URL as redis-py writes it."""
-    return broker_url.replace("redis+socket://", "unix://", 1)

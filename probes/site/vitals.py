@@ -10,7 +10,7 @@ import msgspec
 from probes.ping.spec import Burst, Stamp
 from probes.site.centre_clock import CentreClock
 from probes.site.health import ClockOff, Health, read_health
-from probes.site.journal import Journal
+from probes.site.spool import Spool
 from probes.site.wire import Batch, Delivered
 
 STAMPS: tuple[Stamp, ...] = get_args(Stamp)
@@ -20,9 +20,9 @@ STAMPS: tuple[Stamp, ...] = get_args(Stamp)
 class Vitals:
     """One agent's."""
 
-    def __init__(self, clock: CentreClock, journal: Journal) -> None:
+    def __init__(self, clock: CentreClock, spool: Spool) -> None:
         self._clock = clock
-        self._journal = journal
+        self._spool = spool
 
     def now(self) -> Health:
         """With no batch in view."""
@@ -31,7 +31,9 @@ class Vitals:
             read_health(),
             clock_offset_s=None if offset is None else offset.seconds,
             clock_uncertainty_s=None if offset is None else offset.uncertainty_s,
-            lost_ticks=self._journal.lost_ticks,
+            lost_ticks=self._spool.lost_cycles,
+            dropped=self._spool.dropped_for(),
+            set_aside=self._spool.set_aside(),
         )
 
     def of(self, batch: Batch) -> Health:

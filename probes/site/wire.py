@@ -13,17 +13,20 @@ may be MessagePack; requests may be packed by gzip or zstd. Times are aware, UTC
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from enum import StrEnum
+from typing import Annotated, Literal
 
 import msgspec
 
 from probes.capacity.spec import CapacityRun, CapacitySpec
 from probes.ping.spec import Burst, PingSpec
-from probes.site.health import Health
+from probes.site.health import Health, Moment
 from probes.throughput.spec import ThroughputRun, ThroughputSpec
 
 RECEIVED_HEADER = "Soundings-Received-At"
 SENT_HEADER = "Soundings-Sent-At"
+GAPS_AT_ONCE = 500
+"""In one batch."""
 
 
 class PingTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +78,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     """A result on its way. `sequence` is its number in the agent's spool; `during_test` tells that a throughput
     test of our own ran on this host while it was measured. `clock_off_s` is how far this site's clock was ahead of the
-    centre's when it was spooled, where that was more than a second."""
+    centre's when it was measured, where that was more than a second. `cycle` is that of the test which this is a result
+    of, repeated every `every_s` seconds: the one that was to begin at `cycle * every_s` since the epoch, by the
+    centre's clock. A throughput test has its slot instead."""
 
     sequence: int
     path_id: int
@@ -84,11 +89,44 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     slot_id: int | None = None
     during_test: bool = False
     clock_off_s: float | None = None
+    every_s: int | None = None
+    cycle: int | None = None
+
+
+class GapReason(StrEnum):
+    """Why planned cycles have no result, from what is surest to what is left to be said."""
+
+    SET_ASIDE = "set_aside"
+    DROPPED = "dropped"
+    DISK_FULL = "disk_full"
+    AGENT_FAILED = "agent_failed"
+    AGENT_OFFLINE = "agent_offline"
+    LATE = "late"
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """Cycles that were to begin in [since, until), by the centre's clock: where such a cycle of a path has no result,
+    this is why. Those of one test with one schedule, or of all where `test` and `every_s` are None."""
+
+    since: Moment
+    until: Moment
+    reason: GapReason
+    test: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    every_s: Annotated[int, msgspec.Meta(ge=1, lt=2**31)] | None = None
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of cycles without a result. All that began before `until` and that the agent knew of are in this
+    batch or an earlier one, as a result or in a gap; None where more results wait."""
+
+    until: Moment | None = None
+    gaps: Annotated[tuple[Gap, ...], msgspec.Meta(max_length=GAPS_AT_ONCE)] = ()
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Results delivered together. `spool` names the agent's spool file for its life, `number` counts its batches
-    from 1 without gaps; a batch that is sent again has the same number and the same results."""
+    from 1 without gaps; a batch that is sent again has the same number and the same results. Number 0 has none and
+    only asks whether the centre can read our batches."""
 
     spool: str
     number: int
@@ -98,6 +136,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     queued: int = 0
     dropped: int = 0
     health: Health | None = None
+    account: Account | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from probes.site.schedule import PlanScheduler
 from probes.site.settings import SettingsError, from_environment
 from probes.site.spool import SpoolError
 from probes.site.tasks import make_app
+from probes.site.usage import UsageError
 
 THREADS = 32
 STOP_GRACE_S = 1.0
@@ -55,12 +56,12 @@ def main() -> int:
         logging.getLogger(chatter).setLevel(logging.WARNING)
     try:
         agent = Agent(from_environment())
-    except (SettingsError, LimitsError, SpoolError) as error:
+    except (SettingsError, LimitsError, SpoolError, UsageError) as error:
         print(f"agent: {error}", file=sys.stderr)
         return 1
     logging.getLogger().addHandler(agent.journal.handler)
     threading.excepthook = leave_now
-    agent.slots.settle()
+    agent.begin()
     app = make_app(agent)
     app.steps["worker"].add(BeatThread)
     signals.worker_shutting_down.connect(leave_soon, weak=False)

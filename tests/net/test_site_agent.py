@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 ROOT = Path(__file__).parents[2]
 FIRST, SECOND = "127.77.1.1", "127.77.2.1"
+LOOPBACK = '[networks]\nallowed = ["127.77.0.0/16"]\n'
 PATIENCE_S = 60.0
 
 
@@ -88,6 +89,7 @@ class Agent:
     def __init__(self, folder, centre_port, *options):
         self.data = folder
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / "limits.toml").write_text(LOOPBACK)
         token = folder.parent / "token"
         token.write_text("token")
         token.chmod(0o600)
@@ -258,7 +260,7 @@ def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
         throughput=(ThroughputSlot(slot_id=1, role="server", spec=spec, **window),),
     )
     limits = tmp_path / "limits.toml"
-    limits.write_text("[throughput]\nmax_duration_s = 10\n")
+    limits.write_text(f"{LOOPBACK}[throughput]\nmax_duration_s = 10\n")
     client, client_centre = start(agents, centres, tmp_path / "slac" / "data", client_plan, "--limits", str(limits))
     _, server_centre = start(agents, centres, tmp_path / "cern" / "data", server_plan)
 
@@ -290,7 +292,7 @@ def test_capacities_are_measured_on_schedule_with_no_agent_at_the_far_end(tmp_pa
     target = CapacityTarget(path_id=7, spec=CapacitySpec(address=SECOND, source=FIRST))
     refused = CapacityTarget(path_id=8, spec=CapacitySpec(address="127.77.9.9"))
     limits = tmp_path / "limits.toml"
-    limits.write_text('[networks]\nforbidden = ["127.77.9.0/24"]\n[ping]\nmin_spacing_s = 0.01\n')
+    limits.write_text(f'{LOOPBACK}forbidden = ["127.77.9.0/24"]\n[ping]\nmin_spacing_s = 0.01\n')
     plan = Plan(
         version="v1",
         site="slac",

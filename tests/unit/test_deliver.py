@@ -1,21 +1,26 @@
 """Delivery against a real HTTP server on loopback that fails in each way."""
 
+import contextlib
 import gzip
 import json
+import socket
+import struct
 import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest import mock
 
 import msgspec
 import pytest
 import zstandard
 
-from probes.site.backoff import LONGEST_PAUSE_S, BackOff
-from probes.site.centre import Centre, CentreError
-from probes.site.deliver import Delivery
+from probes.site.backoff import LONGEST_ASKED_S, LONGEST_PAUSE_S, BackOff
+from probes.site.centre import Centre, CentreError, Unreachable
+from probes.site.deliver import FIRST_RESULTS, MOST_RESULTS, QUICK_S, SLOW_S, SPREAD_S, Delivery
 from probes.site.plan import PlanCache, PlanPuller
+from probes.site.schedule import spread
 from probes.site.settings import SettingsError
-from probes.site.spool import Spool
+from probes.site.spool import NoRoom, Spool
 from probes.site.wire import Batch, Plan, Receipt, Refusal
 from tests.unit.test_spool import result
 
@@ -35,6 +40,8 @@ class FakeCentre(ThreadingHTTPServer):
         self.requests: list[tuple[str, dict]] = []
         self.stored: dict[int, int] = {}
         self.refuse: dict[int, str] = {}
+        self.poison: set[int] = set()
+        self.released = threading.Event()
         self.max_results = 10**9
         self.plan: Plan | None = None
 
@@ -53,6 +60,19 @@ class Handler(BaseHTTPRequestHandler):
         if answer == "hang up":
             self.connection.close()
             return
+        if answer == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            return
+        if answer == "silent":
+            self.server.released.wait(60)
+            return
+        if answer == "trickle":
+            self.trickle()
+            return
+        if any(delivered.path_id in self.server.poison for delivered in batch.results):
+            self.reply(400, b'{"error": "boom: it spoils the batch"}')
+            return
         if isinstance(answer, tuple):
             self.reply(*answer)
             return
@@ -70,7 +90,20 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return
         receipt = Receipt(number=batch.number, accepted=len(batch.results) - len(refused), refused=tuple(refused))
+        if answer == "store and cut":
+            self.reply(200, msgspec.json.encode(receipt), cut=5)
+            return
         self.reply(200, msgspec.json.encode(receipt))
+
+    def trickle(self):
+        """An answer of which a byte comes now and then, and which never ends."""
+        self.send_response(200)
+        self.send_header("Content-Length", "1000000")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while not self.server.released.wait(0.05):
+                self.wfile.write(b" ")
+                self.wfile.flush()
 
     def do_GET(self):
         self.server.requests.append((self.path, dict(self.headers)))
@@ -81,13 +114,13 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.reply(200, msgspec.json.encode(self.server.plan))
 
-    def reply(self, status, body, headers=()):
+    def reply(self, status, body, headers=(), cut=0):
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[: len(body) - cut])
 
     def log_message(self, *_):
         """Nothing: the tests look at what was received."""
@@ -99,6 +132,7 @@ def server():
         thread = threading.Thread(target=fake.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield fake
+        fake.released.set()
         fake.shutdown()
         thread.join()
 
@@ -141,7 +175,8 @@ def test_the_whole_queue_is_delivered_with_the_token_and_compressed(spool, deliv
     assert headers["Authorization"] == f"Bearer {TOKEN}"
     assert (headers["Content-Type"], headers["Content-Encoding"]) == ("application/msgpack", "zstd")
     assert sorted(server.stored.values()) == list(range(2500))
-    assert [batch.number for batch in server.batches] == [1, 2, 3]
+    assert [len(batch.results) for batch in server.batches] == [250, 500, 1000, 750]
+    assert [batch.number for batch in server.batches] == [1, 2, 3, 4]
     assert spool.queued() == 0
 
 
@@ -156,7 +191,7 @@ def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypa
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((400, b"bad"), "cannot read what we sent; kept"),
+        ((400, b"bad"), "cannot read what we sent"),
         ((401, b"no"), "does not know this site's token"),
         ((403, b"no"), "does not allow this site"),
         ((404, b""), "check --centre"),
@@ -167,6 +202,8 @@ def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypa
         ((200, b'{"number": 77, "accepted": 1}'), "receipt is for batch 77"),
         ("hang up", "cannot be reached"),
         ("store and hang up", "cannot be reached"),
+        ("store and cut", "answer is not a Receipt"),
+        ("reset", "Connection reset by peer"),
     ],
     ids=str,
 )
@@ -237,6 +274,129 @@ def test_what_the_centre_refuses_is_set_aside_with_its_reason(spool, delivery, s
     assert spool.queued() == 0
 
 
+def test_a_result_that_spoils_its_batch_is_found_and_set_aside_with_the_centres_reason(spool, delivery, server):
+    server.poison = {17, 180}
+    spool.put([result(label) for label in range(600)])
+
+    assert delivery.run() == 598
+
+    assert sorted(server.stored.values()) == [label for label in range(600) if label not in (17, 180)]
+    assert [refusal.reason for refusal in spool.quarantined()] == [
+        "the centre answered 400: boom: it spoils the batch"
+    ] * 2
+    assert spool.queued() == 0
+
+
+def test_where_the_centre_cannot_read_even_a_batch_of_nothing_all_is_kept(spool, delivery, server, clock):
+    server.answers = [(400, b'{"error": "not a batch"}')] * 2
+    spool.put([result(label) for label in range(50)])
+
+    assert delivery.run() == 0
+
+    assert (len(server.requests), spool.queued(), spool.quarantined()) == (2, 50, [])
+    clock.now += LONGEST_PAUSE_S
+    assert delivery.run() == 50
+
+
+@pytest.mark.parametrize("answer", ["silent", "trickle", (408, b'{"error": "too slow"}')], ids=str)
+def test_a_batch_that_takes_too_long_twice_is_halved(tmp_path, spool, server, clock, answer):
+    (tmp_path / "token").write_text(TOKEN)
+    centre = Centre(server.url, tmp_path / "token", timeout_s=0.3)
+    delivery = Delivery(spool, centre, back_off=BackOff(clock=clock))
+    server.answers = [answer, answer]
+    spool.put([result(label) for label in range(100)])
+
+    for _ in range(2):
+        assert delivery.run() == 0
+        clock.now += LONGEST_PAUSE_S
+    server.released.set()
+    assert delivery.run() == 100
+
+    assert len(server.batches[0].results) == 50
+    assert sorted(server.stored.values()) == list(range(100))
+
+
+class TimedCentre:
+    """Takes everything, each batch in as many seconds as `takes_s` says; notes when each came and how large it was."""
+
+    def __init__(self, clock, takes_s=lambda batch: 0.1):
+        self.clock = clock
+        self.takes_s = takes_s
+        self.sizes = []
+        self.came = []
+        self.is_away = False
+
+    def deliver(self, batch):
+        if self.is_away:
+            raise Unreachable("away")
+        self.came.append((self.clock.now, len(batch.results)))
+        self.clock.now += self.takes_s(batch)
+        return Receipt(number=batch.number, accepted=len(batch.results))
+
+
+def test_batches_grow_while_the_answers_are_quick_and_shrink_when_they_are_slow(spool, clock):
+    spool.put([result(label) for label in range(20_000)])
+    centre = TimedCentre(clock, lambda batch: len(batch.results) * 2 * SLOW_S / 1000)
+    quick = TimedCentre(clock, lambda batch: QUICK_S / 2)
+
+    Delivery(spool, quick, clock=clock).run()
+    spool.put([result(label) for label in range(3000)])
+    Delivery(spool, centre, clock=clock).run()
+
+    sizes = [size for _, size in quick.came]
+    assert sizes[:4] == [FIRST_RESULTS, 2 * FIRST_RESULTS, 4 * FIRST_RESULTS, 8 * FIRST_RESULTS]
+    assert max(sizes) <= MOST_RESULTS
+    assert [size for _, size in centre.came][:2] == [FIRST_RESULTS, FIRST_RESULTS]
+
+
+def test_after_an_outage_the_sites_begin_small_and_one_after_the_other(tmp_path, clock, monkeypatch):
+    """200 sites with a long queue: each knocks with a small batch; the rest of theirs begins over SPREAD_S seconds."""
+    monkeypatch.setattr("probes.site.deliver.FIRST_RESULTS", 5)
+    began = []
+    for number in range(200):
+        site = Plan(version="v1", site=f"site{number}", mesh="test")
+        clock.now = 1000.0
+        spool = Spool(tmp_path / f"{number}.sqlite3")
+        spool.put([result(label) for label in range(12)])
+        centre = TimedCentre(clock, lambda batch: 0.0)
+        delivery = Delivery(spool, centre, spread=lambda site=site: spread(site), clock=clock)
+        while spool.queued():
+            delivery.run()
+            clock.now += 0.5
+        (_, first), (second_at, _) = centre.came
+        assert first == 5
+        began.append(second_at - 1000.0)
+        spool.close()
+
+    # Evenly, 200 of 60 half seconds are 3.3 in each; Poisson with that mean is above 12 once in 40,000 times.
+    most = max(sum(step <= at < step + 0.5 for at in began) for step in (0.5 * n for n in range(62)))
+    assert most <= 12
+    assert max(began) > 0.9 * SPREAD_S
+
+
+def test_an_outage_that_left_little_delays_nothing(spool, clock):
+    centre = TimedCentre(clock)
+    delivery = Delivery(spool, centre, spread=lambda: 1.0, clock=clock, back_off=BackOff(clock=clock))
+    centre.is_away = True
+    spool.put([result(1), result(2)])
+    assert delivery.run() == 0
+    centre.is_away = False
+    clock.now += LONGEST_PAUSE_S
+
+    assert delivery.run() == 2
+
+
+def test_a_spool_that_cannot_be_written_ends_no_thread_and_is_tried_again(spool, centre, clock, caplog):
+    delivery = Delivery(spool, centre, back_off=BackOff(clock=clock))
+    spool.put([result(1)])
+    with mock.patch.object(spool, "next_batch", side_effect=NoRoom("spool: the disk is full")):
+        assert delivery.run() == 0
+    clock.now += LONGEST_PAUSE_S
+
+    assert delivery.run() == 1
+    assert "the disk is full; again in" in caplog.text
+
+
 def test_pauses_double_up_to_a_cap_with_jitter_below_them(clock):
     ceilings = BackOff(clock=clock, uniform=lambda _, high: high)
     floors = BackOff(clock=clock, uniform=lambda low, _: low)
@@ -248,8 +408,8 @@ def test_pauses_double_up_to_a_cap_with_jitter_below_them(clock):
 def test_the_centre_may_ask_for_a_longer_pause_but_not_for_ever(clock):
     back_off = BackOff(clock=clock, uniform=lambda _, high: high)
 
-    assert back_off.failed(retry_after_s=7.0) == 7.0
-    assert back_off.failed(retry_after_s=86400.0) == LONGEST_PAUSE_S
+    assert back_off.failed(retry_after_s=7.0) == 7.0 + 1
+    assert back_off.failed(retry_after_s=86400.0) == LONGEST_ASKED_S + 2
 
 
 def test_plain_http_is_for_loopback_only(tmp_path):
@@ -343,6 +503,21 @@ def test_an_answer_that_is_not_a_plan_changes_nothing(server, centre, cache, cap
 
     assert cache.current().version == "v1"
     assert "is not a Plan" in caplog.text
+
+
+def test_a_plan_that_cannot_be_kept_leaves_the_old_one_and_is_pulled_again(server, centre, cache, clock, caplog):
+    cache.store(plan("v1"))
+    server.plan = plan("v2")
+    puller = PlanPuller(cache, centre, back_off=BackOff(clock=clock))
+
+    with mock.patch("probes.site.plan.os.fsync", side_effect=OSError(28, "No space left on device")):
+        assert not puller.run()
+
+    assert cache.current().version == "v1"
+    assert "version v2 cannot be kept" in caplog.text
+    clock.now += LONGEST_PAUSE_S
+    assert puller.run()
+    assert cache.current().version == "v2"
 
 
 def test_a_plan_file_that_cannot_be_read_is_pulled_anew(tmp_path, server, centre, cache, caplog):

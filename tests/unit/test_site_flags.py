@@ -12,7 +12,6 @@ from probes.site.centre import Centre
 from probes.site.centre_clock import CentreClock
 from probes.site.deliver import Delivery
 from probes.site.health import ClockOff, Health
-from probes.site.journal import Journal
 from probes.site.settings import Joined, joined_file
 from probes.site.spool import Spool, look_into
 from probes.site.vitals import Vitals
@@ -52,7 +51,7 @@ class Site:
         self.clock = CentreClock(wall_s=lambda: time.time() + self.ahead_s)
         self.centre = Centre(url, folder / "token", clock=self.clock)
         self.spool = Spool(folder / "spool.sqlite3", clock_off_s=self.clock.off_s)
-        vitals = Vitals(self.clock, Journal(url))
+        vitals = Vitals(self.clock, self.spool)
         self.delivery = Delivery(self.spool, self.centre, health=vitals.of, now=lambda: NOW)
 
 

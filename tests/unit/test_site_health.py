@@ -22,7 +22,7 @@ from probes.site.health import (
     parse_net_dev,
     read_health,
 )
-from probes.site.journal import Journal
+from probes.site.spool import Spool
 from probes.site.vitals import Vitals, clock_off, poorest_stamp
 from probes.site.wire import Batch, Delivered
 from probes.throughput.spec import ThroughputRun
@@ -123,13 +123,13 @@ def test_the_stretch_of_a_batch_with_a_wrong_clock_is_told():
     assert clock_off(results[:1]) is None
 
 
-def test_a_delivery_carries_what_agent_and_machine_know():
+def test_a_delivery_carries_what_agent_and_machine_know(tmp_path):
     clock = CentreClock(wall_s=lambda: 1000.5, steady_s=lambda: 100.0)
     clock.note(99.0, "999.5", "999.5", 100.0)
-    journal = Journal("https://centre.example", now=lambda: AT)
+    spool = Spool(tmp_path / "spool.sqlite3")
     batch = Batch(spool="s", number=1, agent_version="0.1.0", sent_at=AT, results=(delivered(clock_off_s=2.0),))
 
-    health = Vitals(clock, journal).of(batch)
+    health = Vitals(clock, spool).of(batch)
 
     assert (health.clock_offset_s, health.clock_uncertainty_s) == (0.5, pytest.approx(0.5, abs=1e-5))
     assert (health.stamp, health.lost_ticks) == ("kernel", 0)

@@ -1,7 +1,7 @@
 """What an agent notes of itself: lost ticks, what runs, the newest trouble."""
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -26,39 +26,6 @@ def clock():
 @pytest.fixture
 def journal(clock):
     return Journal("https://centre.example", now=clock)
-
-
-def tick_at(journal, clock, *seconds, test="pinger", every_s=60):
-    for second in seconds:
-        clock.now = NOON + timedelta(seconds=second)
-        journal.tick(test, every_s)
-
-
-def test_ticks_that_come_one_after_the_other_lose_nothing_however_late_in_their_interval(journal, clock):
-    tick_at(journal, clock, 1.2, 61.0, 179.9, 181.2)
-
-    assert journal.lost_ticks == 0
-
-
-def test_ticks_that_never_came_are_counted_for_each_test(journal, clock):
-    tick_at(journal, clock, 1, 61, 241)
-    tick_at(journal, clock, 0, 3600, test="hourly", every_s=1800)
-
-    assert journal.lost_ticks == 2 + 1
-
-
-def test_a_clock_that_was_set_back_loses_no_tick_and_counts_on(journal, clock):
-    tick_at(journal, clock, 3601, 1, 61, 181)
-
-    assert journal.lost_ticks == 1
-
-
-def test_a_test_that_was_not_planned_for_a_while_has_lost_nothing(journal, clock):
-    tick_at(journal, clock, 1)
-    journal.keep_ticks({("other", 60)})
-    tick_at(journal, clock, 7201)
-
-    assert journal.lost_ticks == 0
 
 
 def test_what_is_measured_shows_until_it_ends_even_by_a_bug(journal, clock):

@@ -14,7 +14,8 @@ from probes.site.own_tests import OwnTests
 from probes.site.slots import Slots
 from probes.site.spool import Spool
 from probes.site.wire import PingTask, Plan, ThroughputSlot
-from probes.throughput.iperf3 import TestRefused as Refused
+from probes.throughput.report import ServerBusy
+from probes.throughput.report import TestRefused as Refused
 from probes.throughput.spec import ThroughputRun, ThroughputSpec
 from tests.unit.test_spool import next_batch
 
@@ -103,7 +104,8 @@ def test_two_paths_to_one_address_keep_their_bursts_apart(spool, own_tests, cloc
 def test_a_name_is_resolved_once_and_stays_the_target(spool, own_tests, clock):
     probe = PingProbe(clock)
 
-    Cycles(spool, Limits(), own_tests, probe, now=clock).run(task("localhost", packet_bytes=(100,)))
+    limits = Limits(networks=Networks(allowed=("127.0.0.1/32",)))
+    Cycles(spool, limits, own_tests, probe, now=clock).run(task("localhost", packet_bytes=(100,)))
 
     assert probe.specs[0].targets[0].address == "127.0.0.1"
     (result,) = spooled(spool)
@@ -265,16 +267,19 @@ def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s)
 
 
 def test_a_failure_is_spooled_as_its_outcome(spool, own_tests, clock):
-    make_slots(spool, own_tests, clock, ThroughputProbe(ProbeError("iperf3 said no", outcome=Outcome.BUSY))).run(slot())
+    make_slots(spool, own_tests, clock, ThroughputProbe(ProbeError("iperf3 said no", outcome=Outcome.NO_ROUTE))).run(
+        slot()
+    )
 
     (result,) = spooled(spool)
-    assert (result.result.outcome, result.result.detail) == (Outcome.BUSY, "iperf3 said no")
+    assert (result.result.outcome, result.result.detail) == (Outcome.NO_ROUTE, "iperf3 said no")
     assert result.result.throughput_bps is None
 
 
-def test_a_peer_that_is_not_up_yet_is_asked_again(spool, own_tests, clock, monkeypatch):
+@pytest.mark.parametrize("first", [Refused("connection refused"), ServerBusy("the server is busy")])
+def test_a_peer_that_is_not_up_yet_or_serves_a_stranger_is_asked_again(spool, own_tests, clock, monkeypatch, first):
     monkeypatch.setattr("probes.site.slots.TRY_AGAIN_S", 0.01)
-    probe = ThroughputProbe(Refused("connection refused"), Refused("connection refused"), GOOD)
+    probe = ThroughputProbe(first, first, GOOD)
 
     make_slots(spool, own_tests, clock, probe).run(slot())
 
@@ -363,13 +368,27 @@ def test_a_slot_in_which_the_agent_was_killed_is_missed(spool, own_tests, clock)
     spool.take_slot(slot(slot_id=6, role="server"), NOW)
     slots = make_slots(spool, own_tests, clock)
 
-    slots.settle()
-    slots.settle()
+    slots.settle(None)
+    slots.settle(None)
 
     (result,) = spooled(spool)
     assert (result.slot_id, result.result.outcome) == (5, Outcome.MISSED)
     assert "restarted" in result.result.detail
     assert spool.unfinished_slots() == []
+
+
+def test_slots_of_the_plan_that_passed_while_the_agent_was_away_are_missed(spool, own_tests, clock):
+    later = NOW + timedelta(minutes=10)
+    planned = [
+        slot(slot_id=1),
+        slot(slot_id=2, role="server"),
+        slot(slot_id=3, starts_at=later, ends_at=later + timedelta(seconds=15)),
+    ]
+    clock.now = NOW + timedelta(seconds=60)
+
+    make_slots(spool, own_tests, clock).settle(Plan(version="v1", site="slac", mesh="test", throughput=planned))
+
+    assert [(one.slot_id, one.result.outcome) for one in spooled(spool)] == [(1, Outcome.MISSED)]
 
 
 def test_slots_of_past_days_are_forgotten(spool, own_tests, clock):

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes import broker
+from probes.broker import client_url
 from probes.ping.spec import PingSpec, PingTarget
 from probes.site import command
 from probes.site.plan import PlanCache
 from probes.site.schedule import CHORES, Aligned, PlanScheduler, chores, ping_entries
 from probes.site.settings import AgentSettings, SettingsError, from_environment
-from probes.site.tasks import client_url
 from probes.site.wire import PingTask, Plan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

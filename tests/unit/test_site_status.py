@@ -74,10 +74,27 @@ def test_a_working_agent_is_told_with_all_that_it_does(agent, now):
     assert shown["running"] == "ping pinger for 7 s"
     assert shown["queued"] == "2 results wait, 1 set aside, 0 dropped ever; last accepted 4 s ago"
     assert shown["health"] == (
-        "clock 0.002 s behind the centre's (± 0.004 s), kept by no NTP, load 0.31 on 2 CPUs, 3 ping cycles lost, "
+        "clock 0.002 s behind the centre's (± 0.004 s), kept by no NTP, load 0.31 on 2 CPUs, 3 cycles lost, "
         "eth0 dropped 5 in, 1 out"
     )
+    assert shown["aside"] == "1 × path 1 is unknown"
+    assert "dropped" not in shown
     assert shown["error"].endswith("deliver: batch 7: away")
+
+
+def test_what_was_set_aside_and_dropped_is_told_with_the_reasons(tmp_path, now):
+    spool = Spool(tmp_path / "spool.sqlite3", max_bytes=20_000)
+    spool.put([result(label) for label in range(9)])
+    batch = spool.next_batch(max_results=9, max_bytes=10**6, now=now, agent_version="0.1.0")
+    reasons = ["a", "b", "c", "b", "d", "e", "f", "b", "g"]
+    spool.acknowledge(1, [Refusal(sequence=n, reason=why) for n, why in enumerate(reasons, batch.results[0].sequence)])
+    spool.put([result(1, "x" * 15_000), result(2, "x" * 15_000)])
+    spool.close()
+
+    shown = told(tmp_path, now)
+
+    assert shown["aside"] == "3 × b; 1 × a; 1 × c; 1 × d; 1 × e; 2 for other reasons"
+    assert shown["dropped"] == "1 ping (too_many)"
 
 
 def test_programs_get_the_same_as_json_and_the_exit_status(agent, capsys):

@@ -1,5 +1,6 @@
 """The spool's promises: nothing put is lost, batches repeat until acknowledged, everything arrives once."""
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -9,6 +10,7 @@ import textwrap
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,6 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from probes.contract import Outcome
 from probes.ping.spec import Burst
+from probes.site.health import Dropped
+from probes.site.ledger import Cycle
 from probes.site.spool import Spool, SpoolError
 from probes.site.wire import Batch, Delivered, Refusal, ThroughputSlot
 from probes.throughput.spec import ThroughputSpec
@@ -47,6 +51,20 @@ def next_batch(spool: Spool, max_results: int = 100, max_bytes: int = 10**6) -> 
 def labels(batch: Batch | None) -> list[int]:
     assert batch is not None
     return [delivered.path_id for delivered in batch.results]
+
+
+class Clock:
+    def __init__(self):
+        self.now_s = NOW.timestamp()
+
+    def __call__(self):
+        return self.now_s
+
+
+def change(path: Path, statement: str) -> None:
+    """Change the file behind the spool's back."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
 
 
 @pytest.fixture
@@ -177,20 +195,30 @@ def test_one_result_that_is_too_large_is_set_aside_and_leaves_no_gap(path):
     assert (following.number, labels(following)) == (batch.number, [2])
 
 
-def test_on_a_full_disk_the_loss_is_counted_and_told_when_there_is_room(path, caplog):
-    spool = Spool(path)
+def test_what_is_too_old_is_dropped_and_counted_by_kind(path):
+    clock = Clock()
+    spool = Spool(path, max_age=timedelta(days=90), now_s=clock)
+    spool.put([result(1), result(2)])
+    clock.now_s += timedelta(days=60).total_seconds()
+    spool.put([result(3)])
+    clock.now_s += timedelta(days=31).total_seconds()
+
+    spool.put([result(4)])
+
+    assert labels(next_batch(spool)) == [3, 4]
+    assert spool.dropped_for() == (Dropped(kind="ping", reason="too_old", count=2),)
+
+
+def test_a_clock_that_is_known_to_run_ahead_makes_nothing_old(path):
+    clock, off_s = Clock(), [None]
+    spool = Spool(path, max_age=timedelta(days=90), now_s=clock, clock_off_s=lambda: off_s[0])
     spool.put([result(1)])
-    pages = spool._connection.execute("PRAGMA page_count").fetchone()[0]
-    spool._connection.execute(f"PRAGMA max_page_count = {pages}")
+    clock.now_s += timedelta(days=365).total_seconds()
+    off_s[0] = timedelta(days=365).total_seconds()
 
-    assert not spool.put([result(2, "x" * 50_000), result(3)])
-    assert "disk is full" in caplog.text
-    spool._connection.execute("PRAGMA max_page_count = 1000000")
-    assert spool.put([result(4)])
+    spool.put([result(2)])
 
-    batch = next_batch(spool)
-    assert labels(batch) == [1, 4]
-    assert batch.dropped == 2
+    assert labels(next_batch(spool)) == [1, 2]
 
 
 @pytest.mark.parametrize("damage", [b"this is not a database, but it was once" * 200, b""], ids=["overwritten", "cut"])
@@ -212,9 +240,8 @@ def test_a_damaged_spool_is_moved_aside_and_a_new_one_begun(path, caplog, damage
 
 
 def test_a_spool_of_another_format_is_not_touched(path):
-    spool = Spool(path)
-    spool._connection.execute("UPDATE meta SET value = 99 WHERE name = 'format'")
-    spool.close()
+    Spool(path).close()
+    change(path, "UPDATE meta SET value = 99 WHERE name = 'format'")
 
     with pytest.raises(SpoolError, match="has format 99"):
         Spool(path)
@@ -224,10 +251,189 @@ def test_a_spool_of_another_format_is_not_touched(path):
 def test_a_result_that_cannot_be_read_does_not_hold_up_the_others(path):
     spool = Spool(path)
     spool.put([result(1), result(2)])
-    spool._connection.execute("UPDATE result SET body = '{\"broken\"' WHERE sequence = 1")
+    change(path, "UPDATE result SET body = '{\"broken\"' WHERE sequence = 1")
 
     assert labels(next_batch(spool)) == [2]
     assert "cannot be read" in spool.quarantined()[0].reason
+
+
+FORMAT_1 = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE result (sequence INTEGER PRIMARY KEY AUTOINCREMENT, batch INTEGER, body BLOB NOT NULL);
+CREATE INDEX result_by_batch ON result (batch, sequence);
+CREATE TABLE quarantine (
+    sequence INTEGER PRIMARY KEY, refused_at TEXT NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE TABLE slot (
+    slot_id INTEGER PRIMARY KEY, taken_at TEXT NOT NULL, ended INTEGER NOT NULL DEFAULT 0, body BLOB NOT NULL
+);
+INSERT INTO meta VALUES ('format', 1), ('id', 'abc'), ('acknowledged', 6), ('dropped', 3);
+"""
+
+
+def test_a_spool_of_the_first_format_is_brought_up_to_date_with_all_that_is_in_it(path):
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(FORMAT_1)
+        connection.execute("INSERT INTO result (body) VALUES (?)", (msgspec.json.encode(result(1)),))
+
+    spool = Spool(path)
+    spool.put([result(2)])
+
+    batch = next_batch(spool)
+    assert (spool.id, batch.number, labels(batch), batch.dropped) == ("abc", 7, [1, 2], 3)
+
+
+def test_results_of_a_cycle_say_so_by_the_centres_clock(path):
+    off_s = [3610.0]
+    spool = Spool(path, clock_off_s=lambda: off_s[0])
+    spool.take_cycle(Cycle("pinger", 60, 1000))
+    off_s[0] = None
+
+    spool.put([result(1)], cycle=Cycle("pinger", 60, 1000))
+
+    (one,) = next_batch(spool).results
+    assert (one.every_s, one.cycle, one.clock_off_s) == (60, 940, 3610.0)
+
+
+@pytest.mark.parametrize(
+    ("off_s", "stamped_s", "stored_s"),
+    [
+        (None, -30, -30),
+        (120, 90, 90),  # flagged only: what the centre bears
+        (3600, 3570, -30),
+        (-3600, -3630, -30),
+        (3600, -30, -30),  # it began before the clock was set forward
+        (-3600, -30, -30),  # or back
+    ],
+)
+def test_a_time_that_is_far_off_is_put_right_where_it_is_the_clock_that_was_wrong(path, off_s, stamped_s, stored_s):
+    wall_s = NOW.timestamp() + (off_s or 0)
+    spool = Spool(path, now_s=lambda: wall_s, clock_off_s=lambda: off_s)
+    one = result(1)
+    burst = msgspec.structs.replace(one.result, started_at=NOW + timedelta(seconds=stamped_s))
+
+    spool.put([msgspec.structs.replace(one, result=burst)])
+
+    (stored,) = next_batch(spool).results
+    assert stored.result.started_at == NOW + timedelta(seconds=stored_s)
+    assert stored.clock_off_s == off_s
+
+
+def test_a_cycle_is_taken_once_also_after_a_restart_and_goes_on_when_the_clock_is_set_back(path):
+    spool = Spool(path)
+    assert spool.take_cycle(Cycle("pinger", 60, 1000))
+    assert not spool.take_cycle(Cycle("pinger", 60, 1000))
+    spool.close()
+    spool = Spool(path)
+    assert not spool.take_cycle(Cycle("pinger", 60, 1000))
+
+    assert [spool.take_cycle(Cycle("pinger", 60, number)) for number in (940, 941, 941)] == [True, True, False]
+
+
+def gaps(spool: Spool) -> list[tuple[str | None, str, float, float]]:
+    """Test, reason, and minutes after NOW from when to when, of the gaps that the next batch tells."""
+    spool.put([result(0)])
+    return [
+        (gap.test, gap.reason.value, (gap.since - NOW) / timedelta(minutes=1), (gap.until - NOW) / timedelta(minutes=1))
+        for gap in next_batch(spool).account.gaps
+    ]
+
+
+def minute(number: int, test: str = "pinger") -> Cycle:
+    return Cycle.at(test, 60, NOW + timedelta(minutes=number))
+
+
+def test_cycles_that_never_began_are_one_gap_for_each_stretch_and_are_counted(path):
+    spool = Spool(path, now_s=Clock())
+    for number in (0, 1, 5, 6, 9):
+        spool.take_cycle(minute(number))
+        spool.end_cycle(minute(number))
+
+    assert gaps(spool) == [("pinger", "late", 2.0, 5.0), ("pinger", "late", 7.0, 9.0)]
+    assert spool.lost_cycles == 5
+
+
+def test_a_month_away_is_two_gaps(path):
+    clock = Clock()
+    spool = Spool(path, now_s=clock)
+    spool.take_cycle(minute(0))
+    spool.end_cycle(minute(0))
+    spool.close()
+    clock.now_s += timedelta(days=30).total_seconds()
+    spool = Spool(path, now_s=clock)
+
+    spool.begin()
+    spool.take_cycle(minute(43_201))
+
+    assert gaps(spool) == [(None, "agent_offline", 0.0, 43_200.0), ("pinger", "late", 1.0, 43_201.0)]
+    assert spool.lost_cycles == 1
+
+
+def test_a_cycle_in_which_the_agent_was_killed_or_failed_is_a_gap(path):
+    clock = Clock()
+    spool = Spool(path, now_s=clock)
+    spool.take_cycle(minute(0, "killed"))
+    spool.take_cycle(minute(0, "failed"))
+    spool.end_cycle(minute(0, "failed"), failed=True)
+    spool.close()
+    clock.now_s += 30
+    spool = Spool(path, now_s=clock)
+
+    spool.begin(pulse_s=clock.now_s - 5)
+
+    assert sorted(gaps(spool), key=str) == [
+        ("failed", "agent_failed", 0.0, 1.0),
+        ("killed", "agent_offline", 0.0, 1.0),
+        (None, "agent_offline", 25 / 60, 0.5),
+    ]
+
+
+def test_what_was_dropped_or_set_aside_is_a_gap(path):
+    spool = Spool(path, max_bytes=4500, now_s=Clock())
+    for number in range(4):
+        spool.take_cycle(minute(number))
+        spool.put([result(number, "x" * 1500)], cycle=minute(number))
+    batch = next_batch(spool)
+    (dropped,) = batch.account.gaps
+
+    spool.acknowledge(batch.number, [Refusal(sequence=batch.results[0].sequence, reason="no")])
+
+    assert (dropped.reason, dropped.since, dropped.until) == ("dropped", NOW, NOW + timedelta(minutes=2))
+    assert gaps(spool) == [("pinger", "set_aside", 2.0, 3.0)]
+
+
+def test_gaps_are_told_again_until_they_are_acknowledged_and_then_no_more(path):
+    spool = Spool(path, now_s=Clock())
+    spool.take_cycle(minute(0))
+    spool.take_cycle(minute(2))
+    told = gaps(spool)
+    spool.take_cycle(minute(4))
+
+    assert gaps(spool)[:1] == told
+    spool.acknowledge(1)
+    assert gaps(spool) == []
+    spool.take_cycle(minute(9))
+    spool.acknowledge(2)
+    assert gaps(spool) == [("pinger", "late", 5.0, 9.0)]
+
+
+def test_all_is_accounted_for_up_to_the_oldest_cycle_that_has_left_nothing_and_only_in_the_last_batch(path):
+    spool = Spool(path, now_s=Clock())
+    spool.follow([minute(-1), minute(0, "other")])
+    spool.take_cycle(minute(0))
+    spool.put([result(1)], cycle=minute(0), more=True)
+    spool.put([result(2)], cycle=minute(0), more=True)
+
+    def until(max_results=100, now=NOW):
+        batch = spool.next_batch(max_results=max_results, max_bytes=10**6, now=now, agent_version="test")
+        return batch.account.until
+
+    assert until(max_results=1) is None
+    spool.acknowledge(1)
+    assert until() == NOW
+    spool.end_cycle(minute(0))
+    assert until(now=NOW + timedelta(seconds=30)) == NOW + timedelta(seconds=30)
+    assert until(now=NOW + timedelta(minutes=5)) == NOW + timedelta(minutes=1)
 
 
 def slot(slot_id: int) -> ThroughputSlot:
@@ -303,10 +509,9 @@ def test_killing_the_writer_loses_nothing_that_was_put(path):
 
 
 def test_the_spool_syncs_to_disk_at_each_commit(path):
-    spool = Spool(path)
-
-    assert spool._connection.execute("PRAGMA synchronous").fetchone() == (2,)
-    assert spool._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with Spool(path)._file.reading() as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert sqlite3.threadsafety >= 1
 
 

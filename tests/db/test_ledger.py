@@ -1,0 +1,401 @@
+"""The ledger: whatever became of planned measurements, each is in exactly one line, by hand and by a second version."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor.archive import ledger
+from monitor.archive.ingest import store
+from monitor.archive.ledger import Line, of_path, of_site
+from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
+from monitor.mesh.models import Measurement, MeasurementPeriod, Test
+from monitor.mesh.slots import NOT_REPORTED
+from probes.contract import Outcome
+from probes.site.ledger import Cycle
+from probes.site.spool import Spool
+from probes.site.wire import Account, Delivered, Gap, GapReason
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+FIRST = int(HOUR.timestamp()) // 60
+"""Number of the first cycle of the hour."""
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+def plan(path, *, name="pinger", every_s=60, since=HOUR - timedelta(days=1), until=None, kind="ping"):
+    test, _ = Test.objects.get_or_create(name=name, defaults={"kind": kind, "every_s": every_s})
+    measurement, _ = Measurement.objects.get_or_create(path=path, test=test, defaults={"started_at": since})
+    return MeasurementPeriod.objects.create(
+        measurement=measurement, every_s=every_s, packet_bytes=[100], started_at=since, ended_at=until
+    )
+
+
+def cycle(path, minute, *, outcome=None, sequence=None, every_s=60):
+    """The result of a cycle that begins so many minutes past the hour."""
+    at = HOUR + minute * MINUTE + timedelta(seconds=1)
+    result = burst(at=at, outcome=outcome) if outcome else burst(1.0, at=at)
+    number = int((HOUR + minute * MINUTE).timestamp()) // every_s
+    return delivered(path, result, minute + 1 if sequence is None else sequence, every_s=every_s, cycle=number)
+
+
+def hour_of(path, since=HOUR, until=HOUR + timedelta(hours=1)):
+    return {(line.test, line.outcome, line.reason): line.count for line in of_path(path.pk, since, until)}
+
+
+def account(*gaps, until=HOUR + timedelta(hours=1)):
+    return Account(until=until, gaps=gaps)
+
+
+def gap(first, last, reason, test="pinger"):
+    every_s = None if test is None else 60
+    return Gap(since=HOUR + first * MINUTE, until=HOUR + last * MINUTE, reason=reason, test=test, every_s=every_s)
+
+
+LATER = NOW + timedelta(hours=1)
+
+
+def test_an_hour_of_a_path_says_what_became_of_each_of_its_cycles(mesh):
+    plan(mesh.slac_cern)
+    results = [cycle(mesh.slac_cern, minute) for minute in range(60) if minute not in (10, 11, 30)]
+    results.append(cycle(mesh.slac_cern, 30, outcome=Outcome.BUSY, sequence=100))
+    offline = gap(10, 12, GapReason.AGENT_OFFLINE, test=None)
+
+    store(mesh.slac.pk, batch(*results, account=account(offline)), LATER)
+
+    assert of_path(mesh.slac_cern.pk, HOUR, HOUR + timedelta(hours=1)) == [
+        Line(mesh.slac_cern.pk, "pinger", "measured", None, 57),
+        Line(mesh.slac_cern.pk, "pinger", "busy", None, 1),
+        Line(mesh.slac_cern.pk, "pinger", "missed", "agent_offline", 2),
+    ]
+
+
+def test_what_nobody_has_accounted_for_is_awaited_until_the_agent_reports(mesh):
+    plan(mesh.slac_cern)
+    store(mesh.slac.pk, batch(cycle(mesh.slac_cern, 0), account=account(until=HOUR)), LATER)
+    assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 1, ("pinger", "awaited", None): 59}
+
+    late = [cycle(mesh.slac_cern, minute) for minute in range(1, 50)]
+    store(mesh.slac.pk, batch(*late, number=2, account=account(gap(50, 60, GapReason.LATE))), LATER)
+
+    assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 50, ("pinger", "missed", "late"): 10}
+
+
+def test_what_the_agent_passed_over_was_not_in_its_plan(mesh):
+    plan(mesh.slac_cern)
+    plan(mesh.slac_anl)
+    results = [cycle(mesh.slac_cern, minute) for minute in range(60)]
+    store(mesh.slac.pk, batch(account=account(until=HOUR), number=1), LATER)
+
+    store(mesh.slac.pk, batch(*results, account=account(), number=2), LATER)
+
+    assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 60}
+    assert hour_of(mesh.slac_anl) == {("pinger", "missed", "not_in_plan"): 60}
+
+
+def test_before_the_first_account_of_an_agent_nothing_is_known(mesh):
+    plan(mesh.slac_cern)
+
+    store(mesh.slac.pk, batch(account=account(until=HOUR + 20 * MINUTE)), LATER)
+
+    assert hour_of(mesh.slac_cern) == {("pinger", "unknown", None): 20, ("pinger", "awaited", None): 40}
+
+
+def test_a_cycle_with_several_outcomes_is_counted_once_as_the_best(mesh):
+    plan(mesh.slac_cern, since=HOUR, until=HOUR + MINUTE)
+    results = [
+        cycle(mesh.slac_cern, 0, outcome=Outcome.NO_ROUTE, sequence=1),
+        delivered(mesh.slac_cern, burst(1.0, packet_bytes=1000), 2, every_s=60, cycle=FIRST),
+    ]
+
+    store(mesh.slac.pk, batch(*results, account=account(gap(0, 1, GapReason.DROPPED))), LATER)
+
+    assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 1}
+
+
+def test_a_schedule_counts_for_as_long_as_it_lasted(mesh):
+    plan(mesh.slac_cern, until=HOUR + 30 * MINUTE)
+    plan(mesh.slac_cern, every_s=300, since=HOUR + 30 * MINUTE)
+    results = [cycle(mesh.slac_cern, minute) for minute in range(40)]
+    results += [cycle(mesh.slac_cern, minute, sequence=1000 + minute, every_s=300) for minute in range(40, 60, 5)]
+
+    store(mesh.slac.pk, batch(*results, account=account(until=None)), LATER)
+
+    # 30 of the first schedule; of the 6 of the second those at 40, 45, 50 and 55: the agent had it late.
+    assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 34, ("pinger", "awaited", None): 2}
+
+
+def test_slots_are_lines_as_well_and_say_why_they_were_missed(mesh):
+    for minute, outcome, detail in (
+        (0, "measured", ""),
+        (10, "missed", "the agent came to it 40 s late"),
+        (20, "missed", NOT_REPORTED),
+        (30, "missed", NOT_REPORTED),
+        (40, None, ""),
+        (60, "measured", ""),
+    ):
+        slot = mesh.slot(mesh.slac_cern, HOUR + minute * MINUTE)
+        slot.outcome, slot.detail = outcome, detail
+        slot.save()
+
+    store(mesh.slac.pk, batch(account=account(gap(25, 35, GapReason.AGENT_OFFLINE, test=None))), LATER)
+
+    assert hour_of(mesh.slac_cern) == {
+        ("tcp", "measured", None): 1,
+        ("tcp", "missed", "late"): 1,
+        ("tcp", "missed", "not_reported"): 1,
+        ("tcp", "missed", "agent_offline"): 1,
+        ("tcp", "awaited", None): 1,
+    }
+
+
+def test_a_site_has_the_lines_of_the_paths_that_it_measures(mesh):
+    for path in (mesh.slac_cern, mesh.slac_anl, mesh.cern_slac):
+        plan(path, since=HOUR, until=HOUR + 2 * MINUTE)
+    late = account(gap(1, 2, GapReason.LATE), until=None)
+    store(mesh.slac.pk, batch(cycle(mesh.slac_anl, 0), account=late), LATER)
+
+    lines = of_site(mesh.slac.pk, HOUR, HOUR + timedelta(hours=1))
+
+    assert [(line.path_id, line.outcome, line.reason, line.count) for line in lines] == [
+        (mesh.slac_cern.pk, "missed", "late", 1),
+        (mesh.slac_cern.pk, "awaited", None, 1),
+        (mesh.slac_anl.pk, "measured", None, 1),
+        (mesh.slac_anl.pk, "missed", "late", 1),
+    ]
+    assert ledger.planned(lines) == 4
+
+
+def test_a_refused_result_is_no_outcome(mesh):
+    plan(mesh.slac_cern, since=HOUR, until=HOUR + MINUTE)
+    wrong = burst(1.0, family=6)
+
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, wrong, every_s=60, cycle=FIRST)), LATER)
+    assert hour_of(mesh.slac_cern) == {("pinger", "awaited", None): 1}
+
+    store(mesh.slac.pk, batch(number=2, account=account(gap(0, 1, GapReason.SET_ASIDE))), LATER)
+    assert hour_of(mesh.slac_cern) == {("pinger", "missed", "set_aside"): 1}
+
+
+def test_an_account_that_cannot_be_read_or_believed_spoils_nothing(mesh):
+    plan(mesh.slac_cern, since=HOUR, until=HOUR + MINUTE)
+    strange = [
+        gap(0, 1, GapReason.LATE, test="nul\0"),
+        gap(5, 1, GapReason.LATE),
+        Gap(since=datetime(1, 1, 1, tzinfo=UTC), until=HOUR, reason=GapReason.LATE),
+        Gap(since=LATER + MINUTE, until=datetime(9999, 1, 1, tzinfo=UTC), reason=GapReason.LATE),
+    ]
+    far = datetime(9999, 1, 1, tzinfo=UTC)
+
+    receipt = store(mesh.slac.pk, batch(cycle(mesh.slac_cern, 0), account=account(*strange, until=far)), LATER)
+
+    assert receipt.accepted == 1
+    assert not AgentGap.objects.exists()
+    assert AgentAccount.objects.get().until == LATER
+    assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 1}
+
+
+def test_api_and_page_tell_the_same_hour_up_to_now(mesh, client, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    plan(mesh.slac_cern, since=HOUR)
+    results = [cycle(mesh.slac_cern, minute) for minute in range(20)]
+    offline = gap(20, 25, GapReason.AGENT_OFFLINE, test=None)
+    store(mesh.slac.pk, batch(*results, account=account(offline, until=None)), NOW)
+    asked = {"since": HOUR.isoformat(), "until": (HOUR + timedelta(hours=1)).isoformat()}
+    headers = {"host": "localhost"}
+
+    told = client.get(f"/api/v1/paths/{mesh.slac_cern.pk}/ledger", asked, headers=headers).json()
+    page = client.get(f"/paths/{mesh.slac_cern.pk}/?period=hour", headers=headers).content.decode()
+    unknown = client.get("/api/v1/paths/9999/ledger", headers=headers)
+
+    assert (told["planned"], told["until"]) == (30, "2026-03-14T12:30:00Z")
+    assert [(line["outcome"], line["reason"], line["count"]) for line in told["lines"]] == [
+        ("measured", None, 20),
+        ("missed", "agent_offline", 5),
+        ("awaited", None, 5),
+    ]
+    row = page[page.index("<td>pinger</td>") :]
+    assert row.startswith(
+        '<td>pinger</td><td class="number">30</td><td class="number">20</td><td>agent offline 5, awaited 5</td>'
+    )
+    assert unknown.status_code == 404
+
+
+@dataclass
+class Simulated:
+    """An agent with a real spool, a centre with a real archive, and beside them the truth of each cycle.
+
+    Time goes minute by minute. The centre plans by `every`, the agent by what it fetched last.
+    """
+
+    mesh: object
+    spool_path: Path
+    minute: int = 0
+    every: int = 1
+    """Minutes between cycles, as the centre plans."""
+    fetched: int = 1
+    running: bool = False
+    spool: Spool | None = None
+    pulse_s: float | None = None
+    killed: dict = field(default_factory=dict)
+    """By minute, what it measured by when it was killed in the middle of it."""
+    truth: dict = field(default_factory=dict)
+    """By (every, minute): how the cycle ended, for all that the centre planned."""
+
+    @property
+    def now(self):
+        return HOUR + self.minute * MINUTE
+
+    def start(self):
+        """A little before the minute begins; what is spooled later is so in the middle of its minute."""
+        self.spool = Spool(self.spool_path, now_s=lambda: (self.now + timedelta(seconds=30)).timestamp())
+        before = (self.now - timedelta(seconds=10)).timestamp()
+        with mock.patch.object(self.spool, "_now_s", return_value=before):
+            self.spool.begin(self.pulse_s)
+        self.follow()
+        self.running = True
+
+    def follow(self):
+        self.spool.follow([self.cycle_at(self.now - timedelta(seconds=10))])
+
+    def cycle_at(self, at):
+        return Cycle.at("pinger", 60 * self.fetched, at)
+
+    def stop(self, mid_cycle):
+        """Killed: while it measures, if it just could begin a cycle."""
+        if self.running:
+            if mid_cycle and self.begin_cycle():
+                self.killed[self.minute] = self.fetched
+            self.spool.close()
+            self.pulse_s = (self.now - timedelta(seconds=15)).timestamp()
+            self.running = False
+
+    def begin_cycle(self):
+        return self.minute % self.fetched == 0 and self.spool.take_cycle(self.cycle_at(self.now))
+
+    def ended(self, how):
+        """How the agent's own cycle of this minute ended; what the centre did not plan is nothing to it."""
+        if (self.fetched, self.minute) in self.truth:
+            self.truth[self.fetched, self.minute] = how
+
+    def step(self, what):
+        """A minute of both."""
+        if self.minute % self.every == 0:
+            self.truth[self.every, self.minute] = self.missing()
+        if self.running and what != "tick lost" and self.begin_cycle():
+            busy = what == "busy"
+            at = self.now + timedelta(seconds=1)
+            result = burst(at=at, outcome=Outcome.BUSY) if busy else burst(1.0, at=at)
+            self.spool.put(
+                [Delivered(sequence=0, path_id=self.mesh.slac_cern.pk, test="pinger", result=result)],
+                cycle=self.cycle_at(self.now),
+            )
+            self.ended("busy" if busy else "measured")
+        self.minute += 1
+
+    def missing(self):
+        """Why the cycle that the centre plans now has no result, if it gets none."""
+        killed = self.killed.get(self.minute)
+        if killed == self.every or (killed is None and not self.running):
+            return "agent_offline"
+        return "late" if self.running and self.every == self.fetched else "not_in_plan"
+
+    def change_plan(self, every):
+        """The centre plans anew, half a minute after the minute that was the last."""
+        if every == self.every:
+            return
+        at = self.now - timedelta(seconds=30)
+        MeasurementPeriod.objects.filter(ended_at=None).update(ended_at=at)
+        self.every = every
+        plan(self.mesh.slac_cern, every_s=60 * every, since=at)
+
+    def fetch(self):
+        if self.running and self.fetched != self.every:
+            self.fetched = self.every
+            self.follow()
+
+    def deliver(self, size=1000, times=1, acknowledged=True):
+        """Send a batch, perhaps twice; its acknowledgement may be lost."""
+        if not self.running:
+            return False
+        one = self.spool.next_batch(max_results=size, max_bytes=10**6, now=self.now, agent_version="0.1.0")
+        if one is None:
+            return False
+        for _ in range(times):
+            store(self.mesh.slac.pk, one, HOUR + timedelta(days=1))
+        if acknowledged:
+            self.spool.acknowledge(one.number)
+        return acknowledged
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("step"), st.sampled_from(("measured", "measured", "measured", "busy", "tick lost"))),
+        st.tuples(st.just("stop"), st.booleans()),
+        st.tuples(st.just("start"), st.none()),
+        st.tuples(st.just("change_plan"), st.sampled_from((1, 2, 3))),
+        st.tuples(st.just("fetch"), st.none()),
+        st.tuples(st.just("deliver"), st.tuples(st.integers(1, 5), st.integers(1, 2), st.booleans())),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(steps)
+def test_whatever_stops_starts_changes_and_comes_late_each_cycle_is_counted_once(mesh, what):
+    for model in (CycleDay, AgentGap, AgentAccount, Burst, ReceivedBatch, MeasurementPeriod):
+        model.objects.all().delete()
+    with TemporaryDirectory() as folder:
+        one = Simulated(mesh, Path(folder) / "spool.sqlite3")
+        plan(mesh.slac_cern, since=HOUR)
+        one.start()
+        store(mesh.slac.pk, batch(account=account(until=HOUR), number=0), LATER)
+        for verb, argument in what:
+            if verb == "step":
+                one.step(argument)
+            elif verb == "start":
+                if not one.running:
+                    one.start()
+            elif verb == "deliver":
+                one.deliver(*argument)
+            elif argument is None:
+                getattr(one, verb)()
+            else:
+                getattr(one, verb)(argument)
+            lines = of_path(mesh.slac_cern.pk, HOUR, one.now)
+            assert ledger.planned(lines) == len(one.truth)
+
+        settle(one)
+
+        told: dict[str, int] = {}
+        for line in of_path(mesh.slac_cern.pk, HOUR, one.now):
+            told[line.reason or line.outcome] = told.get(line.reason or line.outcome, 0) + line.count
+        assert sum(told.values()) == len(one.truth)
+        expected: dict[str, int] = {}
+        for outcome in one.truth.values():
+            expected[outcome] = expected.get(outcome, 0) + 1
+        assert told == expected
+
+
+def settle(one):
+    """The agent runs, has the plan, measures a cycle, and delivers everything."""
+    if not one.running:
+        one.start()
+    one.fetch()
+    for _ in range(4):
+        one.step("measured")
+    while one.deliver():
+        continue
+    one.spool.close()

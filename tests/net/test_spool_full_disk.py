@@ -1,0 +1,106 @@
+"""The spool on a disk that is full: a small tmpfs, and a limit on the size of files; both as the kernel has them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = '''
+import contextlib, json, resource, signal, sqlite3, sys
+from pathlib import Path
+from probes.site.ledger import Cycle
+from probes.site.spool import NoRoom, Spool
+from tests.unit.test_spool import result, slot, NOW
+
+folder, how = Path(sys.argv[1]), sys.argv[2]
+path = folder / "spool.sqlite3"
+# 2026-11-21 12:00 UTC; cycles of a minute.
+FIRST = int(NOW.timestamp()) // 60
+now_s = [NOW.timestamp()]
+spool = Spool(path, now_s=lambda: now_s[0])
+spool.begin()
+
+def measure(number, size=20_000):
+    """As an agent does each minute: take the cycle, put its results, end it."""
+    now_s[0] = (FIRST + number) * 60.0
+    cycle = Cycle("pinger", 60, FIRST + number)
+    measured = spool.take_cycle(cycle)
+    stored = spool.put([result(number, "x" * size)], cycle=cycle)
+    spool.end_cycle(cycle)
+    return measured, stored
+
+def fill():
+    if how == "tmpfs":
+        with open(folder / "filler", "wb", buffering=0) as filler:
+            with contextlib.suppress(OSError):
+                while True:
+                    filler.write(bytes(4096))
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, resource.RLIM_INFINITY))
+
+def make_room():
+    if how == "tmpfs":
+        (folder / "filler").unlink()
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+before = [measure(number) for number in range(3)]
+fill()
+full = [measure(number) for number in range(3, 60)]
+slot_taken = [spool.take_slot(slot(5), NOW), spool.take_slot(slot(5), NOW)]
+try:
+    spool.next_batch(max_results=1000, max_bytes=10**9, now=NOW, agent_version="test")
+    formed = "formed"
+except NoRoom:
+    formed = "no room"
+make_room()
+after = [measure(number) for number in range(60, 62)]
+arrived, gaps, dropped, until = [], [], 0, None
+while (batch := spool.next_batch(max_results=7, max_bytes=10**9, now=NOW, agent_version="test")) is not None:
+    arrived += [one.path_id for one in batch.results]
+    gaps += [[gap.reason, int(gap.since.timestamp()) // 60 - FIRST, int(gap.until.timestamp()) // 60 - FIRST]
+             for gap in batch.account.gaps]
+    dropped, until = batch.dropped, batch.account.until
+    spool.acknowledge(batch.number)
+kinds = [[one.kind, one.reason, one.count] for one in spool.dropped_for()]
+spool.close()
+with contextlib.closing(sqlite3.connect(path)) as connection:
+    verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
+print(json.dumps({"before": before, "full": full, "after": after, "slot": slot_taken, "formed": formed,
+    "arrived": arrived, "gaps": gaps, "dropped": dropped, "kinds": kinds, "verdict": verdict}))
+'''
+
+
+def run(how: str, folder: Path) -> dict:
+    """What the program has to tell, run where `folder` is a tmpfs of 1 MiB, or a folder like any other."""
+    program = [sys.executable, "-c", PROGRAM, str(folder), how]
+    if how == "tmpfs":
+        script = 'mount -t tmpfs -o size=1m none "$1" && shift && exec "$@"'
+        program = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", str(folder), *program]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("how", ["tmpfs", "limit"])
+def test_on_a_full_disk_measuring_goes_on_and_what_is_lost_is_told_when_there_is_room(how, tmp_path, request):
+    if how == "tmpfs":
+        request.getfixturevalue("namespaces_required")
+
+    told = run(how, tmp_path)
+
+    assert told["before"] == [[True, True]] * 3
+    assert all(measured for measured, _ in told["full"])
+    lost = [number for number, (_, stored) in enumerate(told["full"], 3) if not stored]
+    assert lost, "the disk was never full"
+    assert told["after"] == [[True, True]] * 2
+    assert told["slot"] == [True, False]
+    assert told["arrived"] == [number for number in range(62) if number not in lost]
+    assert told["dropped"] == len(lost)
+    assert told["kinds"] == [["ping", "disk_full", len(lost)]]
+    in_gaps = {number for reason, first, end in told["gaps"] if reason == "disk_full" for number in range(first, end)}
+    assert in_gaps == set(lost)
+    assert told["verdict"] == "ok"

@@ -1,0 +1,39 @@
+"""How an agent is told of a Redis with a password: not on the command line."""
+
+import argparse
+
+import pytest
+
+from probes.site import command
+from probes.site.settings import SettingsError
+
+
+def redis_url(tmp_path, given):
+    token = tmp_path / "token"
+    token.write_text("token")
+    token.chmod(0o600)
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    arguments = ["--centre", "https://centre.example", "--token-file", str(token), "--redis", given]
+    return command._settings(parser.parse_args(arguments), tmp_path).redis_url
+
+
+def test_a_url_without_a_password_is_taken(tmp_path):
+    assert redis_url(tmp_path, "redis://localhost:6379/3") == "redis://localhost:6379/3"
+
+
+def test_a_password_that_a_process_list_would_show_is_refused_and_not_repeated(tmp_path):
+    with pytest.raises(SettingsError, match="every process list shows this password") as error:
+        redis_url(tmp_path, "redis://:hunter2@localhost:6379/3")
+    assert "hunter2" not in str(error.value)
+
+
+def test_it_can_be_in_a_file(tmp_path):
+    (tmp_path / "redis").write_text("redis://:hunter2@localhost:6379/3\n")
+
+    assert redis_url(tmp_path, str(tmp_path / "redis")) == "redis://:hunter2@localhost:6379/3"
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(SettingsError, match="give a URL, or a file with one"):
+        redis_url(tmp_path, str(tmp_path / "nowhere"))

@@ -1,0 +1,131 @@
+"""What of the limits was used: never more than a day allows, and not forgotten."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from probes.contract import Outcome, ProbeError
+from probes.site.limits import Limits, ThroughputLimits
+from probes.site.usage import Usage, UsageError
+from probes.throughput.spec import ThroughputSpec
+
+PEER = "192.0.2.2"
+TEN_S = ThroughputSpec(address=PEER, duration_s=8, omit_s=2)
+
+
+class Clock:
+    def __init__(self):
+        self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def limits(**rules):
+    return Limits(throughput=ThroughputLimits(**rules))
+
+
+def test_minutes_are_those_of_whole_tests_and_begin_again_at_midnight(clock):
+    usage = Usage(limits(max_minutes_per_day=0.5), now=clock)
+    for _ in range(3):
+        with usage.testing(TEN_S, PEER):
+            pass
+
+    with pytest.raises(ProbeError) as refused, usage.testing(TEN_S, PEER):
+        pass
+    assert refused.value.outcome is Outcome.NOT_PERMITTED
+    assert str(refused.value) == "throughput.max_minutes_per_day: 10 s after 0.5 minutes today, 0.5 minutes allowed"
+
+    clock.now = datetime(2026, 11, 22, tzinfo=UTC)
+    with usage.testing(TEN_S, PEER):
+        assert usage.today() == (10.0, 0.0)
+
+
+def test_bits_are_what_tests_carried_and_the_next_is_taken_to_carry_as_many(clock):
+    usage = Usage(limits(max_bits_per_day=2.5e9), now=clock)
+    for _ in range(2):
+        with usage.testing(TEN_S, PEER) as used:
+            used.bits = 1e9
+
+    assert usage.today() == (20.0, 2e9)
+    with pytest.raises(
+        ProbeError, match=r"throughput.max_bits_per_day: about 1e\+09 after 2e\+09 today, 2.5e\+09 allo"
+    ):
+        usage.testing(TEN_S, PEER).__enter__()
+    with usage.testing(TEN_S, "192.0.2.3"):  # nothing is known of it yet
+        pass
+    with usage.testing(ThroughputSpec(address=PEER, duration_s=2), PEER):  # a fifth of the time, of the bits
+        pass
+
+
+def test_a_test_that_is_told_its_rate_is_taken_to_keep_to_it(clock):
+    usage = Usage(limits(max_bits_per_day=1e9), now=clock)
+
+    with pytest.raises(ProbeError, match="max_bits_per_day"):
+        usage.testing(ThroughputSpec(address=PEER, duration_s=11, rate_bps=100_000_000), PEER).__enter__()
+    with usage.testing(ThroughputSpec(address=PEER, duration_s=10, rate_bps=100_000_000), PEER):
+        pass
+
+
+def test_no_bits_left_forbids_also_what_is_not_known(clock):
+    usage = Usage(limits(max_bits_per_day=0), now=clock)
+
+    with pytest.raises(ProbeError, match="max_bits_per_day"):
+        usage.testing(TEN_S, PEER).__enter__()
+
+
+def test_a_restart_gives_nothing_back(clock, tmp_path):
+    file = tmp_path / "usage.json"
+    first = Usage(limits(), file, now=clock)
+    with first.testing(TEN_S, PEER) as used:
+        used.bits = 3e9
+    first.note_packets(PEER, 184)
+
+    again = Usage(limits(), file, now=clock)
+
+    assert again.today() == (10.0, 3e9)
+    assert again.packets_within_hour(PEER) == 184
+    assert again.packets_within_hour("192.0.2.3") == 0
+
+
+def test_a_kill_in_the_middle_of_a_test_gives_nothing_back_either(clock, tmp_path):
+    file = tmp_path / "usage.json"
+    running = Usage(limits(), file, now=clock).testing(TEN_S, PEER)
+    running.__enter__()
+
+    assert Usage(limits(), file, now=clock).today() == (10.0, 0.0)
+
+
+def test_packets_are_forgotten_after_an_hour(clock):
+    usage = Usage(limits(), now=clock)
+    usage.note_packets(PEER, 100)
+    clock.now += timedelta(minutes=59)
+    usage.note_packets(PEER, 10)
+
+    assert usage.packets_within_hour(PEER) == 110
+    clock.now += timedelta(minutes=1)
+    assert usage.packets_within_hour(PEER) == 10
+
+
+def test_where_the_file_cannot_be_written_the_counts_go_on(clock, tmp_path, caplog):
+    usage = Usage(limits(max_minutes_per_day=0.2), tmp_path / "gone" / "usage.json", now=clock)
+
+    with usage.testing(TEN_S, PEER):
+        pass
+
+    assert "usage.json cannot be written" in caplog.text
+    with pytest.raises(ProbeError, match="max_minutes_per_day"):
+        usage.testing(TEN_S, PEER).__enter__()
+
+
+def test_a_file_that_cannot_be_read_is_not_taken_for_nothing_used(clock, tmp_path):
+    file = tmp_path / "usage.json"
+    file.write_text("{")
+
+    with pytest.raises(UsageError, match=r"usage.json: .*; remove it to count from nothing again"):
+        Usage(limits(), file, now=clock)
