@@ -6,6 +6,7 @@ itself: one that is of the wrong type or impossible does not spoil the others. N
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -15,7 +16,7 @@ from msgspec import Meta
 
 from monitor.archive.checks import NO_NUL, CheckedDelivered, Integer, Moment, Sequence, Text
 from probes.site.health import Health
-from probes.site.wire import Batch
+from probes.site.wire import Account, Batch
 
 LARGEST_BATCH = 10_000
 """Results in one batch."""
@@ -23,6 +24,8 @@ LARGEST_RESULT_BYTES = 2**20
 """Encoded; as many round trips as a burst can have are half of it."""
 MOST_VALUES = 1_000_000
 """In a batch of JSON, whose arrays do not say how long they are, and take memory for each value before they end."""
+MOST_LENIENT_VALUES = 250_000
+"""In a batch of JSON with NaN or Infinity in it, which is read by way of Python's objects."""
 RESULTS_AT_ONCE = 1000
 BYTES_AT_ONCE = 2**20
 """Results and their encoded bytes that are held as structs at the same time; the others wait as they came."""
@@ -41,7 +44,7 @@ class BatchTooLarge(ValueError):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """`probes.site.wire.Batch` within its bounds, its results and the agent's health still encoded."""
+    """`probes.site.wire.Batch` within its bounds, its results and what the agent says of itself still encoded."""
 
     spool: Annotated[Text, Meta(max_length=200)]
     number: Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
@@ -51,6 +54,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     queued: Integer = 0
     dropped: Integer = 0
     health: msgspec.Raw = msgspec.Raw()
+    account: msgspec.Raw = msgspec.Raw()
 
 
 class _Numbered(msgspec.Struct):
@@ -60,17 +64,19 @@ class _Numbered(msgspec.Struct):
 @dataclass(frozen=True, slots=True)
 class Format:
     """One way of writing a batch: what decodes the batch, a result, the number of one that is unsound, the agent's
-    health, anything."""
+    health, its account, anything."""
 
     envelope: Any
     delivered: Any
     numbered: Any
     health: Any
+    account: Any
     anything: Any
 
 
-JSON = Format(*map(msgspec.json.Decoder, (Envelope, CheckedDelivered, _Numbered, Health | None, Any)))
-MESSAGE_PACK = Format(*map(msgspec.msgpack.Decoder, (Envelope, CheckedDelivered, _Numbered, Health | None, Any)))
+DECODED = (Envelope, CheckedDelivered, _Numbered, Health | None, Account | None, Any)
+JSON = Format(*map(msgspec.json.Decoder, DECODED))
+MESSAGE_PACK = Format(*map(msgspec.msgpack.Decoder, DECODED))
 TOO_MANY = f"Expected `array` of length <= {LARGEST_BATCH} - at `$.results`"
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -133,6 +139,14 @@ class Arrival:
             return None
         return health
 
+    def account(self) -> Account | None:
+        """What became of cycles without a result; None where it does not say so, or in a way that is not known here."""
+        try:
+            account: Account | None = self.format.account.decode(self.envelope.account)
+        except UNDECODABLE:
+            return None
+        return account
+
     def as_json(self, place: int) -> Any:
         """What PostgreSQL's jsonb can hold of a result: NaN as null, no NUL, and as text the beginning of what is
         long or not even JSON."""
@@ -173,8 +187,34 @@ def read(body: bytes, how: Format) -> Arrival:
     except UNDECODABLE as error:
         if str(error) == TOO_MANY:
             raise BatchTooLarge(f"more than {LARGEST_BATCH} results; send smaller batches") from error
+        if how is JSON and not isinstance(error, msgspec.ValidationError):
+            rewritten = _with_what_json_has_not(body)
+            if rewritten is not None:
+                return read(rewritten, MESSAGE_PACK)
         raise BatchRejected(f"not a batch: {_reason(error)}") from error
     return Arrival(envelope, how)
+
+
+def _with_what_json_has_not(body: bytes) -> bytes | None:
+    """The batch as MessagePack, which can write NaN and Infinity, so that only the results that hold them are refused.
+    JSON cannot, but many programs write them into it. None where that is not what is wrong with it.
+
+    Raises `BatchTooLarge`.
+    """
+    if b"NaN" not in body and b"Infinity" not in body:
+        return None
+    if body.count(b",") > MOST_LENIENT_VALUES:
+        raise BatchTooLarge(f"NaN or Infinity among more than {MOST_LENIENT_VALUES} values; send smaller batches")
+    try:
+        return msgspec.msgpack.encode(json.loads(body, parse_int=_number))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(text: str) -> int | float:
+    """What MessagePack can write of a whole number."""
+    value = int(text)
+    return value if -(2**63) <= value < 2**64 else float(text)
 
 
 def arrival_of(batch: Batch) -> Arrival:

@@ -8,6 +8,7 @@ itself is not one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,15 @@ from probes.capacity.spec import CapacityRun, Verdict
 from probes.contract import Outcome
 from probes.ping.spec import Burst, IcmpError
 from probes.site.wire import Delivered
-from probes.throughput.spec import Interval, ThroughputRun
+from probes.throughput.spec import (
+    CpuUse,
+    KernelCounts,
+    ReceivedIntervals,
+    SentIntervals,
+    ThroughputRun,
+    Transfer,
+    UdpCounts,
+)
 
 CLOCK_SKEW = timedelta(minutes=5)
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
@@ -127,16 +136,93 @@ def _explain(burst: Burst, lost: int) -> None:
             raise ValueError(f"an ICMP error came from {error.router!r}, which is not an IP address")
 
 
-class CheckedInterval(Interval, frozen=True, kw_only=True, gc=False):
-    """An interval of a transfer within its bounds."""
+MOST_INTERVALS = 4000
+LONGEST_TEST_S = 86_400.0
+Second = Annotated[float, Meta(ge=0.0, le=LONGEST_TEST_S)]
+Times = Annotated[tuple[Second, ...], Meta(min_length=1, max_length=MOST_INTERVALS)]
+Sizes = Annotated[tuple[Bigint, ...], Meta(max_length=MOST_INTERVALS)]
+Amounts = Annotated[tuple[Amount, ...], Meta(max_length=MOST_INTERVALS)]
+RoundTrips = Annotated[tuple[RoundTrip, ...], Meta(max_length=MOST_INTERVALS)]
 
-    start_s: Amount
-    end_s: Amount
-    transferred_bytes: Bigint
-    throughput_bps: Amount
-    retransmits: Bigint | None = None
-    cwnd_bytes: Bigint | None = None
-    rtt_ms: Amount | None = None
+
+class CheckedSent(SentIntervals, frozen=True, kw_only=True, omit_defaults=True):
+    """The sender's intervals, in order and without gaps in their columns."""
+
+    end_s: Times
+    sent_bytes: Sizes
+    retransmits: Sizes | None = None
+    cwnd_bytes: Sizes | None = None
+    peer_window_bytes: Sizes | None = None
+    rtt_ms: RoundTrips | None = None
+    rtt_variation_ms: RoundTrips | None = None
+    path_mtu_bytes: Sizes | None = None
+    packets: Sizes | None = None
+
+    def __post_init__(self) -> None:
+        _require_columns(self)
+
+
+class CheckedReceived(ReceivedIntervals, frozen=True, kw_only=True, omit_defaults=True):
+    """As `CheckedSent`, of the receiver."""
+
+    end_s: Times
+    received_bytes: Sizes
+    packets: Sizes | None = None
+    lost_packets: Annotated[tuple[int, ...], Meta(max_length=MOST_INTERVALS)] | None = None
+    jitter_ms: Amounts | None = None
+
+    def __post_init__(self) -> None:
+        _require_columns(self)
+
+
+def _require_columns(intervals: SentIntervals | ReceivedIntervals) -> None:
+    """Raises `ValueError` where times run backwards or a column is of another length."""
+    end_s = intervals.end_s
+    if any(later < earlier for earlier, later in itertools.pairwise(end_s)):
+        raise ValueError("end_s runs backwards")
+    for name in intervals.__struct_fields__:
+        column = getattr(intervals, name)
+        if column is not None and len(column) != len(end_s):
+            raise ValueError(f"{len(column)} values of {name} for {len(end_s)} intervals")
+
+
+class CheckedCpu(CpuUse, frozen=True, kw_only=True, omit_defaults=True):
+    total_ratio: Amount
+    user_ratio: Amount
+    system_ratio: Amount
+    wanted_ratio: Amount | None = None
+
+
+class CheckedKernel(KernelCounts, frozen=True, kw_only=True, omit_defaults=True):
+    age_s: Amount
+    busy_s: Amount
+    peer_window_limited_s: Amount
+    send_buffer_limited_s: Amount
+    resent_bytes: Bigint
+    duplicates: Bigint
+    reordering_seen: Bigint
+    delivery_rate_bps: Amount | None = None
+    rtt_min_ms: Amount | None = None
+
+
+class CheckedUdp(UdpCounts, frozen=True, kw_only=True):
+    packets: Bigint
+    lost_packets: Bigint
+    out_of_order: Bigint | None
+    jitter_ms: Amount
+
+
+class CheckedTransfer(Transfer, frozen=True, kw_only=True, omit_defaults=True):
+    """What was seen of a transfer, each number within its bounds."""
+
+    sent: CheckedSent | None = None
+    received: CheckedReceived | None = None
+    omitted_s: Second = 0.0
+    mss_bytes: Annotated[int, Meta(ge=1, le=LARGEST_INTEGER)] | None = None
+    sender_cpu: CheckedCpu | None = None
+    receiver_cpu: CheckedCpu | None = None
+    kernel: CheckedKernel | None = None
+    udp: CheckedUdp | None = None
 
 
 class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
@@ -144,6 +230,7 @@ class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throug
 
     started_at: Moment
     streams: Annotated[int, Meta(ge=1, le=LARGEST_SMALLINT)] = 1
+    asked_bps: Amount | None = None
     duration_s: Amount | None = None
     throughput_bps: Amount | None = None
     sent_bytes: Bigint | None = None
@@ -152,7 +239,7 @@ class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throug
     rtt_mean_ms: Amount | None = None
     congestion_control: Text | None = None
     tool: Text | None = None
-    intervals: tuple[CheckedInterval, ...] = ()
+    transfer: CheckedTransfer | None = None
     detail: Text | None = None
 
     def __post_init__(self) -> None:
@@ -206,6 +293,8 @@ class CheckedDelivered(Delivered, frozen=True, kw_only=True, gc=False):
 
     sequence: Sequence
     test: Annotated[str, Meta(max_length=200)]
+    every_s: Annotated[int, Meta(ge=1, le=LARGEST_INTEGER)] | None = None
+    cycle: Integer | None = None
     result: CheckedBurst | CheckedRun | CheckedCapacity
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from django.db import connection, transaction
 
-from monitor.archive import retention
+from monitor.archive import ledger, retention
 from monitor.archive.arrivals import Arrival, BatchTooLarge, arrival_of
 from monitor.archive.checks import (
     CLOCK_SKEW,
@@ -31,6 +31,7 @@ from monitor.archive.checks import (
     reason_to_refuse,
 )
 from monitor.archive.copying import EPOCH, Integers, Rows, joined, microseconds, pack
+from monitor.archive.ledger import Reported
 from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
 from monitor.archive.storing import store_bursts, store_capacities, store_throughput
@@ -49,11 +50,12 @@ DAY_US = 86_400_000_000
 
 @dataclass(slots=True)
 class Sorted:
-    """The results of a batch, each where it belongs; `runs` are throughput tests and capacities. `reasons` and `places`
-    are those of the refused ones, by sequence number."""
+    """The results of a batch, each where it belongs; `runs` are throughput tests and capacities. `cycles` says whose
+    cycles they are, `reasons` and `places` are those of the refused ones, each by sequence number."""
 
     bursts: Rows = field(default_factory=lambda: joined([]))
     runs: list[CheckedDelivered] = field(default_factory=list)
+    cycles: dict[int, Reported] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
 
@@ -66,6 +68,7 @@ class Sorted:
         if self.reasons:
             self.bursts = self.bursts.without(self.reasons)
             self.runs = [run for run in self.runs if run.sequence not in self.reasons]
+            self.cycles = {number: cycle for number, cycle in self.cycles.items() if number not in self.reasons}
 
     def sequences(self) -> Integers:
         """All numbers in the batch."""
@@ -98,6 +101,10 @@ def receive(site_id: int, arrival: Arrival, now: datetime) -> Receipt:
         store_bursts(results.bursts, now, all_new=is_new)
         store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
         store_capacities([run for run in results.runs if isinstance(run.result, CheckedCapacity)])
+        ledger.record_cycles(results.cycles.values(), now + CLOCK_SKEW)
+        account = arrival.account()
+        if account is not None:
+            ledger.record_account(site_id, account, now)
     refused = tuple(Refusal(sequence=sequence, reason=reason) for sequence, reason in sorted(results.reasons.items()))
     return Receipt(number=arrival.envelope.number, accepted=results.accepted, refused=refused)
 
@@ -131,6 +138,9 @@ def _sound(arrival: Arrival, places: range, known: Known, results: Sorted) -> li
         reason = reason_to_refuse(delivered, known)
         if reason is None:
             sound.append(delivered)
+            cycle = ledger.reported(delivered)
+            if cycle is not None:
+                results.cycles[delivered.sequence] = cycle
         else:
             results.refuse(delivered.sequence, reason, place)
     return sound
@@ -176,8 +186,10 @@ def _keep_to_earlier_refusals(site_id: int, arrival: Arrival, results: Sorted) -
 
 
 def _record_batch(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> bool:
-    """Note the batch; whether its number was not there before."""
+    """Note the batch; whether its number was not there before. Number 0 only asks whether we can read it."""
     envelope = arrival.envelope
+    if envelope.number == 0:
+        return False
     with connection.cursor() as cursor:
         cursor.execute(
             statement("record_batch"),

@@ -50,7 +50,11 @@ class Burst(models.Model):
 
 
 class ThroughputTest(models.Model):
-    """One throughput test of a path. Everything that was not measured is null, never 0."""
+    """One throughput test of a path. Everything that was not measured is null, never 0.
+
+    `throughput_bps` is the rate after slow start where that could be told from the intervals (`steady_s` says over how
+    many seconds), and else the average of the test, which `average_bps` always has.
+    """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()
@@ -61,6 +65,10 @@ class ThroughputTest(models.Model):
     streams = models.SmallIntegerField()
     duration_s = models.FloatField(null=True)
     throughput_bps = models.FloatField(null=True)
+    average_bps = models.FloatField(null=True, help_text="of the whole test, what the tool omitted left out")
+    steady_s = models.FloatField(null=True, help_text="null where throughput_bps is the average")
+    protocol = models.TextField(db_default="tcp", help_text="tcp or udp")
+    asked_bps = models.FloatField(null=True, help_text="the rate that the sender was told to keep to")
     sent_bytes = models.BigIntegerField(null=True)
     received_bytes = models.BigIntegerField(null=True)
     retransmits = models.IntegerField(null=True)
@@ -68,7 +76,10 @@ class ThroughputTest(models.Model):
     congestion_control = models.TextField(null=True)
     tool = models.TextField(null=True)
     detail = models.TextField(null=True)
-    intervals = models.JSONField(default=list, help_text="As probes.throughput.spec.Interval")
+    verdict = models.TextField(null=True, help_text="what limited it, as monitor.analysis.transfer.Verdict")
+    sentence = models.TextField(null=True, help_text="the verdict with its evidence, in words")
+    diagnosis = models.JSONField(null=True, help_text="the rest of it, as monitor.archive.diagnoses.Findings")
+    transfer = models.JSONField(null=True, help_text="as probes.throughput.spec.Transfer")
 
     class Meta:
         db_table = "throughput_test"
@@ -277,7 +288,7 @@ class DirtySummary(models.Model):
 class ReceivedBatch(models.Model):
     """A batch that was stored: which agent's spool it came from, its number, and what became of its results."""
 
-    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+")
+    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
     number = models.BigIntegerField()
     received_at = models.DateTimeField()
@@ -297,7 +308,7 @@ class ReceivedBatch(models.Model):
 class RefusedResult(models.Model):
     """A result that was not stored, with the reason that the agent was told."""
 
-    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+")
+    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
     sequence = models.BigIntegerField()
     refused_at = models.DateTimeField()
@@ -309,10 +320,61 @@ class RefusedResult(models.Model):
         constraints = [models.UniqueConstraint(fields=["site", "spool", "sequence"], name="result_refused_once")]
 
 
+class CycleDay(models.Model):
+    """The cycles of a path's test that began on a UTC day and ended with this outcome. Kept for ever.
+
+    A cycle's number is its time since the epoch divided by `every_s`. One that was reported with several outcomes, for
+    several packet sizes say, is in several rows; `monitor.archive.ledger` says which counts.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "test", "every_s", "day", "outcome")
+    path_id = models.IntegerField()
+    test = models.TextField()
+    every_s = models.IntegerField()
+    day = models.DateField()
+    outcome = models.TextField()
+    cycles = MultirangeField(help_text="of numbers of cycles")
+
+    class Meta:
+        db_table = "cycle_day"
+
+
+class AgentGap(models.Model):
+    """Why cycles that were to begin in [since, until) at a site have no result: those of one test with one schedule, or
+    of all. Kept for ever."""
+
+    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
+    test = models.TextField(blank=True, help_text="empty for all")
+    every_s = models.IntegerField(default=0, help_text="0 for all")
+    reason = models.TextField()
+    since = models.DateTimeField()
+    until = models.DateTimeField()
+
+    class Meta:
+        db_table = "agent_gap"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["site", "test", "every_s", "reason", "since", "until"], name="gap_stored_once"
+            )
+        ]
+        indexes = [models.Index(fields=["site", "until"], name="gap_by_site_and_end")]
+
+
+class AgentAccount(models.Model):
+    """That a site's agent has accounted for all cycles it knew of that began from `since` to before `until`."""
+
+    site = models.OneToOneField("mesh.Site", on_delete=models.PROTECT, primary_key=True, related_name="+")
+    since = models.DateTimeField()
+    until = models.DateTimeField()
+
+    class Meta:
+        db_table = "agent_account"
+
+
 class DeliveredDay(models.Model):
     """The sequence numbers of one spool that came for results of one UTC day, refused ones included. Kept for ever."""
 
-    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+")
+    site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
     day = models.DateField()
     sequences = MultirangeField(help_text="of numbers in the agent's spool")

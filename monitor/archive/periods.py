@@ -42,6 +42,16 @@ def cover(since: datetime, until: datetime) -> list[Stretch]:
     return [part for part in parts if part.since < part.until]
 
 
+def cover_exactly(since: datetime, until: datetime) -> list[Stretch]:
+    """As `cover`, but to the hour however long the period is: all hours that begin in it, and no others."""
+    since, until = end_of("hour", since), end_of("hour", until)
+    first, last = end_of("day", since), start_of("day", until)
+    if first >= last:
+        return [Stretch("hour", since, until)] if since < until else []
+    parts = [Stretch("hour", since, first), *cover(first, last), Stretch("hour", last, until)]
+    return [part for part in parts if part.since < part.until]
+
+
 def start_of(tier: str, at: datetime) -> datetime:
     """When the hour, day, month or year (UTC) that `at` lies in began."""
     at = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

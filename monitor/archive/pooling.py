@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from monitor.analysis.summaries import grouped_weighted_medians
+from monitor.archive.columns import nullable
 from monitor.archive.models import BurstSummary
-from monitor.archive.periods import Stretch, cover
+from monitor.archive.periods import Stretch, cover, cover_exactly
 from monitor.archive.statements import statement
 
 _SKETCHES = ("rtt_sketch", "ipdv_sketch")
@@ -30,9 +31,10 @@ def pooled(
     packet_bytes: int | None,
     path_ids: Sequence[int] | None,
     quantile: str = "rtt_median_ms",
+    exact: bool = False,
 ) -> tuple[str, dict[str, Any]]:
-    """sql/pooled.sql for this period, and the parameters in it."""
-    stretches = cover(since, until) or [Stretch("hour", since, since)]
+    """sql/pooled.sql for this period, and the parameters in it; `exact` to the hour, however long it is."""
+    stretches = (cover_exactly if exact else cover)(since, until) or [Stretch("hour", since, since)]
     parameters: dict[str, Any] = {
         "packet_bytes": packet_bytes,
         "path_ids": None if path_ids is None else list(path_ids),
@@ -50,7 +52,7 @@ def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | No
     values = np.frombuffer(b"".join(part for part in quantiles if part), dtype=_QUANTILE)
     received = np.frombuffer(b"".join(part for part in weights if part), dtype=_WEIGHT)
     medians = grouped_weighted_medians(np.repeat(np.arange(len(quantiles)), sizes), values, received, len(quantiles))
-    return [None if np.isnan(value) else value for value in medians.tolist()]
+    return nullable(medians)
 
 
 def medians_of(packed: Sequence[bytes]) -> list[tuple[float, int]]:

@@ -14,15 +14,20 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import numpy as np
 from django.db import connection
 
+from monitor.analysis.summaries import grouped_means, grouped_quantiles
+from monitor.archive.columns import nullable
 from monitor.archive.estimates import estimates
 from monitor.archive.periods import start_of
 from monitor.archive.pooling import pooled, quantiles_of
+from monitor.archive.round_trips import of_groups
 from monitor.archive.statements import statement
 
 LONGEST_RAW = timedelta(days=1)
 RAW_STEP_S = 60
+RAW_QUANTILE_SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 DAY_S = 86_400
 
 Record = TypeVar("Record")
@@ -145,12 +150,24 @@ class BurstFailure:
 
 @dataclass(frozen=True, slots=True)
 class ThroughputPoint:
-    """One throughput test; `throughput_bps` is None unless it was measured."""
+    """One throughput test; `throughput_bps` is None unless it was measured.
+
+    It is the rate after slow start, over `steady_s` seconds; where that is None it is the average of the test, as
+    `average_bps` always is. What limited the test is `verdict`, and in words `sentence`; None where its intervals are
+    not known.
+    """
 
     at: datetime
     test: str
+    protocol: str
     outcome: str
     throughput_bps: float | None
+    average_bps: float | None
+    steady_s: float | None
+    verdict: str | None
+    sentence: str | None
+    congestion_control: str | None
+    peer_window_bytes: float | None
     streams: int
     duration_s: float | None
     retransmits: int | None
@@ -201,6 +218,7 @@ class LossWindow:
     bursts: int
     sent: int
     received: int
+    lossy_bursts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,33 +242,18 @@ class RefusedReport:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class TableSize:
-    """A table of the archive: rows as the planner estimates them, bytes with its indexes, chunks of a hypertable."""
-
-    name: str
-    row_estimate: int
-    total_bytes: int
-    chunks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """What the archive holds: from the oldest burst to the newest, hours that wait for their summary, refusals."""
-
-    oldest_at: datetime | None
-    newest_at: datetime | None
-    dirty_hours: int
-    dirty_since: datetime | None
-    refused: int
-
-
 def path_summaries(
-    since: datetime, until: datetime, *, packet_bytes: int | None = None, path_ids: Sequence[int] | None = None
+    since: datetime,
+    until: datetime,
+    *,
+    packet_bytes: int | None = None,
+    path_ids: Sequence[int] | None = None,
+    exact: bool = False,
 ) -> list[PathSummary]:
-    """Each path and packet size over all hours that overlap the period, or days where it is longer than two."""
+    """Each path and packet size over all hours that overlap the period, or days where it is longer than two; `exact`:
+    over the hours that begin in it, however long it is."""
     check_period(since, until)
-    text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=path_ids)
+    text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=path_ids, exact=exact)
     names, rows = ask("path_summaries", {"pooled": text}, **parameters)
     made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
     place = names.index("rtt_median_ms")
@@ -280,12 +283,8 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
             "series_from_summaries", {"tier": step.tier}, **{**asked, "since": start_of(step.tier, since)}
         )
         return Series(path_id, packet_bytes, step.step_s, tuple(records(SeriesPoint, names, rows)))
-    names, rows = ask("series_from_raw", **asked, step_s=RAW_STEP_S)
-    place = names.index("rtt_avg_ms")
-    made = _estimates(rows, place, names.index("sent"), names.index("received"))
-    points = [(*row[:place], *estimate, *row[place + 1 :]) for row, estimate in zip(rows, made, strict=True)]
-    names = (*names[:place], *ESTIMATE, *names[place + 1 :])
-    return Series(path_id, packet_bytes, RAW_STEP_S, tuple(records(SeriesPoint, names, points)))
+    _, rows = ask("series_from_raw", **asked, step_s=RAW_STEP_S)
+    return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_points_of_raw(rows)))
 
 
 def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: int | None = None) -> list[RawBurst]:
@@ -360,16 +359,6 @@ def packet_sizes() -> list[int]:
     return [packet_bytes for (packet_bytes,) in rows]
 
 
-def table_sizes() -> list[TableSize]:
-    """Each table of the archive, by name."""
-    return records(TableSize, *ask("table_sizes"))
-
-
-def span() -> Span:
-    """From when to when there are bursts, and what waits or was refused."""
-    return records(Span, *ask("span"))[0]
-
-
 ESTIMATE = ("estimate_bps", "estimate_is_floor")
 
 Names = tuple[str, ...]
@@ -389,6 +378,21 @@ def records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
     if names != expected:
         raise TypeError(f"{kind.__name__} has the fields {expected}, the statement returned {names}")
     return [kind(*row) for row in rows]
+
+
+def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
+    """Points from rows of sql/series_from_raw.sql: the figures of a step's round trips, for all steps at once."""
+    if not rows:
+        return []
+    at, sent, received, not_measured, loss_max_ratio, packets, rtts = zip(*rows, strict=True)
+    burst, _, rtts_ms = of_groups(packets, rtts)
+    step, values = np.repeat(burst, rtts_ms.shape[1]), rtts_ms.ravel()
+    quantiles = grouped_quantiles(step, values, len(rows), RAW_QUANTILE_SHARES)
+    averages = nullable(grouped_means(step, values, len(rows)))
+    rates_bps, floors = zip(*estimates(averages, sent, received), strict=True)
+    figures = [nullable(quantile) for quantile in quantiles]
+    columns = (at, sent, received, not_measured, *figures, rates_bps, floors, loss_max_ratio)
+    return [SeriesPoint(*point) for point in zip(*columns, strict=True)]
 
 
 def _estimates(rows: Rows, rtt_avg: int, sent: int, received: int) -> list[tuple[float | None, bool | None]]:

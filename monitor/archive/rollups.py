@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from django.db import connection, models, transaction
 
-from monitor.analysis.bursts import Floats
 from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Sketches
 from monitor.analysis.summaries import QUANTILE_SHARES, BurstFigures, burst_figures
+from monitor.archive.columns import nullable
 from monitor.archive.estimates import estimates
 from monitor.archive.models import (
     BurstDay,
@@ -36,7 +36,7 @@ from monitor.archive.models import (
     ThroughputYear,
 )
 from monitor.archive.periods import end_of, next_start, start_of
-from monitor.archive.round_trips import unpack
+from monitor.archive.round_trips import of_groups
 from monitor.archive.statements import statement
 
 HOUR = timedelta(hours=1)
@@ -198,19 +198,16 @@ def _with_plan(name: str, plan: str, **parts: str) -> str:
 
 def _of_bursts(rows: Columns) -> Columns:
     """The columns of hours that come from the single round trips."""
-    packets_of = [np.frombuffer(packed or b"", dtype=">i2") for packed in rows["packets"]]
-    group = np.repeat(np.arange(len(packets_of)), [len(packets) for packets in packets_of])
-    packets = np.concatenate(packets_of).astype(np.int64)
-    rtts_ms = unpack(packets, b"".join(packed or b"" for packed in rows["rtts"]))
-    figures = burst_figures(group, rtts_ms, packets, len(packets_of))
-    return _figure_columns(figures) | _estimate_columns(rows, _nullable(figures.rtt_avg_ms))
+    group, packets, rtts_ms = of_groups(rows["packets"], rows["rtts"])
+    figures = burst_figures(group, rtts_ms, packets, len(rows["packets"]))
+    return _figure_columns(figures) | _estimate_columns(rows, nullable(figures.rtt_avg_ms))
 
 
 def _figure_columns(figures: BurstFigures) -> Columns:
     columns: Columns = {}
     for field in fields(figures):
         value = getattr(figures, field.name)
-        columns[field.name] = value.to_bytes() if isinstance(value, Sketches) else _nullable(value)
+        columns[field.name] = value.to_bytes() if isinstance(value, Sketches) else nullable(value)
     return columns
 
 
@@ -221,8 +218,8 @@ def _of_sketches(rows: Columns) -> Columns:
     quantiles = rtt.quantiles(QUANTILE_SHARES, RTT_MS).T.clip(least, greatest)
     lower, upper = ipdv.quantiles((0.25, 0.75), IPDV_MS).T
     return {
-        **{name: _nullable(values) for name, values in zip(RTT_QUANTILES, quantiles, strict=True)},
-        "ipdv_ms": _nullable(upper - lower),
+        **{name: nullable(values) for name, values in zip(RTT_QUANTILES, quantiles, strict=True)},
+        "ipdv_ms": nullable(upper - lower),
         "rtt_sketch": rtt.to_bytes(),
         "ipdv_sketch": ipdv.to_bytes(),
         **_estimate_columns(rows, rows["rtt_avg_ms"]),
@@ -252,15 +249,7 @@ def _of_throughput_sketches(rows: Columns) -> Columns:
     sketches = Sketches.of_bytes(rows["throughput_sketch"])
     bounds = [np.array(rows[f"throughput_{name}_bps"], dtype=np.float64) for name in ("min", "max")]
     medians = sketches.quantiles((0.5,), RATE_BPS)[:, 0].clip(*bounds)
-    return {"throughput_median_bps": _nullable(medians), "throughput_sketch": sketches.to_bytes()}
-
-
-def _nullable(values: Floats | np.ndarray) -> list[Any]:
-    """A list with None for NaN."""
-    listed = values.tolist()
-    if values.dtype.kind != "f" or not np.isnan(values).any():
-        return listed
-    return [None if value != value else value for value in listed]
+    return {"throughput_median_bps": nullable(medians), "throughput_sketch": sketches.to_bytes()}
 
 
 def _fetch(cursor: Any, text: str, asked: Mapping[str, Any]) -> Columns:

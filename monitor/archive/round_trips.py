@@ -6,6 +6,8 @@ array of shape (bursts, packets), filled up with NaN. Ten times as fast as throu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,20 @@ _HEADER_WORDS = 5
 _EMPTY_WORDS = 3
 _ELEMENT_WORDS = 2
 """Its length in bytes, and itself."""
+
+
+def of_groups(
+    packets: Sequence[bytes | None], sent_arrays: Sequence[bytes | None]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """The bursts of many groups: the group (0, 1, 2, …) of each, how many packets it sent, its round trips in ms.
+
+    Each element is what `string_agg` made of one group: of `int2send` of the bursts' numbers of packets, and of
+    `array_send` of their round trips. None is a group without bursts.
+    """
+    packets_of = [np.frombuffer(packed or b"", dtype=">i2") for packed in packets]
+    group = np.repeat(np.arange(len(packets_of)), [len(numbers) for numbers in packets_of])
+    numbers = np.concatenate([np.empty(0, np.int64), *packets_of]).astype(np.int64)
+    return group, numbers, unpack(numbers, b"".join(packed or b"" for packed in sent_arrays))
 
 
 def unpack(packets: NDArray[np.int64], sent_arrays: bytes) -> NDArray[np.float64]:

@@ -14,8 +14,10 @@ from django.db import IntegrityError, connection, transaction
 
 from monitor.archive.arrivals import for_jsonb
 from monitor.archive.copying import Integers, Rows, copy_into, microseconds
+from monitor.archive.diagnoses import Background, told
 from monitor.archive.models import CapacityResult, ThroughputTest
 from monitor.archive.statements import statement
+from monitor.archive.transfers import backgrounds
 from monitor.mesh.slots import close_slot
 from probes.capacity.spec import CapacityRun
 from probes.site.wire import Delivered
@@ -62,8 +64,14 @@ def store_throughput(runs: Sequence[Delivered], now: datetime) -> None:
     """Throughput tests, and how their slots ended."""
     if not runs:
         return
-    rows = [_throughput_test(one) for one in _by_key(runs)]
-    new = {(row.path_id, row.measured_at) for row in rows} - _tests_stored(rows)
+    keys = {(one.path_id, one.result.started_at) for one in runs}
+    new = keys - _tests_stored(keys)
+    known = backgrounds(sorted(new))
+    rows = [
+        _throughput_test(one, known[one.path_id, one.result.started_at])
+        for one in _by_key(runs)
+        if (one.path_id, one.result.started_at) in new
+    ]
     ThroughputTest.objects.bulk_create(rows, ignore_conflicts=True)
     path_ids = np.array([path_id for path_id, _ in new], np.int64)
     _mark_dirty(path_ids, np.array([microseconds(at) for _, at in new], np.int64), now)
@@ -73,10 +81,10 @@ def store_throughput(runs: Sequence[Delivered], now: datetime) -> None:
         close_slot(delivered.slot_id, delivered.result.outcome, delivered.result.detail or "")
 
 
-def _tests_stored(rows: list[ThroughputTest]) -> set[tuple[int, datetime]]:
+def _tests_stored(keys: set[tuple[int, datetime]]) -> set[tuple[int, datetime]]:
     """The keys of those that are there already, among others."""
     stored = ThroughputTest.objects.filter(
-        path_id__in={row.path_id for row in rows}, measured_at__in={row.measured_at for row in rows}
+        path_id__in={path_id for path_id, _ in keys}, measured_at__in={at for _, at in keys}
     )
     return set(stored.values_list("path_id", "measured_at"))
 
@@ -91,9 +99,10 @@ def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:
     return sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
 
 
-def _throughput_test(delivered: Delivered) -> ThroughputTest:
+def _throughput_test(delivered: Delivered, background: Background) -> ThroughputTest:
     run = delivered.result
     assert isinstance(run, ThroughputRun)
+    said = told(run, background)
     return ThroughputTest(
         path_id=delivered.path_id,
         measured_at=run.started_at,
@@ -102,7 +111,11 @@ def _throughput_test(delivered: Delivered) -> ThroughputTest:
         outcome=run.outcome.value,
         streams=run.streams,
         duration_s=run.duration_s,
-        throughput_bps=run.throughput_bps,
+        throughput_bps=run.throughput_bps if said is None or said.steady_bps is None else said.steady_bps,
+        average_bps=run.throughput_bps,
+        steady_s=None if said is None or said.steady_bps is None else said.steady_s,
+        protocol=run.protocol,
+        asked_bps=run.asked_bps,
         sent_bytes=run.sent_bytes,
         received_bytes=run.received_bytes,
         retransmits=run.retransmits,
@@ -110,7 +123,10 @@ def _throughput_test(delivered: Delivered) -> ThroughputTest:
         congestion_control=run.congestion_control,
         tool=run.tool,
         detail=run.detail,
-        intervals=for_jsonb(run.intervals),
+        verdict=None if said is None else said.verdict.value,
+        sentence=None if said is None else said.sentence,
+        diagnosis=None if said is None else for_jsonb(said.findings),
+        transfer=for_jsonb(run.transfer),
     )
 
 

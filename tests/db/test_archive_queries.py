@@ -2,7 +2,9 @@
 
 from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
+from random import Random
 
+import numpy as np
 import pytest
 
 from monitor.archive import queries
@@ -129,6 +131,27 @@ def test_summaries_can_be_asked_by_size_and_path(mesh, deliver):
     assert queries.packet_sizes() == [100, 1000]
 
 
+def test_a_minute_has_the_figures_of_all_its_packets(mesh, deliver):
+    random = Random(20260314)
+    rtts_ms = [
+        [None if random.random() < 0.3 else random.uniform(0.1, 300.0) for _ in range(random.randint(1, 12))]
+        for _ in range(40)
+    ]
+    deliver(*((mesh.slac_cern, burst(*rtts, at=HOUR + n * timedelta(seconds=13))) for n, rtts in enumerate(rtts_ms)))
+
+    points = queries.path_series(mesh.slac_cern.pk, 100, HOUR, NOW).points
+
+    by_minute = [[rtts for n, rtts in enumerate(rtts_ms) if n * 13 // 60 == minute] for minute in range(9)]
+    assert len(points) == len(by_minute)
+    for point, bursts in zip(points, by_minute, strict=True):
+        received = np.array([rtt for rtts in bursts for rtt in rtts if rtt is not None], dtype=np.float32)
+        quantiles = np.quantile(received.astype(float), [0, 0.25, 0.5, 0.75, 0.95, 1])
+        found = [getattr(point, f"rtt_{name}_ms") for name in ("min", "p25", "median", "p75", "p95", "max")]
+        assert found == pytest.approx(quantiles.tolist(), rel=1e-12)
+        assert (point.sent, point.received) == (sum(map(len, bursts)), len(received))
+        assert point.loss_max_ratio == pytest.approx(max(rtts.count(None) / len(rtts) for rtts in bursts))
+
+
 def test_a_day_is_drawn_from_raw_in_minutes_with_its_gaps(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(10.0, 20.0, at=HOUR + timedelta(seconds=1))),
@@ -203,7 +226,10 @@ def test_throughput_tests_come_with_their_outcomes(mesh, deliver):
     cern, anl = queries.throughput_summaries(HOUR, NOW)
 
     assert [point.throughput_bps for point in series] == [90e6, 50e6, 80e6, None]
-    assert astuple(series[0]) == (BEFORE, "tcp", "measured", 90e6, 4, 10.0, 3, 170.5, None)
+    first = series[0]
+    assert (first.at, first.test, first.protocol, first.outcome) == (BEFORE, "tcp", "tcp", "measured")
+    assert (first.streams, first.duration_s, first.retransmits, first.rtt_mean_ms) == (4, 10.0, 3, 170.5)
+    assert first.detail is None
     assert (series[3].outcome, series[3].detail) == ("tool_failure", "connection refused")
     assert astuple(cern) == (mesh.slac_cern.pk, 3, 2, 65e6, 50e6, 80e6, HOUR + 2 * MINUTE, "tool_failure", None)
     assert astuple(anl) == (mesh.slac_anl.pk, 1, 0, None, None, None, HOUR, "tool_failure", None)
@@ -224,7 +250,7 @@ def test_a_loss_window_pools_sizes_and_leaves_own_tests_out(mesh, deliver):
 
     windows = queries.loss_windows(HOUR, HOUR + 10 * MINUTE)
 
-    assert [astuple(window) for window in windows] == [(mesh.slac_cern.pk, 2, 5, 2), (mesh.slac_anl.pk, 1, 1, 1)]
+    assert [astuple(window) for window in windows] == [(mesh.slac_cern.pk, 2, 5, 2, 2), (mesh.slac_anl.pk, 1, 1, 1, 0)]
     assert queries.loss_windows(HOUR, NOW, path_ids=[mesh.slac_anl.pk]) == windows[1:]
 
 

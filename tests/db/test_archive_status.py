@@ -1,50 +1,172 @@
-"""`manage.py archive status` tells what is there and what waits."""
+"""`manage.py archive status` tells what is there, what waits, what is missing and what is wrong, as text and JSON."""
 
+import json
 from datetime import timedelta
 
 import pytest
-from django.core.management import call_command
-from django.db import connection
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
 from django.utils import timezone
 
-from monitor.archive import queries, trouble
+from monitor.archive import status as status_of
+from monitor.archive import trouble
 from monitor.archive.ingest import store
 from monitor.archive.rollups import roll_up
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.db.test_archive_hypertables import CHUNKS_OF, has_timescaledb
 
 pytestmark = pytest.mark.django_db
+SUMMARIES = {f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")}
+TABLES = SUMMARIES | {
+    *("burst", "capacity_result", "throughput_test", "dirty_hour", "dirty_summary"),
+    *("received_batch", "refused_result", "delivered_day"),
+}
 
 
-def status(capsys):
-    call_command("archive", "status")
-    return capsys.readouterr().out.splitlines()
-
-
-def test_an_empty_archive_says_so(capsys):
-    assert status(capsys)[-3:] == ["bursts from - to -", "every hour has its summary", "0 results refused"]
-
-
-def test_what_is_there_and_what_waits_is_told(capsys):
-    mesh = make_mesh()
-    results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), n + 1) for n in range(3)]
-    store(mesh.slac.pk, batch(*results, delivered(99999, burst(1.0), 9)), timezone.now() - timedelta(seconds=90))
-    before = status(capsys)
-    roll_up(timezone.now())
-
-    after = status(capsys)
-
-    assert before[-3] == "bursts from 2026-03-14 10:00:00 UTC to 2026-03-14 12:00:00 UTC"
-    assert before[-2].startswith("3 hours wait for their summary, the longest for ")
-    assert after[-2:] == ["every hour has its summary", "1 results refused"]
-
-
-def test_why_nothing_can_be_stored_is_told(capsys, settings, tmp_path):
+@pytest.fixture(autouse=True)
+def own_data_folder(settings, tmp_path):
     settings.DATA_DIR = tmp_path
+
+
+@pytest.fixture
+def lines(capsys):
+    """What it says, line by line."""
+
+    def ask():
+        call_command("archive", "status")
+        return capsys.readouterr().out.splitlines()
+
+    return ask
+
+
+@pytest.fixture
+def answer(capsys):
+    """What it says to programs."""
+
+    def ask():
+        call_command("archive", "status", "--json")
+        return json.loads(capsys.readouterr().out)
+
+    return ask
+
+
+def a_lossy_delivery(now):
+    """Three hours of a path, two numbers that never came between them, and a result of an unknown path."""
+    mesh = make_mesh()
+    results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), 3 * n + 1) for n in range(3)]
+    store(mesh.slac.pk, batch(*results, delivered(99999, burst(1.0, at=HOUR), 8)), now)
+    return mesh
+
+
+def test_an_empty_archive_says_so(lines):
+    said = lines()
+
+    for line in ("bursts from - to -", "every hour has its summary", "no results refused"):
+        assert line in said
+    assert {line.split()[0] for line in said[1 : said.index("bursts from - to -")]} == TABLES
+
+
+def test_what_is_there_and_what_waits_is_told(lines):
+    a_lossy_delivery(timezone.now() - timedelta(seconds=90))
+    before = lines()
+    roll_up(timezone.now())
+    after = lines()
+
+    assert "bursts from 2026-03-14 10:00:00 UTC to 2026-03-14 12:00:00 UTC" in before
+    [waiting] = [line for line in before if "wait" in line]
+    assert waiting.startswith("hours that wait for their summary: 3, the longest for 9")
+    assert "every hour has its summary" in after
+    [waiting] = [line for line in after if "wait" in line]
+    assert waiting.startswith("days that wait for their summary: 1, the longest for ")
+
+
+def test_what_is_missing_and_what_was_refused_is_told_by_site(lines, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    a_lossy_delivery(NOW)
+
+    said = lines()
+
+    # Of the numbers 1 to 8, 1, 4, 7 and 8 came.
+    assert "slac: 4 results in 7 days, 4 missing (50.00% complete)" in said
+    place = said.index("slac: 1 results refused, the last at 2026-03-14 12:30:00 UTC:")
+    assert said[place + 1] == "    path 99999 is unknown"
+
+
+def test_a_site_that_delivered_long_ago_only_is_not_said_to_be_complete(lines, monkeypatch):
+    a_lossy_delivery(NOW)
+    monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(days=7))
+
+    assert not any("complete" in line for line in lines())
+
+
+def test_why_nothing_can_be_stored_is_told(lines, answer):
     trouble.note(trouble.Kind.DISK_FULL)
 
-    (told,) = status(capsys)[-1:]
+    [told] = [line for line in lines() if line.startswith("nothing can be stored")]
 
     assert told.startswith("nothing can be stored: the disk of the database is full, last seen at 20")
+    assert [one["kind"] for one in answer()["troubles"]] == ["the disk of the database is full"]
+
+
+def test_programs_read_the_same_as_json(answer, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    mesh = a_lossy_delivery(NOW)
+    store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0, at=HOUR), 1)), NOW)
+    store(mesh.slac.pk, batch(delivered(99998, burst(1.0, at=HOUR), 9), number=2), NOW)
+
+    found = answer()
+
+    assert {table["name"] for table in found["tables"]} == TABLES
+    assert found["at"] == "2026-03-14T12:30:00Z"
+    assert found["span"] == {"oldest_at": "2026-03-14T10:00:00Z", "newest_at": "2026-03-14T12:00:00Z"}
+    assert found["waiting"] == [{"tier": "hour", "summaries": 4, "since": "2026-03-14T12:30:00Z"}]
+    assert found["completeness"] == [
+        {"site": "cern", "delivered": 1, "missing": 0},
+        {"site": "slac", "delivered": 5, "missing": 4},
+    ]
+    [refused] = found["refused"]
+    assert (refused["site"], refused["refused"], refused["newest_reason"]) == ("slac", 2, "path 99998 is unknown")
+    assert found["troubles"] == []
+    assert found["server"]["session_time_zone"] == "UTC"
+
+
+def test_the_server_and_its_disk_are_told(lines, answer):
+    server, disk = answer()["server"], answer()["disk"]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        [(size,)] = cursor.fetchall()
+
+    assert server["database_bytes"] == pytest.approx(size, rel=0.2)
+    assert any(line.startswith(f"PostgreSQL {connection.pg_version // 10_000}.") for line in lines())
+    if has_timescaledb():
+        assert disk is None  # in another root
+        assert any(line.endswith("the disk is not of this machine") for line in lines())
+        assert any("with TimescaleDB" in line and "licence apache" in line for line in lines())
+    else:
+        assert 0 < disk["free_bytes"] <= disk["total_bytes"]
+        assert any("without TimescaleDB" in line for line in lines())
+
+
+def test_chunks_are_told_where_there_are_any(lines, answer):
+    spans = {table["name"]: table["chunk_interval"] for table in answer()["hypertables"]}
+    [of_bursts] = [line for line in lines() if line.startswith("burst ")]
+
+    if has_timescaledb():
+        assert spans.keys() == CHUNKS_OF.keys()
+        assert of_bursts.endswith("0, the next of 24 h")
+    else:
+        assert spans == {}
+        assert of_bursts.endswith("  -")
+
+
+def test_what_is_wrong_with_the_server_is_told_with_what_to_do(lines, answer, monkeypatch):
+    monkeypatch.setattr("monitor.archive.system_checks.CONNECTIONS_NEEDED", 10_000)
+
+    [problem] = [one for one in answer()["problems"] if one["id"] == "archive.W007"]
+
+    assert problem["level"] == "warning"
+    place = lines().index(f"warning archive.W007: {problem['message']}")
+    assert lines()[place + 1] == f"    {problem['hint']}"
 
 
 def test_each_table_has_its_rows_and_size():
@@ -57,17 +179,23 @@ def test_each_table_has_its_rows_and_size():
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE burst")
 
-    sizes = {table.name: table for table in queries.table_sizes()}
+    sizes = {table.name: table for table in status_of.table_sizes()}
 
-    assert set(sizes) == {
-        "burst",
-        *(f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")),
-        "capacity_result",
-        "dirty_hour",
-        "dirty_summary",
-        "received_batch",
-        "refused_result",
-        "throughput_test",
-    }
+    assert set(sizes) == TABLES
     assert sizes["burst"].row_estimate == 70
     assert sizes["burst"].total_bytes > 70 * 100
+
+
+def test_a_database_that_is_away_is_named_and_so_is_what_was_seen_before(monkeypatch, capsys):
+    trouble.note(trouble.Kind.DISK_FULL)
+
+    def away(now):
+        raise OperationalError("connection failed: no such host\nIs the server running?")
+
+    monkeypatch.setattr("monitor.archive.management.commands.archive.status", away)
+
+    with pytest.raises(CommandError) as said:
+        call_command("archive", "status")
+
+    assert str(said.value).startswith("the database cannot be used: connection failed: no such host; start it with ")
+    assert capsys.readouterr().out.startswith("nothing can be stored: the disk of the database is full, last seen at ")

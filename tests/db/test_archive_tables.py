@@ -132,13 +132,22 @@ def test_the_worst_come_first_and_those_without_a_value_not_at_all(mesh, deliver
         (By.SITE, {("slac", "cern"): (25.0, 2), ("slac", "anl"): (5.0, 1)}),
         (By.COUNTRY, {("US", "CH"): (25.0, 2), ("US", "US"): (5.0, 1)}),
         (By.REGION, {("North America", "Europe"): (25.0, 2), ("North America", "North America"): (5.0, 1)}),
-        (By.GROUP, {("hep", "hep"): (25.0, 2), ("all", "all"): (10.0, 3)}),
+        (
+            By.GROUP,
+            {
+                ("hep", "hep"): (25.0, 2),
+                ("hep", "all"): (10.0, 3),
+                ("all", "hep"): (25.0, 2),
+                ("all", "all"): (10.0, 3),
+            },
+        ),
     ],
 )
 def test_a_table_has_medians_over_paths_with_their_number(mesh, deliver, by, expected):
     anl = Site.objects.get(name="anl")
     for name, sites in (("hep", [mesh.slac, mesh.cern]), ("all", [mesh.slac, mesh.cern, anl])):
         Group.objects.create(name=name, shape="mesh").sites.set(sites)
+    Group.objects.create(name="former", shape="mesh", retired_at=NOW).sites.set([mesh.slac, mesh.cern])
     other = from_slac(mesh, mesh.cern, 70)
     dead = from_slac(mesh, mesh.cern, 71)
     deliver(

@@ -1,5 +1,5 @@
--- The newest refused results: the fields of monitor.archive.queries.RefusedReport.
+-- The results refused last, by the order in which they were kept: the fields of monitor.archive.queries.RefusedReport.
 SELECT site_id, sequence, refused_at, reason
 FROM refused_result
-ORDER BY refused_at DESC, id DESC
+ORDER BY id DESC
 LIMIT %(limit)s

@@ -1,5 +1,6 @@
 -- One row for each path: between what it runs, seen by {by}, and how far that is by the haversine formula on a sphere of
--- the Earth's mean radius. A path within several groups has a row for each.
+-- the Earth's mean radius. A path between several groups has a row for each
+-- pair of them.
 SELECT
     path.id AS path_id, {source} AS source, {destination} AS destination,
     2 * 6371.0088 * asin(sqrt(least(1,

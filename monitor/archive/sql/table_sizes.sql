@@ -1,4 +1,4 @@
--- One row for each table of the archive: the fields of monitor.archive.queries.TableSize. The rows are the planner's
+-- One row for each table of the archive: the fields of monitor.archive.status.TableSize. The rows are the planner's
 -- estimate; the chunks of a hypertable are tables that inherit from it.
 SELECT
     parent.relname AS name,
@@ -13,7 +13,7 @@ WHERE
     AND parent.relname IN (
         'burst', 'throughput_test', 'capacity_result', 'burst_hour', 'burst_day', 'burst_month', 'burst_year',
         'throughput_hour', 'throughput_day', 'throughput_month', 'throughput_year', 'dirty_hour', 'dirty_summary',
-        'received_batch', 'refused_result'
+        'received_batch', 'refused_result', 'delivered_day'
     )
 GROUP BY parent.relname
 ORDER BY parent.relname

@@ -1,4 +1,4 @@
--- One row for each path with a throughput test that began in [since, until): the fields of
+-- One row for each path with a TCP throughput test that began in [since, until): the fields of
 -- monitor.archive.queries.ThroughputSummary. The latest test may be one that was not measured.
 SELECT
     path_id,
@@ -12,7 +12,8 @@ SELECT
     (array_agg(throughput_bps ORDER BY measured_at DESC))[1] AS latest_bps
 FROM throughput_test
 WHERE
-    measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
+    protocol = 'tcp'
+    AND measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
     AND (%(path_ids)s::integer[] IS NULL OR path_id = ANY(%(path_ids)s::integer[]))
 GROUP BY path_id
 ORDER BY path_id

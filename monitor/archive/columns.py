@@ -1,0 +1,16 @@
+"""Columns of NumPy as those of the database: what is not defined is NaN here and None there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def nullable(values: NDArray[Any]) -> list[Any]:
+    """A list with None for NaN."""
+    listed = values.tolist()
+    if values.dtype.kind != "f" or not np.isnan(values).any():
+        return listed
+    return [None if value != value else value for value in listed]

@@ -1,0 +1,39 @@
+-- One row for each of the given tests (path_ids[i], starts[i]) with what was known of its path when it began:
+--   idle_rtt_ms   the least round trip of the bursts of the half hour before, those during our own tests left out
+--   capacity_bps  what the path carries: the newest capacity measured in the week before, else the best test of that
+--                 week that was held back by the path itself (its queue or its policer); and never less than the best
+--                 test of that week. Null where neither was measured.
+SELECT asked.path_id, asked.at, idle.rtt_ms AS idle_rtt_ms, greatest(coalesce(link.bps, best.full_bps), CASE
+    WHEN coalesce(link.bps, best.full_bps) IS NOT NULL THEN best.bps
+END) AS capacity_bps
+FROM unnest(%(path_ids)s::integer[], %(starts)s::timestamptz[]) AS asked (path_id, at)
+CROSS JOIN LATERAL (
+    SELECT min(rtt_ms) AS rtt_ms
+    FROM burst
+    CROSS JOIN LATERAL unnest(rtts_ms) AS packet (rtt_ms)
+    WHERE
+        burst.path_id = asked.path_id
+        AND measured_at >= asked.at - interval '30 minutes' AND measured_at < asked.at
+        AND NOT during_test
+) AS idle
+LEFT JOIN LATERAL (
+    SELECT capacity_bps AS bps
+    FROM capacity_result
+    WHERE
+        capacity_result.path_id = asked.path_id
+        AND measured_at >= asked.at - interval '7 days' AND measured_at < asked.at
+        AND capacity_bps IS NOT NULL
+    ORDER BY measured_at DESC
+    LIMIT 1
+) AS link ON TRUE
+CROSS JOIN LATERAL (
+    SELECT
+        max(throughput_bps) AS bps,
+        max(throughput_bps) FILTER (WHERE verdict IN ('bottleneck queue', 'policer')) AS full_bps
+    FROM throughput_test
+    WHERE
+        throughput_test.path_id = asked.path_id
+        AND measured_at >= asked.at - interval '7 days' AND measured_at < asked.at
+        AND protocol = 'tcp'
+) AS best
+ORDER BY asked.path_id, asked.at

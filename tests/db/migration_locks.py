@@ -1,0 +1,98 @@
+"""What a migration does while it keeps deliveries waiting: a step between `tests/db/test_migrations.py` and Django.
+
+Run as `python -m tests.db.migration_locks` with SOUNDINGS_DATABASE_URL it applies all migrations that the database does
+not have, one by one, and prints for each whether it read or changed rows of a large table while it held a lock that a
+delivery waits for; with APP.NAME it migrates to these, and looks at nothing. The server itself says which locks are
+held and how many rows were read, so nothing is timed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+WRITTEN = (
+    *("burst", "throughput_test", "capacity_result", "dirty_hour", "received_batch", "refused_result", "delivered_day"),
+    *("cycle_day", "agent_gap", "agent_account", "slot", "agent_token", "agent_health", "clock_off_period"),
+)
+READ = ("site", "host", "path", "measurement", "test")
+"""The tables of a delivery."""
+LARGE = (
+    *("burst", "throughput_test", "capacity_result", "dirty_hour", "received_batch", "refused_result", "delivered_day"),
+    *(f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")),
+    *("dirty_summary", "slot", "cycle_day", "agent_gap"),
+)
+"""The tables whose rows become ever more."""
+HELD = """
+    SELECT DISTINCT relname FROM pg_locks INNER JOIN pg_class ON pg_class.oid = relation
+    WHERE pid = pg_backend_pid() AND (
+        relname = ANY(%(written)s)
+        AND mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+        OR relname = ANY(%(read)s) AND mode IN ('ExclusiveLock', 'AccessExclusiveLock')
+    )
+"""
+"""What a delivery would wait for: it takes RowExclusiveLock to write, and to read RowShareLock at most."""
+TOUCHED = """
+    SELECT coalesce(parent.relname, stat.relname), sum(
+        coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del
+    )::bigint
+    FROM pg_stat_xact_all_tables AS stat
+    LEFT JOIN pg_inherits ON inhrelid = relid
+    LEFT JOIN pg_class AS parent ON parent.oid = inhparent
+    GROUP BY 1
+"""
+"""Rows read and written in this transaction, those of chunks with their table. What rewrites a table or builds an index
+reads every row."""
+
+
+def under_lock(work: Callable[[], None]) -> dict[str, int]:
+    """Do `work` in a transaction of its own, and tell how many rows of each large table it touched, if at its end it
+    held a lock that deliveries wait for."""
+    from django.db import connection, transaction
+
+    with transaction.atomic(), connection.cursor() as cursor:
+        there = set(connection.introspection.table_names(cursor))
+        before = _touched(cursor)
+        work()
+        cursor.execute(HELD, {"written": list(there & set(WRITTEN)), "read": list(there & set(READ))})
+        held = cursor.fetchall()
+        after = _touched(cursor)
+    rows = {table: after[table] - before.get(table, 0) for table in LARGE if table in after}
+    return {table: count for table, count in rows.items() if count} if held else {}
+
+
+def _touched(cursor) -> dict[str, int]:
+    cursor.execute(TOUCHED)
+    return dict(cursor.fetchall())
+
+
+def main() -> None:
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+    from django.db import connection
+    from django.db.migrations.executor import MigrationExecutor
+
+    for target in sys.argv[1:]:
+        call_command("migrate", *target.split("."), verbosity=0)
+    if sys.argv[1:]:
+        return
+    executor = MigrationExecutor(connection)
+    state = executor._create_project_state(with_applied_migrations=True)
+    for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        found: dict[str, int] = {}
+
+        def apply(migration=migration) -> None:
+            nonlocal state
+            state = executor.apply_migration(state, migration)
+
+        if migration.atomic:
+            found = under_lock(apply)
+        else:
+            apply()
+        print(f"{migration}: {found or 'good'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Every index of the archive is there for something: it keeps rows apart, or a question is answered by it."""
+
+from datetime import timedelta
+
+import pytest
+from django.apps import apps
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from monitor.archive import ledger, queries, tables
+from monitor.archive.ingest import store
+from monitor.archive.metrics import Metric
+from monitor.archive.models import AgentGap, CapacityResult
+from monitor.archive.rollups import roll_up
+from tests.db.merging import merge_all
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+
+pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
+QUESTIONS = {
+    "burst_by_time": lambda mesh: queries.loss_windows(NOW - DAY, NOW),
+    "throughput_by_time": lambda mesh: queries.throughput_summaries(NOW - DAY, NOW),
+    "capacity_by_time": lambda mesh: queries.newest_measured_at(),
+    "burst_hour_by_hour": lambda mesh: tables.grid(Metric.LOSS, HOUR, NOW, packet_bytes=100),
+    "burst_day_by_day": lambda mesh: tables.grid(Metric.LOSS, NOW - 9 * DAY, NOW, packet_bytes=100),
+    "burst_month_by_size_and_month": lambda mesh: queries.packet_sizes(),
+    "batch_by_site_and_time": lambda mesh: queries.agent_contacts(),
+    "gap_by_site_and_end": lambda mesh: ledger.of_site(mesh.slac.pk, NOW - DAY, NOW),
+}
+"""Whoever adds an index writes here which question it is for; whoever takes a question away finds its index here."""
+
+
+def other_indexes():
+    """The indexes of the archive's tables that keep no rows apart."""
+    ours = [model._meta.db_table for model in apps.get_app_config("archive").get_models()]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT indexrelid::regclass::text FROM pg_index "
+            "WHERE NOT indisunique AND indrelid = ANY(%s::text[]::regclass[])",
+            [ours],
+        )
+        return {name for (name,) in cursor.fetchall()}
+
+
+@pytest.fixture
+def mesh():
+    """A row in every table with an index to be looked at, and no other way offered than by an index."""
+    mesh = make_mesh()
+    results = [delivered(mesh.slac_cern, burst(1.0), 1), delivered(mesh.slac_cern, throughput(1e6), 2)]
+    store(mesh.slac.pk, batch(*results), NOW)
+    roll_up(NOW)
+    merge_all(NOW)
+    CapacityResult.objects.create(
+        path_id=1, measured_at=HOUR, test="c", outcome="measured", sent=1, received=1, during_test=False
+    )
+    AgentGap.objects.create(site=mesh.slac, reason="agent_offline", since=HOUR, until=NOW)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    return mesh
+
+
+def test_every_index_is_known_with_its_question():
+    assert other_indexes() == QUESTIONS.keys()
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_index_answers_its_question(mesh, name):
+    with CaptureQueriesContext(connection) as captured:
+        QUESTIONS[name](mesh)
+
+    plans = []
+    with connection.cursor() as cursor:
+        for text in [one["sql"] for one in captured.captured_queries]:
+            cursor.execute(f"EXPLAIN {text}")
+            plans += [line for (line,) in cursor.fetchall()]
+    # A chunk's index has the name of its table's after that of the chunk.
+    assert any(f"{name} " in f"{line} " for line in plans), "\n".join(plans)
+
+
+def test_no_index_is_the_beginning_of_another():
+    """As Django makes one for each foreign key, besides the key that begins with it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT indrelid::regclass::text, indexrelid::regclass::text, indkey::text || ' ', indisunique "
+            "FROM pg_index INNER JOIN pg_class ON pg_class.oid = indrelid "
+            "WHERE relnamespace = current_schema()::regnamespace AND indpred IS NULL AND relname = ANY(%s)",
+            [[model._meta.db_table for model in apps.get_app_config("archive").get_models()]],
+        )
+        found = cursor.fetchall()
+
+    twice = [
+        (name, other_name)
+        for table, name, columns, is_key in found
+        for other_table, other_name, other_columns, _ in found
+        if table == other_table and name != other_name and other_columns.startswith(columns) and not is_key
+    ]
+    assert found
+    assert twice == []

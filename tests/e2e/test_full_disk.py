@@ -1,0 +1,158 @@
+"""The disk of the database is full: deliveries are turned away whole, agents lose nothing, and it goes on when there is
+room. The disk is a small file system of its own, which only the stack sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+
+from tests.db.mesh_of_three import batch, burst, delivered
+from tests.e2e.stack import TOP, running_stack, wait_for
+from tests.e2e.test_up import OWN_SITES
+from tests.postgres import given_database_url
+
+# $5 is the folder of --data.
+ON_SMALL_DISK = [
+    *("unshare", "--mount", "--propagation=private", "sh", "-c"),
+    'mkdir -p "$5/postgres/cluster" && mount -t tmpfs -o size=256m soundings "$5/postgres/cluster" && exec "$@"',
+    "sh",
+]
+RESULTS = 2000
+FULL = "the disk of the database is full"
+
+
+@pytest.fixture
+def stack(tmp_path, root_required):
+    if given_database_url is not None:
+        pytest.skip("the disk must be that of a server of its own")
+    (tmp_path / "mesh.toml").write_text(OWN_SITES.replace("every_s = 10", "every_s = 5"))
+    with running_stack("--mesh", str(tmp_path / "mesh.toml"), prefix=ON_SMALL_DISK) as stack:
+        yield stack
+
+
+@pytest.fixture
+def ballast(stack):
+    """A file on the small disk, as the stack sees it."""
+    return Path(f"/proc/{stack.process.pid}/root{stack.data}/postgres/cluster/ballast")
+
+
+def fill(ballast):
+    """Until not a page more fits."""
+    with ballast.open("wb", buffering=0) as file:
+        for size in (2**20, 2**12):
+            with suppress(OSError):  # there is no other way to learn that it is full
+                while file.write(bytes(size)):
+                    continue
+    space = os.statvfs(ballast)
+    assert space.f_bavail * space.f_frsize < 2**13
+
+
+def ask(stack, query):
+    with psycopg.connect(stack.database_url, autocommit=True) as connection:
+        answer = connection.execute(query)
+        return [] if answer.description is None else answer.fetchall()
+
+
+def deliver(stack, path_id, number):
+    """Post a large batch as the agent of the site, in a spool of its own: status, headers, what it says."""
+    begin = datetime.now(UTC) - timedelta(days=1)
+    results = [
+        delivered(path_id, burst(1.0, 2.0, None, at=begin + timedelta(milliseconds=n)), RESULTS * number + n)
+        for n in range(RESULTS)
+    ]
+    body = msgspec.json.encode(batch(*results, number=number, spool="large"))
+    headers = {
+        "Authorization": f"Bearer {(stack.data / 'sites' / 'here' / 'token').read_text().strip()}",
+        "Content-Type": "application/json",
+    }
+    request = urllib.request.Request(f"http://127.0.0.1:{stack.port}/api/agent/results", body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.headers, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, json.load(error)
+
+
+def stored(stack, number):
+    """What there is of a large batch: itself, its bursts, the days that it was noted for."""
+    return ask(
+        stack,
+        f"SELECT (SELECT count(*) FROM received_batch WHERE spool = 'large' AND number = {number}), "
+        f"(SELECT count(*) FROM delivered_day WHERE spool = 'large' AND sequences @> {RESULTS * number}::bigint)",
+    )[0]
+
+
+def status(stack):
+    """`archive status` on the machine of the stack."""
+    inside = ["nsenter", "--mount", f"--target={stack.process.pid}", f"--wd={TOP}"]
+    environment = {**os.environ, "SOUNDINGS_DATABASE_URL": stack.database_url, "SOUNDINGS_DATA": str(stack.data)}
+    command = [*inside, sys.executable, "manage.py", "archive", "status"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def spooled(stack):
+    """How many results the agent has ever put into its spool, and how many still wait there."""
+    with stack.spool("here") as spool:
+        ever = spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()[0]
+        return ever, spool.execute("SELECT count(*) FROM result").fetchone()[0]
+
+
+@pytest.mark.timeout(300)
+def test_a_full_disk_turns_deliveries_away_and_nothing_is_lost(stack, ballast):
+    [(path_id,)] = wait_for(lambda: ask(stack, "SELECT DISTINCT path_id FROM burst"), 90, "something is measured")
+    assert deliver(stack, path_id, 1)[0] == 200
+    # The journal begins a new file, which has room to go on; it is tables that find none.
+    ask(stack, "SELECT pg_switch_wal()")
+    ask(stack, "CHECKPOINT")
+    fill(ballast)
+
+    number = 1
+
+    def turned_away():
+        nonlocal number
+        number += 1
+        answer = deliver(stack, path_id, number)
+        return answer if answer[0] != 200 else None
+
+    code, headers, said = wait_for(turned_away, 60, "a delivery finds the disk full")
+
+    assert (code, said) == (503, {"error": f"{FULL}; try again"})
+    assert int(headers["Retry-After"]) > 0
+    assert stored(stack, number) == (0, 0)
+    assert stored(stack, 1) == (1, 1)
+    assert ask(stack, "SELECT count(*) FROM burst WHERE packet_bytes = 100 AND sent = 3") == [(RESULTS * (number - 1),)]
+    told = status(stack)
+    assert f"nothing can be stored: {FULL}, last seen at " in told
+    assert "warning archive.W006: the disk of the database has 0.0 of 0.3 GB free" in told
+    wait_for(lambda: spooled(stack)[1] > 0, 60, "the agent keeps what the centre does not take")
+
+    ballast.unlink()
+
+    assert deliver(stack, path_id, number)[0] == 200
+    assert stored(stack, number) == (1, 1)
+
+    def balanced():
+        """Whether at some moment all that the agent ever had is stored, once, and was accepted."""
+        ever, waiting = spooled(stack)
+        own = ask(
+            stack,
+            "SELECT (SELECT count(*) FROM burst WHERE sent <> 3), sum(accepted), sum(refused), max(dropped) "
+            "FROM received_batch WHERE spool <> 'large'",
+        )
+        return waiting == 0 and own == [(ever, ever, 0, 0)] and ever
+
+    assert wait_for(balanced, 120, "every result that the agent ever had is stored") > 0
+    assert "nothing can be stored" not in status(stack)
