@@ -1,7 +1,7 @@
 """The body of a delivery, unpacked and never larger than its bound.
 
-In: a request. Out: the `Arrival` in it. Raises `Refused` with the status and reason for everything that cannot be read,
-but for the archive's own `BatchTooLarge`.
+In: a request. Out: the `Arrival` in it, in two steps: reading waits for the sender, unpacking takes memory. Raises
+`Refused` with the status and reason for everything that cannot be read, but for the archive's own `BatchTooLarge`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import zstandard
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, UnreadablePostError
 
-from monitor.archive.arrivals import JSON, MESSAGE_PACK, Arrival, BatchRejected, read
+from monitor.archive.arrivals import JSON, MESSAGE_PACK, Arrival, BatchRejected, Format, read
+
+Unpack = Callable[[bytes, int], bytes]
 
 FORMATS = {"application/json": JSON, "application/msgpack": MESSAGE_PACK}
 GZIP_WBITS = 31
@@ -25,36 +28,56 @@ ZSTD_WINDOW_BYTES = 8 * 2**20
 class Refused(Exception):
     """A request that is answered with this status and reason."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
         self.status = status
+        self.retry_after_s = retry_after_s
 
 
-def arrival_in(request: HttpRequest) -> Arrival:
-    """The batch in a request, its own fields checked and its results still encoded."""
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A body as it came, and how it is written and packed."""
+
+    content: bytes
+    format: Format
+    unpack: Unpack
+
+
+def received(request: HttpRequest) -> Packed:
+    """The body of a request; what can be refused by its headers is, before any of it is read."""
     how = FORMATS.get(request.content_type or "")
     if how is None:
         raise Refused(415, f"content type {request.content_type!r}: send {' or '.join(FORMATS)}")
-    body = _body(request)
-    try:
-        return read(body, how)
-    except BatchRejected as error:
-        raise Refused(400, str(error)) from error
-
-
-def _body(request: HttpRequest) -> bytes:
-    """The unpacked body, never more than DATA_UPLOAD_MAX_MEMORY_SIZE of it."""
-    limit_bytes = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    length = request.META.get("CONTENT_LENGTH") or ""
-    if not length.isdecimal():
-        raise Refused(411, "send the Content-Length")
-    if int(length) > limit_bytes:
-        raise Refused(413, f"{length} bytes are more than {limit_bytes}; send smaller batches")
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     unpack = ENCODINGS.get(encoding)
     if unpack is None:
         raise Refused(415, f"content encoding {encoding!r}: send gzip, zstd or none")
-    return unpack(request.body, limit_bytes)
+    return Packed(read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE), how, unpack)
+
+
+def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
+    """All of the body, `limit_bytes` at most. One that is cut, or comes too slowly for the web server, is refused."""
+    length = request.META.get("CONTENT_LENGTH") or ""
+    if not (length.isascii() and length.isdecimal()):
+        raise Refused(411, "send the Content-Length")
+    if int(length) > limit_bytes:
+        raise Refused(413, f"{length} bytes are more than {limit_bytes}; send less at once")
+    try:
+        body = request.body
+    except UnreadablePostError as error:
+        raise Refused(408, "the body did not come; send it again") from error
+    if len(body) != int(length):
+        raise Refused(408, f"{len(body)} of {length} bytes came in time; send it again, or less at once")
+    return body
+
+
+def unpacked(packed: Packed) -> Arrival:
+    """The batch in a body, its own fields checked and its results still encoded."""
+    body = packed.unpack(packed.content, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    try:
+        return read(body, packed.format)
+    except BatchRejected as error:
+        raise Refused(400, str(error)) from error
 
 
 def _gunzip(data: bytes, limit_bytes: int) -> bytes:
@@ -87,7 +110,7 @@ def _require_bounded(body: bytes, limit_bytes: int) -> None:
         raise Refused(413, f"more than {limit_bytes} bytes when decompressed; send smaller batches")
 
 
-ENCODINGS: dict[str, Callable[[bytes, int], bytes]] = {
+ENCODINGS: dict[str, Unpack] = {
     "identity": lambda data, _: data,
     "gzip": _gunzip,
     "zstd": _unzstd,

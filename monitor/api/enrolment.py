@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime, timedelta
-from functools import wraps
 
 import msgspec
-from django.contrib.auth.decorators import login_not_required
 from django.core.cache import cache
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.utils.cache import patch_cache_control
-from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods
 
 import probes
-from monitor.api.bodies import Refused
+from monitor.api.answers import json_answer, open_to_programs
+from monitor.api.bodies import Refused, read_body
 from monitor.api.models import AgentToken, EnrolmentCode, issue_token, token_digest
-from monitor.api.stamps import View
 from monitor.mesh.models import Site
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest, Welcome
@@ -39,7 +34,6 @@ GROUPS, GROUP_SIGNS = 5, 4
 LARGEST_REQUEST_BYTES = 4096
 WRONG_CODES = 10
 WRONG_CODES_WITHIN_S = 60
-DATABASE_RETRY_AFTER_S = 5
 
 
 class CodeRefused(Exception):
@@ -99,60 +93,37 @@ def _why_not(digest: str) -> str:
     return f"this code held until {found.expires_at.isoformat(' ', 'seconds')}; {again}"
 
 
-def enrolment_view(view: View) -> View:
-    """The view with what it needs around it: open to whoever asks, and its refusals answered."""
-
-    @csrf_exempt
-    @login_not_required
-    @wraps(view)
-    def answer(request: HttpRequest) -> HttpResponse:
-        try:
-            response = view(request)
-        except Refused as refused:
-            response = _error(refused.status, str(refused))
-        except (OperationalError, InterfaceError):
-            response = _error(503, "the database cannot be reached; try again")
-        if response.status_code in (429, 503):
-            response["Retry-After"] = str(
-                WRONG_CODES_WITHIN_S if response.status_code == 429 else DATABASE_RETRY_AFTER_S
-            )
-        patch_cache_control(response, private=True, no_store=True)
-        return response
-
-    return answer
-
-
-@require_http_methods(["GET", "POST"])
-@enrolment_view
+@open_to_programs("GET", "POST")
 def enrol(request: HttpRequest) -> HttpResponse:
     """Say who we are, or take a code."""
     if request.method == "GET":
-        return _json(Welcome(centre_version=probes.__version__, oldest_agent_version=OLDEST_AGENT_VERSION))
+        return json_answer(Welcome(centre_version=probes.__version__, oldest_agent_version=OLDEST_AGENT_VERSION))
     asked = _asked(request)
     if is_older(asked.agent_version, OLDEST_AGENT_VERSION):
         raise Refused(426, f"agent {asked.agent_version} is too old; install {OLDEST_AGENT_VERSION} or later")
     address = request.META.get("REMOTE_ADDR", "")
     _require_few_wrong_codes(address)
     try:
-        return _json(redeem(asked.code, timezone.now()))
+        return json_answer(redeem(asked.code, timezone.now()))
     except CodeRefused as refused:
         _note_wrong_code(address)
         raise Refused(403, str(refused)) from refused
 
 
 def _asked(request: HttpRequest) -> EnrolmentRequest:
-    length = request.META.get("CONTENT_LENGTH") or ""
-    if not length.isdecimal() or int(length) > LARGEST_REQUEST_BYTES:
-        raise Refused(400, f"send the Content-Length, {LARGEST_REQUEST_BYTES} bytes at most")
     try:
-        return msgspec.json.decode(request.body, type=EnrolmentRequest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return msgspec.json.decode(read_body(request, LARGEST_REQUEST_BYTES), type=EnrolmentRequest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, f"not an enrolment request: {error}") from error
 
 
 def _require_few_wrong_codes(address: str) -> None:
     if cache.get(_counter(address), 0) >= WRONG_CODES:
-        raise Refused(429, f"too many wrong codes from {address}; wait {WRONG_CODES_WITHIN_S} s")
+        raise Refused(
+            429,
+            f"too many wrong codes from {address}; wait {WRONG_CODES_WITHIN_S} s",
+            retry_after_s=WRONG_CODES_WITHIN_S,
+        )
 
 
 def _note_wrong_code(address: str) -> None:
@@ -166,11 +137,3 @@ def _note_wrong_code(address: str) -> None:
 def _counter(address: str) -> str:
     """Each web process counts for itself: this is against load; the code's length is against guessing."""
     return f"wrong-enrolment-codes-{token_digest(address)}"
-
-
-def _json(value: object) -> HttpResponse:
-    return HttpResponse(msgspec.json.encode(value), content_type="application/json")
-
-
-def _error(status: int, reason: str) -> HttpResponse:
-    return HttpResponse(msgspec.json.encode({"error": reason}), status=status, content_type="application/json")

@@ -1,4 +1,4 @@
-"""The grid: every path's figures over a period, with the one state that each is in.
+"""The grid: every path's value of a metric over a period, with the one state that each is in.
 
 The page and the REST API both show what is made here, so that they cannot disagree. What goes in is a metric, a
 period, a packet size and a group; what comes out is a `Grid`. No text for people and no colours: those are the pages'.
@@ -14,22 +14,12 @@ from enum import StrEnum
 from monitor.alerts.models import Incident
 from monitor.alerts.queries import open_incidents
 from monitor.analysis.loss import loss_bound_ratio
-from monitor.archive import queries
+from monitor.archive import queries, tables
+from monitor.archive.metrics import Metric
 from monitor.mesh.models import Group, Kind, Path, Site
 from probes.contract import Outcome
 
 DEFAULT_PACKET_BYTES = 100
-
-
-class Metric(StrEnum):
-    LOSS = "loss"
-    RTT = "rtt"
-    THROUGHPUT = "throughput"
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of measurement it comes from."""
-        return Kind.THROUGHPUT if self is Metric.THROUGHPUT else Kind.PING
 
 
 class Period(StrEnum):
@@ -52,10 +42,12 @@ _LENGTHS = {
 
 
 class State(StrEnum):
-    """What is known of a path: exactly one of these. Only `VALUE` and `NONE_LOST` have a figure to compare."""
+    """What is known of a path: exactly one of these. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
+    was measured, but so that the metric says nothing: conditional loss where nothing was lost."""
 
     VALUE = "value"
     NONE_LOST = "none_lost"
+    UNDEFINED = "undefined"
     TOTAL_LOSS = "total_loss"
     NO_DATA = "no_data"
     NOT_MEASURED = "not_measured"
@@ -73,26 +65,24 @@ class GridSite:
 
 @dataclass(frozen=True, slots=True)
 class PathFigures:
-    """One path over the period. Figures that are not known are None; `outcome` is the newest that was not measured."""
+    """One path over the period. `value` is the metric's, in the unit that its name says. What is not known is None;
+    `outcome` is the newest that was not measured."""
 
     path_id: int
     source: str
     destination: str
     family: int
-    state: State
+    incident_id: int | None
+    state: State = State.NO_DATA
+    value: float | None = None
     sent: int | None = None
     received: int | None = None
     loss_ratio: float | None = None
     loss_bound_ratio: float | None = None
-    rtt_min_ms: float | None = None
-    rtt_median_ms: float | None = None
-    rtt_p95_ms: float | None = None
-    throughput_median_bps: float | None = None
     tests: int | None = None
     tests_measured: int | None = None
     not_measured: int | None = None
     outcome: str | None = None
-    incident_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +111,13 @@ class UnknownChoice(ValueError):
 @dataclass(frozen=True, slots=True)
 class _PlannedPath:
     path_id: int
-    source_id: int
-    destination_id: int
+    source: GridSite
+    destination: GridSite
     family: int
+
+
+_Known = tuple[int, str, str, int, int | None]
+"""What is known of a path without any data: the first fields of `PathFigures`."""
 
 
 def load_grid(
@@ -136,9 +130,9 @@ def load_grid(
     members = _members()
     chosen = _choose_group(members, group)
     sites = {site.id: site for site in _sites()}
-    paths = [path for path in _planned_paths(metric.kind) if _inside(path, chosen)]
+    paths = [path for path in _planned_paths(metric, sites) if _inside(path, chosen)]
     incidents = open_incidents()
-    figures = _figures(metric, _known_by_name(paths, sites, incidents), since, now, size)
+    known = _known(paths, incidents)
     return Grid(
         metric=metric,
         period=period,
@@ -149,9 +143,11 @@ def load_grid(
         since=since,
         until=now,
         newest_measured_at=queries.newest_measured_at(),
-        sources=_in_order(sites, {path.source_id for path in paths}),
-        destinations=_in_order(sites, {path.destination_id for path in paths}),
-        figures=figures,
+        sources=_in_order(sites, {path.source for path in paths}),
+        destinations=_in_order(sites, {path.destination for path in paths}),
+        figures=_of_tests(known, since, now)
+        if metric is Metric.THROUGHPUT
+        else _of_bursts(metric, known, since, now, size),
         open_incidents=tuple(incidents),
     )
 
@@ -168,24 +164,25 @@ def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
 
 def worst(metric: Metric, figures: Iterable[PathFigures]) -> PathFigures:
     """The path that stands for several between the same two sites: trouble first, then the worst figure."""
-    return max(figures, key=lambda one: (_SEVERITY[one.state], _badness(metric, one), -one.path_id))
+    return max(figures, key=lambda one: badness(metric, one))
+
+
+def badness(metric: Metric, one: PathFigures) -> tuple[int, float, int]:
+    """Orders paths by trouble: the state first, then the figure. No two paths are equal."""
+    sign = -1.0 if metric.lower_is_worse else 1.0
+    figure = float("-inf") if one.value is None else sign * one.value
+    return _SEVERITY[one.state], figure, -one.path_id
 
 
 _SEVERITY = {
     State.TOTAL_LOSS: 4,
     State.VALUE: 3,
     State.NONE_LOST: 2,
+    State.UNDEFINED: 1,
     State.OWN_TEST: 1,
     State.NOT_MEASURED: 1,
     State.NO_DATA: 0,
 }
-
-
-def _badness(metric: Metric, one: PathFigures) -> float:
-    if metric is Metric.THROUGHPUT:
-        return 0.0 if one.throughput_median_bps is None else -one.throughput_median_bps
-    figure = one.loss_ratio if metric is Metric.LOSS else one.rtt_median_ms
-    return 0.0 if figure is None else figure
 
 
 def _sites() -> list[GridSite]:
@@ -209,99 +206,89 @@ def _choose_group(members: dict[str, set[int]], wanted: str | None) -> set[int] 
     return members[wanted]
 
 
-def _planned_paths(kind: Kind) -> list[_PlannedPath]:
-    """The paths in use that are measured in this way."""
+def _planned_paths(metric: Metric, sites: dict[int, GridSite]) -> list[_PlannedPath]:
+    """The paths in use that the metric is measured on."""
+    kind = Kind.THROUGHPUT if metric is Metric.THROUGHPUT else Kind.PING
     rows = (
         Path.objects.filter(retired_at=None, measurements__retired_at=None, measurements__test__kind=kind)
         .distinct()
         .values_list("id", "source__site_id", "destination__site_id", "family")
     )
-    return [_PlannedPath(*row) for row in rows]
+    return [_PlannedPath(path_id, sites[source], sites[to], family) for path_id, source, to, family in rows]
 
 
 def _inside(path: _PlannedPath, members: set[int] | None) -> bool:
-    return members is None or (path.source_id in members and path.destination_id in members)
+    return members is None or (path.source.id in members and path.destination.id in members)
 
 
-def _in_order(sites: dict[int, GridSite], wanted: set[int]) -> tuple[GridSite, ...]:
-    return tuple(site for site_id, site in sites.items() if site_id in wanted)
+def _in_order(sites: dict[int, GridSite], wanted: set[GridSite]) -> tuple[GridSite, ...]:
+    return tuple(site for site in sites.values() if site in wanted)
 
 
-def _known_by_name(
-    paths: list[_PlannedPath], sites: dict[int, GridSite], incidents: list[Incident]
-) -> list[PathFigures]:
-    """The paths with their names and open incidents, and no data yet."""
+def _known(paths: list[_PlannedPath], incidents: list[Incident]) -> list[_Known]:
     troubled = {entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all()}
     return [
-        PathFigures(
-            path_id=path.path_id,
-            source=sites[path.source_id].name,
-            destination=sites[path.destination_id].name,
-            family=path.family,
-            state=State.NO_DATA,
-            incident_id=troubled.get(path.path_id),
-        )
+        (path.path_id, path.source.name, path.destination.name, path.family, troubled.get(path.path_id))
         for path in paths
     ]
 
 
-def _figures(
-    metric: Metric, unknown: list[PathFigures], since: datetime, until: datetime, packet_bytes: int
+def _of_bursts(
+    metric: Metric, known: list[_Known], since: datetime, until: datetime, packet_bytes: int
 ) -> tuple[PathFigures, ...]:
-    """The same paths with what was measured on them."""
-    if metric is Metric.THROUGHPUT:
-        tests = {one.path_id: one for one in queries.throughput_summaries(since, until)}
-        return tuple(_with_tests(path, tests.get(path.path_id)) for path in unknown)
-    bursts = {one.path_id: one for one in queries.path_summaries(since, until, packet_bytes=packet_bytes)}
-    return _with_outcomes(tuple(_with_bursts(metric, path, bursts.get(path.path_id)) for path in unknown), since, until)
-
-
-def _with_outcomes(figures: tuple[PathFigures, ...], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
-    """The same, with the newest outcome of the last day where nothing could be measured."""
+    """The paths with what their bursts say, and where nothing could be measured with the newest outcome of a day."""
+    cells = {cell.path_id: cell for cell in tables.grid(metric, since, until, packet_bytes=packet_bytes)}
+    figures = [_with_bursts(metric, path, cells.get(path[0])) for path in known]
     wanted = [one.path_id for one in figures if one.state is State.NOT_MEASURED]
     if not wanted:
-        return figures
+        return tuple(figures)
     newest = queries.newest_failures(max(since, until - queries.LONGEST_RAW), until, wanted)
     outcomes = {failure.path_id: failure.outcome for failure in newest}
-    return tuple(replace(one, outcome=outcomes.get(one.path_id)) for one in figures)
-
-
-def _with_bursts(metric: Metric, path: PathFigures, summary: queries.PathSummary | None) -> PathFigures:
-    """The path with what its bursts say."""
-    if summary is None:
-        return path
-    return replace(
-        path,
-        state=_ping_state(metric, summary),
-        sent=summary.sent,
-        received=summary.received,
-        loss_ratio=summary.loss_ratio,
-        loss_bound_ratio=loss_bound_ratio(summary.sent, summary.received),
-        rtt_min_ms=summary.rtt_min_ms,
-        rtt_median_ms=summary.rtt_median_ms,
-        rtt_p95_ms=summary.rtt_p95_ms,
-        not_measured=summary.bursts_not_measured,
+    return tuple(
+        replace(one, outcome=outcomes.get(one.path_id)) if one.state is State.NOT_MEASURED else one for one in figures
     )
 
 
-def _ping_state(metric: Metric, summary: queries.PathSummary) -> State:
-    if summary.sent == 0:
-        if summary.bursts_not_measured > 0:
+def _with_bursts(metric: Metric, path: _Known, cell: tables.GridCell | None) -> PathFigures:
+    if cell is None:
+        return PathFigures(*path)
+    return PathFigures(
+        *path,
+        state=_ping_state(metric, cell),
+        value=cell.value,
+        sent=cell.sent,
+        received=cell.received,
+        loss_ratio=cell.loss_ratio,
+        loss_bound_ratio=loss_bound_ratio(cell.sent, cell.received),
+        not_measured=cell.bursts_not_measured,
+    )
+
+
+def _ping_state(metric: Metric, cell: tables.GridCell) -> State:
+    if cell.sent == 0:
+        if cell.bursts_not_measured > 0:
             return State.NOT_MEASURED
-        return State.OWN_TEST if summary.bursts_during_test > 0 else State.NO_DATA
-    if summary.received == 0:
+        return State.OWN_TEST if cell.bursts_during_test > 0 else State.NO_DATA
+    if cell.received == 0:
         return State.TOTAL_LOSS
-    return State.NONE_LOST if metric is Metric.LOSS and summary.lost == 0 else State.VALUE
+    if cell.value is None:
+        return State.UNDEFINED
+    return State.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else State.VALUE
 
 
-def _with_tests(path: PathFigures, summary: queries.ThroughputSummary | None) -> PathFigures:
-    """The path with what its throughput tests say."""
-    if summary is None or summary.tests == 0:
-        return path
-    return replace(
-        path,
+def _of_tests(known: list[_Known], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
+    """The paths with what their throughput tests say."""
+    summaries = {one.path_id: one for one in queries.throughput_summaries(since, until)}
+    return tuple(_with_tests(path, summaries.get(path[0])) for path in known)
+
+
+def _with_tests(path: _Known, summary: queries.ThroughputSummary | None) -> PathFigures:
+    if summary is None:
+        return PathFigures(*path)
+    return PathFigures(
+        *path,
         state=State.NOT_MEASURED if summary.throughput_median_bps is None else State.VALUE,
-        throughput_median_bps=summary.throughput_median_bps,
+        value=summary.throughput_median_bps,
         tests=summary.tests,
         tests_measured=summary.measured,
         not_measured=summary.tests - summary.measured,

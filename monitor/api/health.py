@@ -51,7 +51,7 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class ClockWasOff:
-    """Results of a site that began from `since` to `until`, by its own clock, and were stored although that was off."""
+    """Results of a site that are stored as begun from `since` to `until`, and were measured with its clock off."""
 
     site_id: int
     since: datetime

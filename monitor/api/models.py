@@ -1,5 +1,5 @@
-"""What the centre knows of agents: their tokens and one-time codes, of which only SHA-256 digests are stored, and how
-they are."""
+"""What the centre knows of agents and of programs that read: their tokens and one-time codes, of which only SHA-256
+digests are stored, and how the agents are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import secrets
 from datetime import datetime
 
+from django.conf import settings
 from django.db import models
 
 
@@ -20,6 +21,19 @@ class AgentToken(models.Model):
 
     class Meta:
         db_table = "agent_token"
+
+
+class UserToken(models.Model):
+    """That a program which holds the token with this digest may read what `user` may."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
+    name = models.TextField(help_text="what it is for, in its owner's words")
+    digest = models.TextField(unique=True)
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "user_token"
 
 
 class EnrolmentCode(models.Model):
@@ -73,4 +87,11 @@ def issue_token(site_id: int, now: datetime) -> str:
     """Make a new token for a site's agent and return it; it cannot be read again afterwards."""
     token = secrets.token_urlsafe(32)
     AgentToken.objects.create(site_id=site_id, digest=token_digest(token), created_at=now)
+    return token
+
+
+def issue_user_token(user_id: int, name: str, now: datetime) -> str:
+    """Make a new token for a user's program and return it; it cannot be read again afterwards."""
+    token = secrets.token_urlsafe(32)
+    UserToken.objects.create(user_id=user_id, name=name, digest=token_digest(token), created_at=now)
     return token

@@ -1,4 +1,4 @@
-"""The users' API under /api/v1/: sites, paths, the grid, series, throughput tests, capacities and incidents, as JSON.
+"""The users' API under /api/v1/: sites, paths, the grid, tables, series, tests, completeness and incidents, as JSON.
 
 Everything is read-only. Units are in the names, what is not known is null, times are ISO 8601 in UTC. Who may read is
 decided for pages and API alike by `monitor.web.access`; the description for programs is at /api/v1/openapi.json.
@@ -7,24 +7,29 @@ decided for pages and API alike by `monitor.web.access`; the description for pro
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Any
 
+import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI, Query, Schema
 from ninja.errors import HttpError
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime
 
 from monitor.alerts import queries as alerts
 from monitor.alerts.models import Incident
-from monitor.api.grid import Grid, Metric, Period, State, UnknownChoice, choose_packet_bytes, load_grid
-from monitor.archive import queries
+from monitor.api.asked import PacketBytes, ProblemOut, Range
+from monitor.api.grid import Grid, Period, State, UnknownChoice, choose_packet_bytes, load_grid
+from monitor.api.summaries import router
+from monitor.archive import ledger, queries
+from monitor.archive.metrics import Metric
+from monitor.archive.transfers import transfer_of
 from monitor.mesh.models import Path, Site
 
-LONGEST_RANGE = timedelta(days=5 * 366)
 RECENT_INCIDENTS = 200
+
 
 api = NinjaAPI(
     title="Soundings",
@@ -33,6 +38,7 @@ api = NinjaAPI(
     urls_namespace="v1",
     docs_url=None,
 )
+api.add_router("", router)
 
 
 class SiteOut(Schema):
@@ -64,22 +70,19 @@ class PathOut(Schema):
 
 
 class CellOut(Schema):
-    """One path of the grid. `loss_bound_ratio` is the upper 95% bound where nothing was lost, else null; `outcome`
-    is the newest outcome of those throughput tests that did not measure."""
+    """One path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound where nothing was lost,
+    else null; `outcome` is the newest of what did not measure."""
 
     path_id: int
     source: str
     destination: str
     family: int
     state: State
+    value: float | None
     sent: int | None
     received: int | None
     loss_ratio: float | None
     loss_bound_ratio: float | None
-    rtt_min_ms: float | None
-    rtt_median_ms: float | None
-    rtt_p95_ms: float | None
-    throughput_median_bps: float | None
     tests: int | None
     tests_measured: int | None
     not_measured: int | None
@@ -88,7 +91,7 @@ class CellOut(Schema):
 
 
 class GridOut(Schema):
-    """The grid as the page shows it. Whole hours that overlap [since, until) are counted."""
+    """The grid as the page shows it: over the whole hours that overlap [since, until), beyond two days whole days."""
 
     metric: Metric
     period: Period
@@ -114,6 +117,7 @@ class SeriesPointOut(Schema):
     rtt_max_ms: float | None
     estimate_bps: float | None
     estimate_is_floor: bool | None
+    loss_max_ratio: float | None
 
 
 class SeriesOut(Schema):
@@ -128,17 +132,51 @@ class SeriesOut(Schema):
 
 
 class ThroughputOut(Schema):
-    """One throughput test. `throughput_bps` is null unless the outcome is `measured`."""
+    """One throughput test. `throughput_bps` is null unless the outcome is `measured`; it is the rate after slow start,
+    over `steady_s` seconds, and where that is null the average of the test, as `average_bps` always is. `verdict` is
+    what limited the test, `sentence` says it with its evidence; null where the test left no intervals."""
 
     at: datetime
     test: str
+    protocol: str
     outcome: str
     throughput_bps: float | None
+    average_bps: float | None
+    steady_s: float | None
+    verdict: str | None
+    sentence: str | None
+    congestion_control: str | None
+    peer_window_bytes: float | None
     streams: int
     duration_s: float | None
     retransmits: int | None
     rtt_mean_ms: float | None
     detail: str | None
+
+
+class TransferOut(Schema):
+    """One throughput test in full. `findings` has the evidence for its verdict, the recoveries from loss, pauses of the
+    sender, round trips and the figures of RFC 6349; `transfer` what was seen of it at both ends, interval by interval
+    in columns of one length, times in seconds from its start. Null where the test left no intervals."""
+
+    path_id: int
+    at: datetime
+    test: str
+    protocol: str
+    outcome: str
+    streams: int
+    throughput_bps: float | None
+    average_bps: float | None
+    steady_s: float | None
+    asked_bps: float | None
+    retransmits: int | None
+    congestion_control: str | None
+    tool: str | None
+    verdict: str | None
+    sentence: str | None
+    detail: str | None
+    findings: dict[str, Any] | None
+    transfer: dict[str, Any] | None
 
 
 class CapacityOut(Schema):
@@ -161,6 +199,26 @@ class CapacityOut(Schema):
     detail: str | None
 
 
+class LedgerLineOut(Schema):
+    """So many planned measurements of a test that ended alike. `reason` says why they were missed; `awaited` is what
+    nobody has accounted for yet, `unknown` what was planned before the agent's first account."""
+
+    test: str
+    outcome: str
+    reason: str | None
+    count: int
+
+
+class LedgerOut(Schema):
+    """What became of all that was planned of a path to begin in [since, until): the counts make up `planned`."""
+
+    path_id: int
+    since: datetime
+    until: datetime
+    planned: int
+    lines: list[LedgerLineOut]
+
+
 class IncidentOut(Schema):
     """One cause with the paths it explains. `closed_at` is null while it is open."""
 
@@ -173,40 +231,9 @@ class IncidentOut(Schema):
     path_ids: list[int]
 
 
-class ProblemOut(Schema):
-    """Why there is no answer, in words."""
-
-    detail: str
-
-
 class IncidentState(StrEnum):
     OPEN = "open"
     ALL = "all"
-
-
-class Range(Schema):
-    """From `since` (included) to `until` (excluded). By default the last day."""
-
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
-
-    def resolve_at(self, now: datetime) -> tuple[datetime, datetime]:
-        """Both ends in UTC. Raises a 422 when they are the wrong way round or too far apart."""
-        try:
-            until = now if self.until is None else self.until.astimezone(UTC)
-            since = until - timedelta(days=1) if self.since is None else self.since.astimezone(UTC)
-        except OverflowError as error:
-            raise HttpError(422, "since and until must be within the years 1 to 9999, in UTC") from error
-        if since >= until:
-            raise HttpError(422, f"since={since.isoformat()} must be before until={until.isoformat()}")
-        if until - since > LONGEST_RANGE:
-            raise HttpError(422, f"since and until may be at most {LONGEST_RANGE.days} days apart")
-        return since, until
-
-
-PacketBytes = Annotated[
-    int | None, Field(ge=0, le=65_507, description="bytes of ICMP payload; the smallest if not given")
-]
 
 
 @api.exception_handler(UnknownChoice)
@@ -236,8 +263,10 @@ def get_grid(
     period: Period = Period.DAY,
     size: PacketBytes = None,
     group: str | None = None,
-) -> dict[str, object]:
-    return _grid_out(load_grid(metric, period, timezone.now(), packet_bytes=size, group=group))
+) -> HttpResponse:
+    grid = load_grid(metric, period, timezone.now(), packet_bytes=size, group=group)
+    # Not made by the schema, which takes ten times as long as all else; a test holds its fields to these.
+    return HttpResponse(msgspec.json.encode(_grid_out(grid)), content_type="application/json; charset=utf-8")
 
 
 @api.get(
@@ -266,6 +295,20 @@ def get_throughput(request: HttpRequest, path_id: int, between: Query[Range]) ->
 
 
 @api.get(
+    "/paths/{int:path_id}/throughput/{at}",
+    response={200: TransferOut, 404: ProblemOut, 422: ProblemOut},
+    summary="One throughput test with its intervals and what they say of the transfer",
+)
+def get_transfer(request: HttpRequest, path_id: int, at: AwareDatetime) -> dict[str, object]:
+    _require_path(path_id)
+    stored = transfer_of(path_id, at)
+    if stored is None:
+        raise HttpError(404, f"no throughput test of path {path_id} began at {at.isoformat()}")
+    found: dict[str, object] = msgspec.to_builtins(stored, builtin_types=(datetime,))
+    return found
+
+
+@api.get(
     "/paths/{int:path_id}/capacity",
     response={200: list[CapacityOut], 404: ProblemOut, 422: ProblemOut},
     summary="Estimates of the narrowest link of a path, those that cannot tell included",
@@ -273,6 +316,20 @@ def get_throughput(request: HttpRequest, path_id: int, between: Query[Range]) ->
 def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> list[queries.CapacityPoint]:
     _require_path(path_id)
     return queries.capacity_series(path_id, *between.resolve_at(timezone.now()))
+
+
+@api.get(
+    "/paths/{int:path_id}/ledger",
+    response={200: LedgerOut, 404: ProblemOut, 422: ProblemOut},
+    summary="What became of each planned measurement of a path, up to now",
+)
+def get_ledger(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
+    _require_path(path_id)
+    now = timezone.now()
+    since, until = between.resolve_at(now)
+    until = max(since, min(until, now))
+    lines = ledger.of_path(path_id, since, until)
+    return {"path_id": path_id, "since": since, "until": until, "planned": ledger.planned(lines), "lines": lines}
 
 
 @api.get("/incidents", response=list[IncidentOut], summary="Incidents, newest first")
@@ -295,7 +352,7 @@ def _grid_out(grid: Grid) -> dict[str, object]:
         "since": grid.since,
         "until": grid.until,
         "newest_measured_at": grid.newest_measured_at,
-        "cells": [asdict(cell) for cell in grid.figures],
+        "cells": grid.figures,
     }
 
 

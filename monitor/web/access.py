@@ -1,83 +1,109 @@
-"""Who may read the pages and the users' API.
+"""Who may see the pages and use the users' API, and do what there.
 
-On this machine's own loopback they open without a login. From anywhere else they want Django's login, unless
-SOUNDINGS_PUBLIC_READ=1. A reverse proxy on the same machine also comes from loopback, so a request counts as local only
-if the name it asks for is a loopback name too and no proxy has left its mark on it. Agents have tokens of their own
-(`monitor.api`), and are let through here.
+They want Django's login, and a role that allows what is asked (`monitor.api.roles`). Reading wants none with
+SOUNDINGS_PUBLIC_READ=1, and none on this machine's own loopback with SOUNDINGS_LOCAL_READ=1, which `manage.py up` sets.
+Programs show a token of a user, which reads and no more. Agents have tokens of their own (`monitor.api.agents`), and
+are let through here.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.http.request import split_domain_port
+from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import reverse
 
-AGENTS_PREFIX = "/api/agent/"
+from monitor.api import rates
+from monitor.api.models import UserToken, token_digest
+from monitor.api.roles import Action, action_of, may
+from monitor.web.origin import is_local
+
 API_PREFIX = "/api/"
-PROXY_HEADERS = ("HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
-PROXY_HEADER_PREFIX = "HTTP_X_FORWARDED"
-READING = frozenset({"GET", "HEAD"})
-NOT_ALLOWED = (
-    "log in first: these pages open without a login only on the machine itself; "
-    "SOUNDINGS_PUBLIC_READ=1 opens them to everybody"
+LOG_IN = (
+    "log in first, or send Authorization: Bearer TOKEN; `manage.py user token NAME` makes one, "
+    "SOUNDINGS_PUBLIC_READ=1 opens reading to everybody"
 )
+UNKNOWN_TOKEN = "this token is unknown or revoked; `manage.py user token NAME` makes a new one"
 
 Handler = Callable[[HttpRequest], HttpResponse]
 
 
-class ReadAccess:
-    """Middleware: lets a request through, or sends people to the login and programs a 401."""
+class Access:
+    """Middleware: lets a request through to its view, or sends people to the login, and programs a status."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
+        self._csrf = CsrfViewMiddleware(get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if may_read(request):
-            return self.get_response(request)
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
+    ) -> HttpResponse | None:
+        """None where the view may answer."""
+        if not getattr(view, "login_required", True):
+            return None
+        action = action_of(view, request)
+        if action is Action.READ and (settings.PUBLIC_READ or (settings.LOCAL_READ and is_local(request))):
+            return None
         if request.path.startswith(API_PREFIX):
-            return JsonResponse({"detail": NOT_ALLOWED}, status=401)
-        return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}")
+            return self._refuse_program(request, action)
+        if not request.user.is_authenticated:
+            return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}")
+        if not may(request.user, action):
+            raise PermissionDenied(_lacks(action, request.user.get_username()))
+        return None
+
+    def _refuse_program(self, request: HttpRequest, action: Action) -> HttpResponse | None:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return _refuse_token(request, token.strip(), action)
+        if not request.user.is_authenticated:
+            return _refusal(401, LOG_IN)
+        if not may(request.user, action):
+            return _refusal(403, _lacks(action, request.user.get_username()))
+        # Views of the API are exempt from Django's own check, which would ask it of programs with tokens too.
+        return self._csrf.process_view(request, _asked_for_csrf, (), {})
 
 
-def may_read(request: HttpRequest) -> bool:
-    """Whether this request may see what the centre knows."""
-    if request.path.startswith(AGENTS_PREFIX) or request.path == reverse("login"):
-        return True
-    if settings.PUBLIC_READ and request.method in READING:
-        return True
-    return is_local(request) or request.user.is_authenticated
-
-
-def is_local(request: HttpRequest) -> bool:
-    """Whether the request comes from this machine, to this machine, with nothing in between.
-
-    A request over a Unix socket has no address: it comes from a proxy.
-    """
-    domain, _ = split_domain_port(request.get_host())
-    return (
-        _is_loopback_address(request.META.get("REMOTE_ADDR", ""))
-        and _is_loopback_name(domain)
-        and not _came_through_a_proxy(request)
+def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpResponse | None:
+    """None where the token's user may do this by a token; the request is that user's from here on."""
+    digest = token_digest(token)
+    found = (
+        UserToken.objects.select_related("user").filter(digest=digest, revoked_at=None, user__is_active=True).first()
     )
+    if found is None:
+        return _refusal(401, UNKNOWN_TOKEN)
+    wait_s = rates.wait_s(f"user:{digest}", rates.SCRIPT)
+    if wait_s > 0:
+        response = _refusal(429, "this token asks too often; slow down")
+        response["Retry-After"] = str(int(wait_s) + 1)
+        return response
+    if action is not Action.READ:
+        return _refusal(403, "a token only reads; log in to change something")
+    if not may(found.user, action):
+        return _refusal(403, _lacks(action, found.user.get_username()))
+    request.user = found.user
+    return None
 
 
-def _is_loopback_address(address: str) -> bool:
-    try:
-        parsed = ipaddress.ip_address(address.strip("[]"))
-    except ValueError:
-        return False
-    mapped = getattr(parsed, "ipv4_mapped", None)
-    return (parsed if mapped is None else mapped).is_loopback
+def _asked_for_csrf(request: HttpRequest) -> HttpResponse:
+    """Stands for a view that is not exempt; it is never called."""
+    raise NotImplementedError
 
 
-def _is_loopback_name(name: str) -> bool:
-    return name == "localhost" or name.endswith(".localhost") or _is_loopback_address(name)
+def _lacks(action: Action, name: str) -> str:
+    return f"{name} has no role that may {action}; an admin gives one: `manage.py user role {name} ROLE`"
 
 
-def _came_through_a_proxy(request: HttpRequest) -> bool:
-    return any(name in PROXY_HEADERS or name.startswith(PROXY_HEADER_PREFIX) for name in request.META)
+def _refusal(status: int, detail: str) -> HttpResponse:
+    response = JsonResponse({"detail": detail}, status=status)
+    if status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="soundings"'
+    return response

@@ -78,6 +78,15 @@ CONFIG: Spec = {
         "own-test": {"color": "#6b46a8", "fillOpacity": 0.16},
         "not-measured": {"color": "#a16207", "fillOpacity": 0.20},
         "all-lost": {"color": "#111111", "fillOpacity": 0.35},
+        "transfer-rate": {"color": "#0b6e99", "fillOpacity": 0.55},
+        "steady-rate": {"color": "#0b4f6c", "strokeDash": [5, 3], "strokeWidth": 1.4},
+        "slow-start": {"color": "#6b46a8", "fillOpacity": 0.14},
+        "recovery": {"color": "#c2410c", "fillOpacity": 0.16},
+        "resent": {"color": "#c2410c"},
+        "cwnd": {"color": "#0b4f6c", "strokeWidth": 1.6},
+        "peer-window": {"color": "#a16207", "strokeDash": [4, 3], "strokeWidth": 1.6},
+        "transfer-rtt": {"color": "#0b4f6c", "strokeWidth": 1.6},
+        "idle-rtt": {"color": "#0b6e99", "strokeDash": [3, 2], "strokeWidth": 1.2},
         "span-label": {"color": "#4a5560"},
         "incident": {"color": "#b91c1c", "fillOpacity": 0.12},
         "incident-start": {"color": "#b91c1c", "strokeWidth": 1.4},
@@ -142,7 +151,7 @@ def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Wi
     """The Mathis estimate from ping (the Reno index; dashed where it is a floor) against what TCP tests measured."""
     rows = step_rows(hours, _estimate_row, split_by="floor")
     floors = [
-        {"t": _ms(point.at + timedelta(seconds=hours.step_s / 2)), "bps": _rounded(point.estimate_bps)}
+        {"t": _ms(point.at + timedelta(seconds=hours.step_s / 2)), "bps": rounded(point.estimate_bps)}
         for point in hours.points
         if point.estimate_is_floor and point.estimate_bps is not None
     ]
@@ -261,12 +270,12 @@ def _rtt_row(point: SeriesPoint) -> Row | None:
     if point.rtt_median_ms is None:
         return None
     return {
-        "min": _rounded(point.rtt_min_ms),
-        "p25": _rounded(point.rtt_p25_ms),
-        "median": _rounded(point.rtt_median_ms),
-        "p75": _rounded(point.rtt_p75_ms),
-        "p95": _rounded(point.rtt_p95_ms),
-        "max": _rounded(point.rtt_max_ms),
+        "min": rounded(point.rtt_min_ms),
+        "p25": rounded(point.rtt_p25_ms),
+        "median": rounded(point.rtt_median_ms),
+        "p75": rounded(point.rtt_p75_ms),
+        "p95": rounded(point.rtt_p95_ms),
+        "max": rounded(point.rtt_max_ms),
         "got": f"{point.received} of {point.sent}",
     }
 
@@ -290,14 +299,14 @@ def _loss_text(point: SeriesPoint) -> str:
 def _estimate_row(point: SeriesPoint) -> Row | None:
     if point.estimate_bps is None:
         return None
-    return {"bps": _rounded(point.estimate_bps), "floor": bool(point.estimate_is_floor)}
+    return {"bps": rounded(point.estimate_bps), "floor": bool(point.estimate_is_floor)}
 
 
 def _test_row(test: ThroughputPoint) -> Row:
     measured = test.outcome == Outcome.MEASURED
     return {
         "t": _ms(test.at),
-        "bps": _rounded(test.throughput_bps) if measured else None,
+        "bps": rounded(test.throughput_bps) if measured else None,
         "outcome": str(test.outcome).replace("_", " "),
         "streams": test.streams,
         "retransmits": test.retransmits,
@@ -325,7 +334,7 @@ def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
     """Five significant digits: more than a chart can show, less than half the bytes."""
     return None if value is None else float(f"{value:.5g}")
 

@@ -9,17 +9,34 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from html import escape
 from urllib.parse import urlencode
 
-from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from monitor.analysis import figures
 from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS, LossBand
-from monitor.api.grid import Grid, GridSite, Metric, PathFigures, State, worst
+from monitor.api.grid import Grid, GridSite, PathFigures, State, worst
+from monitor.archive.metrics import Metric
 
 INCIDENT_SIGN = "▲"
 DENSE_FROM_SITES = 16
+
+
+class Choice(StrEnum):
+    """The metrics that the page offers, by their names in its address."""
+
+    LOSS = "loss"
+    RTT = "rtt"
+    THROUGHPUT = "throughput"
+
+    @property
+    def metric(self) -> Metric:
+        return _METRICS[self]
+
+
+_METRICS = {Choice.LOSS: Metric.LOSS, Choice.RTT: Metric.RTT_MEDIAN, Choice.THROUGHPUT: Metric.THROUGHPUT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +74,8 @@ THROUGHPUT_BANDS = (
     Band(float("inf"), "step-0", "1 Gbit/s and more"),
 )
 
-BANDS = {Metric.LOSS: LOSS_BANDS, Metric.RTT: RTT_BANDS, Metric.THROUGHPUT: THROUGHPUT_BANDS}
-TITLES = {Metric.LOSS: "loss", Metric.RTT: "median RTT", Metric.THROUGHPUT: "measured throughput"}
+BANDS = {Metric.LOSS: LOSS_BANDS, Metric.RTT_MEDIAN: RTT_BANDS, Metric.THROUGHPUT: THROUGHPUT_BANDS}
+TITLES = {Metric.LOSS: "loss", Metric.RTT_MEDIAN: "median RTT", Metric.THROUGHPUT: "measured throughput"}
 
 SHORT_TITLES = {**TITLES, Metric.THROUGHPUT: "throughput"}
 
@@ -68,6 +85,7 @@ STATE_STYLES = {
     State.NO_DATA: "no-data",
     State.NOT_MEASURED: "not-measured",
     State.OWN_TEST: "own-test",
+    State.UNDEFINED: "no-data",
 }
 
 
@@ -95,18 +113,10 @@ def band(metric: Metric, value: float) -> Band:
     return bands[bisect_right([one.below for one in bands[:-1]], value)]
 
 
-def value_of(metric: Metric, one: PathFigures) -> float | None:
-    """The figure that the metric is about: a ratio, ms or bit/s."""
-    if metric is Metric.LOSS:
-        return one.loss_ratio
-    return one.rtt_median_ms if metric is Metric.RTT else one.throughput_median_bps
-
-
 def cell_style(metric: Metric, one: PathFigures) -> str:
     """The class of a cell: its band where there is a value, else its state."""
-    value = value_of(metric, one)
-    if one.state is State.VALUE and value is not None:
-        return band(metric, value).style
+    if one.state is State.VALUE and one.value is not None:
+        return band(metric, one.value).style
     return STATE_STYLES[one.state]
 
 
@@ -115,10 +125,10 @@ def cell_text(metric: Metric, one: PathFigures) -> str:
     match one.state:
         case State.VALUE if metric is Metric.LOSS:
             return _loss(one)
-        case State.VALUE if metric is Metric.RTT:
-            return figures.milliseconds(one.rtt_median_ms)
+        case State.VALUE if metric is Metric.RTT_MEDIAN:
+            return figures.milliseconds(one.value)
         case State.VALUE:
-            return figures.bit_rate(one.throughput_median_bps)
+            return figures.bit_rate(one.value)
         case State.NONE_LOST:
             return _loss(one)
         case State.TOTAL_LOSS:
@@ -127,6 +137,8 @@ def cell_text(metric: Metric, one: PathFigures) -> str:
             return "not run" if one.outcome is None else one.outcome.replace("_", " ")
         case State.OWN_TEST:
             return "own test"
+        case State.UNDEFINED:
+            return "undefined"
         case State.NO_DATA:
             return "no data"
 
@@ -150,10 +162,9 @@ def sentence(metric: Metric, one: PathFigures) -> str:
 
 
 def _finding(metric: Metric, one: PathFigures) -> str:
-    value = value_of(metric, one)
     match one.state:
-        case State.VALUE if value is not None:
-            label = band(metric, value).label.split(",")[0] if metric is Metric.LOSS else ""
+        case State.VALUE if one.value is not None:
+            label = band(metric, one.value).label.split(",")[0] if metric is Metric.LOSS else ""
             return f"{TITLES[metric]} {cell_text(metric, one)}" + (f" ({label})" if label else "")
         case State.NONE_LOST:
             return f"none lost, so loss {_loss(one)} with 95% confidence"
@@ -174,8 +185,6 @@ def _evidence(metric: Metric, one: PathFigures) -> Iterator[str]:
         if one.outcome is not None:
             yield f"latest test {one.outcome.replace('_', ' ')}"
         return
-    if metric is Metric.LOSS and one.rtt_median_ms is not None:
-        yield f"median RTT {figures.milliseconds(one.rtt_median_ms)}"
     if one.sent is not None and one.received is not None:
         yield f"{one.received:,} of {one.sent:,} answered"
 
@@ -185,18 +194,19 @@ def body_html(grid: Grid) -> SafeString:
     between: dict[tuple[str, str], list[PathFigures]] = {}
     for one in grid.figures:
         between.setdefault((one.source, one.destination), []).append(one)
-    query = escape(_query(grid))
+    kept = escape(query(grid))
     rows = []
     for source in grid.sources:
         cells = [
-            _cell_html(grid.metric, source, to, between.get((source.name, to.name)), query) for to in grid.destinations
+            _cell_html(grid.metric, source, to, between.get((source.name, to.name)), kept) for to in grid.destinations
         ]
         heading = f'<th scope="row" title="{escape(source.title)}">{escape(source.name)}</th>'
         rows.append(f"<tr>{heading}{''.join(cells)}</tr>")
     return mark_safe("\n".join(rows))
 
 
-def _query(grid: Grid) -> str:
+def query(grid: Grid) -> str:
+    """What a link from the grid to a path takes with it."""
     chosen: dict[str, object] = {"period": grid.period.value}
     if grid.packet_bytes is not None:
         chosen["size"] = grid.packet_bytes
@@ -223,7 +233,7 @@ def _with_small_unit(text: str) -> str:
     number, space, unit = text.rpartition(" ")
     if space and unit in ("ms", "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"):
         return f"{escape(number)} <small>{unit}</small>"
-    return str(escape(text))
+    return escape(text)
 
 
 def legend(metric: Metric) -> list[LegendEntry]:

@@ -13,12 +13,17 @@ from typing import TypeVar
 
 from monitor.alerts.models import Incident
 from monitor.alerts.queries import incidents_of_path
-from monitor.api.grid import Period, choose_packet_bytes
+from monitor.analysis.transfer import Spread, spread
+from monitor.api.grid import Period, UnknownChoice, choose_packet_bytes
 from monitor.archive import queries
+from monitor.archive.path_estimates import path_estimate
 from monitor.archive.queries import PathSummary, Series, ThroughputPoint, ThroughputSummary
+from monitor.archive.transfers import transfer_of
 from monitor.mesh.models import Path
 from monitor.web import charts
 from monitor.web.geography import great_circle_km
+from monitor.web.ledger_view import TestRow, ledger_rows
+from monitor.web.transfer_view import EstimateView, TransferView, estimate_view, transfer_view
 
 POOL_STEP_S = {Period.HOUR: 300, Period.DAY: 900, Period.WEEK: 3600, Period.MONTH: 6 * 3600}
 """Steps of the loss chart: enough packets in each for a loss of a few percent to show, few enough bars to see."""
@@ -43,15 +48,24 @@ class PathView:
     newest_at: datetime | None
     summary: PathSummary | None
     throughput: ThroughputSummary | None
+    spread: Spread | None
+    estimate: EstimateView | None
     latest_tests: tuple[ThroughputPoint, ...]
+    ledger: tuple[TestRow, ...]
+    transfer: TransferView | None
     incidents: tuple[Incident, ...]
     rtt_chart: charts.Spec
     loss_chart: charts.Spec
     throughput_chart: charts.Spec
 
 
-def load_path(path_id: int, period: Period, now: datetime, packet_bytes: int | None) -> PathView:
-    """The page of a path. Raises `Path.DoesNotExist` and `monitor.api.grid.UnknownChoice`."""
+def load_path(
+    path_id: int, period: Period, now: datetime, packet_bytes: int | None, test_at: datetime | None = None
+) -> PathView:
+    """The page of a path, with the throughput test that began at `test_at` in full, or the newest that was measured.
+
+    Raises `Path.DoesNotExist` and `monitor.api.grid.UnknownChoice`.
+    """
     path = Path.objects.with_hosts().get(id=path_id)
     sizes = tuple(queries.packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
@@ -61,6 +75,8 @@ def load_path(path_id: int, period: Period, now: datetime, packet_bytes: int | N
     tests = queries.throughput_series(path_id, since, now)
     incidents = incidents_of_path(path_id, since, now)
     window = charts.Window(since, now, _spans(incidents, now))
+    summary = _only(queries.path_summaries(since, now, packet_bytes=size, path_ids=[path_id]))
+    estimate = path_estimate(summary, tests, since, now)
     return PathView(
         path=path,
         reverse_path_id=_reverse(path),
@@ -71,14 +87,35 @@ def load_path(path_id: int, period: Period, now: datetime, packet_bytes: int | N
         since=since,
         until=now,
         newest_at=series.points[-1].at if series.points else None,
-        summary=_only(queries.path_summaries(since, now, packet_bytes=size, path_ids=[path_id])),
+        summary=summary,
         throughput=_only(queries.throughput_summaries(since, now, path_ids=[path_id])),
+        spread=spread(_measured_bps(tests)),
+        estimate=None if estimate is None else estimate_view(estimate),
         latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
+        transfer=_transfer(path_id, tests, test_at),
+        ledger=ledger_rows(path_id, since, now),
         incidents=tuple(incidents),
         rtt_chart=charts.rtt_chart(series, window, _own_tests(path_id, size, since, now)),
         loss_chart=charts.loss_chart(charts.pool(series, POOL_STEP_S[period]), window),
         throughput_chart=charts.throughput_chart(hours, tests, window),
     )
+
+
+def _measured_bps(tests: Sequence[ThroughputPoint]) -> list[float]:
+    """What the TCP tests got; a UDP test gets what it was asked for."""
+    return [one.throughput_bps for one in tests if one.protocol == "tcp" and one.throughput_bps is not None]
+
+
+def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | None) -> TransferView | None:
+    """The test asked for. Raises `UnknownChoice` where there is none that began then."""
+    if at is None:
+        at = next((one.at for one in reversed(tests) if one.throughput_bps is not None), None)
+        if at is None:
+            return None
+    stored = transfer_of(path_id, at)
+    if stored is None:
+        raise UnknownChoice(f"test={at.isoformat()}: no throughput test of this path began then")
+    return transfer_view(stored)
 
 
 def _own_tests(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:

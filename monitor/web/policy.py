@@ -1,4 +1,5 @@
-"""The Content-Security-Policy of every answer: only what we serve ourselves runs, and nothing inline.
+"""The Content-Security-Policy of every answer, by which only what we serve ourselves runs and nothing inline, and the
+Permissions-Policy.
 
 The charts keep to it too: Vega runs with its expression interpreter, so `unsafe-eval` is not needed. A view whose
 answer wants another policy (a stored report carries its own style sheet) sets the header itself.
@@ -34,8 +35,15 @@ STORED_DOCUMENT = "; ".join(
 """For an HTML file that was written earlier: its own style and pictures show, nothing in it can run."""
 
 
-class ContentSecurityPolicy:
-    """Middleware: adds the policy to answers that have none."""
+NO_DEVICES = ", ".join(
+    f"{feature}=()"
+    for feature in ("accelerometer", "camera", "geolocation", "gyroscope", "microphone", "payment", "usb")
+)
+"""The Permissions-Policy: no page of ours asks for any of these."""
+
+
+class Policies:
+    """Middleware: adds the policies to answers that have none."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -43,4 +51,5 @@ class ContentSecurityPolicy:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         response.headers.setdefault(HEADER, PAGES)
+        response.headers.setdefault("Permissions-Policy", NO_DEVICES)
         return response

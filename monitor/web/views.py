@@ -5,9 +5,10 @@ Views choose and pass on; what is shown is loaded in `monitor.api.grid` and `mon
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -19,22 +20,32 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.alerts.queries import recent_incidents
-from monitor.api.grid import Grid, Metric, Period, UnknownChoice, load_grid
+from monitor.api import rates
+from monitor.api.grid import Grid, Period, UnknownChoice, load_grid
 from monitor.archive import queries
 from monitor.archive.queries import AgentContact
 from monitor.mesh.models import Mesh, Path, Site
 from monitor.reports.files import written_reports
-from monitor.web import bundle, matrix, policy
+from monitor.web import bundle, calculator, matrix, policy, world_map
+from monitor.web.completeness_view import load_completeness
 from monitor.web.first_run import first_run
 from monitor.web.path_view import load_path
+from monitor.web.sites_view import LATE_AFTER, load_sites
 
 CLOSED_INCIDENTS = 5
 REFUSED_SHOWN = 20
-LATE_AFTER = timedelta(minutes=5)
-"""Agents deliver every few seconds; one that has not for this long is in trouble."""
 YEAR_S = 365 * 86_400
+GRID_PERIODS = (Period.HOUR, Period.DAY, Period.WEEK)
 
 Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Days(StrEnum):
+    """How many days the completeness page goes back."""
+
+    WEEK = "7"
+    FORTNIGHT = "14"
+    MONTH = "30"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +68,19 @@ class AgentRow:
 
 
 class Login(LoginView):
+    """Django's, with an end to guessing."""
+
     template_name = "web/login.html"
     redirect_authenticated_user = True
     next_page = "grid"
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        wait_s = rates.wait_s(f"login:{request.META.get('REMOTE_ADDR', '')}", rates.LOGIN)
+        if wait_s > 0:
+            response = self.render_to_response(self.get_context_data(wait_s=math.ceil(wait_s)), status=429)
+            response.headers["Retry-After"] = str(math.ceil(wait_s))
+            return response
+        return super().post(request, *args, **kwargs)
 
 
 @require_safe
@@ -74,12 +95,7 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "grid": grid,
         "now": now,
         "title": matrix.TITLES[grid.metric],
-        "metrics": _options(request, "metric", [(matrix.SHORT_TITLES[one], one) for one in Metric], grid.metric),
-        "periods": _options(
-            request, "period", [(one, one) for one in (Period.HOUR, Period.DAY, Period.WEEK)], grid.period
-        ),
-        "sizes": _options(request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes),
-        "groups": _group_options(request, grid),
+        **_grid_choices(request, grid),
         "body": matrix.body_html(grid),
         "counts": matrix.counts(grid),
         "legend": matrix.legend(grid.metric),
@@ -97,12 +113,32 @@ def grid_page(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
+def map_page(request: HttpRequest) -> HttpResponse:
+    """The grid on a map of the world."""
+    now = timezone.now()
+    grid = _load_grid(request, now)
+    rows = Site.objects.in_use().values_list("id", "latitude_deg", "longitude_deg")
+    where = {key: (latitude, longitude) for key, latitude, longitude in rows}
+    context = {
+        "mesh": Mesh.objects.first(),
+        "grid": grid,
+        "now": now,
+        "title": matrix.TITLES[grid.metric],
+        **_grid_choices(request, grid),
+        "map": world_map.world_map(grid, where),
+        "query": matrix.query(grid),
+        "legend": matrix.legend(grid.metric),
+    }
+    return render(request, "web/map.html", context)
+
+
+@require_safe
 def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     """One path over time."""
     now = timezone.now()
     period = _choice(request, "period", Period, Period.DAY)
     try:
-        view = load_path(path_id, period, now, _size(request))
+        view = load_path(path_id, period, now, _size(request), _test_at(request))
     except Path.DoesNotExist as error:
         raise Http404(f"There is no path {path_id}; the grid links to those that there are.") from error
     except UnknownChoice as error:
@@ -118,9 +154,39 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
 
 
 @require_safe
+def completeness_page(request: HttpRequest) -> HttpResponse:
+    """What was measured of the plan, and what came of that."""
+    now = timezone.now()
+    length = _choice(request, "days", Days, Days.WEEK)
+    context = {
+        "mesh": Mesh.objects.first(),
+        "view": load_completeness(int(length), now),
+        "lengths": _options(request, "days", [(f"{one} days", one) for one in Days], length),
+    }
+    return render(request, "web/completeness.html", context)
+
+
+@require_safe
+def sites_page(request: HttpRequest) -> HttpResponse:
+    """How each site's agent is."""
+    now = timezone.now()
+    return render(request, "web/sites.html", {"mesh": Mesh.objects.first(), "view": load_sites(now), "now": now})
+
+
+@require_safe
+def calculator_page(request: HttpRequest) -> HttpResponse:
+    """An estimate from figures typed in."""
+    figures = calculator.Figures(request.GET if request.GET else None)
+    context = {"form": figures, "answer": calculator.answer(figures)}
+    return render(request, "web/calculator.html", context, status=422 if figures.errors else 200)
+
+
+@require_safe
 def report(request: HttpRequest, name: str) -> HttpResponse:
-    """A weekly report as it was written."""
+    """A weekly report as it was written; with `.pdf` behind its name, as a PDF."""
     for written in written_reports():
+        if name == f"{written.week}.pdf" and written.pdf is not None:
+            return HttpResponse(written.pdf.read_bytes(), content_type="application/pdf")
         if str(written.week) == name:
             response = HttpResponse(written.path.read_bytes(), content_type="text/html; charset=utf-8")
             response.headers[policy.HEADER] = policy.STORED_DOCUMENT
@@ -140,12 +206,17 @@ def chart_bundle(request: HttpRequest, version: str) -> HttpResponse:
 
 
 def _load_grid(request: HttpRequest, now: datetime) -> Grid:
-    metric = _choice(request, "metric", Metric, Metric.LOSS)
     period = _choice(request, "period", Period, Period.DAY)
     try:
-        return load_grid(metric, period, now, packet_bytes=_size(request), group=request.GET.get("group") or None)
+        return load_grid(
+            _metric(request).metric, period, now, packet_bytes=_size(request), group=request.GET.get("group") or None
+        )
     except UnknownChoice as error:
         raise Http404(str(error)) from error
+
+
+def _metric(request: HttpRequest) -> matrix.Choice:
+    return _choice(request, "metric", matrix.Choice, matrix.Choice.LOSS)
 
 
 def _choice(request: HttpRequest, name: str, kind: type[Choice], default: Choice) -> Choice:
@@ -166,12 +237,37 @@ def _size(request: HttpRequest) -> int | None:
     return int(given)
 
 
+def _test_at(request: HttpRequest) -> datetime | None:
+    """When the throughput test began that the page is to show in full."""
+    given = request.GET.get("test")
+    if given is None:
+        return None
+    try:
+        at = datetime.fromisoformat(given)
+    except ValueError as error:
+        raise Http404(f"test={given}: give when it began, like test=2026-11-21T12:00:00Z") from error
+    if at.tzinfo is None:
+        raise Http404(f"test={given}: add the time zone, like test=2026-11-21T12:00:00Z")
+    return at
+
+
 def _options(request: HttpRequest, name: str, labelled: list[tuple[str, Any]], chosen: object) -> list[Option]:
     """Links to this page with one parameter changed."""
     return [
         Option(label, urlencode({**request.GET.dict(), name: value}), chosen=value == chosen)
         for label, value in labelled
     ]
+
+
+def _grid_choices(request: HttpRequest, grid: Grid) -> dict[str, list[Option]]:
+    """The rows of choices of a page that shows a grid."""
+    metrics: list[tuple[str, Any]] = [(matrix.SHORT_TITLES[one.metric], one) for one in matrix.Choice]
+    return {
+        "metrics": _options(request, "metric", metrics, _metric(request)),
+        "periods": _options(request, "period", [(one, one) for one in GRID_PERIODS], grid.period),
+        "sizes": _options(request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes),
+        "groups": _group_options(request, grid),
+    }
 
 
 def _group_options(request: HttpRequest, grid: Grid) -> list[Option]:

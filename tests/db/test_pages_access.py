@@ -4,7 +4,7 @@ import gzip
 import subprocess
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 
 from monitor.web import bundle
 
@@ -15,6 +15,13 @@ LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8000"}
 @pytest.fixture(autouse=True)
 def served_everywhere(settings):
     settings.ALLOWED_HOSTS = ["*"]
+
+
+@pytest.fixture
+def reader():
+    user = User.objects.create_user("reader", password="of soundings")
+    user.groups.add(Group.objects.get(name="viewer"))
+    return user
 
 
 @pytest.mark.parametrize(
@@ -54,8 +61,7 @@ def test_everybody_else_is_sent_to_the_login(client, request_):
     assert "log in first" in api.json()["detail"]
 
 
-def test_after_the_login_the_pages_open(client):
-    User.objects.create_user("reader", password="of soundings")
+def test_after_the_login_the_pages_open(client, reader):
     elsewhere = FROM_ELSEWHERE["another machine"]
 
     form = client.get("/login/?next=/", **elsewhere)
@@ -66,8 +72,7 @@ def test_after_the_login_the_pages_open(client):
     assert "Log out reader" in client.get("/", **elsewhere).content.decode()
 
 
-def test_a_wrong_password_does_not(client):
-    User.objects.create_user("reader", password="of soundings")
+def test_a_wrong_password_does_not(client, reader):
     elsewhere = FROM_ELSEWHERE["another machine"]
 
     answer = client.post("/login/", {"username": "reader", "password": "wrong"}, **elsewhere)
@@ -76,8 +81,7 @@ def test_a_wrong_password_does_not(client):
     assert client.get("/", **elsewhere).status_code == 302
 
 
-def test_the_login_leads_nowhere_else(client):
-    User.objects.create_user("reader", password="of soundings")
+def test_the_login_leads_nowhere_else(client, reader):
 
     answer = client.post(
         "/login/", {"username": "reader", "password": "of soundings", "next": "https://example.org/"}, **LOCAL
@@ -93,6 +97,13 @@ def test_public_reading_opens_the_pages_and_nothing_that_writes(client, settings
     assert client.get("/", **elsewhere).status_code == 200
     assert client.get("/api/v1/sites", **elsewhere).status_code == 200
     assert client.post("/api/v1/sites", **elsewhere).status_code == 401
+
+
+def test_without_its_setting_this_machine_is_asked_for_a_login_too(client, settings):
+    settings.LOCAL_READ = False
+
+    assert client.get("/", **LOCAL).status_code == 302
+    assert client.get("/api/v1/sites", **LOCAL).status_code == 401
 
 
 def test_agents_are_not_asked_for_a_login(client):

@@ -3,14 +3,23 @@
 import json
 import re
 from datetime import timedelta
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.ingest import store
+from tests.db.mesh_of_three import batch, delivered
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.diagnosis.reading import read
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-PATH_QUERIES = 10
+RUNS = Path(__file__).parents[1] / "fixtures" / "iperf3" / "diagnosis"
+SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
+PATH_QUERIES = 11
+ESTIMATE_QUERIES = 2
+"""The tails of the round trips, and the capacity; none where no ping was answered."""
 
 
 @pytest.fixture
@@ -77,11 +86,10 @@ def test_incidents_are_shaded_over_their_time(page, paths):
         incident=incident,
         path=path,
         added_at=HOUR,
-        window_s=600,
-        sent=100,
-        lost=4,
-        loss_lower_ratio=0.02,
-        threshold_ratio=0.01,
+        rule="loss",
+        sentence="loss 4%",
+        since=HOUR,
+        figures={},
     )
 
     html = page(path)
@@ -140,7 +148,7 @@ def test_the_data_cannot_leave_its_script(page, paths):
     assert spec(html, "throughput")["datasets"]["failed"][0]["detail"] == "</script><script>alert(1)</script>"
 
 
-@pytest.mark.parametrize(("period", "queries"), [("day", PATH_QUERIES), ("month", PATH_QUERIES - 2)])
+@pytest.mark.parametrize(("period", "queries"), [("day", PATH_QUERIES + ESTIMATE_QUERIES), ("month", PATH_QUERIES - 2)])
 def test_the_page_keeps_to_its_queries(page, paths, period, queries, django_assert_num_queries):
     path = paths["slac", "cern"]
     for hours in range(5):
@@ -148,3 +156,89 @@ def test_the_page_keeps_to_its_queries(page, paths, period, queries, django_asse
 
     with django_assert_num_queries(queries):
         page(path, f"?period={period}")
+
+
+def real_test(path, name, at):
+    """A test that the probe made in the lab, stored as its agent delivers it."""
+    run = msgspec.structs.replace(read(RUNS / f"{name}.json"), started_at=at, target="x", address="192.0.2.1")
+    receipt = store(path.source.site_id, batch(delivered(path, run), number=at.minute), NOW)
+    assert receipt.refused == ()
+
+
+def test_the_newest_test_is_shown_in_full(page, paths):
+    path = paths["slac", "cern"]
+    real_test(path, "small_window", HOUR)
+    real_test(path, "queue", HOUR + MINUTE)
+
+    html = page(path)
+
+    assert re.search(r'class="verdict">bottleneck of 9.65 Mbit/s: its queue makes', html)
+    rate, windows, rtt = (spec(html, f"transfer-{name}")["datasets"] for name in ("rate", "window", "rtt"))
+    run = read(RUNS / "queue.json")
+    assert len(rate["rates"]) == len(run.transfer.received.end_s)
+    assert sum(row["resent"] for row in rate["resent"]) == sum(run.transfer.sent.retransmits)
+    assert [row["cwnd"] for row in windows["ends"]] == list(run.transfer.sent.cwnd_bytes)
+    assert rtt["idle"] == [{"rtt": pytest.approx(run.transfer.kernel.rtt_min_ms, rel=1e-4)}]
+    assert "buffer delay (RFC 6349)" in html
+
+
+def test_a_test_can_be_chosen_by_its_time(page, paths):
+    path = paths["slac", "cern"]
+    real_test(path, "small_window", HOUR)
+    real_test(path, "queue", HOUR + MINUTE)
+    link = re.search(r'href="\?(period=day&amp;size=\d+&amp;test=2026-11-21T12:00:00Z)#transfer"', page(path))
+
+    html = page(path, "?" + link[1].replace("&amp;", "&"))
+
+    assert re.search(r"class=\"verdict\">window-limited at [\d.]+ Mbit/s: the receiver&#x27;s window is 81 kB", html)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("2026-11-21T12:00:01Z", "no throughput test of this path began then"),
+        ("2026-11-21T12:00:01", "add the time zone"),
+        ("yesterday", "give when it began, like test="),
+    ],
+)
+def test_a_test_that_there_is_not_is_not_found(client, paths, asked, message):
+    answer = client.get(f"/paths/{paths['slac', 'cern'].pk}/?test={asked}", headers={"host": "localhost"})
+
+    assert answer.status_code == 404
+    assert message in answer.content.decode()
+
+
+def test_the_tests_of_the_period_are_spread(page, paths):
+    path = paths["slac", "cern"]
+    for minute, rate_bps in enumerate((90e6, 94e6, 98e6)):
+        throughput(path, HOUR + minute * MINUTE, rate_bps)
+    throughput(path, HOUR + 5 * MINUTE, 1e6, protocol="udp")
+
+    # The deviation of 90, 94 and 98 is 4: their distances from the mean, 4, 0 and 4, squared, over two.
+    html = page(path)
+    assert "3 tests measured: 90 Mbit/s to 98 Mbit/s, mean 94 Mbit/s, deviation 4 Mbit/s." in html
+
+
+def test_the_estimate_names_its_limit_and_keeps_the_index_apart(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, 10_000, 9_900, 100.0)
+    throughput(path, HOUR, 94.3e6, congestion_control="reno", verdict="bottleneck queue", diagnosis=SAID)
+
+    html = page(path)
+
+    # 100 lost of 10,000 at 100 ms: Reno's average window is 1.2/sqrt(0.01) = 12 segments of 1460 bytes each 100 ms,
+    # 1.4 Mbit/s before timeouts and what is sent twice; the index 1460·8/(0.1·0.1) = 1.17 Mbit/s.
+    assert re.search(r'class="verdict">about 1\.3\d? Mbit/s, limited by loss \(80%: ', html)
+    rows = dict(re.findall(r"<tr><td>(window|loss|capacity|Reno index)</td><td class=\"number\">([^<]*)", html))
+    assert (rows["window"], rows["capacity"], rows["Reno index"]) == ("240 Mbit/s", "94.3 Mbit/s", "1.17 Mbit/s")
+
+
+def test_with_bbr_loss_is_no_limit(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, 10_000, 9_900, 100.0)
+    throughput(path, HOUR, 94.3e6, congestion_control="bbr", verdict="bottleneck queue", diagnosis=SAID)
+
+    html = page(path)
+
+    assert 'class="verdict">about 94.3 Mbit/s, limited by capacity' in html
+    assert "sent with BBR, which does not go by loss" in html

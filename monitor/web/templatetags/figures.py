@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from monitor.analysis import figures
+from monitor.archive import trouble
 from monitor.archive.queries import PathSummary
 from monitor.web import times
 
@@ -31,6 +32,12 @@ def moment(at: datetime) -> SafeString:
     return format_html('<time datetime="{}">{}</time>', at.isoformat(), times.minute(at))
 
 
+@register.filter
+def instant(at: datetime) -> str:
+    """A time in UTC to the microsecond, as addresses have it."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 @register.simple_tag
 def age(at: datetime, now: datetime) -> SafeString:
     """How long ago, as text that a script keeps counting."""
@@ -47,3 +54,9 @@ def lasting(since: datetime, until: datetime) -> str:
 def words(outcome: str) -> str:
     """An outcome as words: "dns_failure" is "dns failure"."""
     return outcome.replace("_", " ")
+
+
+@register.simple_tag
+def now_known_troubles() -> list[trouble.Trouble]:
+    """Why nothing can be stored now; empty where nothing is known to be wrong."""
+    return trouble.now_known()

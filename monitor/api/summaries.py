@@ -1,0 +1,199 @@
+"""The users' API about many paths and sites at once: the worst paths, PingER's tables, completeness, refused results.
+
+As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+from typing import Annotated
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router, Schema
+from ninja.errors import HttpError
+from pydantic import Field
+
+from monitor.api.asked import DAY, PacketBytes, ProblemOut, Range
+from monitor.api.grid import choose_packet_bytes
+from monitor.archive import completeness, queries, tables
+from monitor.archive.metrics import Metric
+from monitor.archive.tables import By, Tick
+from monitor.mesh.models import Family, Path, Site
+
+TABLE_TICKS = {Tick.HOUR: 24, Tick.DAY: 30, Tick.MONTH: 12, Tick.YEAR: 5}
+"""How many ticks a table has unless it is asked for others."""
+TICK_LENGTHS = {
+    Tick.HOUR: timedelta(hours=1), Tick.DAY: DAY, Tick.MONTH: timedelta(days=30), Tick.YEAR: timedelta(days=365)
+}  # fmt: skip
+MOST_TABLE_CELLS = 200_000
+COMPLETENESS_DAYS = 14
+LONGEST_COMPLETENESS = timedelta(days=366)
+
+router = Router()
+
+
+class WorstPathOut(Schema):
+    """A path between two sites with its value of the metric; counts of packets over the period."""
+
+    path_id: int
+    source: str
+    destination: str
+    family: int
+    value: float
+    sent: int
+    received: int
+    loss_ratio: float | None
+
+
+class WorstOut(Schema):
+    """The paths with the worst values of the metric, the worst first."""
+
+    metric: Metric
+    packet_bytes: int
+    since: datetime
+    until: datetime
+    paths: list[WorstPathOut]
+
+
+class TableCellOut(Schema):
+    """The median of the metric over the `paths` paths from `source` to `destination` that have it, in the tick that
+    began at `at`."""
+
+    source: str
+    destination: str
+    at: datetime
+    value: float
+    paths: int
+
+
+class TableOut(Schema):
+    """PingER's table. `packet_bytes` is null for throughput, which is of no packet size."""
+
+    by: By
+    metric: Metric
+    tick: Tick
+    packet_bytes: int | None
+    since: datetime
+    until: datetime
+    cells: list[TableCellOut]
+
+
+class SiteDayOut(Schema):
+    """A site's UTC day. `missing` counts numbers of results that never came though later ones did; `completeness_ratio`
+    is null where nothing was delivered, `coverage_ratio` (measured of planned bursts) where nothing was planned. The
+    running day counts bursts to its last whole hour."""
+
+    site: str
+    day: date
+    delivered: int
+    missing: int
+    completeness_ratio: float | None
+    bursts_planned: int
+    bursts_measured: int
+    coverage_ratio: float | None
+
+
+class RefusedOut(Schema):
+    """A result that was not stored, by its number in the spool of the site's agent, and why."""
+
+    site: str
+    sequence: int
+    refused_at: datetime
+    reason: str
+
+
+@router.get("/worst", response={200: WorstOut, 422: ProblemOut}, summary="The paths with the worst values of a metric")
+def get_worst(
+    request: HttpRequest,
+    between: Query[Range],
+    metric: Metric = Metric.LOSS,
+    size: PacketBytes = None,
+    limit: Annotated[int, Field(ge=1, le=1000)] = 10,
+) -> dict[str, object]:
+    if metric is Metric.THROUGHPUT:
+        raise HttpError(422, f"metric={metric}: of no packet size; /api/v1/grid and /api/v1/table have it")
+    since, until = between.resolve_at(timezone.now())
+    packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
+    cells = tables.worst(metric, since, until, packet_bytes=packet_bytes, limit=limit)
+    paths = Path.objects.with_hosts().in_bulk([cell.path_id for cell in cells])
+    found = [{**asdict(cell), "loss_ratio": cell.loss_ratio, **_ends(paths[cell.path_id])} for cell in cells]
+    return {"metric": metric, "packet_bytes": packet_bytes, "since": since, "until": until, "paths": found}
+
+
+@router.get(
+    "/table",
+    response={200: TableOut, 422: ProblemOut},
+    summary="PingER's table: medians over paths between sites, countries, regions or groups, for each tick",
+)
+def get_table(
+    request: HttpRequest,
+    between: Query[Range],
+    by: By = By.SITE,
+    metric: Metric = Metric.LOSS,
+    tick: Tick = Tick.DAY,
+    size: PacketBytes = None,
+    family: Family | None = None,
+) -> dict[str, object]:
+    since, until = between.resolve_at(timezone.now(), TABLE_TICKS[tick] * TICK_LENGTHS[tick])
+    _require_small_table(by, tick, until - since)
+    packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
+    cells = tables.table(by, metric, tick, since, until, packet_bytes, family=family)
+    return {
+        "by": by,
+        "metric": metric,
+        "tick": tick,
+        "packet_bytes": None if metric is Metric.THROUGHPUT else packet_bytes,
+        "since": since,
+        "until": until,
+        "cells": cells,
+    }
+
+
+@router.get(
+    "/completeness",
+    response={200: list[SiteDayOut], 422: ProblemOut},
+    summary="How much of what was planned was measured, and of what was measured has come, by site and UTC day",
+)
+def get_completeness(request: HttpRequest, since: date | None = None, until: date | None = None) -> list[object]:
+    now = timezone.now()
+    end = now.date() + DAY if until is None else until
+    begin = end - COMPLETENESS_DAYS * DAY if since is None else since
+    if not timedelta() < end - begin <= LONGEST_COMPLETENESS:
+        raise HttpError(422, f"since={begin} must be before until={end}, at most {LONGEST_COMPLETENESS.days} days")
+    names = dict(Site.objects.values_list("id", "name"))
+    return [
+        {
+            **asdict(came),
+            **asdict(covered),
+            "site": names[came.site_id],
+            "completeness_ratio": came.completeness_ratio,
+            "coverage_ratio": covered.coverage_ratio,
+        }
+        for came, covered in completeness.days_of_sites(begin, end, now)
+    ]
+
+
+@router.get(
+    "/refused", response={200: list[RefusedOut], 422: ProblemOut}, summary="The results refused last, newest first"
+)
+def list_refused(request: HttpRequest, limit: Annotated[int, Field(ge=1, le=1000)] = 100) -> list[dict[str, object]]:
+    names = dict(Site.objects.values_list("id", "name"))
+    return [{**asdict(one), "site": names[one.site_id]} for one in queries.newest_refused(limit)]
+
+
+def _require_small_table(by: By, tick: Tick, length: timedelta) -> None:
+    """Refuse a table of every path in so many ticks that nobody can read it."""
+    pairs = Path.objects.in_use().count() if by in (By.NODE, By.SITE) else 1
+    cells = pairs * (length // TICK_LENGTHS[tick] + 1)
+    if cells > MOST_TABLE_CELLS:
+        raise HttpError(
+            422,
+            f"that may be {cells:,} cells, and {MOST_TABLE_CELLS:,} are the most: "
+            "ask for a shorter time or a longer tick, or by country, region or group",
+        )
+
+
+def _ends(path: Path) -> dict[str, object]:
+    return {"source": path.source.site.name, "destination": path.destination.site.name, "family": path.family}

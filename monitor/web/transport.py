@@ -1,0 +1,34 @@
+"""Plain HTTP stays on this machine: what comes over a network wants TLS, unless SOUNDINGS_ALLOW_PLAIN_HTTP=1.
+
+Django's own redirect (SECURE_SSL_REDIRECT) would turn loopback away as well, where the agent of the same machine and
+`manage.py up` are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect, JsonResponse
+
+from monitor.web.access import API_PREFIX
+from monitor.web.origin import stayed_on_this_machine
+
+REFUSED = (
+    "plain HTTP is refused, and what it carried was shown to the network: use https://, and if a token was sent, "
+    "replace it. Behind a proxy, let it set X-Forwarded-Proto"
+)
+
+
+class EncryptedTransport:
+    """Middleware: sends readers to https://, and refuses everything else that came in the clear."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if settings.ALLOW_PLAIN_HTTP or request.is_secure() or stayed_on_this_machine(request):
+            return self.get_response(request)
+        if request.path.startswith(API_PREFIX) or request.method not in ("GET", "HEAD"):
+            return JsonResponse({"error": REFUSED, "detail": REFUSED}, status=403)
+        return HttpResponsePermanentRedirect(f"https://{request.get_host()}{request.get_full_path()}")

@@ -1,0 +1,145 @@
+"""The sites page: each agent with its state, in words and by sign, its figures, and clocks that were wrong."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from monitor.api.health import record
+from monitor.archive.arrivals import arrival_of
+from monitor.mesh.models import Site
+from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
+from tests.db.mesh_of_three import batch
+from tests.db.pages_mesh import NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
+SITES_QUERIES = 4
+WELL = Health(
+    clock_offset_s=-0.0042,
+    clock_uncertainty_s=0.001,
+    kernel_clock=KernelClock(
+        state="ok", is_synchronised=True, offset_s=0, frequency_ppm=0, max_error_s=0.01, estimated_error_s=0
+    ),
+    load_1min=0.5,
+    cpus=4,
+    stamp="kernel",
+    drops=(InterfaceDrops(interface="eth0", received=12, sent=0),),
+)
+
+
+def deliver(name, health, ago=timedelta(seconds=7), **fields):
+    site = Site.objects.get(name=name)
+    record(site.pk, arrival_of(batch(health=health, **{"agent_version": "99.0", **fields})), NOW - ago)
+
+
+@pytest.fixture
+def page(client):
+    def get():
+        answer = client.get("/sites/", headers={"host": "localhost"})
+        assert answer.status_code == 200, answer.content
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
+
+    return get
+
+
+def card(text, name, following):
+    return text[text.index(f" {name} {name.upper()} ") : text.index(following)]
+
+
+def test_a_site_that_is_well_shows_its_figures(page):
+    deliver("slac", WELL, queued=3)
+
+    shown = card(page(), "slac", "Measured with")
+
+    assert "✓&nbsp; well" in shown
+    for figure in (
+        "last accepted 7 s ago",
+        "in its spool 3",
+        "dropped ever 0",
+        "version 99.0",
+        "clock 0.004 s behind",
+        "load 0.50 on 4 CPUs",
+        "stamped by kernel",
+        "cycles lost 0",
+        "set aside 0",
+        "interfaces dropped eth0: 12 in, 0 out",
+    ):
+        assert figure in shown
+
+
+def test_what_is_wrong_is_said_and_the_worst_comes_first(page):
+    deliver("slac", WELL, ago=timedelta(minutes=12))
+    bad = Health(
+        clock_offset_s=3600.0,
+        clock_uncertainty_s=0.01,
+        stamp="user",
+        lost_ticks=2,
+        set_aside=4,
+        dropped=(Dropped(kind="ping", reason="disk_full", count=1200),),
+    )
+    deliver("cern", bad, agent_version="0.0.1", queued=5000)
+
+    text = page()
+
+    assert text.index(" slac SLAC ") < text.index(" cern CERN ") < text.index(" uct UCT ")
+    assert "▲&nbsp; late nothing accepted for 12 min" in text
+    assert "▲&nbsp; in trouble its clock is 60 min ahead; results are kept and flagged" in text
+    for finding in (
+        "5,000 results wait in its spool",
+        "version 0.0.1 is older than the centre's",
+        "its spool had to drop 1,200 results of kind ping: disk full",
+        "4 results set aside",
+        "2 cycles were due and did not begin",
+        "stamped by the program",
+    ):
+        assert finding.replace("'", "&#x27;") in text
+    assert "1 ▲ late 1 ▲ in trouble 1 ○ not heard of" in text
+
+
+def test_a_clock_that_nothing_keeps_is_a_finding_once_it_drifts(page):
+    def unkept(offset_s):
+        clock = KernelClock(
+            state="error", is_synchronised=False, offset_s=0, frequency_ppm=0, max_error_s=16, estimated_error_s=16
+        )
+        return Health(clock_offset_s=offset_s, clock_uncertainty_s=0.001, kernel_clock=clock)
+
+    deliver("slac", unkept(-0.01))
+    deliver("cern", unkept(0.3))
+
+    text = page()
+
+    assert "clock 0.010 s behind, no NTP" in card(text, "slac", "Measured with")
+    assert "●&nbsp; to look at its clock is 0.300 s ahead, and no NTP keeps it" in text
+    assert "✓&nbsp; well" in card(text, "slac", "Measured with")
+
+
+def test_a_site_that_never_delivered_is_told_how_to_join(page):
+    assert "manage.py site enrol slac" in page()
+
+
+def test_an_agent_that_tells_no_health_has_no_figures_made_up(page):
+    deliver("slac", None)
+
+    shown = card(page(), "slac", "Measured with")
+
+    assert "last accepted 7 s ago" in shown
+    assert "clock" not in shown
+    assert "load" not in shown
+
+
+def test_periods_with_a_wrong_clock_are_listed_the_newest_first(page):
+    for days, offset_s in ((2, -5.0), (1, 7200.0)):
+        since = NOW - timedelta(days=days)
+        deliver("uct", Health(clock_off=ClockOff(since=since, until=since + timedelta(hours=1), offset_s=offset_s)))
+
+    table = page().split("Measured with a wrong clock")[1]
+
+    assert re.findall(r"[0-9.]+ (?:s|h|min) (?:ahead|behind)", table) == ["2 h ahead", "5.000 s behind"]
+
+
+def test_the_page_is_a_few_queries_whatever_the_number_of_sites(page, django_assert_num_queries):
+    for name in ("slac", "cern", "uct"):
+        deliver(name, WELL)
+
+    with django_assert_num_queries(SITES_QUERIES):
+        page()
