@@ -1,9 +1,11 @@
 # One image for the centre's web, worker and beat, for a site's agent, and for the one-shot jobs of docker-compose.yml.
 FROM python:3.12.12-slim-bookworm
 
-# What a site's agent runs beside Python: throughput tests, routes, and the Redis of its own.
+# What a site's agent runs beside Python: throughput tests, routes, and the Redis of its own. Then what sets the reports'
+# PDFs.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends iperf3 iproute2 redis-server \
+        libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0 fonts-dejavu-core \
     && rm -rf /var/lib/apt/lists/*
 
 # A fixed number, so that files in volumes keep their owner from one release to the next. Volumes take the owner of the
@@ -35,4 +37,4 @@ USER soundings
 EXPOSE 8000
 
 # No HEALTHCHECK here: what is healthy differs between web, worker, beat and agent, and docker-compose.yml says it.
-CMD ["gunicorn", "monitor.wsgi:application", "--bind", "0.0.0.0:8000", "--workers", "2", "--threads", "4", "--worker-tmp-dir", "/dev/shm"]
+CMD ["gunicorn", "--config=python:monitor.stack.serving", "--bind=0.0.0.0:8000"]

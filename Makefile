@@ -43,7 +43,13 @@ bench: setup system-test ## benchmarks, side by side with the usual tools, as ra
 bench-archive: setup system-test ## the archive's queries on 10,000 paths with 30 days of hours; minutes, 4 GB of disk
 	$(BIN)/python -m tests.bench archive_queries
 
+reproduce: setup system-test ## TCP's models and published paths, in the lab; 40 minutes, tables into docs/reproduce.md
+	$(BIN)/python -m tests.reproduce --write
+
+bench-alerts: setup system-test ## how well changes are found, and an evaluation of 10,000 paths; minutes, 2 GB of disk
+	$(BIN)/python -m tests.bench alerts alert_evaluation
+
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-timescale lint check bench bench-archive lock
+.PHONY: help setup system system-test run test test-timescale lint check bench bench-archive bench-alerts reproduce lock

@@ -34,13 +34,24 @@ app.conf.beat_schedule = {
         "schedule": 10.0,
         "options": {"expires": 10},
     },
+    "look at late results": {
+        "task": "alerts.correct",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
     "plan throughput slots": {
         "task": "mesh.plan_slots",
         "schedule": 30.0,
         "options": {"expires": 30},
     },
-    "last week's report": {
+    "last week's report, where it is missing": {
         "task": "reports.weekly",
-        "schedule": crontab(minute="15", hour="0", day_of_week="monday"),
+        "schedule": crontab(minute="15"),
+        "options": {"expires": 3000},
+    },
+    "mail reports that are due": {
+        "task": "reports.send",
+        "schedule": crontab(minute="*/5"),
+        "options": {"expires": 300},
     },
 }

@@ -6,7 +6,9 @@ Every variable can also be given as a file, `NAME_FILE`, for secrets. `VARIABLES
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -19,8 +21,20 @@ VARIABLES = {
     "SOUNDINGS_DATA": "folder for everything that is written; default ./data",
     "SOUNDINGS_ALLOWED_HOSTS": "host names under which the pages are served, separated by commas",
     "SOUNDINGS_PUBLIC_READ": "1 opens the pages without a login",
+    "SOUNDINGS_LOCAL_READ": (
+        "1 opens the pages without a login to whoever works on this machine itself; `manage.py up` sets it"
+    ),
+    "SOUNDINGS_ALLOW_PLAIN_HTTP": (
+        "1 takes requests that came over a network without TLS, tokens and all; only on a network of your own"
+    ),
     "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine that others reach",
     "SOUNDINGS_NOTIFY_URLS": "Apprise URLs that incidents are sent to, separated by spaces; default log://",
+    "SOUNDINGS_SMTP_URL": (
+        "server that mails reports: smtp://host:25, smtp+tls://user:password@host:587 (STARTTLS) or smtps://host:465; "
+        "default smtp://localhost:25"
+    ),
+    "SOUNDINGS_MAIL_FROM": "sender of mailed reports; default soundings@localhost",
+    "SOUNDINGS_PUBLIC_URL": "where readers of mails reach the pages, as https://host; default http://localhost:8000",
     "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 for ever; default 730. Summaries always are",
     "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 0, for ever",
     "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 0, for ever",
@@ -60,3 +74,41 @@ def days(name: str, default: int) -> int:
     if not (value.isdecimal() and value.isascii() and int(value) <= LONGEST_DAYS):
         raise ImproperlyConfigured(f"{name}={value!r}: write whole days, 0 to {LONGEST_DAYS}; 0 keeps for ever")
     return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Where mails are handed over. With `is_tls` all of it is TLS, with `starts_tls` from STARTTLS on."""
+
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+    is_tls: bool = False
+    starts_tls: bool = False
+
+
+MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
+
+
+def mail_server(name: str) -> MailServer:
+    """The server that `name` says, as smtp://host:25, smtp+tls://user:password@host:587 or smtps://host:465."""
+    value = read(name, "smtp://localhost:25")
+    parts = urlsplit(value)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme not in MAIL_PORTS or not parts.hostname or port == 0 or parts.path.strip("/"):
+        raise ImproperlyConfigured(
+            f"{name}: write smtp://host:25, smtp+tls://user:password@host:587 or smtps://host:465, with special "
+            "characters of the password percent-encoded"
+        )
+    return MailServer(
+        host=parts.hostname,
+        port=port or MAIL_PORTS[parts.scheme],
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        is_tls=parts.scheme == "smtps",
+        starts_tls=parts.scheme == "smtp+tls",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
+import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
@@ -30,10 +31,11 @@ def _database() -> dict[str, object]:
     url = environment.read("SOUNDINGS_DATABASE_URL", local_url(DATA_DIR / "postgres"))
     try:
         parts = conninfo_to_dict(url)
-    except Exception as error:
+    except psycopg.Error:
+        # What libpq says of it quotes it, with the password.
         raise ImproperlyConfigured(
-            f"SOUNDINGS_DATABASE_URL: {error}; write postgresql://user:password@host:port/name"
-        ) from error
+            "SOUNDINGS_DATABASE_URL cannot be read; write postgresql://user:password@host:port/name"
+        ) from None
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.pop("dbname", "soundings"),
@@ -53,8 +55,17 @@ ALLOWED_HOSTS = [
     name for name in environment.read("SOUNDINGS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",") if name
 ]
 PUBLIC_READ = environment.flag("SOUNDINGS_PUBLIC_READ")
+LOCAL_READ = environment.flag("SOUNDINGS_LOCAL_READ")
+ALLOW_PLAIN_HTTP = environment.flag("SOUNDINGS_ALLOW_PLAIN_HTTP")
 NOTIFY_URLS = environment.read("SOUNDINGS_NOTIFY_URLS", "log://").split()
 REPORT_DIR = DATA_DIR / "reports"
+PUBLIC_URL = environment.read("SOUNDINGS_PUBLIC_URL", "http://localhost:8000").rstrip("/")
+MAIL = environment.mail_server("SOUNDINGS_SMTP_URL")
+EMAIL_HOST, EMAIL_PORT = MAIL.host, MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
+EMAIL_USE_SSL, EMAIL_USE_TLS = MAIL.is_tls, MAIL.starts_tls
+EMAIL_TIMEOUT = 30
+DEFAULT_FROM_EMAIL = environment.read("SOUNDINGS_MAIL_FROM", "soundings@localhost")
 RETENTION_DAYS = {
     "bursts": environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730),
     "throughput": environment.days("SOUNDINGS_RETENTION_THROUGHPUT_DAYS", 0),
@@ -81,14 +92,15 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "monitor.web.policy.ContentSecurityPolicy",
+    "monitor.web.policy.Policies",
+    "monitor.web.transport.EncryptedTransport",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "monitor.web.access.ReadAccess",
+    "monitor.web.access.Access",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -122,8 +134,22 @@ WHITENOISE_USE_FINDERS = True
 LOGIN_URL = "login"
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+LOGIN_REDIRECT_URL = "grid"
+CSRF_FAILURE_VIEW = "monitor.web.errors.stale_form"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not ALLOW_PLAIN_HTTP
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_HSTS_SECONDS = 0 if ALLOW_PLAIN_HTTP else 365 * 86_400
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = not ALLOW_PLAIN_HTTP
 SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+SILENCED_SYSTEM_CHECKS = ["security.W008"]  # monitor.web.transport redirects, and knows loopback
 
 CELERY_BROKER_URL = environment.read("SOUNDINGS_REDIS_URL", "redis://localhost:6379/0")
 CELERY_TASK_IGNORE_RESULT = True
@@ -138,5 +164,9 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {"apprise": {"level": "WARNING"}},  # two lines for each message otherwise
+    "loggers": {  # these tell of every step otherwise
+        "apprise": {"level": "WARNING"},
+        "weasyprint": {"level": "WARNING"},
+        "fontTools": {"level": "WARNING"},
+    },
 }

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psycopg
 
+from monitor.stack.postgres import TUNING
 from probes.supervise import StartError, Supervisor
 
 ROOT = Path(os.environ.get("SOUNDINGS_TIMESCALE_ROOT", Path(__file__).resolve().parents[1] / ".cache" / "timescale"))
@@ -40,7 +41,8 @@ if [ ! -e "$2/cluster/PG_VERSION" ]; then
 fi
 exec chroot --userspec=postgres:postgres "$1" {BIN}/postgres -D /mnt/cluster \\
     -c listen_addresses= -c unix_socket_directories=/mnt -c timezone=UTC -c max_connections=100 -c fsync=off \\
-    -c shared_preload_libraries=timescaledb -c timescaledb.telemetry_level=off
+    -c shared_preload_libraries=timescaledb -c timescaledb.telemetry_level=off \\
+    -c work_mem={TUNING["work_mem"]} -c shared_buffers={TUNING["shared_buffers"]}
 """
 
 

@@ -23,7 +23,7 @@ def lower_bound(lost: ArrayLike, sent: ArrayLike, confidence: float = 0.95) -> F
     return _where_sent(np.where(lost_packets > 0, bound, 0.0), sent_packets)
 
 
-def upper_bound(lost: ArrayLike, sent: ArrayLike, confidence: float = 0.95) -> Floats:
+def upper_bound(lost: ArrayLike, sent: ArrayLike, confidence: ArrayLike = 0.95) -> Floats:
     """The loss ratio that the true one is below with `confidence`; 1 where everything was lost."""
     lost_packets, sent_packets = _counts(lost, sent)
     arrived = np.maximum(sent_packets - lost_packets, 1.0)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.dispatch import Signal
 
 from monitor.mesh import expansion, lock
 from monitor.mesh.entries import MeshDocument, PingTest
@@ -24,6 +25,8 @@ from probes.contract import Outcome
 
 Action = Literal["added", "changed", "retired"]
 ACTIONS: tuple[Action, ...] = ("added", "changed", "retired")
+applied = Signal()
+"""Sent after an apply, for those whose work depends on what is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,9 @@ def apply(document: MeshDocument, now: datetime) -> Changes:
     """Bring the database to what `document` says, in one transaction. Concurrent applies wait for each other."""
     with transaction.atomic():
         lock.hold_until_commit()
-        return _Application(document, now).run()
+        changes = _Application(document, now).run()
+    applied.send(sender=None)
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,11 +238,11 @@ class _Application:
         unwanted.delete()
 
     def _mesh(self) -> None:
-        loss = self.document.loss
         fields = {
             "name": self.document.name,
             "home_site": self.document.home or "",
-            "alerts": {} if loss is None else {"loss": {"above_ratio": loss.above_ratio, "window_s": loss.window_s}},
+            "alerts": dict(self.document.alerts),
+            "service_levels": dict(self.document.service_levels),
         }
         row = Mesh.objects.first()
         differences = [] if row is None else list(_differences(row, fields))

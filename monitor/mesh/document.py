@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
-from monitor.mesh import addresses, countries, lines, rules
+from monitor.mesh import addresses, alert_rules, countries, rules, service_levels
 from monitor.mesh.entries import (
     HOST_KINDS,
     KINDS,
@@ -18,16 +19,17 @@ from monitor.mesh.entries import (
     CapacityTest,
     GroupEntry,
     HostEntry,
-    LossRule,
     MeshDocument,
     PingTest,
     SiteEntry,
     TestEntry,
     ThroughputTest,
 )
-from monitor.mesh.fields import Fields, Problem, suggestion
+from monitor.mesh.fields import Fields, Problem
+from probes import toml_lines
+from probes.toml_lines import suggestion
 
-__all__ = ["LossRule", "MeshDocument", "MeshError", "parse", "read"]
+__all__ = ["MeshDocument", "MeshError", "parse", "read"]
 
 DAY_S = 86_400
 
@@ -61,11 +63,11 @@ def read(path: Path | str) -> MeshDocument:
 def parse(content: bytes, file: str) -> MeshDocument:
     """The document in `content`; `file` is how errors name it. Raises `MeshError`."""
     try:
-        root = lines.parse(content.decode())
+        root = toml_lines.parse(content.decode())
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise MeshError(file, [Problem(line, "this is not UTF-8; save the file as UTF-8 text")]) from error
-    except lines.TomlSyntaxError as error:
+    except toml_lines.TomlSyntaxError as error:
         raise MeshError(file, [Problem(error.line, str(error))]) from error
     reader = _Reader(root)
     rules.check(reader.document, reader.tables)
@@ -77,7 +79,7 @@ def parse(content: bytes, file: str) -> MeshDocument:
 class _Reader:
     """Reads the tree. An entry that is not sound is left out of `document`, but its name counts as defined."""
 
-    def __init__(self, root: lines.Node) -> None:
+    def __init__(self, root: toml_lines.Node) -> None:
         self.problems: list[Problem] = []
         self.tables = rules.Tables()
         self._addresses: dict[tuple[str, int], tuple[str, int]] = {}
@@ -88,6 +90,7 @@ class _Reader:
         tests = [self._test(table) for table in top.tables("test", "test", "test")]
         groups = [self._group(table) for table in top.tables("group", "group", "group")]
         alerts = top.table("alerts", "[alerts]")
+        levels = top.table("service_level", "[service_level]")
         top.finish()
         name, home = self._mesh(mesh)
         self.document = MeshDocument(
@@ -96,7 +99,8 @@ class _Reader:
             sites=tuple(site for site in sites if site is not None),
             tests=tuple(test for test in tests if test is not None),
             groups=tuple(group for group in groups if group is not None),
-            loss=None if alerts is None else self._loss(alerts),
+            alerts={} if alerts is None else self._alerts(alerts),
+            service_levels={} if levels is None else self._service_levels(levels),
         )
 
     def _mesh(self, table: Fields | None) -> tuple[str, str | None]:
@@ -206,16 +210,24 @@ class _Reader:
             dont_fragment=table.flag("dont_fragment", default=False),
         )
 
-    @staticmethod
-    def _throughput(table: Fields, name: str) -> ThroughputTest:
-        return ThroughputTest(
+    def _throughput(self, table: Fields, name: str) -> ThroughputTest:
+        test = ThroughputTest(
             name=name,
             every_s=table.integer("every_s", low=10, high=DAY_S, example="3600 (seconds from one test to the next)"),
             duration_s=table.integer("duration_s", low=1, high=3600, default=10),
             omit_s=table.integer("omit_s", low=0, high=60, default=0),
             streams=table.integer("streams", low=1, high=128, default=1),
             port=table.integer("port", low=1, high=65_535, default=5201),
+            protocol=table.text("protocol", default="tcp"),
+            rate_bps=round(1e6 * table.number("rate_mbps", low=0.1, high=400_000, default=0)) or None,
+            window_bytes=table.integer("window_bytes", low=2048, high=2**30, default=0) or None,
+            congestion_control=table.text("congestion_control", default="") or None,
+            mss_bytes=table.integer("mss_bytes", low=88, high=9216, default=0) or None,
         )
+        self._one_of(table, "protocol", test.protocol, ("tcp", "udp"), table.line_of("protocol"))
+        if test.protocol == "udp" and not table.has("rate_mbps"):
+            table.problem("UDP keeps to no rate by itself; write rate_mbps = 10 (what to send)", "protocol")
+        return test
 
     @staticmethod
     def _capacity(table: Fields, name: str) -> CapacityTest:
@@ -238,24 +250,75 @@ class _Reader:
             self._defined(table, kind, name, line)
         return tuple(found)
 
-    def _loss(self, alerts: Fields) -> LossRule | None:
-        table = alerts.table("loss", "[alerts.loss]")
-        alerts.finish()
-        if table is None:
-            return None
-        self.tables.loss = table
-        rule = LossRule(
-            above_ratio=table.number("above_ratio", low=0, high=1, example="0.01 (lost over sent)"),
-            window_s=table.integer("window_s", low=10, high=DAY_S, example="600 (seconds)"),
-        )
-        if table.sound and rule.above_ratio in (0, 1):
-            table.problem(
-                f"above_ratio = {rule.above_ratio:g} would fire always or never; write more than 0 and less than 1, "
-                "as 0.01 for 1%",
-                "above_ratio",
-            )
+    def _alerts(self, table: Fields) -> dict[str, Any]:
+        """What [alerts] says, with the keys that are written and no others."""
+        specials = table.tables(alert_rules.FOR, "[[alerts.for]]", "alerts.for")
+        found = self._rules(table, "alerts")
+        return found | ({alert_rules.FOR: [self._special(one) for one in specials]} if specials else {})
+
+    def _special(self, table: Fields) -> dict[str, Any]:
+        """One [[alerts.for]]: for which paths, and the rules that hold there."""
+        return self._selectors(table) | self._rules(table, "alerts.for")
+
+    def _selectors(self, table: Fields) -> dict[str, Any]:
+        """For which paths a table is."""
+        selectors = {}
+        for key in alert_rules.SELECTORS:
+            name = table.text(key, default="")
+            if name:
+                selectors[key] = name
+                self._defined(table, "group" if key == "group" else "site", name, table.line_of(key))
+        if not selectors:
+            table.problem('it does not say for which paths; write group, from or to, as in group = "…"')
+        return selectors
+
+    def _service_levels(self, table: Fields) -> dict[str, Any]:
+        """What [service_level] says, with the keys that are written and no others."""
+        specials = table.tables(alert_rules.FOR, "[[service_level.for]]", "service_level.for")
+        found = self._targets(table)
+        if not specials:
+            return found
+        return found | {alert_rules.FOR: [self._selectors(one) | self._targets(one) for one in specials]}
+
+    def _targets(self, table: Fields) -> dict[str, Any]:
+        values = {key: self._target(table, key, limits) for key, limits in service_levels.KEYS.items()}
         table.finish()
-        return rule if table.sound else None
+        return {key: value for key, value in values.items() if table.has(key)}
+
+    @staticmethod
+    def _target(table: Fields, key: str, limits: alert_rules.Limits) -> float:
+        value = table.number(key, low=limits.low, high=limits.high, default=limits.high)
+        if limits.are_open and value in (limits.low, limits.high) and table.has(key) and table.sound:
+            table.problem(f"{key} = {value:g} leaves no room; write more than {limits.low:g} and less than 1", key)
+        return value
+
+    def _rules(self, alerts: Fields, header: str) -> dict[str, Any]:
+        tables = {name: alerts.table(name, f"[{header}.{name}]") for name in alert_rules.RULES}
+        alerts.finish()
+        return {name: self._rule(table, name) for name, table in tables.items() if table is not None}
+
+    def _rule(self, table: Fields, name: str) -> dict[str, Any]:
+        values = {key: self._rule_key(table, key, of) for key, of in alert_rules.keys_of(alert_rules.RULES[name])}
+        table.finish()
+        if name == "loss" and table.sound and table.has("window_s"):
+            self.tables.loss_windows.append((table, int(values["window_s"])))
+        return {key: value for key, value in values.items() if table.has(key)}
+
+    @staticmethod
+    def _rule_key(table: Fields, key: str, of: alert_rules.Key) -> bool | float:
+        if of.limits is None:
+            return table.flag(key, default=bool(of.default))
+        low, high = of.limits.low, of.limits.high
+        if isinstance(of.default, int):
+            return table.integer(key, low=int(low), high=int(high), default=of.default)
+        value = table.number(key, low=low, high=high, default=of.default)
+        if of.limits.are_open and value in (low, high):
+            table.problem(
+                f"{key} = {value:g} would fire always or never; write more than {low:g} and less than {high:g}, as "
+                f"{of.default:g}",
+                key,
+            )
+        return value
 
     def _name(self, table: Fields, kind: str, *, example: str, default: str | None = None) -> str:
         """The name of an entry: well formed, and the only one of its kind."""

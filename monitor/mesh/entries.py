@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from monitor.mesh.addresses import Family
 
@@ -82,17 +82,31 @@ class ThroughputTest:
     omit_s: int = 0
     streams: int = 1
     port: int = 5201
+    protocol: str = "tcp"
+    rate_bps: int | None = None
+    window_bytes: int | None = None
+    congestion_control: str | None = None
+    mss_bytes: int | None = None
 
     kind: Kind = dataclasses.field(default="throughput", init=False)
 
     @property
     def parameters(self) -> dict[str, object]:
-        """The fields of its `probes.throughput.spec.ThroughputSpec`, but for the addresses."""
+        """The fields of its `probes.throughput.spec.ThroughputSpec`, but for the addresses; of the options those that
+        were written."""
+        options = {
+            "protocol": None if self.protocol == "tcp" else self.protocol,
+            "rate_bps": self.rate_bps,
+            "window_bytes": self.window_bytes,
+            "congestion_control": self.congestion_control,
+            "mss_bytes": self.mss_bytes,
+        }
         return {
             "duration_s": self.duration_s,
             "omit_s": self.omit_s,
             "streams": self.streams,
             "port": self.port,
+            **{name: value for name, value in options.items() if value is not None},
         }
 
 
@@ -128,18 +142,14 @@ class GroupEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class LossRule:
-    """An incident opens when the lower 95% bound of the loss over `window_s` is above `above_ratio`."""
-
-    above_ratio: float
-    window_s: int
-
-
-@dataclass(frozen=True, slots=True)
 class MeshDocument:
+    """`alerts` and `service_levels` are the tables [alerts] and [service_level] as they are written, checked; what
+    follows from them is in `alert_rules` and `service_levels`."""
+
     name: str
     home: str | None
     sites: tuple[SiteEntry, ...]
     tests: tuple[TestEntry, ...]
     groups: tuple[GroupEntry, ...]
-    loss: LossRule | None
+    alerts: Mapping[str, Any]
+    service_levels: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -6,13 +6,11 @@ has then noted a problem with its line. What the tables and keys are is in `docu
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, TypeVar
 
-from monitor.mesh.lines import Node
+from probes.toml_lines import Node, suggestion
 
 T = TypeVar("T")
 
@@ -33,12 +31,6 @@ class Problem:
 
     line: int
     message: str
-
-
-def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """` (did you mean "cern"?)` where something known is close to `word`, else `otherwise`."""
-    close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
-    return f' (did you mean "{close[0]}"?)' if close else otherwise
 
 
 def type_name(value: object) -> str:

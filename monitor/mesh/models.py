@@ -35,6 +35,7 @@ class Mesh(models.Model):
     name = models.TextField()
     home_site = models.TextField(blank=True, help_text="Site whose agent `manage.py up` runs.")
     alerts = models.JSONField(default=dict, help_text="The [alerts] tables, as monitor.mesh.document reads them.")
+    service_levels = models.JSONField(default=dict, help_text="The [service_level] table, likewise.")
     applied_at = models.DateTimeField()
 
     class Meta:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
+from django.utils.crypto import salted_hmac
 
 from monitor.mesh import addresses
 from monitor.mesh.models import Host, Kind, Measurement, Mesh, Site, Slot
@@ -94,6 +95,7 @@ def _throughput_slots(site: Site, now: datetime) -> tuple[ThroughputSlot, ...]:
 
 def _throughput_slot(slot: Slot, site: Site) -> ThroughputSlot:
     path, test = slot.measurement.path, slot.measurement.test
+    asked = {**test.parameters, **_ends(slot.measurement), "one_time_key": _one_time_key(slot)}
     return ThroughputSlot(
         slot_id=slot.pk,
         path_id=path.pk,
@@ -101,5 +103,10 @@ def _throughput_slot(slot: Slot, site: Site) -> ThroughputSlot:
         role="client" if path.source.site_id == site.pk else "server",
         starts_at=slot.starts_at,
         ends_at=slot.ends_at,
-        spec=msgspec.convert({**test.parameters, **_ends(slot.measurement)}, ThroughputSpec),
+        spec=msgspec.convert(asked, ThroughputSpec),
     )
+
+
+def _one_time_key(slot: Slot) -> str:
+    """What both ends of a slot are told and nobody else; it need not be kept, since it can be made again."""
+    return salted_hmac("soundings.throughput.slot", str(slot.pk), algorithm="sha256").hexdigest()

@@ -6,13 +6,15 @@ What was measured is in `monitor.archive.queries`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
-from monitor.mesh.document import LossRule
-from monitor.mesh.models import MeasurementPeriod, Mesh, Site, Slot
+from monitor.mesh.alert_rules import Place
+from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mesh, Site, Slot
 
 
 def planned_bursts(
@@ -62,8 +64,68 @@ def home_site() -> Site | None:
     return None if mesh is None else Site.objects.in_use().filter(name=mesh.home_site).first()
 
 
-def loss_rule() -> LossRule | None:
-    """The loss rule of [alerts.loss]; None where mesh.toml has none, or nothing was applied yet."""
+def alerts() -> Mapping[str, Any]:
+    """What mesh.toml says in [alerts], for `monitor.mesh.alert_rules`; empty before anything was applied."""
     mesh = Mesh.objects.first()
-    rule = None if mesh is None else mesh.alerts.get("loss")
-    return None if rule is None else LossRule(**rule)
+    return {} if mesh is None else mesh.alerts
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPath:
+    """A path in use that tests of one kind measure: what alert rules need to know of it.
+
+    `every_s` is the shortest period of those tests, `packet_bytes` their smallest packet (None but for pings),
+    `started_at` when the first of them began.
+    """
+
+    path_id: int
+    source: str
+    destination: str
+    family: int
+    place: Place
+    every_s: int
+    packet_bytes: int | None
+    started_at: datetime
+
+    @property
+    def name(self) -> str:
+        return f"{self.source} → {self.destination}"
+
+
+def measured_paths(kind: Kind) -> dict[int, MeasuredPath]:
+    """The paths in use that a test of this kind measures now, by their id, in its order."""
+    groups = groups_of_sites()
+    found: dict[int, MeasuredPath] = {}
+    for path_id, source, destination, source_site, destination_site, family, every_s, sizes, started_at in _tests(kind):
+        within = groups.get(source_site, frozenset()) & groups.get(destination_site, frozenset())
+        smallest = min(sizes or (), default=None)
+        known = found.get(path_id)
+        if known is not None:
+            every_s, started_at = min(every_s, known.every_s), min(started_at, known.started_at)
+            smallest = min((one for one in (smallest, known.packet_bytes) if one is not None), default=None)
+        place = Place(source_site, destination_site, within)
+        found[path_id] = MeasuredPath(path_id, source, destination, family, place, every_s, smallest, started_at)
+    return found
+
+
+def _tests(kind: Kind) -> QuerySet[Measurement, Any]:
+    ends = ("source__name", "destination__name", "source__site__name", "destination__site__name", "family")
+    return (
+        Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind=kind)
+        .order_by("path_id")
+        .values_list(
+            "path_id",
+            *(f"path__{end}" for end in ends),
+            "test__every_s",
+            "test__parameters__packet_bytes",
+            "started_at",
+        )
+    )
+
+
+def groups_of_sites() -> dict[str, frozenset[str]]:
+    """The groups in use that each site is in, by names."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for group, site in Group.objects.filter(retired_at=None).values_list("name", "sites__name"):
+        found[site].add(group)
+    return {site: frozenset(names) for site, names in found.items()}

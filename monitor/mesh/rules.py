@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from monitor.mesh import expansion
-from monitor.mesh.entries import CapacityTest, GroupEntry, LossRule, MeshDocument, PingTest, TestEntry, ThroughputTest
+from monitor.mesh.entries import CapacityTest, GroupEntry, MeshDocument, PingTest, TestEntry, ThroughputTest
 from monitor.mesh.fields import Fields
 from monitor.mesh.timetable import Job, Timetable, place
 from probes.capacity.spec import USUAL_S
@@ -36,7 +36,7 @@ class Tables:
 
     top: Fields = field(init=False)
     mesh: Fields | None = None
-    loss: Fields | None = None
+    loss_windows: list[tuple[Fields, int]] = field(default_factory=list)
     entries: dict[tuple[str, str], Fields] = field(default_factory=dict)
 
     def names(self, kind: str) -> list[str]:
@@ -56,8 +56,8 @@ def check(document: MeshDocument, tables: Tables) -> None:
     _packet_sizes_differ(document, wanted, tables)
     _hosts_have_the_time(document, wanted, tables)
     _capacities_fit(document, wanted, tables)
-    if document.loss is not None:
-        _window_holds_a_cycle(document, document.loss, tables)
+    for table, window_s in tables.loss_windows:
+        _window_holds_a_cycle(document, window_s, table)
 
 
 def _something_to_do(tables: Tables) -> None:
@@ -208,12 +208,12 @@ def _capacities_fit(document: MeshDocument, wanted: dict[expansion.Wanted, str],
             )
 
 
-def _window_holds_a_cycle(document: MeshDocument, rule: LossRule, tables: Tables) -> None:
+def _window_holds_a_cycle(document: MeshDocument, window_s: int, table: Fields) -> None:
     """A window shorter than every cycle would mostly be empty, and the rule would judge nothing."""
     cycles = [test.every_s for test in document.tests if isinstance(test, PingTest)]
-    if cycles and rule.window_s < min(cycles) and tables.loss is not None:
-        tables.loss.problem(
-            f"window_s = {rule.window_s} is shorter than the {min(cycles)} s from one ping cycle to the next; "
+    if cycles and window_s < min(cycles):
+        table.problem(
+            f"window_s = {window_s} is shorter than the {min(cycles)} s from one ping cycle to the next; "
             f"write at least {min(cycles)}",
             "window_s",
         )

@@ -28,8 +28,6 @@ from probes.supervise import Child, StartError, Supervisor, make_socket_dir, soc
 
 PYTHON = [sys.executable]
 MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
-WEB_THREADS = 4
-WEB_WORKERS = 2
 WORKER_THREADS = 4
 
 
@@ -50,6 +48,9 @@ class Stack:
             "SOUNDINGS_DATA": str(data),
             "DJANGO_SETTINGS_MODULE": "monitor.settings",
             "SOUNDINGS_SECRET_KEY_FILE": str(_secret_key_file(data)),
+            # It serves on loopback, so whoever reads is on this machine; cookies go over plain HTTP there.
+            "SOUNDINGS_LOCAL_READ": os.environ.get("SOUNDINGS_LOCAL_READ", "1"),
+            "SOUNDINGS_ALLOW_PLAIN_HTTP": os.environ.get("SOUNDINGS_ALLOW_PLAIN_HTTP", "1"),
         }
         return cls(data, port, Supervisor(data / "log", report), report, environment)
 
@@ -61,6 +62,12 @@ class Stack:
     def token_file(self, site: str) -> Path:
         """Where the agent of `site` finds its token."""
         return self.data / "sites" / site / "token"
+
+    def keep_limits(self, site: str, limits: str) -> None:
+        """Make this the limits.toml of the agent of `site`, from now on."""
+        folder = self.token_file(site).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "limits.toml").write_text(limits)
 
     def start_database(self) -> None:
         """Start PostgreSQL, unless SOUNDINGS_DATABASE_URL names one, and bring its schema up to date."""
@@ -158,10 +165,8 @@ class Stack:
 
     def _gunicorn(self) -> list[str]:
         return [
-            *PYTHON, "-m", "gunicorn", "monitor.wsgi:application",
+            *PYTHON, "-m", "gunicorn", "--config", "python:monitor.stack.serving",
             "--bind", f"127.0.0.1:{self.port}", "--bind", f"unix:{self.web_socket}",
-            "--workers", str(WEB_WORKERS), "--threads", str(WEB_THREADS), "--preload",
-            "--worker-tmp-dir", "/dev/shm", "--access-logfile", "-",
         ]  # fmt: skip
 
     def _celery(self, *arguments: str) -> list[str]:

@@ -28,6 +28,13 @@ def loopback_addresses(scenario: Scenario) -> dict[str, tuple[str, ...]]:
     return {site.name: (f"127.77.{number}.1",) for number, site in enumerate(scenario.sites, start=1)}
 
 
+def limits_toml(addresses: Mapping[str, Sequence[str]]) -> str:
+    """The limits.toml of every site of the lab: the lab's own addresses and nothing else, since all of them are private
+    or loopback ones, which no agent measures unless it is told to."""
+    inside = [f"{address}/{128 if ':' in address else 32}" for site in addresses.values() for address in site]
+    return _block("[networks]", {"allowed": inside})
+
+
 def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str:
     """The mesh.toml of `scenario`: every site measures every other; the first site is home."""
     tests = _tests(scenario)

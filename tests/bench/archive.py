@@ -30,8 +30,8 @@ import numpy as np
 from django.core.management import call_command
 
 from monitor.archive.statements import statement
+from monitor.stack import serving
 from monitor.stack.postgres import Cluster, find
-from monitor.stack.services import WEB_THREADS, WEB_WORKERS
 from probes.site.centre import packed
 from probes.site.wire import Batch, Delivered
 from probes.supervise import Supervisor
@@ -272,8 +272,8 @@ def _web_server() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.set_inheritable(True)
         port = listener.getsockname()[1]
-        argv = [sys.executable, "-m", "gunicorn", "monitor.wsgi:application", "--bind", f"fd://{listener.fileno()}"]
-        argv += ["--workers", str(WEB_WORKERS), "--threads", str(WEB_THREADS), "--preload", "--log-level", "error"]
+        argv = [sys.executable, "-m", "gunicorn", "--config", "python:monitor.stack.serving"]
+        argv += ["--bind", f"fd://{listener.fileno()}", "--access-logfile", os.devnull, "--log-level", "error"]
         process = subprocess.Popen(argv, pass_fds=[listener.fileno()])
         try:
             _wake(port)
@@ -285,7 +285,7 @@ def _web_server() -> Iterator[int]:
 
 def _wake(port: int) -> None:
     """Until every worker has loaded what the first request makes it load."""
-    at_once = WEB_WORKERS * WEB_THREADS
+    at_once = serving.workers * serving.threads
     with ThreadPoolExecutor(at_once) as pool:
         for asked in [pool.submit(_ask, port, "GET", "/", {}, None) for _ in range(4 * at_once)]:
             asked.result()

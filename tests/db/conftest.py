@@ -14,3 +14,10 @@ def at_noon(monkeypatch):
 @pytest.fixture
 def paths():
     return make_mesh()
+
+
+@pytest.fixture(autouse=True)
+def as_manage_py_up_has_it(settings):
+    """This machine reads without a login, and plain HTTP is taken."""
+    settings.LOCAL_READ = True
+    settings.ALLOW_PLAIN_HTTP = True

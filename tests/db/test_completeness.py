@@ -1,7 +1,7 @@
 """How complete the deliveries of a site are, day by day, against counting numbers one by one."""
 
 from collections import defaultdict
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +11,8 @@ from monitor.archive import completeness
 from monitor.archive.completeness import SiteDay
 from monitor.archive.ingest import store
 from monitor.archive.models import DeliveredDay
+from monitor.mesh.models import Measurement, MeasurementPeriod, Test
+from monitor.mesh.queries import planned_bursts
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
 pytestmark = pytest.mark.django_db
@@ -140,3 +142,44 @@ def test_gaps_are_as_counted_whatever_came_when(mesh, day_of, random):
         days[TODAY - timedelta(days=days_ago)].add(sequence)
     told = completeness.by_site_and_day(LONG_AGO, TOMORROW)
     assert {day.day: (day.delivered, day.missing) for day in told} == counted(days)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["slac_cern", "slac_anl", "cern_slac"]),
+            st.sampled_from([[], [100], [100, 1000]]),
+            st.sampled_from([60, 600, 1800, 7000]),
+            st.integers(-5_000, 500),
+            st.none() | st.integers(0, 6_000),
+        ),
+        max_size=6,
+    )
+)
+def test_the_plan_of_a_site_is_what_the_mesh_counts_for_its_paths(mesh, periods):
+    MeasurementPeriod.objects.all().delete()
+    Measurement.objects.all().delete()
+    for number, (path, sizes, every_s, started_min, lasted_min) in enumerate(periods):
+        test = Test.objects.get_or_create(name=f"pinger {number}", defaults={"kind": "ping", "every_s": every_s})[0]
+        started_at = NOW + timedelta(minutes=started_min)
+        MeasurementPeriod.objects.create(
+            measurement=Measurement.objects.create(path=getattr(mesh, path), test=test, started_at=started_at),
+            packet_bytes=sizes,
+            every_s=every_s,
+            started_at=started_at,
+            ended_at=None if lasted_min is None else started_at + timedelta(minutes=lasted_min),
+        )
+
+    told = completeness.coverage_by_site_and_day(TODAY - timedelta(days=3), TOMORROW, NOW)
+
+    expected = defaultdict(int)
+    for day in (TODAY - timedelta(days=n) for n in range(4)):
+        begun = datetime.combine(day, time(), UTC)
+        ended = min(begun + timedelta(days=1), HOUR)
+        for (path_id, _), bursts in planned_bursts(begun, ended).items():
+            site = mesh.cern if path_id == mesh.cern_slac.pk else mesh.slac
+            expected[site.pk, day] += bursts
+    assert {(one.site_id, one.day): one.bursts_planned for one in told} == {
+        key: bursts for key, bursts in expected.items() if bursts > 0
+    }

@@ -206,11 +206,22 @@ def test_an_agent_that_is_too_old_is_told_and_its_code_holds_on(mesh, site_clien
     assert show(site_client, code).status_code == 200
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"code": 7, "agent_version": "0.1.0"}', b"\xff", b" " * 5000])
-def test_what_is_no_request_is_answered_400(mesh, site_client, body):
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 411),
+        (b"{}", 400),
+        (b'{"code": 7, "agent_version": "0.1.0"}', 400),
+        (b"\xff", 400),
+        (b"[" * 4000, 400),
+        (b" " * 5000, 413),
+    ],
+)
+def test_what_is_no_request_is_refused(mesh, site_client, body, status):
     response = site_client.post(ENROL, data=body, content_type="application/json")
 
-    assert response.status_code == 400
+    assert response.status_code == status
+    assert response.json()["error"]
 
 
 def test_after_many_wrong_codes_an_address_waits_and_others_do_not(mesh, site_client, code):
@@ -245,7 +256,7 @@ def test_an_error_page_shows_neither_code_nor_token(mesh, site_client, code, mon
     def fail(_):
         raise ZeroDivisionError(code)
 
-    monkeypatch.setattr(enrolment, "_json", fail)
+    monkeypatch.setattr(enrolment, "json_answer", fail)
     site_client.raise_request_exception = False
 
     response = show(site_client, code)

@@ -12,7 +12,7 @@ from monitor.archive.models import Burst, DirtyHour, ReceivedBatch, RefusedResul
 from probes.contract import Outcome
 from probes.ping.spec import IcmpError
 from probes.site.wire import Receipt
-from probes.throughput.spec import Interval
+from probes.throughput.spec import SentIntervals, Transfer
 from tests.db.mesh_of_three import HOUR, NOW, SPOOL, batch, burst, delivered, make_mesh, throughput
 
 pytestmark = pytest.mark.django_db
@@ -211,8 +211,14 @@ BAD_RUNS = {
     "Expected `int` >= 1 - at `$.result.streams`": throughput(1e6, streams=0),
     "Expected `int` <= 2147483647 - at `$.result.retransmits`": throughput(1e6, retransmits=2**31),
     "Expected `int` <= 9223372036854775807 - at `$.result.sent_bytes`": throughput(1e6, sent_bytes=2**63),
-    "Expected `float` <= 1e+18 - at `$.result.intervals[0].throughput_bps`": throughput(
-        1e6, intervals=(Interval(start_s=0.0, end_s=1.0, transferred_bytes=1, throughput_bps=float("inf")),)
+    "Expected `float` <= 86400.0 - at `$.result.transfer.sent.end_s[0]`": throughput(
+        1e6, transfer=Transfer(sent=SentIntervals(end_s=(float("inf"),), sent_bytes=(1,)))
+    ),
+    "2 values of sent_bytes for 1 intervals - at `$.result.transfer.sent`": throughput(
+        1e6, transfer=Transfer(sent=SentIntervals(end_s=(1.0,), sent_bytes=(1, 2)))
+    ),
+    "end_s runs backwards - at `$.result.transfer.sent`": throughput(
+        1e6, transfer=Transfer(sent=SentIntervals(end_s=(1.0, 0.5), sent_bytes=(1, 2)))
     ),
     "A text holds a NUL character - at `$.result.detail`": throughput(detail="\0"),
 }
@@ -270,7 +276,7 @@ def test_results_of_a_retired_path_are_still_taken(mesh):
 
 def test_a_throughput_test_is_stored_and_closes_its_slot(mesh):
     slot = mesh.slot(mesh.slac_cern)
-    interval = Interval(start_s=0.0, end_s=1.0, transferred_bytes=12_500_000, throughput_bps=1e8, retransmits=2)
+    transfer = Transfer(sent=SentIntervals(end_s=(1.0,), sent_bytes=(12_500_000,), retransmits=(2,)))
     run = throughput(
         94.1e6,
         streams=4,
@@ -281,7 +287,7 @@ def test_a_throughput_test_is_stored_and_closes_its_slot(mesh):
         rtt_mean_ms=175.5,
         congestion_control="cubic",
         tool="iperf 3.16",
-        intervals=(interval,),
+        transfer=transfer,
     )
 
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run, slot_id=slot.pk)), NOW)
@@ -292,7 +298,7 @@ def test_a_throughput_test_is_stored_and_closes_its_slot(mesh):
     assert (row.outcome, row.throughput_bps, row.duration_s, row.streams) == ("measured", 94.1e6, 10.01, 4)
     assert (row.sent_bytes, row.received_bytes, row.retransmits) == (118_000_000, 117_700_000, 33)
     assert (row.rtt_mean_ms, row.congestion_control, row.tool) == (175.5, "cubic", "iperf 3.16")
-    assert row.intervals == [msgspec.to_builtins(interval)]
+    assert row.transfer == {"sent": {"end_s": [1.0], "sent_bytes": [12_500_000], "retransmits": [2]}}
     assert slot.outcome == "measured"
 
 

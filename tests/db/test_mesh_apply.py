@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from monitor.mesh import expansion, models, queries, slots
 from monitor.mesh.apply import Change, apply
-from monitor.mesh.document import LossRule, read
+from monitor.mesh.document import read
 from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, PingTest, SiteEntry, ThroughputTest
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
 from monitor.mesh.slots import plan_slots
@@ -38,10 +38,10 @@ PINGER = PingTest("pinger", every_s=60)
 TCP = ThroughputTest("tcp", every_s=600)
 
 
-def mesh(*sites, tests=(PINGER, TCP), shape="mesh", home=None, loss=None):
+def mesh(*sites, tests=(PINGER, TCP), shape="mesh", home=None, alerts=None):
     names = tuple(one.name for one in sites)
     group = GroupEntry("all", shape, {"sites": names}, tuple(test.name for test in tests))
-    return MeshDocument("Mesh", home, tuple(sites), tuple(tests), (group,), loss)
+    return MeshDocument("Mesh", home, tuple(sites), tuple(tests), (group,), alerts or {})
 
 
 def in_use():
@@ -77,7 +77,7 @@ def ids():
 
 
 def test_a_new_mesh_is_added_and_told():
-    changes = apply(mesh(A, B, home="a", loss=LossRule(0.01, 600)), NOW)
+    changes = apply(mesh(A, B, home="a", alerts={"loss": {"above_ratio": 0.01, "window_s": 600}}), NOW)
 
     assert changes.counts("added") == {
         "site": 2, "host": 2, "test": 2, "group": 1, "path": 2, "measurement": 4, "mesh": 1,
@@ -92,7 +92,7 @@ def test_a_new_mesh_is_added_and_told():
     row = Mesh.objects.get()
     assert (row.name, row.home_site, row.applied_at) == ("Mesh", "a", NOW)
     assert row.alerts == {"loss": {"above_ratio": 0.01, "window_s": 600}}
-    assert queries.loss_rule() == LossRule(0.01, 600)
+    assert queries.alerts() == row.alerts
     assert queries.home_site() == Site.objects.get(name="a")
 
 
@@ -148,11 +148,14 @@ def test_a_site_that_comes_back_is_the_same_row_again():
 
 
 def test_what_changes_is_told_field_by_field():
-    apply(mesh(A, B, loss=LossRule(0.01, 600)), NOW)
+    apply(mesh(A, B, alerts={"loss": {"above_ratio": 0.01, "window_s": 600}}), NOW)
     moved = replace(A, title="Geneva", hosts=(replace(A.hosts[0], address="192.0.2.9"),))
     slower = replace(PINGER, every_s=300, count=20)
 
-    changes = apply(mesh(moved, B, tests=(slower, TCP), loss=LossRule(0.02, 600)), NOW + timedelta(hours=1))
+    changes = apply(
+        mesh(moved, B, tests=(slower, TCP), alerts={"loss": {"above_ratio": 0.02, "window_s": 600}}),
+        NOW + timedelta(hours=1),
+    )
 
     assert [str(change) for change in changes.items] == [
         "changed site a: title A → Geneva",
@@ -334,7 +337,7 @@ def test_nothing_is_applied_unless_all_of_it_is_right():
     code, out, err = command("apply", str(BAD / "many_problems.toml"))
 
     assert (code, out) == (1, "")
-    assert len(err.splitlines()) == 9
+    assert len(err.splitlines()) == 8
     assert not Site.objects.exists()
     assert not Mesh.objects.exists()
 

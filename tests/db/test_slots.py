@@ -36,7 +36,7 @@ def document(sites=3, *tests):
     )
     names = tuple(site.name for site in entries)
     group = GroupEntry("all", "mesh", {"sites": names}, tuple(test.name for test in tests))
-    return MeshDocument("Mesh", None, entries, tests, (group,), None)
+    return MeshDocument("Mesh", None, entries, tests, (group,), {})
 
 
 def taken():

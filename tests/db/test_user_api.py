@@ -1,12 +1,19 @@
 """The users' API: the same figures as the pages, units, nulls, errors and its description."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.ingest import store
 from tests.db.merging import merge_hours
+from tests.db.mesh_of_three import batch, delivered
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.diagnosis.reading import read
+
+RUNS = Path(__file__).parents[1] / "fixtures" / "iperf3" / "diagnosis"
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 
@@ -52,19 +59,29 @@ def test_the_grid_has_a_ratio_a_bound_and_nulls(ask, paths):
     lossy, clean, empty = cells["slac", "cern"], cells["cern", "slac"], cells["slac", "uct"]
     assert (lossy["state"], lossy["loss_ratio"], lossy["loss_bound_ratio"]) == ("value", 0.021, None)
     assert (clean["state"], clean["loss_ratio"], clean["loss_bound_ratio"]) == ("none_lost", 0.0, 0.003)
-    assert (empty["state"], empty["loss_ratio"], empty["rtt_median_ms"], empty["sent"]) == ("no_data", None, None, None)
+    assert (lossy["value"], clean["value"]) == (0.021, 0.0)
+    assert (empty["state"], empty["loss_ratio"], empty["value"], empty["sent"]) == ("no_data", None, None, None)
     assert (grid["packet_bytes"], grid["since"], grid["until"]) == (100, "2026-11-21T11:30:00Z", "2026-11-21T12:30:00Z")
+
+
+def test_the_grid_is_as_its_description_says(ask, paths):
+    described = ask("openapi.json")["components"]["schemas"]
+
+    grid = ask("grid")
+
+    assert grid.keys() == described["GridOut"]["properties"].keys()
+    assert grid["cells"][0].keys() == described["CellOut"]["properties"].keys()
 
 
 def test_the_grid_of_throughput_counts_failures_apart(ask, paths):
     throughput(paths["slac", "cern"], HOUR, 94e6)
     throughput(paths["slac", "cern"], HOUR + MINUTE, None)
 
-    grid = ask("grid", metric="throughput")
+    grid = ask("grid", metric="throughput_median_bps")
 
     [cell] = [one for one in grid["cells"] if one["path_id"] == paths["slac", "cern"].pk]
     assert grid["packet_bytes"] is None
-    assert cell["throughput_median_bps"] == 94e6
+    assert cell["value"] == 94e6
     assert (cell["tests"], cell["tests_measured"], cell["not_measured"], cell["outcome"]) == (2, 1, 1, "busy")
 
 
@@ -113,11 +130,11 @@ def test_incidents_are_open_ones_unless_all_are_asked_for(ask, paths):
             incident=incident,
             path=path,
             added_at=HOUR,
-            window_s=600,
-            sent=100,
-            lost=4,
-            loss_lower_ratio=0.02,
-            threshold_ratio=0.01,
+            rule="loss",
+            sentence="loss 4%",
+            since=HOUR,
+            figures={},
+            is_over=closed_at is not None,
         )
 
     [still] = ask("incidents")
@@ -125,6 +142,23 @@ def test_incidents_are_open_ones_unless_all_are_asked_for(ask, paths):
 
     assert (still["cause"], still["closed_at"], still["path_ids"]) == ("open", None, [path.pk])
     assert {one["cause"] for one in everything} == {"open", "closed"}
+
+
+def test_one_throughput_test_comes_with_its_intervals_and_what_they_say(ask, paths):
+    path = paths["slac", "cern"]
+    run = msgspec.structs.replace(read(RUNS / "queue.json"), started_at=HOUR)
+    store(path.source.site_id, batch(delivered(path, run)), NOW)
+
+    [listed] = ask(f"paths/{path.pk}/throughput")
+    whole = ask(f"paths/{path.pk}/throughput/2026-11-21T12:00:00Z")
+
+    assert listed["verdict"] == whole["verdict"] == "bottleneck queue"
+    assert whole["transfer"]["sent"]["cwnd_bytes"] == list(run.transfer.sent.cwnd_bytes)
+    assert sum(one["resent_segments"] for one in whole["findings"]["recoveries"]) == run.retransmits
+    assert whole["throughput_bps"] == listed["throughput_bps"] != whole["average_bps"] == run.throughput_bps
+    assert ask(f"paths/{path.pk}/throughput/2026-11-21T12:00:01Z", status=404)["detail"].startswith(
+        f"no throughput test of path {path.pk} began at"
+    )
 
 
 @pytest.mark.parametrize("what", ["series", "throughput", "capacity"])
@@ -184,9 +218,15 @@ def test_the_description_lists_every_address_and_no_foreign_page_is_served(ask, 
         "/api/v1/sites",
         "/api/v1/paths",
         "/api/v1/grid",
+        "/api/v1/worst",
+        "/api/v1/table",
+        "/api/v1/completeness",
+        "/api/v1/refused",
         "/api/v1/paths/{path_id}/series",
         "/api/v1/paths/{path_id}/throughput",
+        "/api/v1/paths/{path_id}/throughput/{at}",
         "/api/v1/paths/{path_id}/capacity",
+        "/api/v1/paths/{path_id}/ledger",
         "/api/v1/incidents",
     }
     assert client.get("/api/v1/docs", headers={"host": "localhost"}).status_code == 404

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,9 +13,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
 from django.utils import timezone
-from psycopg.conninfo import make_conninfo
 
 import probes
 from monitor.api.enrolment import issue_code
@@ -30,6 +27,7 @@ from probes.site.centre_clock import CentreClock
 from probes.site.join import Failure, JoinError, join
 from probes.site.settings import Joined, read_joined
 from tests.db.mesh_of_three import NOW, make_mesh
+from tests.e2e.centre import free_port, make_certificate, web_server
 from tests.e2e.stack import TOP, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -44,55 +42,6 @@ def mesh():
 @pytest.fixture
 def code(mesh):
     return issue_code(mesh.cern.pk, timezone.now())
-
-
-def make_certificate(folder, name):
-    """A key pair signed by itself for an address or a name. Returns the certificate's and the key's file."""
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=centre"
-    words = [*request.split(), "-addext", f"subjectAltName={name}", "-keyout", key, "-out", certificate]
-    subprocess.run(words, check=True, capture_output=True)
-    return certificate, key
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-def answers(port):
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
-
-
-@contextlib.contextmanager
-def web_server(folder, *options):
-    """The centre's own web server on the test's database. Gives its port."""
-    port = free_port()
-    settings = connection.settings_dict
-    database = make_conninfo(
-        dbname=settings["NAME"],
-        user=settings["USER"],
-        password=settings["PASSWORD"],
-        host=settings["HOST"],
-        port=str(settings["PORT"]),
-    )
-    words = ["gunicorn", "monitor.wsgi:application", "--bind", f"127.0.0.1:{port}", "--threads", "2"]
-    with (folder / "web.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *words, *options],
-            cwd=TOP,
-            env={**os.environ, "SOUNDINGS_DATABASE_URL": database},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_for(lambda: answers(port) or process.poll() is not None, 30, "the centre answers")
-        assert process.poll() is None, (folder / "web.log").read_text()
-        yield port
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
 
 
 @pytest.fixture
@@ -324,6 +273,8 @@ def test_a_site_that_joined_measures_tells_its_health_and_is_rotated_and_revoked
 ):
     measured_from_cern(mesh)
     data = tmp_path / "agent"
+    data.mkdir()
+    (data / "limits.toml").write_text('[networks]\nallowed = ["127.77.0.0/16"]\n')
     join(http, code, data)
     first = (data / "token").read_text().strip()
 

@@ -69,18 +69,18 @@ def dropped_ratio(counts, pair):
 
 @pytest.mark.timeout(240)
 def test_round_trips_are_those_of_the_scenario(stack):
-    found = measured(stack, "rtt", sent=20)
+    found = measured(stack, "rtt_median_ms", sent=20)
 
     for source, destination in PAIRS:
         known_ms = SCENARIO.paths[source, destination].delay_ms + SCENARIO.paths[destination, source].delay_ms
-        assert found[source, destination]["rtt_median_ms"] == pytest.approx(known_ms, abs=2.0)
+        assert found[source, destination]["value"] == pytest.approx(known_ms, abs=2.0)
 
 
 @pytest.mark.timeout(300)
 def test_loss_is_what_the_relay_counted(stack):
     def outside():
         """Paths whose loss is outside the 99% interval of the relay's own count."""
-        counts, found = relay_counts(stack), cells(stack, "loss")
+        counts, found = relay_counts(stack), cells(stack, "loss_ratio")
         wrong = {}
         for pair in PAIRS:
             sent, lost = found[pair]["sent"], found[pair]["sent"] - found[pair]["received"]
@@ -89,24 +89,26 @@ def test_loss_is_what_the_relay_counted(stack):
                 wrong[pair] = (low, lost, high, sent)
         return wrong
 
-    measured(stack, "loss", sent=60)
+    measured(stack, "loss_ratio", sent=60)
 
     wait_for(lambda: outside() == {}, 120, "loss of every path within what the relay counted")
     assert relay_counts(stack)["bern", "rome"]["dropped_loss"] == 0
-    assert cells(stack, "loss")["bern", "rome"]["loss_ratio"] == 0
-    wait_for(lambda: cells(stack, "loss")["bern", "oslo"]["loss_ratio"] > 0, 120, "the lossy path has lost something")
+    assert cells(stack, "loss_ratio")["bern", "rome"]["loss_ratio"] == 0
+    wait_for(
+        lambda: cells(stack, "loss_ratio")["bern", "oslo"]["loss_ratio"] > 0, 120, "the lossy path has lost something"
+    )
 
 
 @pytest.mark.timeout(400)
 def test_throughput_stays_within_the_rate_of_the_scenario(stack):
     def some_path():
-        return [cell for cell in cells(stack, "throughput").values() if cell["throughput_median_bps"] is not None]
+        return [cell for cell in cells(stack, "throughput_median_bps").values() if cell["value"] is not None]
 
     found = wait_for(some_path, 300, "a throughput test has measured")
 
     for cell in found:
         rate_bps = SCENARIO.paths[cell["source"], cell["destination"]].rate_mbps * 1e6
-        assert 0 < cell["throughput_median_bps"] <= rate_bps * 1.02
+        assert 0 < cell["value"] <= rate_bps * 1.02
     path_id = found[0]["path_id"]
     tests = stack.get(f"paths/{path_id}/throughput")
     assert all((test["throughput_bps"] is None) == (test["outcome"] != "measured") for test in tests)
@@ -114,8 +116,8 @@ def test_throughput_stays_within_the_rate_of_the_scenario(stack):
 
 @pytest.mark.timeout(120)
 def test_the_estimate_stands_beside_the_loss_it_came_from(stack):
-    measured(stack, "loss", sent=20)
-    path_id = cells(stack, "loss")["bern", "oslo"]["path_id"]
+    measured(stack, "loss_ratio", sent=20)
+    path_id = cells(stack, "loss_ratio")["bern", "oslo"]["path_id"]
 
     def lossy_points():
         points = stack.get(f"paths/{path_id}/series?size=100")["points"]
@@ -131,7 +133,7 @@ def test_the_estimate_stands_beside_the_loss_it_came_from(stack):
 
 @pytest.mark.timeout(400)
 def test_a_loss_regression_opens_one_incident_and_its_end_closes_it(stack):
-    measured(stack, "loss", sent=20)
+    measured(stack, "loss_ratio", sent=20)
     stack.lab("set", "bern-rome", "--loss", "0.5")
     try:
         opened = wait_for(
@@ -157,7 +159,7 @@ def test_a_loss_regression_opens_one_incident_and_its_end_closes_it(stack):
 
 @pytest.mark.timeout(120)
 def test_the_page_shows_the_figures_of_the_api(stack):
-    measured(stack, "rtt", sent=20)
+    measured(stack, "rtt_median_ms", sent=20)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_OPTIONS)
         page = browser.new_page()
@@ -168,7 +170,7 @@ def test_the_page_shows_the_figures_of_the_api(stack):
         for source, destination in PAIRS:
             label = page.get_by_role("link", name=f"{source} to {destination}:").get_attribute("aria-label")
             shown_ms = float(re.search(r"median RTT ([0-9.]+) ms", label)[1])
-            assert shown_ms == pytest.approx(cells(stack, "rtt")[source, destination]["rtt_median_ms"], abs=1.0)
+            assert shown_ms == pytest.approx(cells(stack, "rtt_median_ms")[source, destination]["value"], abs=1.0)
         page.get_by_role("link", name="bern to rome:").click()
         page.wait_for_selector("svg, canvas")
         assert "Mathis" in page.content()
@@ -200,7 +202,7 @@ def test_raw_results_are_in_hypertables_where_the_server_has_timescaledb(stack):
 @pytest.mark.timeout(240)
 def test_ctrl_c_leaves_nothing_behind_and_a_second_start_is_warm(namespaces_required):
     with running_stack("--lab", "three-sites") as stack:
-        wait_for(lambda: cells(stack, "loss"), 60, "a grid")
+        wait_for(lambda: cells(stack, "loss_ratio"), 60, "a grid")
         stack.stop()
 
         assert stack.process.returncode == 0
@@ -209,9 +211,9 @@ def test_ctrl_c_leaves_nothing_behind_and_a_second_start_is_warm(namespaces_requ
         started = time.monotonic()
         stack.start()
         before = time.monotonic() - started
-        newest = stack.get("grid?metric=loss&period=hour")["newest_measured_at"]
+        newest = stack.get("grid?metric=loss_ratio&period=hour")["newest_measured_at"]
         wait_for(
-            lambda: stack.get("grid?metric=loss&period=hour")["newest_measured_at"] not in (None, newest),
+            lambda: stack.get("grid?metric=loss_ratio&period=hour")["newest_measured_at"] not in (None, newest),
             60,
             f"a new result is on the page ({before:.0f} s after the start the page was up)",
         )

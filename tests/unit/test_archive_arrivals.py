@@ -20,7 +20,16 @@ from monitor.archive.arrivals import (
     BatchTooLarge,
     read,
 )
-from monitor.archive.checks import CheckedBurst, CheckedDelivered, CheckedError, CheckedInterval, CheckedRun
+from monitor.archive.checks import (
+    CheckedBurst,
+    CheckedCpu,
+    CheckedDelivered,
+    CheckedError,
+    CheckedKernel,
+    CheckedRun,
+    CheckedTransfer,
+    CheckedUdp,
+)
 from tests.db.mesh_of_three import batch, burst, delivered
 
 SENT_AT = "2026-03-14T12:30:00Z"
@@ -110,6 +119,58 @@ def test_a_result_without_a_number_is_named_by_its_place(result):
     assert [one.sequence for one in unreadable] == [-70001, -70002]
 
 
+LITERALS = ["NaN", "Infinity", "-Infinity"]
+
+
+@pytest.mark.parametrize("literal", LITERALS)
+def test_a_number_that_json_has_not_spoils_its_own_result_only(literal):
+    bad, good, words = (
+        msgspec.json.encode(delivered(3, one, n)).decode()
+        for n, one in enumerate((burst(77.25), burst(1.0, None), burst(address=None, detail=f"said {literal}")), 41)
+    )
+
+    arrival = read(envelope(",".join([bad.replace("77.25", literal), good, words])), JSON)
+
+    sound, unreadable = everything(arrival)
+    assert {place: one.sequence for place, one in sound.items()} == {1: 42, 2: 43}
+    assert sound[1].result.rtts_ms == (1.0, None)
+    assert sound[2].result.detail == f"said {literal}"
+    [(place, sequence, reason)] = unreadable
+    assert (place, sequence) == (0, 41)
+    assert reason in {
+        "Expected `float` >= 0.0 - at `$.result.rtts_ms[0]`",
+        "Expected `float` <= 60000.0 - at `$.result.rtts_ms[0]`",
+    }
+    assert arrival.as_json(0)["result"]["rtts_ms"] == [None]
+
+
+@pytest.mark.parametrize("literal", LITERALS)
+def test_a_number_that_json_has_not_is_no_number_of_a_batch(literal):
+    body = envelope("").replace(b'"number":7', b'"number":' + literal.encode())
+
+    with pytest.raises(BatchRejected, match="not a batch: Expected `int`"):
+        read(body, JSON)
+
+
+def test_beside_such_a_number_one_that_is_too_large_is_refused_alike():
+    _, unreadable = everything(
+        read(envelope('{"sequence":1,"path_id":NaN},{"sequence":2,"path_id":%s}' % (10**30)), JSON)
+    )
+
+    assert [(one.sequence, "$.path_id" in one.reason) for one in unreadable] == [(1, True), (2, True)]
+
+
+@pytest.mark.parametrize("body", [envelope("NaN")[:-1], envelope("NaN,"), envelope("nan"), envelope('"NaN')])
+def test_what_is_no_json_otherwise_is_still_none(body):
+    with pytest.raises(BatchRejected, match=r"not a batch: (JSON is malformed|Input data was truncated)"):
+        read(body, JSON)
+
+
+def test_such_a_number_among_very_many_wants_smaller_batches():
+    with pytest.raises(BatchTooLarge, match="NaN or Infinity among more than 250000 values; send smaller batches"):
+        read(envelope("NaN," * 250_001 + "0"), JSON)
+
+
 def test_text_that_is_not_unicode_spoils_its_own_result_only():
     good = msgspec.json.encode(delivered(3, burst(1.0), 41)).decode()
     body = envelope(f'{{"sequence":1,"test":"@@"}},{good}').replace(b"@@", b"\xff\xfe")
@@ -174,6 +235,10 @@ def test_portions_are_all_places_once_and_none_is_large(sizes):
 HOSTILE = {
     "json of many results": (envelope("0," * 10_000_000 + "0"), JSON),
     "json of large results": (envelope(",".join(['{"result":{"rtts_ms":[' + "0," * 400_000 + "0]}}"] * 2)), JSON),
+    "json of many objects beside a NaN": (
+        envelope('{"result":[NaN' + ',{"a":{}}' * 249_000 + "]}"),
+        JSON,
+    ),
     "msgpack of many results": (
         msgspec.msgpack.encode({"spool": "a", "number": 7, "agent_version": "1", "sent_at": SENT_AT, "results": ()})[
             :-1
@@ -206,7 +271,11 @@ def test_what_is_read_takes_bounded_memory_whatever_comes(kind):
     assert peak_bytes(take) < 100 * MEGABYTE
 
 
-@pytest.mark.parametrize("kind", [CheckedDelivered, CheckedBurst, CheckedError, CheckedRun, CheckedInterval])
+CHECKED = [CheckedDelivered, CheckedBurst, CheckedError, CheckedRun]
+CHECKED += [CheckedTransfer, CheckedCpu, CheckedKernel, CheckedUdp]
+
+
+@pytest.mark.parametrize("kind", CHECKED)
 def test_every_number_and_stored_text_of_a_result_has_bounds(kind):
     unbounded = []
     for field in inspect.type_info(kind).fields:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.archive.periods import Stretch, cover, end_of, next_start, start_of
+from monitor.archive.periods import Stretch, cover, cover_exactly, end_of, next_start, start_of
 
 moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 lengths = st.timedeltas(timedelta(0), timedelta(days=4000))
@@ -71,3 +71,33 @@ def test_every_moment_lies_between_a_start_and_the_next(moment, tier):
     assert start_of(tier, following) == following
     assert start_of(tier, following - timedelta(microseconds=1)) == start
     assert end_of(tier, moment) == (moment if moment == start else following)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        (
+            "2026-11-15T23:00",
+            "2026-11-22T23:00",
+            [
+                ("hour", "2026-11-15T23:00", "2026-11-16"),
+                ("day", "2026-11-16", "2026-11-22"),
+                ("hour", "2026-11-22", "2026-11-22T23:00"),
+            ],
+        ),
+        ("2026-11-16", "2026-11-23", [("day", "2026-11-16", "2026-11-23")]),
+        ("2026-11-16T10:30", "2026-11-16T20:30", [("hour", "2026-11-16T11:00", "2026-11-16T21:00")]),
+        ("2026-11-16T10:20", "2026-11-16T10:40", []),
+    ],
+)
+def test_exactly_is_to_the_hour_at_both_edges(since, until, expected):
+    assert cover_exactly(at(since), at(until)) == [Stretch(tier, at(first), at(last)) for tier, first, last in expected]
+
+
+@given(moments, lengths)
+def test_exactly_has_each_hour_that_begins_in_the_period_once(since, length):
+    parts = cover_exactly(since, since + length)
+
+    assert all(one.until == following.since for one, following in pairwise(parts))
+    if parts:
+        assert (parts[0].since, parts[-1].until) == (end_of("hour", since), end_of("hour", since + length))

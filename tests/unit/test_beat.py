@@ -15,12 +15,14 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
         "archive.delete_old",
         "archive.compress_old",
         "alerts.evaluate",
+        "alerts.correct",
         "mesh.plan_slots",
         "reports.weekly",
+        "reports.send",
     }
 
 
-def test_the_weekly_report_is_due_each_monday():
+def test_a_report_that_an_outage_kept_back_is_looked_for_each_hour():
     schedule = next(entry["schedule"] for entry in app.conf.beat_schedule.values() if entry["task"] == "reports.weekly")
 
-    assert schedule.day_of_week == {1}
+    assert (len(schedule.hour), len(schedule.day_of_week), schedule.minute) == (24, 7, {15})

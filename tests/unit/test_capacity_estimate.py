@@ -121,23 +121,21 @@ def wavering(mbps: float, seed: int, deviation_ns: float):
     )
 
 
-@settings(max_examples=60)
-@given(mbps=st.sampled_from([10.0, 50.0, 100.0]), seed=st.integers(0, 10**6))
-def test_stamps_that_waver_by_10_us_do_not_hide_it(mbps, seed):
-    found = wavering(mbps, seed, 10_000)
+@pytest.mark.parametrize("mbps", [10.0, 50.0, 100.0])
+def test_stamps_that_waver_by_10_us_do_not_hide_it(mbps):
+    found = [wavering(mbps, seed, 10_000) for seed in range(200)]
 
-    assert found.verdict is Verdict.MEASURED
-    assert found.capacity_bps == pytest.approx(mbps * 1e6, rel=0.2)
+    assert {one.verdict for one in found} == {Verdict.MEASURED}
+    assert sum(one.capacity_bps == pytest.approx(mbps * 1e6, rel=0.2) for one in found) >= 198
 
 
-@settings(max_examples=60)
-@given(mbps=st.sampled_from([10.0, 50.0, 100.0]), seed=st.integers(0, 10**6))
-def test_stamps_that_waver_more_may_hide_it_but_make_no_false_figure(mbps, seed):
-    found = wavering(mbps, seed, 20_000)
+@pytest.mark.parametrize("mbps", [10.0, 50.0, 100.0])
+def test_stamps_that_waver_more_may_hide_it_but_make_no_false_figure(mbps):
+    found = [wavering(mbps, seed, 20_000) for seed in range(200)]
+    told = [one.capacity_bps for one in found if one.verdict is Verdict.MEASURED]
 
-    assert found.verdict in (Verdict.MEASURED, Verdict.UNSETTLED)
-    if found.verdict is Verdict.MEASURED:
-        assert found.capacity_bps == pytest.approx(mbps * 1e6, rel=0.25)
+    assert {one.verdict for one in found} <= {Verdict.MEASURED, Verdict.UNSETTLED}
+    assert sum(bps == pytest.approx(mbps * 1e6, rel=0.2) for bps in told) >= 0.98 * len(told)
 
 
 @given(factor=st.sampled_from([2, 3, 7]))

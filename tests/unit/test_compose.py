@@ -22,6 +22,7 @@ import yaml
 from celery.app.utils import find_app
 from celery.bin.base import CLIContext
 from celery.bin.celery import celery as celery_command
+from django.conf import settings
 from django.core.management import get_commands, load_command_class
 from gunicorn.config import Config
 from gunicorn.util import import_app
@@ -29,6 +30,7 @@ from gunicorn.util import import_app
 from dashboards import __main__ as dashboards_command
 from monitor.environment import VARIABLES
 from monitor.mesh import document
+from monitor.stack.postgres import TUNING
 from probes.__main__ import COMMANDS as PROBES_COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -171,8 +173,14 @@ def check_celery(app: str, command: str, arguments: list[str]) -> None:
 
 def check_gunicorn(arguments: list[str]) -> None:
     parsed = Config().parser().parse_args(arguments)
-    assert len(parsed.args) == 1
-    assert callable(import_app(parsed.args[0]))
+    assert parsed.args == []
+    settings = vars(importlib.import_module(parsed.config.removeprefix("python:")))
+    config = Config()
+    for name, value in settings.items():
+        if not name.startswith("_"):
+            config.set(name, value)
+    assert callable(import_app(config.wsgi_app))
+    assert config.worker_class.__name__ == "Worker"
 
 
 def test_the_check_of_commands_can_fail() -> None:
@@ -220,6 +228,16 @@ def test_what_must_be_there_is_there() -> None:
 def test_every_variable_of_our_image_is_one_that_the_settings_read(name: str) -> None:
     known = VARIABLES.keys() | {f"{variable}_FILE" for variable in VARIABLES}
     assert SERVICES[name].get("environment", {}).keys() <= known
+
+
+@pytest.mark.parametrize("name", ["web", "worker", "beat", "migrate"])
+def test_the_centre_is_told_how_long_what_is_kept_with_the_defaults_of_the_settings(name: str) -> None:
+    environment = SERVICES[name]["environment"]
+
+    told = {variable: environment[variable] for variable in VARIABLES if variable.startswith("SOUNDINGS_RETENTION_")}
+
+    kinds = {variable.split("_")[2].lower(): int(days) for variable, days in told.items()}
+    assert kinds == settings.RETENTION_DAYS
 
 
 @pytest.mark.parametrize("name", SERVICES.keys() - OURS.keys())
@@ -298,6 +316,10 @@ def test_the_database_url_is_that_of_the_database_service(secrets: Path) -> None
     assert (url.scheme, url.hostname, url.port) == ("postgresql", "timescaledb", 5432)
     assert (url.username, url.path) == (environment["POSTGRES_USER"], f"/{environment['POSTGRES_DB']}")
     assert url.password == (secrets / "database/password").read_text()
+
+
+def test_the_database_sorts_in_as_much_memory_as_that_of_one_machine() -> None:
+    assert SERVICES["timescaledb"]["command"] == ["postgres", "-c", f"work_mem={TUNING['work_mem']}"]
 
 
 def test_grafana_reads_the_same_database_as_the_role_made_for_it() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import tomllib
+from pathlib import Path
 
 import pytest
 
-from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
+from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.scenario import load_scenario, parse_scenario, shipped_scenarios
+from probes.site.limits import read_limits
 
 
 def test_three_sites_become_this_mesh() -> None:
@@ -51,6 +53,20 @@ def test_loopback_addresses_are_loopback_and_differ() -> None:
     assert flat[0] == "127.77.1.1"
     assert all(ipaddress.ip_address(address).is_loopback for address in flat)
     assert len(set(flat)) == 5
+
+
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_the_labs_limits_allow_its_own_addresses_and_nothing_else(tmp_path: Path, ipv6: bool) -> None:
+    addresses = namespace_addresses(load_scenario(), ipv6=ipv6)
+    file = tmp_path / "limits.toml"
+    file.write_text(limits_toml(addresses))
+
+    limits = read_limits(file)
+
+    for site in addresses.values():
+        assert [limits.forbids_address(address) for address in site] == [None] * len(site)
+    assert limits.forbids_address("10.77.1.2") is not None
+    assert limits.forbids_address("192.0.2.1") is not None
 
 
 def test_ipv6_hosts_are_added_for_ping_under_names_of_their_own() -> None:

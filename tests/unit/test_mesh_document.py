@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.mesh import addresses, expansion
+from monitor.mesh import addresses, expansion, service_levels
+from monitor.mesh.alert_rules import LossRule, Place, RoundTripRule, settings_for
 from monitor.mesh.document import MeshError, parse, read
-from monitor.mesh.entries import HostEntry, LossRule, PingTest, SiteEntry, ThroughputTest
+from monitor.mesh.entries import HostEntry, PingTest, SiteEntry, ThroughputTest
+from monitor.mesh.service_levels import ServiceLevel
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "mesh"
 EXAMPLE = Path(__file__).parent.parent.parent / "mesh.example.toml"
@@ -71,13 +73,40 @@ def test_the_example_says_what_it_shows():
         ("all", "mesh", ("slac", "cern", "niit")),
         ("bulk-data", "between", ("cern", "slac")),
     ]
-    assert document.loss == LossRule(above_ratio=0.01, window_s=600)
+    assert document.alerts == {"loss": {"above_ratio": 0.01, "window_s": 600}}
 
 
-def test_without_alerts_there_is_no_loss_rule():
-    content = EXAMPLE.read_text().split("[alerts.loss]")[0]
+def alerts_of(text):
+    content = EXAMPLE.read_text().split("[alerts.loss]")[0] + text
+    return parse(content.encode(), "mesh.toml").alerts
 
-    assert parse(content.encode(), "mesh.toml").loss is None
+
+def test_of_the_alerts_what_is_written_is_kept_and_no_more():
+    assert alerts_of("") == {}
+    assert alerts_of("[alerts.rtt]\nleast_rise_ms = 20\n[alerts.jitter]\nenabled = false\n") == {
+        "rtt": {"least_rise_ms": 20.0},
+        "jitter": {"enabled": False},
+    }
+
+
+def test_settings_for_a_group_or_a_site_come_after_those_of_the_mesh():
+    alerts = alerts_of(
+        "[alerts.rtt]\nleast_rise_ms = 20\n"
+        '[[alerts.for]]\ngroup = "bulk-data"\nrtt = { least_rise_ms = 50 }\n'
+        '[[alerts.for]]\nto = "niit"\nrtt = { enabled = false }\n[alerts.for.loss]\nabove_ratio = 0.1\n'
+    )
+    places = {
+        1: Place("slac", "cern", frozenset({"all"})),
+        2: Place("cern", "slac", frozenset({"all", "bulk-data"})),
+        3: Place("slac", "niit", frozenset({"all"})),
+    }
+
+    assert settings_for(alerts, "rtt", places) == {
+        1: RoundTripRule(least_rise_ms=20),
+        2: RoundTripRule(least_rise_ms=50),
+    }
+    assert settings_for(alerts, "loss", places)[1] == LossRule()
+    assert settings_for(alerts, "loss", places)[3] == LossRule(above_ratio=0.1)
 
 
 def test_a_file_that_is_not_there_is_told():
@@ -157,3 +186,18 @@ def test_what_is_no_address_is_refused(address):
 def test_one_address_has_one_canonical_spelling():
     assert addresses.canonical("2001:DB8:0:0::1") == addresses.canonical("2001:db8::1")
     assert addresses.canonical("Pinger.Example.ORG.") == addresses.canonical("pinger.example.org")
+
+
+def test_a_later_service_level_wins_key_by_key():
+    text = EXAMPLE.read_text() + (
+        "\n[service_level]\nloss_ratio = 0.001\nrtt_ms = 200\n"
+        '\n[[service_level.for]]\nfrom = "slac"\nrtt_ms = 180\n'
+        '\n[[service_level.for]]\nto = "cern"\nthroughput_bps = 1e8\nkept_ratio = 0.9\n'
+    )
+    levels = parse(text.encode(), "mesh.toml").service_levels
+
+    assert service_levels.settings_for(levels, Place("cern", "slac")) == ServiceLevel(loss_ratio=0.001, rtt_ms=200)
+    assert service_levels.settings_for(levels, Place("slac", "cern")) == ServiceLevel(
+        loss_ratio=0.001, rtt_ms=180, throughput_bps=1e8, kept_ratio=0.9
+    )
+    assert service_levels.settings_for({}, Place("slac", "cern")) == ServiceLevel()

@@ -168,12 +168,12 @@ def test_all_that_the_agent_needs_is_there_and_no_more() -> None:
 
 def test_all_that_probes_imports_is_among_it() -> None:
     """Asked of an interpreter that has loaded every entry of the agent."""
-    modules = ["worker", "command", "join", "status", "doctor"]
+    modules = ["worker", "command", "join", "status", "doctor", "rules"]
     code = f"import sys, {', '.join(f'probes.site.{name}' for name in modules)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     by_module = metadata.packages_distributions()
     distributions = {canonicalize_name(one) for module in loaded for one in by_module.get(module, [])}
 
-    # Celery and Kombu load these where they find them; the agent does without.
-    assert distributions - AGENT.keys() <= {"django", "pyyaml", "greenlet", "setuptools"}
+    # Celery, Kombu and Billiard load these where they find them; the agent does without.
+    assert distributions - AGENT.keys() <= {"brotli", "cffi", "django", "greenlet", "pyyaml", "setuptools"}

@@ -20,9 +20,10 @@ from monitor.mesh import document
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import Stack, require_free_port
 from probes.broker import BrokerError
-from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
+from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import namespaces_available
 from probes.lab.scenario import DEFAULT_SCENARIO, LabError, load_scenario
+from probes.site.limits import LimitsError, read_limits
 from probes.supervise import StartError
 
 
@@ -43,10 +44,15 @@ class Command(BaseCommand):
             help=f"run a lab of emulated sites; without a name {DEFAULT_SCENARIO}",
         )
         what.add_argument("--mesh", type=Path, metavar="FILE", help="apply this mesh.toml first")
+        parser.add_argument(
+            "--limits", type=Path, metavar="FILE", help="from now on, what the home site's agent lets be measured"
+        )
         parser.add_argument("--data", type=Path, metavar="DIR", help="folder for everything that is written")
         parser.add_argument("--port", type=int, default=8000, metavar="N", help="port of the page, on loopback")
 
-    def handle(self, *, lab: str | None, mesh: Path | None, data: Path | None, port: int, **_: Any) -> None:
+    def handle(
+        self, *, lab: str | None, mesh: Path | None, limits: Path | None, data: Path | None, port: int, **_: Any
+    ) -> None:
         folder = (data or settings.DATA_DIR).resolve()
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -56,18 +62,21 @@ class Command(BaseCommand):
                 require_free_port(port)
                 if mesh is not None:
                     document.read(mesh)
-                self._run(Stack.in_folder(folder, port, self._say), lab, mesh, stop)
-        except (StartError, PostgresError, LabError, BrokerError, document.MeshError) as error:
+                read_limits(limits)
+                self._run(Stack.in_folder(folder, port, self._say), lab, mesh, limits, stop)
+        except (StartError, PostgresError, LabError, BrokerError, LimitsError, document.MeshError) as error:
             if not stop.is_set():
                 raise CommandError(str(error)) from error
 
-    def _run(self, stack: Stack, lab: str | None, mesh: Path | None, stop: threading.Event) -> None:
+    def _run(
+        self, stack: Stack, lab: str | None, mesh: Path | None, limits: Path | None, stop: threading.Event
+    ) -> None:
         started = time.monotonic()
         self._say(f"starting Soundings; everything it writes is in {stack.data}")
         steps: tuple[Callable[[], None], ...] = (
             stack.start_database,
             stack.start_broker,
-            lambda: self._start_sites(stack, lab, mesh),
+            lambda: self._start_sites(stack, lab, mesh, limits),
         )
         try:
             for step in steps:
@@ -81,7 +90,7 @@ class Command(BaseCommand):
             stack.stop()
             self._say(f"stopped; the data stay in {stack.data}")
 
-    def _start_sites(self, stack: Stack, lab: str | None, mesh: Path | None) -> None:
+    def _start_sites(self, stack: Stack, lab: str | None, mesh: Path | None, limits: Path | None) -> None:
         """Apply the mesh, start the centre, and the agents of the sites that this machine runs."""
         if lab is not None:
             self._start_lab(stack, lab)
@@ -94,6 +103,8 @@ class Command(BaseCommand):
             self._say('no agent here: write [mesh] home = "SITE" into your mesh.toml and start with --mesh FILE')
             return
         stack.issue_tokens([home])
+        if limits is not None:
+            stack.keep_limits(home, limits.read_text())
         stack.start_agent(home)
 
     def _start_lab(self, stack: Stack, scenario: str) -> None:
@@ -103,13 +114,15 @@ class Command(BaseCommand):
             self._say(f"no namespaces here ({reason}): the same sites on loopback addresses, without emulated delays")
         mesh = stack.data / "lab" / "mesh.toml"
         mesh.parent.mkdir(parents=True, exist_ok=True)
-        mesh.write_text(mesh_toml(lab, namespace_addresses(lab) if reason is None else loopback_addresses(lab)))
+        addresses = namespace_addresses(lab) if reason is None else loopback_addresses(lab)
+        mesh.write_text(mesh_toml(lab, addresses))
         stack.manage("mesh", "apply", str(mesh))
         stack.start_centre()
         stack.issue_tokens(list(lab.site_names))
         if reason is None:
             stack.start_lab(scenario)
         for site in lab.site_names:
+            stack.keep_limits(site, limits_toml(addresses))
             stack.start_agent(site, in_lab=reason is None)
 
     def _say(self, line: str) -> None:

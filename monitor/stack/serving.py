@@ -1,0 +1,12 @@
+"""gunicorn's settings wherever the centre is served: `gunicorn --config python:monitor.stack.serving …`.
+
+What differs from place to place (addresses, certificates) is on the command line.
+"""
+
+wsgi_app = "monitor.wsgi:application"
+worker_class = "monitor.stack.web_worker.Worker"
+workers = 2
+threads = 4
+preload_app = True
+worker_tmp_dir = "/dev/shm"
+accesslog = "-"

@@ -1,0 +1,62 @@
+"""Requests made from the OpenAPI document, sensible and not, to the real WSGI application: none may break it."""
+
+from datetime import timedelta
+
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
+
+from monitor.archive.arrivals import arrival_of
+from monitor.archive.ingest import receive
+from monitor.archive.rollups import roll_up
+from monitor.wsgi import application
+from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
+
+CHECKS = {
+    GenerationMode.POSITIVE: [not_a_server_error, content_type_conformance, response_schema_conformance],
+    GenerationMode.NEGATIVE: [not_a_server_error, content_type_conformance],
+}
+
+BOUNDED = hypothesis.settings(
+    max_examples=8,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def described(transactional_db, settings):
+    """The document as programs get it, and something in the database that they may ask for."""
+    settings.PUBLIC_READ = True
+    mesh = make_mesh()
+    bursts = [burst(1.5 + minute, None, at=NOW - timedelta(minutes=minute)) for minute in range(3)]
+    results = [delivered(mesh.slac_cern, one, sequence) for sequence, one in enumerate(bursts, 1)]
+    receive(mesh.slac.pk, arrival_of(batch(*results)), NOW)
+    roll_up(NOW)
+    return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application)
+
+
+@pytest.mark.parametrize("mode", GenerationMode)
+def test_no_request_breaks_the_api(described, mode):
+    """Requests as the document has them, and such as it rules out."""
+    asked = 0
+    for found in described.get_all_operations():
+        operation = found.ok()
+        if mode is GenerationMode.NEGATIVE and not list(operation.iter_parameters()):
+            continue  # nothing of it can be wrong
+
+        @BOUNDED
+        @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+        def ask(case):
+            case.call_and_validate(checks=CHECKS[mode], headers={"Accept-Encoding": "identity"})
+
+        ask()
+        asked += 1
+    assert asked > 3

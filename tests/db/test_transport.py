@@ -1,0 +1,123 @@
+"""Plain HTTP from other machines is refused by the centre, and nothing of the kind by loopback; and the headers."""
+
+import pytest
+from django.db import OperationalError
+
+pytestmark = pytest.mark.django_db
+NAME = "soundings.example.org"
+OVER_A_NETWORK = {
+    "another machine": {"REMOTE_ADDR": "192.0.2.7"},
+    "a proxy without TLS": {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": "192.0.2.7"},
+    "a proxy without TLS on a Unix socket": {"REMOTE_ADDR": "", "HTTP_X_FORWARDED_PROTO": "http"},
+}
+
+
+@pytest.fixture(autouse=True)
+def as_in_production(settings):
+    settings.ALLOWED_HOSTS = [NAME, "127.0.0.1"]
+    settings.ALLOW_PLAIN_HTTP = False
+    settings.PUBLIC_READ = True
+
+
+@pytest.mark.parametrize("where", OVER_A_NETWORK.values(), ids=OVER_A_NETWORK.keys())
+def test_what_came_in_the_clear_is_refused_and_readers_are_sent_to_tls(client, where):
+    page = client.get("/paths/1/?period=week", HTTP_HOST=NAME, **where)
+    login = client.post("/login/", {"username": "a", "password": "b"}, HTTP_HOST=NAME, **where)
+    api = client.get("/api/v1/sites", HTTP_HOST=NAME, **where)
+    agent = client.get("/api/agent/plan", HTTP_HOST=NAME, HTTP_AUTHORIZATION="Bearer secret", **where)
+
+    assert (page.status_code, page["Location"]) == (301, f"https://{NAME}/paths/1/?period=week")
+    assert [answer.status_code for answer in (login, api, agent)] == [403] * 3
+    assert "use https://, and if a token was sent, replace it" in agent.json()["error"]
+
+
+def test_a_setting_that_says_so_takes_it(client, settings):
+    settings.ALLOW_PLAIN_HTTP = True
+
+    assert client.get("/api/v1/sites", HTTP_HOST=NAME, REMOTE_ADDR="192.0.2.7").status_code == 200
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", ""])
+def test_loopback_and_unix_sockets_need_no_tls(client, address):
+    assert client.get("/api/v1/sites", HTTP_HOST=NAME, REMOTE_ADDR=address).status_code == 200
+
+
+SECURE = {"REMOTE_ADDR": "192.0.2.7", "HTTP_HOST": NAME, "wsgi.url_scheme": "https"}
+
+
+@pytest.mark.parametrize("address", ["/login/", "/api/v1/sites", "/api/agent/plan", "/nowhere"])
+def test_every_answer_carries_the_headers(client, settings, address):
+    settings.SECURE_HSTS_SECONDS = 31_536_000
+
+    headers = client.get(address, **SECURE).headers
+
+    assert headers["Strict-Transport-Security"] == "max-age=31536000; includeSubDomains; preload"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert "camera=()" in headers["Permissions-Policy"]
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+def test_cookies_are_for_tls_and_for_us_alone(client):
+    cookie = client.get("/login/", **SECURE).cookies["csrftoken"]
+
+    assert (cookie["secure"], cookie["httponly"], cookie["samesite"]) == (True, True, "Lax")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"), [("/nowhere", "There is nothing at this address."), ("/paths/7/", "There is no path 7")]
+)
+def test_an_error_page_says_what_to_do_and_looks_like_the_others(client, address, words):
+    answer = client.get(address, **SECURE)
+
+    assert answer.status_code == 404
+    assert words in answer.content.decode()
+    assert "web/style.css" in answer.content.decode()
+
+
+def test_a_fault_shows_nothing_of_itself(client, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("password=hunter2")
+
+    monkeypatch.setattr("monitor.web.access.action_of", fail)
+    client.raise_request_exception = False
+
+    page = client.get("/", **SECURE)
+    program = client.get("/api/v1/sites", **SECURE)
+
+    assert (page.status_code, program.status_code) == (500, 500)
+    assert "What happened is in the log" in page.content.decode()
+    assert program.json()["detail"].startswith("The answer could not be made")
+    assert "hunter2" not in page.content.decode() + program.content.decode()
+
+
+def test_without_a_database_one_is_told_to_come_again(client, monkeypatch):
+    def fail(*_):
+        raise OperationalError("password authentication failed for user soundings")
+
+    monkeypatch.setattr("monitor.web.access.action_of", fail)
+    client.raise_request_exception = False
+
+    page, program = client.get("/", **SECURE), client.get("/api/v1/sites", **SECURE)
+
+    assert [(one.status_code, one["Retry-After"]) for one in (page, program)] == [(503, "5")] * 2
+    assert "The database cannot be reached now" in page.content.decode()
+    assert "password" not in page.content.decode() + program.content.decode()
+
+
+def test_a_host_that_is_not_ours_is_told_which_setting_says_so(client):
+    answer = client.get("/", HTTP_HOST="evil.example", REMOTE_ADDR="127.0.0.1")
+
+    assert answer.status_code == 400
+    assert "SOUNDINGS_ALLOWED_HOSTS" in answer.content.decode()
+
+
+def test_a_form_that_is_not_ours_is_told_to_reload(client):
+    client.handler.enforce_csrf_checks = True
+
+    answer = client.post("/login/", {"username": "a", "password": "b"}, HTTP_REFERER=f"https://{NAME}/", **SECURE)
+
+    assert answer.status_code == 403
+    assert "Reload the page" in answer.content.decode()

@@ -1,0 +1,353 @@
+"""What strangers, broken agents and thieves send to the real web server: each is refused cheaply, with a status and a
+reason, and others are served meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.client
+import json
+import socket
+import subprocess
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+from django.core.management import call_command
+from django.utils import timezone
+
+from monitor.api.models import issue_token
+from monitor.archive.models import Burst, RefusedResult
+from probes import broker
+from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
+from tests.e2e.centre import web_server
+from tests.e2e.stack import wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+LIMIT_BYTES = 32 * 2**20
+IMPATIENT = ("--worker-class", "tests.e2e.impatient.Worker", "--workers", "1")
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("centre")
+
+
+@pytest.fixture(scope="module")
+def redis_url(folder):
+    path = folder / "redis.sock"
+    process = subprocess.Popen(broker.command(path), stdout=subprocess.DEVNULL)
+    wait_for(lambda: broker.answers(path), 30, "Redis answers")
+    yield f"redis+socket://{path}"
+    process.terminate()
+    process.wait(timeout=10)
+
+
+@pytest.fixture(scope="module")
+def port(folder, redis_url, django_db_setup):
+    with web_server(folder, *IMPATIENT, SOUNDINGS_REDIS_URL=redis_url) as port:
+        yield port
+
+
+@pytest.fixture
+def token(mesh):
+    return issue_token(mesh.slac.pk, NOW)
+
+
+def ask(port, method="GET", path="/api/agent/plan", body=None, token=None, **headers):
+    """Status, headers and what the JSON says went wrong."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    if token is not None:
+        sent["Authorization"] = f"Bearer {token}"
+    try:
+        connection.request(method, path, body, sent)
+        answer = connection.getresponse()
+        content = answer.read()
+        return answer.status, answer.headers, json.loads(content) if content else {}
+    finally:
+        connection.close()
+
+
+def deliver(port, token, body, content_type="application/msgpack", **headers):
+    return ask(port, "POST", "/api/agent/results", body, token, Content_Type=content_type, **headers)
+
+
+def a_batch(path, number=1, sequence=1, **fields):
+    at = timezone.now() - timedelta(minutes=1)
+    return msgspec.msgpack.encode(batch(delivered(path, burst(1.5, None, at=at, **fields), sequence), number=number))
+
+
+def begin(port, token, length=1000, sent=b"x" * 10):
+    """A connection over which a body has begun to come."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+    head = (
+        f"POST /api/agent/results HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: application/msgpack\r\nContent-Length: {length}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + sent)
+    return connection
+
+
+def answer_of(connection):
+    """What comes until the other end closes."""
+    parts = []
+    while part := connection.recv(65536):
+        parts.append(part)
+    return b"".join(parts).decode()
+
+
+def largest_bytes(port):
+    """The most memory that the processes listening at this port ever had, by the kernel's count."""
+    inodes = {
+        line.split()[9]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+    }
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            names = {str(link.readlink()) for link in (process / "fd").iterdir()}
+        except OSError:
+            continue
+        if any(f"socket:[{inode}]" in names for inode in inodes):
+            (line,) = [one for one in (process / "status").read_text().splitlines() if one.startswith("VmHWM")]
+            found.append(int(line.split()[1]) * 1024)
+    return max(found)
+
+
+# --- who is it?
+
+
+def test_a_revoked_and_an_unknown_token_are_refused_before_the_body_is_read(port, mesh, token):
+    call_command("site", "revoke", "slac", verbosity=0)
+
+    for bad in (token, "guessed"):
+        with begin(port, bad, length=LIMIT_BYTES) as connection:  # all but 10 bytes of it are never sent
+            head, _, body = answer_of(connection).partition("\r\n\r\n")
+        assert head.startswith("HTTP/1.1 401 ")
+        assert "unknown or revoked" in json.loads(body)["error"]
+
+
+def test_another_sites_token_brings_nothing_in_for_this_sites_paths(port, mesh):
+    thief = issue_token(mesh.cern.pk, NOW)
+
+    status, _, receipt = deliver(port, thief, a_batch(mesh.slac_cern))
+
+    assert (status, receipt["accepted"]) == (200, 0)
+    assert receipt["refused"][0]["reason"].startswith("path")
+    assert not Burst.objects.exists()
+    assert RefusedResult.objects.get().site_id == mesh.cern.pk
+
+
+def test_a_replayed_batch_gets_its_receipt_again_and_is_stored_once(port, mesh, token):
+    body = a_batch(mesh.slac_cern)
+
+    answers = [deliver(port, token, body)[::2] for _ in range(3)]
+
+    assert answers == [(200, {"number": 1, "accepted": 1, "refused": []})] * 3
+    assert Burst.objects.count() == 1
+
+
+def test_a_replayed_batch_with_other_results_changes_nothing_that_is_stored(port, mesh, token):
+    deliver(port, token, a_batch(mesh.slac_cern))
+    before = list(Burst.objects.values())
+
+    deliver(port, token, a_batch(mesh.slac_cern, ttl=99))
+
+    assert [row for row in Burst.objects.values() if row in before] == before
+
+
+def test_a_packed_body_that_was_tampered_with_is_no_batch(port, mesh, token):
+    body = bytearray(gzip.compress(a_batch(mesh.slac_cern)))
+    body[len(body) // 2] ^= 0xFF
+
+    status, _, answer = deliver(port, token, bytes(body), Content_Encoding="gzip")
+
+    assert status == 400
+    assert answer["error"]
+    assert not Burst.objects.exists()
+
+
+# --- what is it?
+
+
+def nested(depth, opening=b"[", closing=b"]"):
+    return opening * depth + closing * depth
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "word"),
+    [
+        (nested(100_000), {"content_type": "application/json"}, 400, "not a batch"),
+        (b'{"spool":' + nested(200_000) + b"}", {"content_type": "application/json"}, 400, "not a batch"),
+        (b"\x91" * 1_000_000 + b"\x90", {}, 400, "not a batch"),
+        (b"\x81\xa5spool" * 100_000 + b"\x90", {}, 400, "not a batch"),
+        (b"{}", {"content_type": "text/plain"}, 415, "send application/json or application/msgpack"),
+        (b"{}", {"content_type": "multipart/form-data; boundary=x"}, 415, "send application/json"),
+        (b"{}", {"content_type": "application/json", "Content_Encoding": "br"}, 415, "send gzip, zstd or none"),
+        (b"{}", {"content_type": "application/json", "Content_Encoding": "gzip, gzip"}, 415, "send gzip"),
+        (b"\xdd\xff\xff\xff\xff", {}, 400, "not a batch"),
+    ],
+    ids=["deep list", "deep field", "deep msgpack", "deep maps", "text", "form", "brotli", "twice", "endless msgpack"],
+)
+def test_what_cannot_be_a_batch_is_refused_with_what_to_send(port, token, body, headers, status, word):
+    answered, _, answer = deliver(port, token, body, **headers)
+
+    assert (answered, word in answer["error"]) == (status, True), answer
+    assert ask(port, token=token)[0] == 200, "the server is there as before"
+
+
+def test_bombs_are_not_unpacked(port, token):
+    """256 MiB of zeros; what the server ever held of them is far less."""
+    before = largest_bytes(port)
+    zeros = bytes(2**28)
+    gzipped = gzip.compress(zeros, 9)
+    zstd = zstandard.compress(zeros, 1)
+    unsized = zstandard.ZstdCompressor(level=1, write_content_size=False).compress(zeros)
+
+    for body, encoding in ((gzipped, "gzip"), (zstd, "zstd"), (unsized, "zstd")):
+        status, _, answer = deliver(port, token, body, Content_Encoding=encoding)
+        assert status == 413
+        assert "when decompressed; send smaller batches" in answer["error"]
+    assert largest_bytes(port) - before < 4 * LIMIT_BYTES
+
+
+def test_a_body_that_is_too_large_is_refused_by_its_length_alone(port, token):
+    with begin(port, token, length=LIMIT_BYTES + 1) as connection:
+        answer = answer_of(connection)
+
+    assert answer.startswith("HTTP/1.1 413 ")
+    assert f"{LIMIT_BYTES + 1} bytes are more than {LIMIT_BYTES}" in answer
+
+
+def test_a_body_without_its_length_is_refused(port, token):
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(
+            b"POST /api/agent/results HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Authorization: Bearer " + token.encode() + b"\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+            b"2\r\n{}\r\n0\r\n\r\n"
+        )
+        answer = answer_of(connection)
+
+    assert answer.startswith("HTTP/1.1 411 ")
+    assert "send the Content-Length" in answer
+
+
+@pytest.mark.parametrize(("method", "path"), [("PUT", "/api/agent/results"), ("DELETE", "/api/agent/plan")])
+def test_other_methods_are_told_which_one_is_wanted(port, token, method, path):
+    status, headers, answer = ask(port, method, path, token=token)
+
+    assert status == 405
+    assert headers["Allow"] in answer["error"]
+
+
+def test_an_address_that_is_not_there_is_told_in_json(port):
+    status, headers, answer = ask(port, path="/api/agent/nowhere")
+
+    assert (status, headers["Content-Type"]) == (404, "application/json")
+    assert answer["detail"]
+
+
+# --- slowly
+
+
+def drip(connection, stop):
+    """A byte every tenth of a second, for ever."""
+    while not stop.wait(0.1):
+        try:
+            connection.sendall(b"x")
+        except OSError:
+            return
+
+
+def test_a_slow_body_is_answered_408_and_holds_up_nobody_else(port, mesh, token):
+    other = issue_token(mesh.cern.pk, NOW)
+    stop = threading.Event()
+    with begin(port, token) as slow:
+        dripping = threading.Thread(target=drip, args=(slow, stop))
+        dripping.start()
+        try:
+            time.sleep(0.2)  # it is being read by now, or soon
+            again = deliver(port, token, a_batch(mesh.slac_cern, number=7))
+            others = deliver(port, other, a_batch(mesh.cern_slac))
+            answer = answer_of(slow)
+        finally:
+            stop.set()
+            dripping.join()
+
+    assert (again[0], "slac is sending already" in again[2].get("error", "")) in ((503, True), (200, False))
+    assert others[0] == 200
+    assert answer.startswith("HTTP/1.1 408 ")
+    assert "of 1000 bytes came in time; send it again, or less at once" in answer
+    assert deliver(port, token, a_batch(mesh.slac_cern, number=8))[0] == 200, "the site may send again"
+
+
+def test_a_body_that_is_cut_is_not_taken_for_a_whole_one(port, mesh, token):
+    body = a_batch(mesh.slac_cern)
+    with begin(port, token, length=len(body) + 1, sent=body) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        answer = answer_of(connection)
+
+    assert answer.startswith("HTTP/1.1 408 ")
+    assert not Burst.objects.exists()
+
+
+def test_slow_headers_end_and_do_not_hold_all_threads_for_long(port):
+    """Twice as many slow connections as there are threads: the page comes as soon as they are cut."""
+    stop = threading.Event()
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(8)]
+    for connection in slow:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+    dripping = [threading.Thread(target=drip, args=(connection, stop)) for connection in slow]
+    for thread in dripping:
+        thread.start()
+    try:
+        assert ask(port, path="/api/agent/enrol")[0] == 200
+        for connection in slow:
+            with contextlib.suppress(ConnectionResetError):
+                answer_of(connection)
+    finally:
+        stop.set()
+        for thread in dripping:
+            thread.join()
+        for connection in slow:
+            connection.close()
+
+
+# --- often
+
+
+def test_a_token_that_asks_without_end_is_told_to_wait_and_others_are_not(port, mesh, token):
+    answers = [ask(port, token=token) for _ in range(32)]
+
+    assert [status for status, _, _ in answers] == [200] * 30 + [429] * 2
+    assert 50 < int(answers[-1][1]["Retry-After"]) <= 100
+    assert "slac asks too often" in answers[-1][2]["error"]
+    assert ask(port, token=issue_token(mesh.cern.pk, NOW))[0] == 200
+
+
+def test_without_redis_results_are_taken_as_ever(tmp_path, mesh, token):
+    gone = f"redis+socket://{tmp_path / 'gone.sock'}"
+    with web_server(tmp_path, *IMPATIENT, SOUNDINGS_REDIS_URL=gone) as port:
+        statuses = [deliver(port, token, a_batch(mesh.slac_cern, number, number))[0] for number in range(1, 41)]
+
+    assert statuses == [200] * 40
+    assert "nobody's rate is limited: Redis does not answer" in (tmp_path / "web.log").read_text()
+
+
+def test_an_honest_agent_is_never_told_to_wait(tmp_path, mesh, token, redis_url):
+    """With the buckets as they are deployed, and batches of one result, the worst that an agent makes of its spool."""
+    with web_server(tmp_path, SOUNDINGS_REDIS_URL=redis_url) as port:
+        statuses = {deliver(port, token, a_batch(mesh.slac_cern, number, number))[0] for number in range(1, 301)}
+
+    assert statuses == {200}

@@ -1,0 +1,152 @@
+"""An agent and real TLS servers, good and bad: to whom it shows its token, and what it says to the others."""
+
+import contextlib
+import http.server
+import ssl
+import subprocess
+import threading
+
+import pytest
+
+from probes.site.centre import BadCertificate, Centre, CentreError
+from probes.site.settings import SettingsError
+
+TOKEN = "the-token-of-this-site"
+HERE = "IP:127.0.0.1"
+
+
+def openssl(*words):
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+
+
+@pytest.fixture
+def authority(tmp_path, monkeypatch):
+    """A CA of our own, which the agent is told to trust."""
+    key, certificate = tmp_path / "ca.key", tmp_path / "ca.pem"
+    openssl(
+        *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
+        *("-subj", "/CN=our authority", "-keyout", key, "-out", certificate),
+    )
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+    return certificate, key
+
+
+def signed(folder, authority, name, days):
+    """A certificate and key for a name, by the authority; with -1 day it ended yesterday."""
+    certificate, key, request, names = (folder / f"centre.{suffix}" for suffix in ("pem", "key", "csr", "ext"))
+    names.write_text(f"subjectAltName={name}\n")
+    openssl(
+        *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=centre"),
+        *("-keyout", key, "-out", request),
+    )
+    openssl(
+        *("x509", "-req", "-in", request, "-CA", authority[0], "-CAkey", authority[1], "-CAcreateserial"),
+        *("-days", days, "-extfile", names, "-out", certificate),
+    )
+    return certificate, key
+
+
+class Plans(http.server.BaseHTTPRequestHandler):
+    """Answers 304 to everybody, and notes what it was shown."""
+
+    def do_GET(self):
+        self.server.shown.append(self.headers.get("Authorization"))
+        self.send_response(304)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def server(certificate=None, key=None, **options):
+    """An HTTP server, with a certificate over TLS; gives it and its port."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Plans) as running:
+        running.shown = []
+        running.handle_error = lambda *_: None  # an agent that hangs up in the handshake
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key)
+            for name, value in options.items():
+                setattr(context, name, value)
+            running.socket = context.wrap_socket(running.socket, server_side=True, do_handshake_on_connect=False)
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield running, running.server_address[1]
+        finally:
+            running.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def token_file(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    return file
+
+
+def test_a_centre_that_shows_who_it_is_gets_the_token(tmp_path, authority, token_file):
+    with server(*signed(tmp_path, authority, HERE, 2)) as (running, port):
+        assert Centre(f"https://127.0.0.1:{port}", token_file).plan("v1") is None
+
+    assert running.shown == [f"Bearer {TOKEN}"]
+
+
+BAD = {
+    "of another name": ("DNS:elsewhere.example", 2, "IP address mismatch"),
+    "of another address": ("IP:192.0.2.1", 2, "IP address mismatch"),
+    "that has ended": (HERE, -1, "certificate has expired"),
+}
+
+
+@pytest.mark.parametrize(("name", "days", "words"), BAD.values(), ids=BAD.keys())
+def test_a_certificate_that_is_not_good_gets_no_token(tmp_path, authority, token_file, name, days, words):
+    with server(*signed(tmp_path, authority, name, days)) as (running, port), pytest.raises(BadCertificate) as error:
+        Centre(f"https://127.0.0.1:{port}", token_file).plan(None)
+
+    assert words in str(error.value)
+    assert TOKEN not in str(error.value)
+    assert running.shown == []
+
+
+def test_a_certificate_of_an_authority_that_is_not_trusted_gets_no_token(tmp_path, authority, token_file, monkeypatch):
+    files = signed(tmp_path, authority, HERE, 2)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nobody.pem"))
+    with (
+        server(*files) as (running, port),
+        pytest.raises(BadCertificate, match="unable to get local issuer"),
+    ):
+        Centre(f"https://127.0.0.1:{port}", token_file).plan(None)
+
+    assert running.shown == []
+
+
+def test_a_certificate_that_signs_itself_gets_no_token(tmp_path, authority, token_file):
+    key, certificate = tmp_path / "self.key", tmp_path / "self.pem"
+    openssl(
+        *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
+        *("-subj", "/CN=centre", "-addext", f"subjectAltName={HERE}", "-keyout", key, "-out", certificate),
+    )
+    with server(certificate, key) as (running, port), pytest.raises(BadCertificate, match="self-signed certificate"):
+        Centre(f"https://127.0.0.1:{port}", token_file).plan(None)
+
+    assert running.shown == []
+
+
+def test_where_tls_is_wanted_plain_http_gets_no_token(authority, token_file):
+    with server() as (running, port), pytest.raises(CentreError, match="cannot be reached"):
+        Centre(f"https://127.0.0.1:{port}", token_file).plan(None)
+
+    assert running.shown == []
+
+
+def test_plain_http_leaves_this_machine_only_where_that_is_said(token_file):
+    with pytest.raises(SettingsError, match="plain HTTP would show the token to the network; write https://"):
+        Centre("http://192.0.2.1:8000", token_file)
+    Centre("http://192.0.2.1:8000", token_file, allow_plain_http=True)
+    with server() as (running, port):
+        Centre(f"http://127.0.0.1:{port}", token_file).plan("v1")
+
+    assert running.shown == [f"Bearer {TOKEN}"]
