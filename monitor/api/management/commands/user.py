@@ -92,7 +92,7 @@ class Command(BaseCommand):
     def _list(self) -> None:
         for user in User.objects.order_by("username"):
             roles = ", ".join(roles_of(user)) or "no role"
-            tokens = user.tokens.filter(revoked_at=None).values_list("name", flat=True)  # type: ignore[attr-defined]
+            tokens = UserToken.objects.filter(user=user, revoked_at=None).values_list("name", flat=True)
             self.stdout.write(f"{user.username:<20} {roles:<10} tokens: {', '.join(tokens) or 'none'}")
 
 
