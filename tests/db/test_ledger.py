@@ -258,16 +258,23 @@ class Simulated:
         return HOUR + self.minute * MINUTE
 
     def start(self):
-        """A little before the minute begins; what is spooled later is so in the middle of its minute."""
+        """A little before the minute begins, so not in one that it was killed in; what is spooled later is so in the
+        middle of its minute."""
+        if self.running or self.minute in self.killed:
+            return
         self.spool = Spool(self.spool_path, now_s=lambda: (self.now + timedelta(seconds=30)).timestamp())
-        before = (self.now - timedelta(seconds=10)).timestamp()
-        with mock.patch.object(self.spool, "_now_s", return_value=before):
+        with self.a_little_before():
             self.spool.begin(self.pulse_s)
         self.follow()
         self.running = True
 
     def follow(self):
-        self.spool.follow([self.cycle_at(self.now - timedelta(seconds=10))])
+        """Also a little before the minute."""
+        with self.a_little_before():
+            self.spool.follow([self.cycle_at(self.now - timedelta(seconds=10))])
+
+    def a_little_before(self):
+        return mock.patch.object(self.spool, "_now_s", return_value=(self.now - timedelta(seconds=10)).timestamp())
 
     def cycle_at(self, at):
         return Cycle.at("pinger", 60 * self.fetched, at)
@@ -365,9 +372,6 @@ def test_whatever_stops_starts_changes_and_comes_late_each_cycle_is_counted_once
         for verb, argument in what:
             if verb == "step":
                 one.step(argument)
-            elif verb == "start":
-                if not one.running:
-                    one.start()
             elif verb == "deliver":
                 one.deliver(*argument)
             elif argument is None:
@@ -391,8 +395,9 @@ def test_whatever_stops_starts_changes_and_comes_late_each_cycle_is_counted_once
 
 def settle(one):
     """The agent runs, has the plan, measures a cycle, and delivers everything."""
-    if not one.running:
-        one.start()
+    if one.minute in one.killed:
+        one.step("measured")
+    one.start()
     one.fetch()
     for _ in range(4):
         one.step("measured")
