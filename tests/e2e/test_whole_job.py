@@ -181,9 +181,10 @@ def test_the_page_shows_the_figures_of_the_api(stack):
 
 @pytest.mark.timeout(60)
 def test_last_weeks_report_is_written(stack):
-    done = stack.manage("report", "weekly")
+    written = {Path(word).suffix: Path(word) for word in stack.manage("report", "weekly").split()}
 
-    assert "<html" in Path(done.strip().split()[-1]).read_text()
+    assert "<html" in written[".html"].read_text()
+    assert written[".pdf"].read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.timeout(60)
