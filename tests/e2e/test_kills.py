@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -38,11 +39,13 @@ def spooled(stack):
     for site in SITES:
         if not stack.spool_file(site).exists():
             continue
-        with stack.spool(site) as spool:
+        with closing(stack.spool(site)) as spool:
+            if not spool.execute("SELECT 1 FROM sqlite_master WHERE name = 'result'").fetchone():
+                # The file is made before what is in it.
+                continue
             ever = spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()
             waiting = spool.execute("SELECT count(*) FROM result").fetchone()[0]
             ledger[site] = (ever[0] if ever else 0, waiting)
-        spool.close()
     return ledger
 
 
