@@ -114,8 +114,8 @@ def explain(
 
 def pays(one: Candidate, bad: frozenset[int], known: frozenset[int]) -> bool:
     """Whether the candidate by itself is cheaper than to leave its bad paths without a cause."""
-    of_bad, of_known = len(one.path_ids & bad), len(one.path_ids & known)
-    return PRICES[one.kind] + EXCEPTION_PRICE * (of_known - of_bad) < PRICES[Kind.PATH] * of_bad
+    of_bad = one.path_ids & bad
+    return price([one], of_bad, known) < price([], of_bad, known)
 
 
 def candidates(lines: Iterable[Line], links: Mapping[str, Collection[int]]) -> list[Candidate]:
