@@ -24,10 +24,15 @@ run: setup system ## five sites measuring each other on this machine; prints the
 	@exec $(BIN)/python manage.py up --lab
 
 test: setup system-test ## the whole test suite, database and namespaces included
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests --ignore=tests/net -n 3 --dist loadfile --durations=15
+	$(BIN)/python -m pytest tests/net --durations=15  # alone: packets are timed there
 
 test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
 	$(BIN)/python -m tests.timescale
+
+test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill -9, clocks set, disks full; half an hour
+	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest tests/e2e/test_faults_*.py tests/e2e/test_full_disk.py \
+	    tests/net/test_spool_full_disk.py tests/e2e/test_agent_life.py
 
 lint: setup ## style, types and import contracts
 	$(BIN)/ruff check .
@@ -45,11 +50,16 @@ bench-archive: setup system-test ## the archive's queries on 10,000 paths with 3
 
 reproduce: setup system-test ## TCP's models and published paths, in the lab; 40 minutes, tables into docs/reproduce.md
 	$(BIN)/python -m tests.reproduce --write
+	$(BIN)/python -m pytest tests/net -m long
 
-bench-alerts: setup system-test ## how well changes are found, and an evaluation of 10,000 paths; minutes, 2 GB of disk
+bench-alerts: setup system-test ## planted faults, labelled changes, an evaluation of 10,000 paths; half an hour, 2 GB
+	$(BIN)/python -m tests.planted
 	$(BIN)/python -m tests.bench alerts alert_evaluation
+
+bench-faults: setup system-test ## 200 agents back at once with 100,000 results each; an hour, 10 GB of disk
+	$(BIN)/python -m tests.bench faults
 
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-timescale lint check bench bench-archive bench-alerts reproduce lock
+.PHONY: help setup system system-test run test test-timescale test-faults lint check bench bench-archive bench-alerts bench-faults reproduce lock

@@ -1,4 +1,4 @@
-"""`python -m dashboards`: write the dashboards' JSON. `python -m dashboards reader`: let Grafana read the database.
+"""`python -m dashboards`: write the JSON of dashboards and alert rules. `… reader`: let Grafana read the database.
 
 Exit status: 0 done, 1 could not (or, with --check, stale), 2 usage.
 """
@@ -9,10 +9,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from dashboards import paths, reader
-from dashboards.render import JSON_DIR, stale, write
+from dashboards import alert_rules, alerts, mesh, paths, reader, site, system, throughput
+from dashboards.render import ALERTING_DIR, JSON_DIR, stale, write
 
-DASHBOARDS = {"paths.json": paths.build}
+DASHBOARDS = {
+    "mesh.json": mesh.build,
+    "site.json": site.build,
+    "paths.json": paths.build,
+    "throughput.json": throughput.build,
+    "alerts.json": alerts.build,
+    "system.json": system.build,
+}
+ALERTING = {"soundings.json": alert_rules.build}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,12 +45,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _render(parsed: argparse.Namespace) -> int:
+    folders = ((JSON_DIR, DASHBOARDS), (ALERTING_DIR, ALERTING))
     if parsed.check:
-        old = stale(DASHBOARDS)
-        for name in old:
-            print(f"{_shown(JSON_DIR / name)}: stale; write it anew with: python -m dashboards", file=sys.stderr)
+        old = [folder / name for folder, builders in folders for name in stale(builders, folder)]
+        for path in old:
+            print(f"{_shown(path)}: stale; write it anew with: python -m dashboards", file=sys.stderr)
         return 1 if old else 0
-    for path in write(DASHBOARDS):
+    for path in (path for folder, builders in folders for path in write(builders, folder)):
         print(_shown(path))
     return 0
 
@@ -58,7 +67,7 @@ def _reader(parsed: argparse.Namespace) -> int:
     except reader.ReaderError as error:
         print(f"dashboards reader: {error}", file=sys.stderr)
         return 1
-    print(f"{reader.ROLE} may read {', '.join(reader.READABLE)}")
+    print(f"{reader.ROLE} may read the views of the schema {reader.SCHEMA}")
     return 0
 
 

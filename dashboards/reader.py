@@ -1,7 +1,8 @@
-"""The database role that Grafana logs in with: it may read the tables that the dashboards query, and nothing else.
+"""The database role that Grafana logs in with: it may read the views of the schema `reporting`, and nothing else.
 
-Tokens, sessions and raw results stay closed to it. Made anew at each deployment, after the migrations, so that the
-password and the list of tables are always those of the release. Not here: Grafana's side, which is
+Tokens, sessions, addresses and raw results stay closed to it. Made anew at each deployment, after the migrations, so
+that the password is that of the file, and the views are those of the release. The role also knows where our pages are
+(`soundings.public_url`, a setting of its sessions), for the links to them. Not here: Grafana's side, which is
 `provisioning/datasources/soundings.yaml`.
 """
 
@@ -15,7 +16,9 @@ from psycopg import sql
 from monitor import environment
 
 ROLE = "soundings_reader"
-READABLE = ("site", "host", "path", "measurement", "measurement_period", "burst_hour", "throughput_test")
+SCHEMA = "reporting"
+PUBLIC_URL = "http://localhost:8000"
+"""Where our pages are when SOUNDINGS_PUBLIC_URL does not say."""
 
 
 class ReaderError(Exception):
@@ -28,10 +31,11 @@ def grant_from_environment(password_file: Path) -> None:
     if not url:
         raise ReaderError("SOUNDINGS_DATABASE_URL is not set; it names the database to make the role in")
     password = _password(password_file)
+    public_url = environment.read("SOUNDINGS_PUBLIC_URL", PUBLIC_URL).rstrip("/")
     try:
         with psycopg.connect(url) as connection:
-            grant(connection.cursor(), password)
-    except psycopg.errors.UndefinedTable as error:
+            grant(connection.cursor(), password, public_url)
+    except psycopg.errors.InvalidSchemaName as error:
         raise ReaderError(f"{error.diag.message_primary}; run manage.py migrate first") from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise ReaderError(
@@ -41,22 +45,24 @@ def grant_from_environment(password_file: Path) -> None:
         raise ReaderError(f"{error}".strip()) from error
 
 
-def grant(cursor: psycopg.Cursor, password: str) -> None:
-    """Make the role where it is missing, set its password, and let it read exactly READABLE.
+def grant(cursor: psycopg.Cursor, password: str, public_url: str = PUBLIC_URL) -> None:
+    """Make the role where it is missing, set its password, and let it read exactly the views of SCHEMA.
 
     Runs in the caller's transaction. Idempotent: what an earlier release granted and this one does not is taken back.
     """
-    role = sql.Identifier(ROLE)
+    role, schema = sql.Identifier(ROLE), sql.Identifier(SCHEMA)
     cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE])
     if cursor.fetchone() is None:
         cursor.execute(sql.SQL("CREATE ROLE {}").format(role))
     cursor.execute(sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(password)))
     cursor.execute(sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role))
     cursor.execute(sql.SQL("ALTER ROLE {} SET statement_timeout = '30s'").format(role))
+    cursor.execute(sql.SQL("ALTER ROLE {} SET timezone = 'UTC'").format(role))
+    cursor.execute(sql.SQL("ALTER ROLE {} SET soundings.public_url = {}").format(role, sql.Literal(public_url)))
     cursor.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}").format(role))
-    cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA public TO {}").format(role))
-    tables = sql.SQL(", ").join(sql.Identifier(table) for table in READABLE)
-    cursor.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(tables, role))
+    cursor.execute(sql.SQL("REVOKE ALL ON SCHEMA public FROM {}").format(role))
+    cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, role))
+    cursor.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(schema, role))
 
 
 def _password(path: Path) -> str:

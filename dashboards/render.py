@@ -1,4 +1,4 @@
-"""Dashboards to JSON text and files. Text in, files out; what is in a dashboard is not decided here."""
+"""Dashboards and alert rules to JSON text and files. What is in them is not decided here."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.dashboard import Dashboard
 
 JSON_DIR = Path(__file__).parent / "json"
+ALERTING_DIR = Path(__file__).parent / "provisioning" / "alerting"
 
-Builders = Mapping[str, Callable[[], Dashboard]]
+Builders = Mapping[str, Callable[[], object]]
 
 
-def text(dashboard: Dashboard) -> str:
-    """The dashboard as Grafana reads it: sorted keys, so that a change shows as what it is."""
-    return JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(dashboard) + "\n"
+def text(built: object) -> str:
+    """What was built as Grafana reads it: sorted keys, so that a change shows as what it is."""
+    return JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(built) + "\n"
 
 
 def write(builders: Builders, folder: Path = JSON_DIR) -> list[Path]:
-    """Write each dashboard to its file in `folder`; the files written."""
+    """Write each to its file in `folder`; the files written."""
     folder.mkdir(exist_ok=True)
     for name, build in builders.items():
         (folder / name).write_text(text(build()), encoding="utf-8")

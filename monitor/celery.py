@@ -19,6 +19,16 @@ app.conf.beat_schedule = {
         "schedule": 10.0,
         "options": {"expires": 10},
     },
+    "diagnose throughput tests": {
+        "task": "archive.diagnose",
+        "schedule": 5.0,
+        "options": {"expires": 5},
+    },
+    "note how the centre is": {
+        "task": "archive.sample",
+        "schedule": 60.0,
+        "options": {"expires": 50},
+    },
     "delete what is kept no longer": {
         "task": "archive.delete_old",
         "schedule": crontab(minute="40"),
@@ -33,6 +43,16 @@ app.conf.beat_schedule = {
         "task": "alerts.evaluate",
         "schedule": 10.0,
         "options": {"expires": 10},
+    },
+    "gather the evidence of incidents": {
+        "task": "alerts.gather",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
+    "tell people of incidents": {
+        "task": "alerts.notify",
+        "schedule": 5.0,
+        "options": {"expires": 5},
     },
     "look at late results": {
         "task": "alerts.correct",

@@ -5,6 +5,7 @@ Every variable can also be given as a file, `NAME_FILE`, for secrets. `VARIABLES
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,14 +28,22 @@ VARIABLES = {
     "SOUNDINGS_ALLOW_PLAIN_HTTP": (
         "1 takes requests that came over a network without TLS, tokens and all; only on a network of your own"
     ),
+    "SOUNDINGS_TRUSTED_PROXIES": (
+        "addresses and networks of proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are "
+        "believed; default 127.0.0.1,::1"
+    ),
     "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine that others reach",
-    "SOUNDINGS_NOTIFY_URLS": "Apprise URLs that incidents are sent to, separated by spaces; default log://",
+    "SOUNDINGS_NOTIFY_URLS": (
+        "channels that incidents are sent to, as name=URL, separated by spaces or lines; default log://. The URLs hold "
+        "passwords: better in a file of mode 600, SOUNDINGS_NOTIFY_URLS_FILE"
+    ),
     "SOUNDINGS_SMTP_URL": (
         "server that mails reports: smtp://host:25, smtp+tls://user:password@host:587 (STARTTLS) or smtps://host:465; "
         "default smtp://localhost:25"
     ),
     "SOUNDINGS_MAIL_FROM": "sender of mailed reports; default soundings@localhost",
     "SOUNDINGS_PUBLIC_URL": "where readers of mails reach the pages, as https://host; default http://localhost:8000",
+    "SOUNDINGS_GRAFANA_URL": "where people reach Grafana, as https://host; pages link to its dashboards when it is set",
     "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 for ever; default 730. Summaries always are",
     "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 0, for ever",
     "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 0, for ever",
@@ -60,6 +69,12 @@ def read(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
+def words(name: str, default: str) -> list[str]:
+    """The words of `name`, by spaces and lines; lines that begin with # are comments."""
+    lines = (line for line in read(name, default).splitlines() if not line.lstrip().startswith("#"))
+    return " ".join(lines).split()
+
+
 def flag(name: str) -> bool:
     """Whether `name` is switched on: 1 or 0, anything else is an error."""
     value = read(name, "0")
@@ -68,12 +83,35 @@ def flag(name: str) -> bool:
     return value == "1"
 
 
+def trusted_proxies() -> list[str]:
+    """The addresses and networks that SOUNDINGS_TRUSTED_PROXIES lists."""
+    name = "SOUNDINGS_TRUSTED_PROXIES"
+    found = [one.strip() for one in read(name, "127.0.0.1,::1").split(",") if one.strip()]
+    for one in found:
+        try:
+            ipaddress.ip_network(one)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{name}: {error}; write for example 192.0.2.7,10.1.0.0/16") from error
+    return found
+
+
 def days(name: str, default: int) -> int:
     """How many days `name` says: a whole number, 0 for ever."""
     value = read(name, str(default))
     if not (value.isdecimal() and value.isascii() and int(value) <= LONGEST_DAYS):
         raise ImproperlyConfigured(f"{name}={value!r}: write whole days, 0 to {LONGEST_DAYS}; 0 keeps for ever")
     return int(value)
+
+
+def web_address(name: str) -> str | None:
+    """The http or https address that `name` says, without a slash at its end; None where it is not set."""
+    value = read(name).rstrip("/")
+    if not value:
+        return None
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ImproperlyConfigured(f"{name}={value!r}: write https://host, with the path that it is served under")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +142,16 @@ def mail_server(name: str) -> MailServer:
             f"{name}: write smtp://host:25, smtp+tls://user:password@host:587 or smtps://host:465, with special "
             "characters of the password percent-encoded"
         )
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if not (user + password).isascii():
+        raise ImproperlyConfigured(
+            f"{name}: user and password must be ASCII, since Python's SMTP library sends nothing else"
+        )
     return MailServer(
         host=parts.hostname,
         port=port or MAIL_PORTS[parts.scheme],
-        user=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
+        user=user,
+        password=password,
         is_tls=parts.scheme == "smtps",
         starts_tls=parts.scheme == "smtp+tls",
     )

@@ -1,9 +1,13 @@
-"""All addresses of the centre: the agents' and users' API under /api/, the pages under /."""
+"""All addresses of the centre: the agents' and users' API under /api/, /metrics for Prometheus, the pages under /."""
 
 from django.urls import include, path
 
+from monitor.api.prometheus import views as prometheus
+
 urlpatterns = [
     path("api/", include("monitor.api.urls")),
+    path("metrics", prometheus.system),
+    path("metrics/paths", prometheus.paths),
     path("", include("monitor.reports.urls")),
     path("", include("monitor.web.urls")),
 ]

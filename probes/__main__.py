@@ -12,6 +12,7 @@ import sys
 COMMANDS = {
     "ping": ("probes.ping.command", "measure loss and round-trip times to hosts, with no centre"),
     "capacity": ("probes.capacity.command", "estimate the narrowest link of the path to a host"),
+    "disk-to-disk": ("probes.disk_to_disk.command", "send a file from disk to disk, and tell network from disk"),
     "site": ("probes.site.command", "run the agent of a monitoring site"),
     "lab": ("probes.lab.command", "emulated wide-area paths between network namespaces"),
 }

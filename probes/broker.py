@@ -44,6 +44,7 @@ def command(path: Path) -> list[str]:
         "dir": str(path.parent),
         "daemonize": "no",
         "databases": "1",
+        "hz": "1",  # how often it looks after itself when nobody asks; nothing here ends to the tenth of a second
     }
     return [find_server(), *(word for name, value in settings.items() for word in (f"--{name}", value))]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from probes.capacity.probe import CapacityProbe
 from probes.contract import Probe
+from probes.disk_to_disk.probe import DiskToDiskProbe
 from probes.ping.burst import PING
 from probes.throughput.iperf3 import Iperf3Probe
 
@@ -13,4 +14,5 @@ PROBES: dict[str, Probe[Any, Any]] = {
     "ping": PING,
     "throughput": Iperf3Probe(),
     "capacity": CapacityProbe(),
+    "disk-to-disk": DiskToDiskProbe(),
 }

@@ -1,7 +1,8 @@
 """Pytest plugin: a real PostgreSQL for the tests that want a database.
 
 Settings are read when pytest starts, so the address is fixed then; the server is started by the first test that needs
-it. SOUNDINGS_DATABASE_URL names another server to use instead (`make test-timescale` does).
+it, in each of the processes among which pytest-xdist divides the tests. SOUNDINGS_DATABASE_URL names another server to
+use instead (`make test-timescale` does).
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ import pytest
 from monitor.stack.postgres import Cluster, find
 from probes.supervise import Supervisor
 
+MADE_HERE = "SOUNDINGS_TEST_DATABASE_IS_MADE"
+
 _folder = Path(tempfile.mkdtemp(prefix="soundings-test-"))
 _folder.chmod(0o755)
-given_database_url = os.environ.get("SOUNDINGS_DATABASE_URL")
+# What the process that started us set for itself is not given.
+given_database_url = None if MADE_HERE in os.environ else os.environ.get("SOUNDINGS_DATABASE_URL")
 cluster = None if given_database_url else Cluster(_folder / "postgres", find())
-os.environ["SOUNDINGS_DATABASE_URL"] = given_database_url or cluster.url
+if cluster is not None:
+    os.environ["SOUNDINGS_DATABASE_URL"] = cluster.url
+    os.environ[MADE_HERE] = "1"
 os.environ["SOUNDINGS_DATA"] = str(_folder / "data")
 
 

@@ -1,12 +1,14 @@
--- One row an hour in which packets were sent: the ratio lost, pooled over the hour. Where none of N was lost the ratio
--- is null and the upper 95% bound 3/N (at most 1) stands in its own column, since no loss seen is not no loss.
+-- One row an hour in which packets were sent, or a day beyond 83 days: the ratio lost, pooled. Where none of N was lost
+-- the ratio is null and the upper 95% bound 3/N (at most 1) stands in its own column, since no loss seen is not no loss.
 SELECT
-    hour AS "time",
+    at AS "time",
     CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Lost",
     CASE WHEN received = sent THEN LEAST(3.0::float8 / sent, 1) END AS "None lost: below 3/N"
-FROM burst_hour
-WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
+FROM reporting.ping
+WHERE tier = reporting.tier($__timeFrom(), $__timeTo())
+    AND at >= reporting.start_of(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom())
+    AND at < $__timeTo()::timestamptz
+    AND path_id = NULLIF(${path:sqlstring}, '')::integer
     AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
-    AND hour > $__timeFrom()::timestamptz - INTERVAL '1 hour' AND hour < $__timeTo()::timestamptz
     AND sent > 0
-ORDER BY hour
+ORDER BY at

@@ -1,11 +1,13 @@
--- One row a packet size: the chosen path over all hours that the period touches. Loss is pooled, lost over sent; with
--- none lost of N it is null and "Loss below" holds 3/N (at most 1). "RTT median" is the median of the hourly medians,
--- weighted by replies.
-WITH hour_row AS (
+-- One row a packet size: the chosen path over all hours that the period touches, days beyond two days, months
+-- beyond 92. Loss is pooled, lost over sent; with none lost of N it is null and "Loss below" holds 3/N (at most 1). "RTT
+-- median" is the median of the medians of the hours (days, months), weighted by replies.
+WITH summary AS (
     SELECT *
-    FROM burst_hour
-    WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
-        AND hour > $__timeFrom()::timestamptz - INTERVAL '1 hour' AND hour < $__timeTo()::timestamptz
+    FROM reporting.ping
+    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
+        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
+        AND at < $__timeTo()::timestamptz
+        AND path_id = NULLIF(${path:sqlstring}, '')::integer
 ),
 total AS (
     SELECT
@@ -16,16 +18,16 @@ total AS (
         SUM(bursts_not_measured) AS bursts_not_measured,
         MIN(rtt_min_ms) AS rtt_min_ms,
         MAX(rtt_max_ms) AS rtt_max_ms
-    FROM hour_row
+    FROM summary
     GROUP BY packet_bytes
 ),
 ranked AS (
     SELECT
         packet_bytes,
         rtt_median_ms,
-        SUM(received) OVER (PARTITION BY packet_bytes ORDER BY rtt_median_ms, hour) AS received_up_to,
+        SUM(received) OVER (PARTITION BY packet_bytes ORDER BY rtt_median_ms, at) AS received_up_to,
         SUM(received) OVER (PARTITION BY packet_bytes) AS received
-    FROM hour_row
+    FROM summary
     WHERE rtt_median_ms IS NOT NULL
 ),
 median AS (

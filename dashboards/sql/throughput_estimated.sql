@@ -1,11 +1,19 @@
--- One row an hour that the period touches: the Mathis estimate (Reno index), bit/s. Where nothing was lost it is only a
--- floor, computed at the upper 95% bound of the loss, and stands in its own column.
+-- One row an hour that the period touches, or a day beyond 83 days: the Mathis estimate (Reno index), bit/s. Where nothing
+-- was lost it is only a floor, computed at the upper 95% bound of the loss, and stands in its own column.
+WITH measured AS (
+    SELECT *
+    FROM reporting.ping
+    WHERE tier = reporting.tier($__timeFrom(), $__timeTo())
+        AND at >= reporting.start_of(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom())
+        AND at < $__timeTo()::timestamptz
+        AND path_id = NULLIF(${path:sqlstring}, '')::integer
+        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+)
 SELECT
-    hour AS "time",
+    step.at AS "time",
     CASE WHEN NOT estimate_is_floor THEN estimate_bps END AS "Estimated (Mathis)",
     CASE WHEN estimate_is_floor THEN estimate_bps END AS "Estimated, none lost: at least"
-FROM burst_hour
-WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
-    AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
-    AND hour > $__timeFrom()::timestamptz - INTERVAL '1 hour' AND hour < $__timeTo()::timestamptz
-ORDER BY hour
+FROM reporting.steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
+LEFT JOIN measured ON measured.at = step.at
+WHERE EXISTS (SELECT FROM measured)
+ORDER BY step.at

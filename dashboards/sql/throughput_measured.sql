@@ -2,7 +2,7 @@
 SELECT
     measured_at AS "time",
     throughput_bps AS "Measured"
-FROM throughput_test
+FROM reporting.throughput_test
 WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
     AND $__timeFilter(measured_at)
     AND throughput_bps IS NOT NULL

@@ -1,5 +1,5 @@
--- One row a throughput test of the chosen path in the period, newest first, at most 200: what came of it. A test that
--- failed has an outcome and a reason and no figures.
+-- One row a throughput test of the chosen path in the period, newest first, at most 200: what came of it, and what limited
+-- it. A test that failed has an outcome and a reason and no figures.
 SELECT
     measured_at AS "time",
     test AS "Test",
@@ -9,8 +9,8 @@ SELECT
     duration_s AS "Duration",
     retransmits AS "Retransmits",
     rtt_mean_ms AS "RTT mean",
-    detail AS "Why not"
-FROM throughput_test
+    COALESCE(sentence, detail) AS "What limited it, or why not"
+FROM reporting.throughput_test
 WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
     AND $__timeFilter(measured_at)
 ORDER BY measured_at DESC

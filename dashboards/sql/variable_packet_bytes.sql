@@ -2,8 +2,10 @@
 SELECT
     packet_bytes || ' bytes' AS __text,
     packet_bytes::text AS __value
-FROM burst_hour
-WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
-    AND hour > $__timeFrom()::timestamptz - INTERVAL '1 hour' AND hour < $__timeTo()::timestamptz
+FROM reporting.ping
+WHERE tier = reporting.tier($__timeFrom(), $__timeTo())
+    AND at >= reporting.start_of(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom())
+    AND at < $__timeTo()::timestamptz
+    AND path_id = NULLIF(${path:sqlstring}, '')::integer
 GROUP BY packet_bytes
 ORDER BY packet_bytes

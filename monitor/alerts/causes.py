@@ -2,21 +2,21 @@
 
 In: what fires now, and the incidents that last. Out: for each cause what is new of it, under the name of the incident
 that it belongs to. What explains paths best is decided in `monitor.analysis.alarms.grouping`, for each of three kinds
-of trouble by itself: bad round trips, low throughput, nothing measured. A path whose bursts say nothing now speaks
-neither for nor against a cause of bad round trips.
+of trouble by itself: bad round trips, low throughput, nothing measured. Low throughput on a path whose round trips are
+bad belongs to the incident that has those: loss and delay are what holds a transfer. A path whose bursts say nothing
+now speaks neither for nor against a cause of bad round trips.
 
 A cause that reaches a lasting incident joins it: an incident grows, and keeps its name. Two that last are not merged.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.alerts.models import Incident
 from monitor.alerts.rules.finding import Finding
 from monitor.alerts.sweep import Sweep
 from monitor.analysis.alarms.grouping import Cause, Kind, Line, explain
@@ -25,6 +25,17 @@ from monitor.mesh.queries import MeasuredPath
 THROUGHPUT = "throughput"
 NO_DATA = "no_data"
 ROUND_TRIPS = "round trips"
+
+Key = tuple[int, str]
+"""A path and a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An incident that lasts, as far as grouping asks: its name, and the path and rule of all that is not over."""
+
+    cause: str
+    keys: frozenset[Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,42 +47,52 @@ class Named:
     because: str
 
 
-def of(found: Sequence[Finding], lasting: Sequence[Incident], sweep: Sweep) -> list[Named]:
+def of(found: Sequence[Finding], lasting: Sequence[Held], sweep: Sweep) -> list[Named]:
     """The causes of what was found and is in no lasting incident."""
-    names: list[Named] = []
-    for trouble in (ROUND_TRIPS, THROUGHPUT, NO_DATA):
-        names += _of_trouble(trouble, [one for one in found if _trouble(one.rule) == trouble], lasting, sweep)
-    return names
-
-
-def _of_trouble(trouble: str, found: Sequence[Finding], lasting: Sequence[Incident], sweep: Sweep) -> list[Named]:
-    rows = [
-        (one, row) for one in lasting for row in one.paths.all() if not row.is_over and _trouble(row.rule) == trouble
+    of_trouble = {
+        trouble: [one for one in found if trouble_of(one.rule) == trouble]
+        for trouble in (ROUND_TRIPS, THROUGHPUT, NO_DATA)
+    }
+    names = _of_trouble(ROUND_TRIPS, of_trouble[ROUND_TRIPS], lasting, sweep)
+    explained = {path_id: one.cause for one in lasting for path_id, rule in one.keys if trouble_of(rule) == ROUND_TRIPS}
+    explained |= {finding.path_id: one.label for one in names for finding in one.findings}
+    known = frozenset[Key]().union(*(one.keys for one in lasting))
+    slow = [one for one in of_trouble[THROUGHPUT] if one.path_id not in explained or (one.path_id, one.rule) in known]
+    names += [
+        Named(explained[one.path_id], (one,), "")
+        for one in of_trouble[THROUGHPUT]
+        if one.path_id in explained and (one.path_id, one.rule) not in known
     ]
-    known = {(row.path_id, row.rule) for _, row in rows}
+    names += _of_trouble(THROUGHPUT, slow, lasting, sweep)
+    return names + _of_trouble(NO_DATA, of_trouble[NO_DATA], lasting, sweep)
+
+
+def _of_trouble(trouble: str, found: Sequence[Finding], lasting: Sequence[Held], sweep: Sweep) -> list[Named]:
+    holder = {path_id: one.cause for one in lasting for path_id, rule in one.keys if trouble_of(rule) == trouble}
+    known = frozenset[Key]().union(*(one.keys for one in lasting))
     new = [finding for finding in found if (finding.path_id, finding.rule) not in known]
     if not new:
         return []
     paths = sweep.tested_paths if trouble == THROUGHPUT else sweep.paths
-    bad = {row.path_id for _, row in rows} | {finding.path_id for finding in found}
-    unknown = _unknown(sweep) - bad if trouble == ROUND_TRIPS else frozenset()
-    holder = {row.path_id: incident.cause for incident, row in rows}
+    bad = holder.keys() | {finding.path_id for finding in found}
+    unknown = without_bursts(sweep) - bad if trouble == ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
     named = []
-    for cause in explain(lines, bad & paths.keys(), unknown):
+    for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values())):
         of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
         if of_cause:
-            label = _label(trouble, cause, paths)
+            own = _own_trouble(trouble, cause, sweep)
+            label = f"agent of {cause.name}" if own else _label(trouble, cause, paths)
             held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder).most_common(1)
-            named.append(Named(held[0][0] if held else label, of_cause, _because(trouble, cause)))
+            named.append(Named(held[0][0] if held else label, of_cause, _because(trouble, cause, own)))
     return named
 
 
-def _trouble(rule: str) -> str:
+def trouble_of(rule: str) -> str:
     return rule if rule in (THROUGHPUT, NO_DATA) else ROUND_TRIPS
 
 
-def _unknown(sweep: Sweep) -> frozenset[int]:
+def without_bursts(sweep: Sweep) -> frozenset[int]:
     """The paths without a measured burst in the last hour."""
     ids = np.array(list(sweep.paths), dtype=np.int64)
     return frozenset(ids[sweep.recent["bursts"].sum(axis=1) == 0].tolist()) if len(ids) else frozenset()
@@ -82,11 +103,21 @@ def _line(path: MeasuredPath) -> Line:
     return Line(path.path_id, path.source, path.destination, place.source, place.destination, path.family)
 
 
+def _links(paths: Iterable[MeasuredPath]) -> dict[str, set[int]]:
+    """The paths that cross each uplink which mesh.toml names."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for path in paths:
+        for uplink in path.uplinks:
+            found[uplink].add(path.path_id)
+    return found
+
+
 def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
     what = {
         Kind.OUTBOUND: f"{cause.name} outbound",
         Kind.INBOUND: f"{cause.name} inbound",
         Kind.HOST: f"host {cause.name}",
+        Kind.LINK: f"uplink {cause.name}",
         Kind.ALL: f"all {len(paths)} paths",
     }.get(cause.kind, cause.name)
     if trouble == NO_DATA:
@@ -97,7 +128,14 @@ def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
     return " ↔ ".join(sorted(what.split(" → "))) if cause.kind is Kind.PATH else what
 
 
-def _because(trouble: str, cause: Cause) -> str:
+def _own_trouble(trouble: str, cause: Cause, sweep: Sweep) -> tuple[str, ...]:
+    """What an agent told of itself that explains why what it measures is bad, while others reach its site well."""
+    if trouble != ROUND_TRIPS or cause.kind is not Kind.OUTBOUND or cause.reverse_bad or not cause.reverse_known:
+        return ()
+    return sweep.troubles.get(cause.name, ())
+
+
+def _because(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
     """The figures that speak for a cause, and against the others; what they say of the agent."""
     if cause.kind in (Kind.PATH, Kind.PAIR):
         return ""
@@ -108,7 +146,9 @@ def _because(trouble: str, cause: Cause) -> str:
         parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known))
     if cause.elsewhere_known:
         parts.append(_share("elsewhere", cause.elsewhere_bad, cause.elsewhere_known))
-    if trouble == ROUND_TRIPS and cause.kind is Kind.OUTBOUND and cause.reverse_known and not cause.reverse_bad:
+    if own:
+        parts.append(f"it is the agent of {cause.name} itself: {', '.join(own)}")
+    elif trouble == ROUND_TRIPS and cause.kind is Kind.OUTBOUND and cause.reverse_known and not cause.reverse_bad:
         parts.append(
             f"the round trips of others to {cause.name} cross the same network and are well, so look at the agent of "
             f"{cause.name} and its host first"

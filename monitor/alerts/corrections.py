@@ -8,7 +8,10 @@ in which they come.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
+
+from django.db.models import Count
 
 from monitor.alerts import incidents
 from monitor.alerts.models import IncidentPath
@@ -18,17 +21,25 @@ from monitor.archive.queries import LONGEST_RAW, loss_windows
 from monitor.mesh.alert_rules import LossRule
 
 WITHIN = timedelta(days=1)
+WOULD_NOT = "which would not have opened it"
 
 
 def correct(now: datetime) -> int:
     """Look again at what was found lately; returns how many incidents have a new correction."""
     rows = IncidentPath.objects.filter(rule__in=("loss", "no_data"), added_at__gte=now - WITHIN, added_at__lte=now)
     found: dict[int, list[str]] = {}
+    void: Counter[int] = Counter()
     for row in rows.select_related("path__source", "path__destination").order_by("pk"):
         sentence = _of_loss(row) if row.rule == "loss" else _of_no_data(row)
         if sentence is not None:
             found.setdefault(row.incident_id, []).append(f"{row.path}: {sentence}")
-    return sum(incidents.correct(incident_id, "; ".join(sentences)) for incident_id, sentences in found.items())
+            void[row.incident_id] += sentence.endswith(WOULD_NOT)
+    of_all = IncidentPath.objects.filter(incident__in=found).values_list("incident_id").annotate(Count("pk"))
+    findings = dict(of_all.order_by())
+    return sum(
+        incidents.correct(incident_id, "; ".join(sentences), now, is_void=void[incident_id] == findings[incident_id])
+        for incident_id, sentences in found.items()
+    )
 
 
 def _of_loss(row: IncidentPath) -> str | None:
@@ -40,7 +51,7 @@ def _of_loss(row: IncidentPath) -> str | None:
     evidence = next(iter(loss.judge(windows, rule)), None)
     if evidence is None or (evidence.sent, evidence.lost) == (row.figures["sent"], row.figures["lost"]):
         return None
-    holds = "which proves the same" if evidence.verdict is Verdict.FIRING else "which would not have opened it"
+    holds = "which proves the same" if evidence.verdict is Verdict.FIRING else WOULD_NOT
     return f"with results that came late {loss.describe(evidence, until)}, {holds}"
 
 

@@ -1,7 +1,7 @@
 """One evaluation of all alert rules: what was measured goes in, incidents are opened, extended and closed.
 
-In: what mesh.toml says of the rules, and one `Sweep` of what is known of all measured paths. Out: changes of incidents
-and their notifications. `findings` and `look_at` are pure in time: a backtest calls them for moments of the past.
+In: what mesh.toml says of the rules, and one `Sweep` of what is known of all measured paths. Out: changes of incidents,
+and who is to be told. `findings` and `look_at` are pure in time: a backtest calls them for moments of the past.
 Paths that are bad together are one incident, if one cause explains them (`causes`). An incident closes when all that
 was found is over, or no longer looked for. No data neither opens nor closes what other rules found.
 """
@@ -9,21 +9,26 @@ was found is over, or no longer looked for. No data neither opens nor closes wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import cast
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, cast
 
-from monitor.alerts import causes, incidents, judged, notify, queries, quiet
-from monitor.alerts.models import Incident, IncidentPath, State
+from monitor.alerts import causes, incidents, judged, queries, quiet
+from monitor.alerts.causes import Held
+from monitor.alerts.models import Incident, State
 from monitor.alerts.quiet import QuietPaths
 from monitor.alerts.rules.catalogue import RULES
 from monitor.alerts.rules.finding import Finding
+from monitor.alerts.shares import Shares
+from monitor.alerts.sources import STORED, Source
 from monitor.alerts.sweep import Baselines, Sweep, look
+from monitor.api.health import agent_reports
 from monitor.mesh import alert_rules
 from monitor.mesh.alert_rules import LossRule, Rule
 from monitor.mesh.models import Kind
 from monitor.mesh.queries import MeasuredPath, alerts, measured_paths
 
+LAST_HOUR = timedelta(hours=1)
 RETIRED = "retired, no longer measured"
 SWITCHED_OFF = "mesh.toml no longer asks for this rule here"
 
@@ -34,7 +39,6 @@ class Evaluation:
 
     opened: int
     closed: int
-    notified: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +54,21 @@ class Scope:
 
 
 def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
-    """Apply the rules to what is stored at `now` (aware UTC), then send the notifications that are due.
+    """Apply the rules to what is stored at `now` (aware UTC). Who is told is written down; `notify.deliver` sends it.
 
     `baselines` may be those of the same hour, which are then not asked for again.
     """
     scope = scope_now()
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
-    sweep = look_at(now, scope, judged.read(), watched, baselines)
+    sweep = replace(look_at(now, scope, judged.read(), watched, baselines), troubles=agent_troubles(now))
     quiet_paths = quiet.at(now, scope.pinged | scope.tested)
     found = [one for one in findings(sweep, scope) if one.path_id not in quiet_paths.in_maintenance]
     _note(lasting, found, sweep, now)
     closed = _close_over(lasting, sweep, scope, quiet_paths, now)
     judged.write(sweep.trips.judged_s)
     opened = _open_and_tell(quiet_paths, now)
-    return Evaluation(opened, closed, notify.deliver(now))
+    return Evaluation(opened, closed)
 
 
 def scope_now() -> Scope:
@@ -84,21 +88,51 @@ def look_at(
     judged_s: Mapping[int, float],
     watched: Iterable[int] = (),
     baselines: Baselines | None = None,
+    source: Source = STORED,
 ) -> Sweep:
     """The sweep of all paths of the scope."""
     losses = {path_id: cast("LossRule", rule) for path_id, rule in scope.settings["loss"].items()}
-    return look(now, scope.pinged, scope.tested, losses, judged_s, watched, baselines)
+    return look(now, scope.pinged, scope.tested, losses, judged_s, watched, baselines, source)
 
 
 def findings(sweep: Sweep, scope: Scope, names: Iterable[str] = RULES) -> list[Finding]:
     """All that fires, of these rules."""
-    return [finding for name in names for finding in RULES[name].judge(sweep, scope.settings[name])]
+    return [
+        replace(finding, severity=alert_rules.severity_of(name, scope.settings[name][finding.path_id]))
+        for name in names
+        for finding in RULES[name].judge(sweep, scope.settings[name])
+    ]
+
+
+def agent_troubles(now: datetime) -> dict[str, tuple[str, ...]]:
+    """What was wrong in the last hour with the agents of sites, or their machines; sites where nothing was are left
+    out."""
+    reports = agent_reports(now)
+    return {one.site: troubles for one in reports if (troubles := one.troubles(now - LAST_HOUR))}
 
 
 def _note(lasting: list[Incident], found: list[Finding], sweep: Sweep, now: datetime) -> None:
     """Bring what no lasting incident has yet to the incident of its cause."""
-    for cause in causes.of(found, lasting, sweep):
-        incidents.find(cause.label, cause.findings, now, cause.because)
+    held = [_held(incident) for incident in lasting]
+    counted: dict[str, Shares] = {}
+    for cause in causes.of(found, held, sweep):
+        trouble = causes.trouble_of(cause.findings[0].rule)
+        if trouble not in counted:
+            counted[trouble] = _shares(trouble, found, held, sweep)
+        of_cause = {finding.path_id for finding in cause.findings}
+        of_cause |= {path_id for one in held if one.cause == cause.label for path_id, _ in one.keys}
+        incidents.find(cause.label, cause.findings, now, cause.because, counted[trouble].of(of_cause))
+
+
+def _shares(trouble: str, found: list[Finding], held: list[Held], sweep: Sweep) -> Shares:
+    """How many paths have this trouble, where."""
+    bad = {finding.path_id for finding in found if causes.trouble_of(finding.rule) == trouble}
+    bad |= {path_id for one in held for path_id, rule in one.keys if causes.trouble_of(rule) == trouble}
+    if trouble == causes.THROUGHPUT:
+        return Shares(sweep.tested_paths, bad, frozenset())
+    return Shares(
+        sweep.paths, bad, causes.without_bursts(sweep) - bad if trouble == causes.ROUND_TRIPS else frozenset()
+    )
 
 
 def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
@@ -119,7 +153,10 @@ def _close_over(lasting: list[Incident], sweep: Sweep, scope: Scope, quiet_paths
     closed = 0
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
-        reasons = {(row.path_id, row.rule): _why_over(row, sweep, scope) for row in rows}
+        reasons = {
+            (row.path_id, row.rule): why_over(row.path_id, str(row.path), row.rule, row.figures, sweep, scope)
+            for row in rows
+        }
         over = [reason for reason in reasons.values() if reason is not None]
         if len(over) == len(reasons):
             is_silenced = quiet_paths.silences(row.path_id for row in rows)
@@ -130,11 +167,15 @@ def _close_over(lasting: list[Incident], sweep: Sweep, scope: Scope, quiet_paths
     return closed
 
 
-def _why_over(row: IncidentPath, sweep: Sweep, scope: Scope) -> str | None:
-    """Why this finding no longer keeps its incident open; None while it does."""
-    if scope.path(row.path_id, row.rule) is None:
-        return f"{row.path}: {RETIRED}"
-    if row.rule not in RULES or row.path_id not in scope.settings[row.rule]:
-        return f"{row.path}: {SWITCHED_OFF}"
-    reason = RULES[row.rule].over(row.path_id, row.figures, sweep)
-    return None if reason is None else f"{row.path}: {reason}"
+def _held(incident: Incident) -> Held:
+    return Held(incident.cause, frozenset((row.path_id, row.rule) for row in incident.paths.all() if not row.is_over))
+
+
+def why_over(path_id: int, path: str, rule: str, figures: Mapping[str, Any], sweep: Sweep, scope: Scope) -> str | None:
+    """Why what `rule` found on a path, with these figures, no longer keeps its incident open; None while it does."""
+    if scope.path(path_id, rule) is None:
+        return f"{path}: {RETIRED}"
+    if rule not in RULES or path_id not in scope.settings[rule]:
+        return f"{path}: {SWITCHED_OFF}"
+    reason = RULES[rule].over(path_id, figures, sweep)
+    return None if reason is None else f"{path}: {reason}"

@@ -1,10 +1,10 @@
 """The life of an incident: pending, open, perhaps acknowledged, resolved, perhaps open again.
 
 In: findings of rules, and the moment `now` of the evaluation. Out: rows of `Incident` and `IncidentPath`, and in the
-same transaction the notifications. Every change is an update on the condition of the state before it, and counts its
-rows; with the unique constraints that makes any number of evaluators harmless, at once and in any order. An evaluation
-that is older than the last change of its cause changes nothing. What fires and what is over is decided in
-`monitor.alerts.rules`, when to be quiet in `monitor.alerts.quiet`.
+same transaction the notifications and the turns of its history. Every change is an update on the condition of the state
+before it, and counts its rows; with the unique constraints that makes any number of evaluators harmless, at once and in
+any order. An evaluation that is older than the last change of its cause changes nothing. What fires and what is over is
+decided in `monitor.alerts.rules`, when to be quiet in `monitor.alerts.quiet`.
 
 - A cause that is found is pending. After CONFIRM_S, if it is not over by then, it opens; if it is, it is forgotten.
 - A cause that is found again within REOPEN_S of its end is the same incident, open again.
@@ -16,15 +16,18 @@ that is older than the last change of its cause changes nothing. What fires and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
 from monitor.alerts import notify
-from monitor.alerts.models import UNTOLD, Change, Incident, IncidentPath
+from monitor.alerts.models import UNTOLD, Change, Incident, IncidentPath, IncidentTurn, Severity, Turn
 from monitor.alerts.rules.catalogue import RULES
 from monitor.alerts.rules.finding import Finding
+from monitor.alerts.shares import Share
 
 CONFIRM_S = 20
 """Long enough for what has the same cause to be found with it."""
@@ -35,20 +38,22 @@ Key = tuple[int, str]
 """A path and a rule: what at most one lasting incident has."""
 
 
-def find(cause: str, findings: Sequence[Finding], now: datetime, because: str = "") -> bool:
+def find(
+    cause: str, findings: Sequence[Finding], now: datetime, because: str = "", shares: Sequence[Share] = ()
+) -> bool:
     """Note what was found of a cause: in its lasting incident, in one that ended lately, or in a new one, pending.
 
-    `because` says why it is this cause. Returns whether a new one was made. `findings` must not be
-    empty; those that a lasting incident has are passed over.
+    `because` says why it is this cause, `shares` what else is bad. Returns whether a new one was made. `findings` must
+    not be empty; those that a lasting incident has are passed over.
     """
     if Incident.objects.filter(cause=cause, closed_at__gt=now).exists():
         return False
     if not Incident.objects.filter(cause=cause, closed_at__isnull=True).exists():
-        if _reopen(cause, findings, now, because):
+        if _reopen(cause, findings, now, because, shares):
             return False
-        if _make(cause, findings, now, because):
+        if _make(cause, findings, now, because, shares):
             return True
-    _extend(cause, findings, now)
+    _extend(cause, findings, now, shares)
     return False
 
 
@@ -56,25 +61,45 @@ def confirm(incident_id: int, now: datetime) -> bool:
     """Open a pending incident that is old enough; returns whether this call did."""
     old_enough = now - timedelta(seconds=CONFIRM_S)
     pending = Incident.objects.filter(pk=incident_id, is_pending=True, opened_at__lte=old_enough)
-    return pending.update(is_pending=False) == 1
+    with transaction.atomic():
+        confirmed = pending.update(is_pending=False) == 1
+        if confirmed:
+            _keep(incident_id, Turn.OPENED, now)
+    return confirmed
 
 
 def tell(incident_id: int, now: datetime) -> bool:
-    """Tell people of an open incident of which they were not told; to be called unless it is silenced."""
+    """Tell people of an open incident of which they were not told; to be called unless it is silenced.
+
+    Of one that has grown those are told whom a route names only now, as where it has become critical."""
     with transaction.atomic():
-        told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now)
+        told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now, has_grown=False)
         if told:
             incident = Incident.objects.get(pk=incident_id)
             change = Change.REOPENED if incident.notifications.exists() else Change.OPENED
-            never_knew = notify.withdraw(incident_id, Change.CLOSED)
-            notify.enqueue(incident_id, change, now, reopening=incident.reopenings, but=never_knew)
+            know = notify.withdraw(incident_id, Change.CLOSED) | notify.told(incident_id, incident.reopenings)
+            notify.enqueue(incident_id, change, now, reopening=incident.reopenings, but=know)
     return told == 1
 
 
 def acknowledge(incident_id: int, who: str, now: datetime) -> bool:
     """Note that somebody looks after an open incident; returns whether this call did."""
     open_now = Incident.objects.filter(pk=incident_id, closed_at__isnull=True, acknowledged_at__isnull=True)
-    return open_now.update(is_pending=False, acknowledged_at=now, acknowledged_by=who) == 1
+    with transaction.atomic():
+        acknowledged = open_now.update(is_pending=False, acknowledged_at=now, acknowledged_by=who) == 1
+        if acknowledged:
+            _keep(incident_id, Turn.ACKNOWLEDGED, now, who)
+    return acknowledged
+
+
+def unacknowledge(incident_id: int, who: str, now: datetime) -> bool:
+    """Note that nobody looks after an open incident any more; returns whether this call did."""
+    held = Incident.objects.filter(pk=incident_id, closed_at__isnull=True, acknowledged_at__isnull=False)
+    with transaction.atomic():
+        released = held.update(acknowledged_at=None, acknowledged_by="") == 1
+        if released:
+            _keep(incident_id, Turn.UNACKNOWLEDGED, now, who)
+    return released
 
 
 def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, *, is_silenced: bool = False) -> bool:
@@ -94,15 +119,36 @@ def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, 
             return True
         Incident.objects.filter(pk=incident_id).update(closed_at=now, closing=closing, told_at=None)
         IncidentPath.objects.filter(incident_id=incident_id).update(is_over=True)
+        _keep(incident_id, Turn.RESOLVED, now, closing)
         if incident.told_at is not None and not is_silenced:
             due_at = now + timedelta(seconds=REOPEN_S if incident.reopenings else 0)
             notify.enqueue(incident_id, Change.CLOSED, due_at, reopening=incident.reopenings)
     return True
 
 
-def correct(incident_id: int, correction: str) -> bool:
-    """Note what late results say of an incident; returns whether that is new."""
-    return Incident.objects.filter(pk=incident_id).exclude(correction=correction).update(correction=correction) == 1
+def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool = False) -> bool:
+    """Note what late results say of an incident; returns whether that is new.
+
+    Where nothing of what opened it would have (`is_void`), those who were told of it are told so, once.
+    """
+    with transaction.atomic():
+        others = Incident.objects.filter(pk=incident_id).exclude(correction=correction)
+        is_new = others.update(correction=correction) == 1
+        if is_new:
+            _keep(incident_id, Turn.CORRECTED, now, correction)
+            if is_void:
+                reopening = Incident.objects.values_list("reopenings", flat=True).get(pk=incident_id)
+                notify.enqueue(incident_id, Change.CORRECTED, now, reopening=reopening)
+    return is_new
+
+
+def _severity(findings: Sequence[Finding], *others: str) -> str:
+    """The greatest severity of all."""
+    return max((*others, *(finding.severity for finding in findings)), key=lambda one: Severity(one).rank)
+
+
+def _kept(shares: Sequence[Share]) -> list[dict[str, Any]]:
+    return [asdict(share) for share in shares]
 
 
 def gravest(findings: Iterable[Finding]) -> list[Finding]:
@@ -111,7 +157,7 @@ def gravest(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (order[finding.rule], finding.path))
 
 
-def _make(cause: str, findings: Sequence[Finding], now: datetime, because: str) -> bool:
+def _make(cause: str, findings: Sequence[Finding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
     try:
         with transaction.atomic():
             ordered = _free(findings)
@@ -123,14 +169,17 @@ def _make(cause: str, findings: Sequence[Finding], now: datetime, because: str) 
                 is_pending=True,
                 opened_at=now,
                 summary=_summary(because, ordered),
+                severity=_severity(ordered),
+                shares=_kept(shares),
             )
             _add(incident, ordered, now)
+            _keep(incident.pk, Turn.FOUND, now, incident.summary)
     except IntegrityError as error:
         return _is_race(error)
     return True
 
 
-def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str) -> bool:
+def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
     """Open again what ended within REOPEN_S before `now`, with what is found now."""
     lately = Q(cause=cause, closed_at__gte=now - timedelta(seconds=REOPEN_S), closed_at__lte=now)
     try:
@@ -138,6 +187,7 @@ def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str
             incident, ordered = _locked(lately), _free(findings)
             if incident is None or not ordered:
                 return False
+            summary = _summary(because, ordered)
             Incident.objects.filter(pk=incident.pk).update(
                 closed_at=None,
                 closing="",
@@ -145,16 +195,20 @@ def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str
                 reopenings=F("reopenings") + 1,
                 acknowledged_at=None,
                 acknowledged_by="",
-                summary=_summary(because, ordered),
+                summary=summary,
                 rule=ordered[0].rule,
+                severity=_severity(ordered),
+                shares=_kept(shares),
+                has_grown=False,
             )
             _add(incident, ordered, now)
+            _keep(incident.pk, Turn.REOPENED, now, summary)
     except IntegrityError as error:
         return _is_race(error)
     return True
 
 
-def _extend(cause: str, findings: Sequence[Finding], now: datetime) -> None:
+def _extend(cause: str, findings: Sequence[Finding], now: datetime, shares: Sequence[Share]) -> None:
     try:
         with transaction.atomic():
             incident = _locked(Q(cause=cause, closed_at__isnull=True))
@@ -162,7 +216,11 @@ def _extend(cause: str, findings: Sequence[Finding], now: datetime) -> None:
             if incident is not None and new:
                 _add(incident, new, now)
                 incident.summary += "".join(f"; also {_sentence(finding)}" for finding in new)
-                incident.save(update_fields=["summary"])
+                incident.severity = _severity(new, incident.severity)
+                incident.shares = _kept(shares)
+                incident.has_grown = incident.told_at is not None
+                incident.save(update_fields=["summary", "severity", "shares", "has_grown"])
+                _keep(incident.pk, Turn.WIDENED, now, _summary("", new))
     except IntegrityError as error:
         _is_race(error)
 
@@ -196,6 +254,11 @@ def _add(incident: Incident, findings: Sequence[Finding], now: datetime) -> None
         )
         for finding in findings
     )
+
+
+def _keep(incident_id: int, turn: Turn, at: datetime, note: str = "") -> None:
+    """Write the turn into the incident's history; call it in the transaction of the change."""
+    IncidentTurn.objects.create(incident_id=incident_id, at=at, turn=turn, note=note)
 
 
 def _is_race(error: IntegrityError) -> bool:

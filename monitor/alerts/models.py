@@ -20,6 +20,18 @@ class State(models.TextChoices):
     RESOLVED = "resolved"
 
 
+class Severity(models.TextChoices):
+    """How much an incident matters, the least first. What each rule's is, mesh.toml can say."""
+
+    NOTICE = "notice"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        return list(Severity).index(self)
+
+
 class Incident(models.Model):
     """One cause, with all that it does to paths. `rule` is the gravest rule that found it.
 
@@ -29,6 +41,10 @@ class Incident(models.Model):
 
     rule = models.TextField()
     cause = models.TextField()
+    severity = models.TextField(choices=Severity, default=Severity.WARNING, db_default="warning")
+    shares = models.JSONField(
+        default=list, db_default=[], help_text="What speaks for the cause and against others, as shares.Share."
+    )
     is_pending = models.BooleanField(default=False, help_text="Found, and not yet confirmed.")
     opened_at = models.DateTimeField(help_text="When it was found; of one that has reopened, for the first time.")
     closed_at = models.DateTimeField(null=True)
@@ -38,6 +54,9 @@ class Incident(models.Model):
     reopened_at = models.DateTimeField(null=True)
     reopenings = models.IntegerField(default=0)
     told_at = models.DateTimeField(null=True)
+    has_grown = models.BooleanField(
+        default=False, db_default=False, help_text="Since people were told, so that others may want to know."
+    )
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.TextField(blank=True)
 
@@ -58,6 +77,11 @@ class Incident(models.Model):
         return self.summary
 
     @property
+    def path_ids(self) -> list[int]:
+        """Its paths, each once."""
+        return list(dict.fromkeys(row.path_id for row in self.paths.all()))
+
+    @property
     def is_open(self) -> bool:
         return self.closed_at is None
 
@@ -70,8 +94,10 @@ class Incident(models.Model):
         return State.OPEN if self.acknowledged_at is None else State.ACKNOWLEDGED
 
 
-UNTOLD = models.Q(is_pending=False, closed_at__isnull=True, acknowledged_at__isnull=True, told_at__isnull=True)
-"""An open incident that people have to be told of."""
+UNTOLD = models.Q(is_pending=False, closed_at__isnull=True, acknowledged_at__isnull=True) & (
+    models.Q(told_at__isnull=True) | models.Q(has_grown=True)
+)
+"""An open incident that people have to be told of, or more people than were."""
 
 
 class IncidentPath(models.Model):
@@ -99,6 +125,47 @@ class IncidentPath(models.Model):
         ]
 
 
+class IncidentEvidence(models.Model):
+    """What was measured before an incident and after it began, kept since raw bursts expire before incidents do.
+
+    `facts` is as `monitor.alerts.facts.Facts` of that `version`.
+    """
+
+    incident = models.OneToOneField(Incident, on_delete=models.CASCADE, primary_key=True, related_name="kept_evidence")
+    version = models.SmallIntegerField()
+    gathered_at = models.DateTimeField()
+    facts = models.JSONField()
+
+    class Meta:
+        db_table = "incident_evidence"
+
+
+class Turn(models.TextChoices):
+    """What became of an incident at a moment."""
+
+    FOUND = "found"
+    WIDENED = "widened"
+    OPENED = "opened"
+    ACKNOWLEDGED = "acknowledged"
+    UNACKNOWLEDGED = "unacknowledged"
+    CORRECTED = "corrected"
+    RESOLVED = "resolved"
+    REOPENED = "reopened"
+
+
+class IncidentTurn(models.Model):
+    """One turn in the life of an incident, in the words of the time: written with the change itself, and kept."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="turns")
+    at = models.DateTimeField()
+    turn = models.TextField(choices=Turn)
+    note = models.TextField(blank=True, help_text="What was found, who it was, why it is over.")
+
+    class Meta:
+        db_table = "incident_turn"
+        indexes = [models.Index(fields=["incident", "at"], name="incident_turn_in_order")]
+
+
 class JudgedPath(models.Model):
     """Up to which burst the round trips of a path have been judged, so that each is judged once."""
 
@@ -114,22 +181,36 @@ class Change(models.TextChoices):
 
     OPENED = "opened"
     REOPENED = "reopened"
+    CORRECTED = "corrected"
     CLOSED = "closed"
+
+
+class Delivery(models.TextChoices):
+    """How far a notification is."""
+
+    WAITING = "waiting", "waits to be sent"
+    SENDING = "sending", "is being sent"
+    SENT = "sent", "was sent"
+    DEAD = "dead", "was given up"
+    DROPPED = "dropped", "was dropped by hand"
 
 
 class Notification(models.Model):
     """That one channel must be told of one change. Written in the transaction of the change, sent afterwards.
 
-    `channel` names a URL of SOUNDINGS_NOTIFY_URLS without its secrets. It is due from `due_at` on while `sent_at` is
-    null and attempts are left; an attempt moves `due_at` into the future before it sends, so that no other evaluator
-    sends the same.
+    `channel` names a channel of SOUNDINGS_NOTIFY_URLS without its secrets. It is sent from `due_at` on: an attempt
+    takes it from waiting to sending by a conditional update, and from there to sent, to waiting again or, when no
+    attempts are left, to dead. What is sending and was claimed long ago lost its sender, and is tried again.
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notifications")
     change = models.TextField(choices=Change)
     reopening = models.IntegerField(default=0, help_text="After how many reopenings of the incident.")
     channel = models.TextField()
+    is_digest = models.BooleanField(default=False, db_default=False, help_text="With all else that is due then.")
     due_at = models.DateTimeField()
+    state = models.TextField(choices=Delivery, default=Delivery.WAITING, db_default="waiting")
+    claimed_at = models.DateTimeField(null=True)
     attempts = models.SmallIntegerField(default=0)
     sent_at = models.DateTimeField(null=True)
     problem = models.TextField(blank=True, help_text="Why the last attempt failed.")
@@ -144,6 +225,14 @@ class Notification(models.Model):
         indexes = [
             models.Index(fields=["due_at"], condition=models.Q(sent_at__isnull=True), name="notification_unsent")
         ]
+
+    def __str__(self) -> str:
+        return f"{self.incident_id}-{self.change}-{self.reopening}"
+
+    @property
+    def state_text(self) -> str:
+        """How far it is, in words."""
+        return str(Delivery(self.state).label)
 
 
 class Quiet(models.Model):
@@ -169,6 +258,9 @@ class Quiet(models.Model):
     made_by = models.TextField()
     made_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, help_text="When somebody ended it early.")
+    revision = models.IntegerField(
+        default=0, db_default=0, help_text="How often it was changed: a change names the one it saw."
+    )
 
     class Meta:
         db_table = "quiet"
@@ -194,14 +286,20 @@ class Quiet(models.Model):
 
 
 class Deed(models.Model):
-    """Who did what, and when: kept for ever, changed by nobody."""
+    """Who did what, and when: kept for ever, changed by nobody.
+
+    `key` is what the doer named the request by, so that the same request sent again does nothing more.
+    """
 
     at = models.DateTimeField()
     who = models.TextField()
     what = models.TextField(help_text="As in `acknowledged incident 12`.")
+    comment = models.TextField(blank=True, default="", db_default="")
+    key = models.TextField(null=True)
     incident = models.ForeignKey(Incident, null=True, on_delete=models.SET_NULL, related_name="deeds")
     quiet = models.ForeignKey(Quiet, null=True, on_delete=models.SET_NULL, related_name="deeds")
 
     class Meta:
         db_table = "deed"
+        constraints = [models.UniqueConstraint(fields=["who", "key"], name="deed_done_once")]
         indexes = [models.Index(fields=["-at"], name="deed_by_time")]

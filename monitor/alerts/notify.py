@@ -1,58 +1,98 @@
-"""Telling people: every opening and closing of an incident goes once to each channel of SOUNDINGS_NOTIFY_URLS.
+"""Telling people: each change of an incident goes once to each channel that its route names
+(`monitor.mesh.notify_routes`).
 
-In: changes of incidents, written down by `enqueue` in the transaction of the change. Out: messages through Apprise,
-sent by `deliver` at each evaluation. A channel that fails is logged and tried again after 30 s, 1 min, 2 min and so on,
-ten times over four hours; other channels and the evaluation do not wait for it. A message is sent twice only when
-the process dies between sending it and noting that. `log://` writes to the logger `monitor.alerts`.
+In: changes of incidents, written down by `enqueue` in the transaction of the change. Out: messages, sent by `deliver`,
+a task of its own: nothing here delays the evaluation. One run at a time; in it the channels are sent to at once, each
+by a process that is killed after 30 s, so the slowest holds the others' next messages up for that long at most. A
+channel that fails is logged and tried again after 30 s, 1 min, 2 min and so on, ten times over four hours; then the
+message is a dead letter, which stays until somebody sends it again or drops it. It is sent twice only when this process
+dies between the channel's answer and the note of it, or when a channel takes it and says otherwise.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from queue import SimpleQueue
 
-import apprise
-from apprise.decorators import notify as apprise_notify
-from django.conf import settings
-from django.db import transaction
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db import connection, transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-from monitor.alerts.models import Change, Incident, Notification
-from monitor.analysis import figures
+from monitor.alerts import channels
+from monitor.alerts.channels import Answer, Message
+from monitor.alerts.messages import Composer
+from monitor.alerts.models import Change, Delivery, Incident, Notification
+from monitor.mesh import notify_routes
+from monitor.mesh.alert_rules import Place
+from monitor.mesh.notify_routes import Route
+from monitor.mesh.queries import alerts, groups_of_sites, place_of
 
 MAX_ATTEMPTS = 10
 FIRST_RETRY_S = 30
 MESSAGES_PER_RUN = 50
+MESSAGES_PER_CHANNEL = 10
+LEASE_S = 120
+"""What has been sending for longer than any run takes has lost its sender."""
+
+OPENINGS = (Change.OPENED, Change.REOPENED)
+NO_CHANNEL = "SOUNDINGS_NOTIFY_URLS has no channel of this name"
+_KEY = 0x50_4E_44_4E_4F_54_49_46
+"""Any number that nobody else locks in this database."""
 
 log = logging.getLogger("monitor.alerts")
 
 
-class NotSent(Exception):
-    """A channel did not take a message. The text says why, without the channel's secrets."""
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A message to one channel, and the rows that it tells of: one, or with a digest several."""
 
-
-def channels() -> dict[str, str]:
-    """The configured channels: a name that is safe to store and show -> the Apprise URL."""
-    return {_channel_name(url): url for url in settings.NOTIFY_URLS}
+    channel: str
+    rows: tuple[Notification, ...]
+    message: Message
 
 
 def enqueue(
     incident_id: int, change: Change, due_at: datetime, *, reopening: int = 0, but: Collection[str] = ()
-) -> None:
-    """Write down that each channel must be told, `but` for some; call it in the transaction of the change."""
-    Notification.objects.bulk_create(
-        Notification(incident_id=incident_id, change=change, reopening=reopening, channel=channel, due_at=due_at)
-        for channel in channels()
+) -> int:
+    """Write down who must be told, `but` for some channels; call it in the transaction of the change. Returns how many.
+
+    An opening goes by the routes; what follows goes to those who were told of an opening. Doing it again adds only
+    those who were not there.
+    """
+    incident = Incident.objects.get(pk=incident_id)
+    targets = _targets(incident)
+    if change not in OPENINGS:
+        told = incident.notifications.filter(change__in=OPENINGS).order_by("channel").values_list("channel", flat=True)
+        targets = {channel: targets.get(channel, Route(channel)) for channel in told.distinct()}
+    rows = [
+        Notification(
+            incident_id=incident_id,
+            change=change,
+            reopening=reopening,
+            channel=channel,
+            is_digest=route.digest is not None,
+            due_at=route.due_at(due_at),
+        )
+        for channel, route in targets.items()
         if channel not in but
-    )
+    ]
+    Notification.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(rows)
+
+
+def told(incident_id: int, reopening: int) -> set[str]:
+    """The channels that are told, or will be, that the incident is open for the so many-th time."""
+    rows = Notification.objects.filter(incident_id=incident_id, reopening=reopening, change__in=OPENINGS)
+    return set(rows.values_list("channel", flat=True))
 
 
 def withdraw(incident_id: int, change: Change) -> set[str]:
     """Take back what was not tried yet, since it no longer holds; returns the channels that will never know."""
-    waiting = Notification.objects.filter(incident_id=incident_id, change=change, attempts=0, sent_at__isnull=True)
+    waiting = Notification.objects.filter(incident_id=incident_id, change=change, attempts=0, state=Delivery.WAITING)
     with transaction.atomic():
         rows = list(waiting.select_for_update())
         Notification.objects.filter(pk__in=[row.pk for row in rows]).delete()
@@ -60,114 +100,220 @@ def withdraw(incident_id: int, change: Change) -> set[str]:
 
 
 def deliver(now: datetime) -> int:
-    """Send what is due, at most `MESSAGES_PER_RUN`; returns how many messages were taken by their channel.
+    """Send what is due, at most `MESSAGES_PER_RUN`; returns how many messages were taken by their channel. Where
+    another run is under way it has the channels, and this one does nothing."""
+    with _alone() as is_alone:
+        if not is_alone:
+            return 0
+        jobs = _jobs(_claimed(now), now)
+        return _sent(jobs, now)
 
-    A channel that fails gets nothing more in this run: waiting for its time-out once is enough.
-    """
-    sent = 0
-    failing: set[str] = set()
-    for notification in list(_due(now)[:MESSAGES_PER_RUN]):
-        if notification.channel in failing or not _claim(notification, now):
-            continue
-        if _attempt(notification, now):
-            sent += 1
-        else:
-            failing.add(notification.channel)
-    return sent
+
+def _targets(incident: Incident) -> dict[str, Route]:
+    """By channel the route that the incident takes."""
+    of = notify_routes.routes(alerts(), channels.channels())
+    places: list[Place] = []
+    if any(route.selector is not None for route in of):
+        groups = groups_of_sites()
+        ends = incident.paths.select_related("path__source__site", "path__destination__site")
+        places = [place_of(row.path, groups) for row in ends]
+    return notify_routes.chosen(of, incident.severity, places)
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """Whether nobody else delivers; while this lasts nobody will. PostgreSQL ends it with the connection, if need be.
+    Whether nobody else delivers; while this lasts nobody will. PostgreSQL ends it with the connection, if need be."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [_KEY])
+        (is_alone,) = cursor.fetchone()
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [_KEY])
 
 
 def _due(now: datetime) -> QuerySet[Notification]:
     """What can be sent now, oldest first. A closing waits for its opening, so that they arrive in order."""
-    pending = Notification.objects.filter(sent_at__isnull=True, attempts__lt=MAX_ATTEMPTS)
-    earlier = pending.filter(incident=OuterRef("incident"), channel=OuterRef("channel"), pk__lt=OuterRef("pk"))
-    return pending.filter(~Exists(earlier), due_at__lte=now).select_related("incident").order_by("pk")
-
-
-def _attempt(notification: Notification, now: datetime) -> bool:
-    try:
-        _send(notification)
-    except NotSent as error:
-        _note_failure(notification, str(error))
-        return False
-    except Exception as error:  # whatever a channel's plugin does must not stop the evaluation
-        _note_failure(notification, f"{type(error).__name__} in the channel's plugin")
-        log.debug("plugin of %s", notification.channel, exc_info=True)
-        return False
-    Notification.objects.filter(pk=notification.pk).update(sent_at=now, problem="")
-    return True
-
-
-def _claim(notification: Notification, now: datetime) -> bool:
-    """Take this attempt; false when another evaluator has it. Until `due_at` nobody else tries."""
-    retry_at = now + timedelta(seconds=FIRST_RETRY_S * 2**notification.attempts)
-    claimed = Notification.objects.filter(
-        pk=notification.pk, sent_at__isnull=True, attempts=notification.attempts, due_at__lte=now
-    ).update(attempts=F("attempts") + 1, due_at=retry_at)
-    return claimed == 1
-
-
-def _note_failure(notification: Notification, problem: str) -> None:
-    Notification.objects.filter(pk=notification.pk).update(problem=problem)
-    attempt = notification.attempts + 1
-    what_next = "no more attempts" if attempt == MAX_ATTEMPTS else "it will be tried again"
-    log.error(
-        "channel %s did not take the notification that incident %d %s (attempt %d of %d): %s; %s",
-        notification.channel,
-        notification.incident_id,
-        notification.change,
-        attempt,
-        MAX_ATTEMPTS,
-        problem,
-        what_next,
+    unsent = Notification.objects.filter(state__in=(Delivery.WAITING, Delivery.SENDING))
+    earlier = unsent.filter(
+        incident=OuterRef("incident"), channel=OuterRef("channel"), is_digest=False, pk__lt=OuterRef("pk")
     )
-
-
-def _send(notification: Notification) -> None:
-    url = channels().get(notification.channel)
-    if url is None:
-        raise NotSent("SOUNDINGS_NOTIFY_URLS no longer names this channel")
-    sender = apprise.Apprise()
-    if not sender.add(url):
-        raise NotSent("Apprise does not understand the URL; compare it with its list of services")
-    closed = notification.change == Change.CLOSED
-    taken = sender.notify(
-        title=_title(notification.incident, notification.change),
-        body=_closing(notification.incident) if closed else _opening(notification.incident),
-        notify_type=apprise.NotifyType.SUCCESS if closed else apprise.NotifyType.WARNING,
-        body_format=apprise.NotifyFormat.TEXT,
-    )
-    if not taken:
-        raise NotSent("the service refused it or could not be reached")
-
-
-def _title(incident: Incident, change: str) -> str:
-    return f"Incident {incident.pk} {change}: {incident.rule} on {incident.cause}"
-
-
-def _opening(incident: Incident) -> str:
-    again = "" if incident.reopened_at is None else f" Again since {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC."
-    return f"{incident.summary}.\nOpened {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC.{again}"
-
-
-def _closing(incident: Incident) -> str:
-    if incident.closed_at is None:
-        raise NotSent("it has reopened since")
-    lasted = figures.duration((incident.closed_at - incident.opened_at).total_seconds())
+    lost = Q(state=Delivery.SENDING, claimed_at__lt=now - timedelta(seconds=LEASE_S))
+    ready = Q(state=Delivery.WAITING, due_at__lte=now)
     return (
-        f"{incident.closing}.\n"
-        f"Open from {incident.opened_at:%Y-%m-%d %H:%M:%S} to {incident.closed_at:%Y-%m-%d %H:%M:%S} UTC ({lasted}).\n"
-        f"It had been opened for {incident.summary}."
+        Notification.objects.filter(ready | lost).filter(Q(is_digest=True) | ~Exists(earlier)).order_by("due_at", "pk")
     )
 
 
-def _channel_name(url: str) -> str:
-    """The URL's scheme and a digest: URLs hold passwords and tokens, which belong neither in rows nor in logs."""
-    return f"{url.partition(':')[0]}:{hashlib.sha256(url.encode()).hexdigest()[:12]}"
+def _claimed(now: datetime) -> list[Notification]:
+    """Take what is due, so that nobody else sends the same. Of a channel that has one under way nothing is taken."""
+    held: dict[str, int] = {}
+    found: list[Notification] = []
+    for row in _due(now):
+        has_room = held.get(row.channel, 0) < MESSAGES_PER_CHANNEL and len(found) < MESSAGES_PER_RUN
+        if (row.is_digest or has_room) and _claim(row, now):
+            held[row.channel] = held.get(row.channel, 0) + (not row.is_digest)
+            found.append(row)
+    return found
 
 
-@apprise_notify(on="log", name="Log")  # type: ignore[no-untyped-call]
-def _write_to_log(body: str, title: str, notify_type: str, *args: Any, **kwargs: Any) -> bool:
-    """The channel `log://`: one line to the logger `monitor.alerts`."""
-    level = logging.WARNING if notify_type == apprise.NotifyType.WARNING.value else logging.INFO
-    log.log(level, "%s. %s", title, " ".join(body.splitlines()))
-    return True
+def _claim(row: Notification, now: datetime) -> bool:
+    """Take one; an attempt whose sender was lost counts."""
+    was_lost = int(row.state == Delivery.SENDING)
+    same = Notification.objects.filter(pk=row.pk, state=row.state, attempts=row.attempts, claimed_at=row.claimed_at)
+    if was_lost and row.attempts + 1 >= MAX_ATTEMPTS:
+        same.update(state=Delivery.DEAD, attempts=F("attempts") + 1, problem="its sender ended before it could tell")
+        return False
+    taken = same.update(state=Delivery.SENDING, claimed_at=now, attempts=F("attempts") + was_lost)
+    row.attempts, row.state, row.claimed_at = row.attempts + was_lost, Delivery.SENDING, now
+    return taken == 1
+
+
+def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
+    """The messages to send. What cannot be written is noted as a failure of its own."""
+    composer = Composer(now)
+    jobs = []
+    digests: dict[str, list[Notification]] = {}
+    for row in rows:
+        if row.is_digest:
+            digests.setdefault(row.channel, []).append(row)
+            continue
+        if not _still_holds(row):
+            Notification.objects.filter(pk=row.pk).update(state=Delivery.DROPPED, problem="it had reopened by then")
+            continue
+        try:
+            jobs.append(_Job(row.channel, (row,), composer.of_change(row)))
+        except Exception:
+            log.exception("the message that incident %d %s cannot be written", row.incident_id, row.change)
+            _fail((row,), "the message cannot be written; the log of the worker has the reason", now)
+    for channel, of_channel in digests.items():
+        try:
+            jobs.append(_Job(channel, tuple(of_channel), composer.of_digest(of_channel)))
+        except Exception:
+            log.exception("the digest for channel %s cannot be written", channel)
+            _fail(of_channel, "the digest cannot be written; the log of the worker has the reason", now)
+    return jobs
+
+
+def _still_holds(row: Notification) -> bool:
+    """An end is not told of what has reopened before anybody was told of the end."""
+    return row.change != Change.CLOSED or Incident.objects.filter(pk=row.incident_id, closed_at__isnull=False).exists()
+
+
+def _sent(jobs: Sequence[_Job], now: datetime) -> int:
+    """Send the jobs, channel by channel at once, and note each answer when it comes."""
+    of_channel: dict[str, list[_Job]] = {}
+    for job in jobs:
+        of_channel.setdefault(job.channel, []).append(job)
+    urls = channels.channels()
+    answers: SimpleQueue[tuple[_Job, str] | str] = SimpleQueue()
+
+    def work(channel: str) -> None:
+        of = {job.message.key: job for job in of_channel[channel]}
+        try:
+            channels.send(
+                urls[channel],
+                [job.message for job in of.values()],
+                lambda answer: answers.put((of[answer.key], answer.problem)),
+                channels.SEND_LIMIT_S,
+            )
+        except Exception as error:  # a fault of ours, which must not keep the other channels from their messages
+            log.exception("channel %s cannot be sent to", channel)
+            answers.put((of_channel[channel][0], f"{type(error).__name__} while sending"))
+        finally:
+            answers.put(channel)
+
+    sent = 0
+    for channel in of_channel.keys() - urls.keys():
+        for job in of_channel.pop(channel):
+            _fail(job.rows, NO_CHANNEL, now)
+    left = {row.pk for jobs_of in of_channel.values() for job in jobs_of for row in job.rows}
+    with ThreadPoolExecutor(max_workers=max(len(of_channel), 1), thread_name_prefix="notify") as pool:
+        for channel in of_channel:
+            pool.submit(work, channel)
+        running = set(of_channel)
+        while running:
+            answer = answers.get()
+            if isinstance(answer, str):
+                running.discard(answer)
+                continue
+            job, problem = answer
+            left -= {row.pk for row in job.rows}
+            if problem:
+                _fail(job.rows, problem, now)
+            else:
+                sent += 1
+                _mark(job.rows, state=Delivery.SENT, sent_at=now, problem="", attempts=F("attempts") + 1)
+    _release(left, now)
+    return sent
+
+
+def _mark(rows: Sequence[Notification], **fields: object) -> None:
+    for row in rows:
+        same = Notification.objects.filter(pk=row.pk, state=Delivery.SENDING, claimed_at=row.claimed_at)
+        same.update(**fields)
+
+
+def _release(pks: Collection[int], now: datetime) -> None:
+    """What was not tried, since its channel failed before: it waits on, and no attempt is counted."""
+    untried = Notification.objects.filter(pk__in=pks, state=Delivery.SENDING, claimed_at=now)
+    untried.update(state=Delivery.WAITING, claimed_at=None)
+
+
+def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
+    """Note a failed attempt: when the next is due, or that it was the last."""
+    for row in rows:
+        attempt = row.attempts + 1
+        is_last = attempt >= MAX_ATTEMPTS
+        _mark(
+            [row],
+            state=Delivery.DEAD if is_last else Delivery.WAITING,
+            attempts=attempt,
+            claimed_at=None,
+            due_at=now + timedelta(seconds=FIRST_RETRY_S * 2**row.attempts),
+            problem=problem,
+        )
+        log.error(
+            "channel %s did not take the notification that incident %d %s (attempt %d of %d): %s; %s",
+            row.channel,
+            row.incident_id,
+            row.change,
+            attempt,
+            MAX_ATTEMPTS,
+            problem,
+            "no more attempts: it is among `manage.py alerts dead-letters`" if is_last else "it will be tried again",
+        )
+
+
+def test_channel(name: str, now: datetime) -> str:
+    """Send a test message through a channel, now; returns what went wrong, empty where nothing did.
+
+    Raises `KeyError` where there is no channel of this name.
+    """
+    answers: list[Answer] = []
+    channels.send(channels.channels()[name], [Composer(now).of_test(name)], answers.append)
+    return answers[0].problem
+
+
+def dead_letters() -> list[Notification]:
+    """The notifications that were given up, oldest first."""
+    return list(Notification.objects.filter(state=Delivery.DEAD).select_related("incident").order_by("pk"))
+
+
+def retry(pks: Collection[int] | None, now: datetime) -> int:
+    """Let dead letters be sent again, with all their attempts; all of them for None. Returns how many."""
+    fields = {"state": Delivery.WAITING, "attempts": 0, "due_at": now, "claimed_at": None}
+    return _dead(pks).update(**fields)
+
+
+def drop(pks: Collection[int] | None) -> int:
+    """Give dead letters up for good; all of them for None. Returns how many."""
+    return _dead(pks).update(state=Delivery.DROPPED)
+
+
+def _dead(pks: Collection[int] | None) -> QuerySet[Notification]:
+    dead = Notification.objects.filter(state=Delivery.DEAD)
+    return dead if pks is None else dead.filter(pk__in=pks)

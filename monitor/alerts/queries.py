@@ -6,11 +6,27 @@ incidents. Times are aware UTC.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Count, OuterRef, Prefetch, Q, QuerySet, Subquery
 
-from monitor.alerts.models import UNTOLD, Incident, IncidentPath
+from monitor.alerts.models import UNTOLD, Delivery, Incident, IncidentPath, Notification
+
+
+@dataclass(frozen=True, slots=True)
+class LastingCount:
+    """How many incidents of a severity that a rule heads are open now."""
+
+    severity: str
+    rule: str
+    incidents: int
+
+
+def lasting_counts() -> list[LastingCount]:
+    """The open incidents, acknowledged ones included, counted by severity and rule."""
+    rows = Incident.objects.filter(_FOUND, closed_at__isnull=True).values_list("severity", "rule")
+    return [LastingCount(*row) for row in rows.annotate(incidents=Count("pk")).order_by("severity", "rule")]
 
 
 def open_incidents() -> list[Incident]:
@@ -42,6 +58,23 @@ def incidents_of_path(path_id: int, since: datetime, until: datetime) -> list[In
     """The incidents that this path belongs to and that were open at any moment of [since, until), newest first."""
     of_path = IncidentPath.objects.filter(path_id=path_id).values("incident_id")
     return list(_with_paths().filter(_overlaps(since, until), pk__in=of_path))
+
+
+def incident_with_paths(incident_id: int) -> Incident | None:
+    """One incident, pending ones too; None where there is none of that number."""
+    return _with_paths(_EVERY).filter(pk=incident_id).first()
+
+
+def without_evidence(since: datetime, most: int) -> list[Incident]:
+    """The newest incidents opened from `since` on whose evidence was not gathered, or before they grew or reopened."""
+    newest = IncidentPath.objects.filter(incident=OuterRef("pk")).order_by("-added_at").values("added_at")[:1]
+    lacking = Q(kept_evidence=None) | Q(kept_evidence__gathered_at__lt=Subquery(newest))
+    return list(_with_paths().filter(lacking, opened_at__gte=since)[:most])
+
+
+def dead_letter_count() -> int:
+    """How many notifications were given up, and neither sent again nor dropped since."""
+    return Notification.objects.filter(state=Delivery.DEAD).count()
 
 
 _EVERY = Q()

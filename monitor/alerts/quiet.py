@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 
 from monitor.alerts.models import Quiet
+from monitor.mesh.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
 
 
@@ -28,12 +30,45 @@ class QuietPaths:
 
 def at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPaths:
     """The quiet paths at `now`."""
-    in_force = [one for one in _candidates(now) if one.holds_at(now)]
-    maintenance = (_paths_of(one, paths) for one in in_force if one.kind == Quiet.Kind.MAINTENANCE)
+    lasting = in_force(now)
+    maintenance = (_paths_of(one, paths) for one in lasting if one.kind == Quiet.Kind.MAINTENANCE)
     return QuietPaths(
         in_maintenance=frozenset().union(*maintenance),
-        silenced=frozenset().union(*(_paths_of(one, paths) for one in in_force)),
+        silenced=frozenset().union(*(_paths_of(one, paths) for one in lasting)),
     )
+
+
+def in_force(now: datetime) -> list[Quiet]:
+    """The silences and maintenances that hold at `now`."""
+    return [one for one in _candidates(now) if one.holds_at(now)]
+
+
+class Standing(StrEnum):
+    """What a silence or maintenance is at a moment."""
+
+    IN_FORCE = "in force"
+    TO_COME = "to come"
+    OVER = "over"
+    ENDED = "ended"
+
+
+def standing(quiet: Quiet, now: datetime) -> Standing:
+    """What it is at `now`: between two times it is to come, and ended where somebody ended it early."""
+    if quiet.holds_at(now):
+        return Standing.IN_FORCE
+    if quiet.ended_at is not None and quiet.ended_at <= now:
+        return Standing.ENDED
+    return Standing.OVER if next_time(quiet, now) is None else Standing.TO_COME
+
+
+def next_time(quiet: Quiet, now: datetime) -> tuple[datetime, datetime] | None:
+    """From when to when it holds now, or next; None where it never will again."""
+    starts_at, lasts = quiet.starts_at, quiet.ends_at - quiet.starts_at
+    if quiet.every_s is not None and now >= quiet.ends_at:
+        every = timedelta(seconds=quiet.every_s)
+        starts_at += (now - quiet.ends_at) // every * every + every
+    ends_at = min([starts_at + lasts, *(one for one in (quiet.until, quiet.ended_at) if one is not None)])
+    return None if ends_at <= max(now, starts_at) else (starts_at, ends_at)
 
 
 def _candidates(now: datetime) -> Iterable[Quiet]:
@@ -44,13 +79,16 @@ def _candidates(now: datetime) -> Iterable[Quiet]:
     return lasting.select_related("site", "group")
 
 
+def covers(quiet: Quiet, path_id: int, place: Place) -> bool:
+    """Whether it is for that path."""
+    if quiet.path_id is not None:
+        return quiet.path_id == path_id
+    if quiet.site is not None:
+        return quiet.site.name in (place.source, place.destination)
+    return quiet.group is None or quiet.group.name in place.groups
+
+
 def _paths_of(quiet: Quiet, paths: Mapping[int, MeasuredPath]) -> frozenset[int]:
     if quiet.path_id is not None:
         return frozenset({quiet.path_id})
-    if quiet.site is not None:
-        name = quiet.site.name
-        return frozenset(key for key, one in paths.items() if name in (one.place.source, one.place.destination))
-    if quiet.group is not None:
-        group = quiet.group.name
-        return frozenset(path_id for path_id, one in paths.items() if group in one.place.groups)
-    return frozenset(paths)
+    return frozenset(path_id for path_id, one in paths.items() if covers(quiet, path_id, one.place))

@@ -8,20 +8,20 @@ of them. No rule asks the database for itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.sources import STORED, Source
 from monitor.alerts.trips import TripWindows, trip_windows
 from monitor.analysis.alarms import ranks
-from monitor.archive import queries, sweeps
+from monitor.archive import sweeps
 from monitor.archive.periods import start_of
 from monitor.archive.queries import LossWindow
 from monitor.archive.sweeps import COUNTS, TIMES
 from monitor.mesh.alert_rules import LossRule
-from monitor.mesh.models import Site
 from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
@@ -47,7 +47,7 @@ class Baselines:
 
     hour: datetime
     columns: sweeps.Columns
-    daily_rtts_ms: sweeps.Columns
+    daily: sweeps.Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class Sweep:
     """Arrays with a row for each of `paths`, in their order.
 
     `recent` and `hourly` have the shape (paths, steps), the newest step first; where nothing was measured a count is 0
-    and a time NaN. `tests_bps` and `daily_rtts_ms` are as `analysis.alarms.ranks` takes them.
+    and a time NaN. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are as `analysis.alarms.ranks` takes them.
+    `agents` is when each site's agent was heard of last, `troubles` what it told of itself.
     """
 
     now: datetime
@@ -68,11 +69,13 @@ class Sweep:
     losses: Mapping[int, Mapping[int, LossWindow]]
     trips: TripWindows
     daily_rtts_ms: Floats
+    daily_estimates_bps: Floats
     tested_paths: dict[int, MeasuredPath]
     test_rows: dict[int, int]
     tests_bps: Floats
     tested_at_s: Floats
     agents: Mapping[str, float]
+    troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def every_s(self) -> Floats:
@@ -102,23 +105,24 @@ def look(
     judged_s: Mapping[int, float],
     watched: Iterable[int] = (),
     baselines: Baselines | None = None,
+    source: Source = STORED,
 ) -> Sweep:
-    """Everything the rules need at `now`.
+    """Everything the rules need at `now`, asked of `source`.
 
     `losses` has the loss rule of each path that has one; `judged_s` the newest round trip of each path that was judged
     before; of the paths `watched` they are loaded even when nothing is new. `baselines` may be those of the same hour.
     """
     rows = {path_id: row for row, path_id in enumerate(paths)}
     step_s = max(RECENT_S, RECENT_CYCLES * max((path.every_s for path in paths.values()), default=0)) / RECENT_STEPS
-    recent = _by_path(sweeps.recent_counts(now, step_s, RECENT_STEPS), (*COUNTS, *TIMES), rows, RECENT_STEPS)
+    recent = _by_path(source.recent_counts(now, step_s, RECENT_STEPS), (*COUNTS, *TIMES), rows, RECENT_STEPS)
     if baselines is None or baselines.hour != start_of("hour", now):
-        baselines = baselines_at(now)
+        baselines = baselines_at(now, source)
     hour = baselines.hour
-    hourly = sweeps.hourly_counts(hour - TESTED_HOURS * sweeps.HOUR, hour + sweeps.HOUR)
+    hourly = source.hourly_counts(hour - TESTED_HOURS * sweeps.HOUR, hour + sweeps.HOUR, now)
     test_rows = {path_id: row for row, path_id in enumerate(tested_paths)}
-    tests = sweeps.newest_tests(list(tested_paths), now - TESTS_WITHIN, now, ranks.LONGEST) if tested_paths else {}
+    tests = source.newest_tests(list(tested_paths), now - TESTS_WITHIN, now, ranks.LONGEST) if tested_paths else {}
     by_test = _by_path(tests, ("throughput_bps", "at_s"), test_rows, ranks.LONGEST, "place")
-    daily = _by_path(baselines.daily_rtts_ms, ("rtt_median_ms",), rows, DRIFT_DAYS, "place")
+    daily = _by_path(baselines.daily, ("rtt_median_ms", "estimate_bps"), rows, DRIFT_DAYS, "place")
     return Sweep(
         now=now,
         paths=paths,
@@ -127,18 +131,19 @@ def look(
         recent=recent,
         hourly=_by_path(hourly, COUNTS, rows, TESTED_HOURS + 1),
         baseline=_of_paths(baselines.columns, rows),
-        losses=_loss_windows(now, losses),
-        trips=trip_windows(now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched)),
+        losses=_loss_windows(now, losses, source),
+        trips=trip_windows(now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source),
         daily_rtts_ms=daily["rtt_median_ms"][:, ::-1],
+        daily_estimates_bps=daily["estimate_bps"][:, ::-1],
         tested_paths=tested_paths,
         test_rows=test_rows,
         tests_bps=by_test["throughput_bps"][:, ::-1],
         tested_at_s=by_test["at_s"][:, ::-1],
-        agents=_agents(now),
+        agents=source.agents(now),
     )
 
 
-def baselines_at(now: datetime) -> Baselines:
+def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
     """What is normal in the hour of `now`, from what lies before anything that is tested."""
     hour = start_of("hour", now)
     until = hour - TESTED_HOURS * sweeps.HOUR
@@ -149,8 +154,8 @@ def baselines_at(now: datetime) -> Baselines:
     today = start_of("day", now)
     return Baselines(
         hour=hour,
-        columns=sweeps.baseline_counts(hours_since - BASELINE_DAYS * sweeps.DAY, hours_since, until, season),
-        daily_rtts_ms=sweeps.daily_round_trips(today - DRIFT_DAYS * sweeps.DAY, today),
+        columns=source.baseline_counts(hours_since - BASELINE_DAYS * sweeps.DAY, hours_since, until, season),
+        daily=source.daily_figures(today - DRIFT_DAYS * sweeps.DAY, today),
     )
 
 
@@ -196,16 +201,9 @@ def _known(path_ids: Floats, rows: Mapping[int, int]) -> tuple[NDArray[np.bool_]
     return row >= 0, row[row >= 0]
 
 
-def _loss_windows(now: datetime, losses: Mapping[int, LossRule]) -> dict[int, dict[int, LossWindow]]:
+def _loss_windows(now: datetime, losses: Mapping[int, LossRule], source: Source) -> dict[int, dict[int, LossWindow]]:
     """The pooled counts of each length of window that the loss rule has on some path, by path."""
     return {
-        window_s: {one.path_id: one for one in queries.loss_windows(now - timedelta(seconds=window_s), now)}
+        window_s: {one.path_id: one for one in source.loss_windows(now - timedelta(seconds=window_s), now)}
         for window_s in sorted({rule.window_s for rule in losses.values()})
     }
-
-
-def _agents(now: datetime) -> dict[str, float]:
-    """When each site's agent was heard of last before `now`, in seconds since the epoch."""
-    contacts = {one.site_id: one.received_at for one in queries.agent_contacts() if one.received_at <= now}
-    sites = Site.objects.filter(pk__in=contacts).values_list("pk", "name")
-    return {name: contacts[site_id].timestamp() for site_id, name in sites}

@@ -10,6 +10,8 @@ from django.utils import timezone
 
 from monitor.alerts.corrections import correct
 from monitor.alerts.evaluate import evaluate
+from monitor.alerts.gather import gather_due
+from monitor.alerts.notify import deliver
 from monitor.alerts.sweep import Baselines, baselines_at
 from monitor.archive.periods import start_of
 
@@ -18,6 +20,16 @@ from monitor.archive.periods import start_of
 def evaluate_rules() -> None:
     now = timezone.now()
     evaluate(now, _baselines_of(start_of("hour", now)))
+
+
+@shared_task(name="alerts.gather")
+def gather_evidence() -> None:
+    gather_due(timezone.now())
+
+
+@shared_task(name="alerts.notify")
+def notify() -> None:
+    deliver(timezone.now())
 
 
 @shared_task(name="alerts.correct")

@@ -1,6 +1,6 @@
 """The newest round trips of each path as windows for the change detector: what is new since the last look.
 
-In: the answered bursts of the smallest packets, from `archive.sweeps`. Out: for each burst that was not judged before a
+In: the answered bursts of the smallest packets. Out: for each burst that was not judged before a
 window of the bursts that end with it, of three figures: the least round trip of a burst, its median, and the mean
 difference of one round trip to the next (delay variation, RFC 3393). Each new burst is judged once, also when many
 arrive together after the agent was cut off.
@@ -15,8 +15,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.sources import Source
 from monitor.analysis.changes.detector import AFTER, BEFORE
-from monitor.archive import sweeps
 from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
@@ -50,6 +50,7 @@ def trip_windows(
     answered_s: Mapping[int, float],
     judged_s: Mapping[int, float],
     watched: set[int],
+    source: Source,
 ) -> TripWindows:
     """The windows of the paths that have answered since they were judged, and the levels of those and the `watched`.
 
@@ -63,7 +64,7 @@ def trip_windows(
     ]
     since = [_since(path, judged_s.get(path.path_id), now) for path in asked]
     sizes = [path.packet_bytes or 0 for path in asked]
-    trips = sweeps.recent_round_trips([path.path_id for path in asked], sizes, since, now)
+    trips = source.recent_round_trips([path.path_id for path in asked], sizes, since, now)
     return windows_of(trips.path_id.astype(np.int64), trips.at_s, trips.ttl, figures(trips.rtts_ms), judged_s)
 
 

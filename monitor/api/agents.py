@@ -3,11 +3,12 @@
     GET  /api/agent/plan      200 Plan with its version as ETag, 304 where the agent has it
     POST /api/agent/results   a Batch, as JSON or MessagePack, plain, gzip or zstd, to 200 Receipt after the commit
 
-A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 another method, 408 cut or too slow, 411 no
-length, 413 too large, 415 written or packed in a way that is not known here, 429 with Retry-After where one token asks
-too often. 503 with Retry-After where the database is away, slow or full, or enough batches
-are being stored already: nothing waits here, the agent keeps its results and comes again. The structs are in
-`probes.site.wire`; unpacking is in `monitor.api.bodies`, what is done with a batch in `monitor.archive.ingest`.
+A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 another method, 408 cut or too slow, 409
+another agent holds the token (`monitor.api.holders`), 411 no length, 413 too large, 415 written or packed in a way that
+is not known here, 429 with Retry-After where one token asks too often. 503 with Retry-After where the database is away,
+slow or full, or enough batches are being stored already: nothing waits here, the agent keeps its results and comes
+again. The structs are in `probes.site.wire`; unpacking is in `monitor.api.bodies`, what is done with a batch in
+`monitor.archive.ingest`.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from functools import wraps
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils import timezone
 
-from monitor.api import health, rates
+from monitor.api import health, holders, rates
 from monitor.api.answers import json_answer, open_to_programs
 from monitor.api.bodies import Refused, received, unpacked
+from monitor.api.callers import client_address
 from monitor.api.models import AgentToken, token_digest
 from monitor.api.stamps import View
 from monitor.archive import trouble
 from monitor.archive.ingest import receive
 from monitor.mesh.models import Site
 from monitor.mesh.plan import plan_for
+from probes.site.wire import IDENTITY_HEADER
 
 RETRY_AFTER_S = 5
 BATCHES_AT_ONCE = 2
@@ -113,4 +116,5 @@ def _site_of(request: HttpRequest) -> Site:
     wait_s = rates.wait_s(f"agent:{digest}", rates.AGENT)
     if wait_s > 0:
         raise Refused(429, f"{found.site.name} asks too often; slow down", retry_after_s=wait_s)
+    holders.require_holder(found, request.headers.get(IDENTITY_HEADER), client_address(request), timezone.now())
     return found.site

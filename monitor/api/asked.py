@@ -7,7 +7,7 @@ from typing import Annotated
 
 from ninja import Schema
 from ninja.errors import HttpError
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 DAY = timedelta(days=1)
 LONGEST_RANGE = timedelta(days=5 * 366)
@@ -38,6 +38,17 @@ class Range(Schema):
             raise HttpError(422, f"since and until may be at most {LONGEST_RANGE.days} days apart")
         return since, until
 
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("must be within the years 1 to 9999, in UTC") from error
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Limit = Annotated[int, Field(ge=1, le=200, description="so many at most")]
+Offset = Annotated[int, Field(ge=0, le=10_000_000, description="so many are passed over")]
 
 PacketBytes = Annotated[
     int | None, Field(ge=0, le=65_507, description="bytes of ICMP payload; the smallest if not given")

@@ -21,6 +21,7 @@ from django.utils import timezone
 import probes
 from monitor.api.answers import json_answer, open_to_programs
 from monitor.api.bodies import Refused, read_body
+from monitor.api.callers import client_address
 from monitor.api.models import AgentToken, EnrolmentCode, issue_token, token_digest
 from monitor.mesh.models import Site
 from probes.site.versions import is_older
@@ -101,7 +102,7 @@ def enrol(request: HttpRequest) -> HttpResponse:
     asked = _asked(request)
     if is_older(asked.agent_version, OLDEST_AGENT_VERSION):
         raise Refused(426, f"agent {asked.agent_version} is too old; install {OLDEST_AGENT_VERSION} or later")
-    address = request.META.get("REMOTE_ADDR", "")
+    address = client_address(request)
     _require_few_wrong_codes(address)
     try:
         return json_answer(redeem(asked.code, timezone.now()))

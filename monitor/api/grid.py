@@ -10,12 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 
-from monitor.alerts.models import Incident
+from monitor.alerts import quiet
+from monitor.alerts.models import Incident, Quiet
 from monitor.alerts.queries import open_incidents
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive import queries, tables
 from monitor.archive.metrics import Metric
+from monitor.mesh.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Path, Site
 from probes.contract import Outcome
 
@@ -39,6 +42,22 @@ _LENGTHS = {
     Period.WEEK: timedelta(days=7),
     Period.MONTH: timedelta(days=30),
 }
+
+
+class Against(StrEnum):
+    """What a grid is compared with: the same period earlier."""
+
+    WEEK = "week"
+    YEAR = "year"
+
+    @property
+    def earlier(self) -> timedelta:
+        """Whole weeks, so that weekdays meet weekdays."""
+        return timedelta(weeks=1 if self is Against.WEEK else 52)
+
+    @property
+    def words(self) -> str:
+        return "a week before" if self is Against.WEEK else "52 weeks before"
 
 
 class State(StrEnum):
@@ -66,13 +85,14 @@ class GridSite:
 @dataclass(frozen=True, slots=True)
 class PathFigures:
     """One path over the period. `value` is the metric's, in the unit that its name says. What is not known is None;
-    `outcome` is the newest that was not measured."""
+    `outcome` is the newest that was not measured, `value_before` the metric's in the period compared with."""
 
     path_id: int
     source: str
     destination: str
     family: int
     incident_id: int | None
+    in_maintenance: bool = False
     state: State = State.NO_DATA
     value: float | None = None
     sent: int | None = None
@@ -83,6 +103,11 @@ class PathFigures:
     tests_measured: int | None = None
     not_measured: int | None = None
     outcome: str | None = None
+    value_before: float | None = None
+
+    @property
+    def has_figure(self) -> bool:
+        return self.state in (State.VALUE, State.NONE_LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +127,7 @@ class Grid:
     destinations: tuple[GridSite, ...]
     figures: tuple[PathFigures, ...]
     open_incidents: tuple[Incident, ...]
+    against: Against | None = None
 
 
 class UnknownChoice(ValueError):
@@ -116,14 +142,21 @@ class _PlannedPath:
     family: int
 
 
-_Known = tuple[int, str, str, int, int | None]
+_Known = tuple[int, str, str, int, int | None, bool]
 """What is known of a path without any data: the first fields of `PathFigures`."""
 
 
 def load_grid(
-    metric: Metric, period: Period, now: datetime, *, packet_bytes: int | None = None, group: str | None = None
+    metric: Metric,
+    period: Period,
+    now: datetime,
+    *,
+    packet_bytes: int | None = None,
+    group: str | None = None,
+    against: Against | None = None,
 ) -> Grid:
-    """The grid at `now`. Raises `UnknownChoice`."""
+    """The grid at `now`, with the values of the same period earlier where it is to be `against` them. Raises
+    `UnknownChoice`."""
     since = now - period.length
     sizes = tuple(queries.packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
@@ -132,7 +165,12 @@ def load_grid(
     sites = {site.id: site for site in _sites()}
     paths = [path for path in _planned_paths(metric, sites) if _inside(path, chosen)]
     incidents = open_incidents()
-    known = _known(paths, incidents)
+    known = _known(paths, incidents, _in_maintenance(paths, members, now))
+    load = _of_tests if metric is Metric.THROUGHPUT else partial(_of_bursts, metric, size)
+    figures = load(known, since, now)
+    if against is not None:
+        earlier = load(known, since - against.earlier, now - against.earlier)
+        figures = tuple(replace(one, value_before=old.value) for one, old in zip(figures, earlier, strict=True))
     return Grid(
         metric=metric,
         period=period,
@@ -145,10 +183,9 @@ def load_grid(
         newest_measured_at=queries.newest_measured_at(),
         sources=_in_order(sites, {path.source for path in paths}),
         destinations=_in_order(sites, {path.destination for path in paths}),
-        figures=_of_tests(known, since, now)
-        if metric is Metric.THROUGHPUT
-        else _of_bursts(metric, known, since, now, size),
+        figures=figures,
         open_incidents=tuple(incidents),
+        against=against,
     )
 
 
@@ -225,16 +262,36 @@ def _in_order(sites: dict[int, GridSite], wanted: set[GridSite]) -> tuple[GridSi
     return tuple(site for site in sites.values() if site in wanted)
 
 
-def _known(paths: list[_PlannedPath], incidents: list[Incident]) -> list[_Known]:
+def _in_maintenance(paths: list[_PlannedPath], members: dict[str, set[int]], now: datetime) -> set[int]:
+    """The paths on which nothing opens now."""
+    lasting = [one for one in quiet.in_force(now) if one.kind == Quiet.Kind.MAINTENANCE]
+    if not lasting:
+        return set()
+    places = {path.path_id: _place(path, members) for path in paths}
+    return {key for key, place in places.items() if any(quiet.covers(one, key, place) for one in lasting)}
+
+
+def _place(path: _PlannedPath, members: dict[str, set[int]]) -> Place:
+    ends = {path.source.id, path.destination.id}
+    return Place(
+        path.source.name, path.destination.name, frozenset(name for name, ids in members.items() if ends <= ids)
+    )
+
+
+def _known(paths: list[_PlannedPath], incidents: list[Incident], in_maintenance: set[int]) -> list[_Known]:
     troubled = {entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all()}
     return [
-        (path.path_id, path.source.name, path.destination.name, path.family, troubled.get(path.path_id))
+        (
+            *(path.path_id, path.source.name, path.destination.name, path.family),
+            troubled.get(path.path_id),
+            path.path_id in in_maintenance,
+        )
         for path in paths
     ]
 
 
 def _of_bursts(
-    metric: Metric, known: list[_Known], since: datetime, until: datetime, packet_bytes: int
+    metric: Metric, packet_bytes: int, known: list[_Known], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
     """The paths with what their bursts say, and where nothing could be measured with the newest outcome of a day."""
     cells = {cell.path_id: cell for cell in tables.grid(metric, since, until, packet_bytes=packet_bytes)}

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import msgspec
 from django.db import transaction
@@ -24,6 +25,13 @@ from probes.site.health import ClockOff, Health
 SAME_PERIOD = timedelta(minutes=5)
 """Stretches with a wrong clock that are no further apart are one."""
 LAST_YEAR = 9000
+DROPS_EVERY_S = 60
+DROPS_KEPT_S = 3600
+"""How far apart, and for how long, the counts of dropped packets are kept: they only count up."""
+LOAD_PER_CPU = 2.0
+"""With more processes that want to run than so many a CPU, an agent is late."""
+SPOOL_IS_BEHIND = 1000
+"""Results that wait in an agent's spool; one delivery takes as many."""
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +48,29 @@ class AgentReport:
     queued: int
     dropped: int
     health: Health | None
+    drops_past: tuple[tuple[float, int], ...] = field(default=(), compare=False)
+
+    def interface_drops(self, since: datetime) -> int:
+        """Packets that the interfaces of its machine dropped from `since` on, an hour back at most, as far as known."""
+        before = [dropped for at_s, dropped in self.drops_past if at_s <= since.timestamp()]
+        counts = [*before[-1:], *(dropped for at_s, dropped in self.drops_past if at_s > since.timestamp())]
+        return sum(max(after - before, 0) for before, after in pairwise(counts))
+
+    def troubles(self, since: datetime) -> tuple[str, ...]:
+        """What was wrong with the agent or its machine from `since` on, in words; empty where nothing is known to be.
+        What was wrong with the agent or its machine from `since` on, in words; empty where nothing is known to be."""
+        found = []
+        dropped = self.interface_drops(since)
+        if dropped:
+            found.append(f"its own interfaces dropped {dropped:,} packets")
+        if self.clock_is_off and self.health is not None:
+            found.append(f"its clock is {self.health.clock_offset_s:+.1f} s off")
+        load, cpus = (self.health.load_1min, self.health.cpus) if self.health else (None, None)
+        if load is not None and cpus and load > LOAD_PER_CPU * cpus:
+            found.append(f"its load is {load:.1f} on {cpus} CPU{'s' if cpus > 1 else ''}")
+        if self.queued >= SPOOL_IS_BEHIND:
+            found.append(f"{self.queued:,} results wait in its spool")
+        return tuple(found)
 
     @property
     def clock_is_off(self) -> bool:
@@ -74,8 +105,20 @@ def record(site_id: int, arrival: Arrival, now: datetime) -> None:
         AgentHealth.objects.bulk_create([AgentHealth(site_id=site_id, **fields)], ignore_conflicts=True)
         # Deliveries of a site wait for each other here.
         AgentHealth.objects.filter(site_id=site_id, accepted_at__lte=now).update(**fields)
+        if health is not None:
+            _note_drops(site_id, sum(one.received + one.sent for one in health.drops), now)
         if health is not None and health.clock_off is not None:
             _note_clock_off(site_id, health.clock_off)
+
+
+def _note_drops(site_id: int, dropped: int, now: datetime) -> None:
+    """Keep the count, at most one in `DROPS_EVERY_S`, so that a rise can be told from what was dropped long ago."""
+    past = AgentHealth.objects.values_list("drops_past", flat=True).get(site_id=site_id)
+    at_s = now.timestamp()
+    if past and at_s - past[-1][0] < DROPS_EVERY_S:
+        return
+    kept = [one for one in past if one[0] >= at_s - DROPS_KEPT_S]
+    AgentHealth.objects.filter(site_id=site_id).update(drops_past=[*kept, [at_s, dropped]])
 
 
 def _note_clock_off(site_id: int, off: ClockOff) -> None:
@@ -109,6 +152,7 @@ def agent_reports(now: datetime) -> list[AgentReport]:
             queued=row.queued,
             dropped=row.dropped,
             health=None if row.health is None else msgspec.convert(row.health, Health),
+            drops_past=tuple((at_s, dropped) for at_s, dropped in row.drops_past),
         )
         for row in rows
     ]

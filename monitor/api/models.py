@@ -12,25 +12,34 @@ from django.db import models
 
 
 class AgentToken(models.Model):
-    """That whoever holds the token with this digest is the agent of `site`."""
+    """That whoever holds the token with this digest is the agent of `site`: the first instance that shows it, and of
+    that its latest start (`probes.site.identity`). Null before anybody did; `refused_at` and `refused_from` are of the
+    newest request of any other."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="agent_tokens")
     digest = models.TextField(unique=True)
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
+    instance = models.TextField(null=True)
+    instance_start = models.BigIntegerField(null=True)
+    held_since = models.DateTimeField(null=True, help_text="since when that start has held it")
+    refused_at = models.DateTimeField(null=True)
+    refused_from = models.TextField(null=True, help_text="its address, as far as it is known")
 
     class Meta:
         db_table = "agent_token"
 
 
 class UserToken(models.Model):
-    """That a program which holds the token with this digest may read what `user` may."""
+    """That a program which holds the token with this digest may read what `user` may; with
+    `may_operate` it may operate as well."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
     name = models.TextField(help_text="what it is for, in its owner's words")
     digest = models.TextField(unique=True)
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
+    may_operate = models.BooleanField(default=False, db_default=False, help_text="acknowledge, silence, comment")
 
     class Meta:
         db_table = "user_token"
@@ -59,6 +68,11 @@ class AgentHealth(models.Model):
     queued = models.IntegerField(help_text="results left in the agent's spool")
     dropped = models.IntegerField(help_text="results that the agent's spool had to drop, ever")
     health = models.JSONField(null=True, help_text="as probes.site.health.Health; null where the agent told none")
+    drops_past = models.JSONField(
+        default=list,
+        db_default=[],
+        help_text="of the last hour: [seconds since the epoch, packets its interfaces dropped]",
+    )
 
     class Meta:
         db_table = "agent_health"
@@ -90,8 +104,10 @@ def issue_token(site_id: int, now: datetime) -> str:
     return token
 
 
-def issue_user_token(user_id: int, name: str, now: datetime) -> str:
+def issue_user_token(user_id: int, name: str, now: datetime, *, may_operate: bool = False) -> str:
     """Make a new token for a user's program and return it; it cannot be read again afterwards."""
     token = secrets.token_urlsafe(32)
-    UserToken.objects.create(user_id=user_id, name=name, digest=token_digest(token), created_at=now)
+    UserToken.objects.create(
+        user_id=user_id, name=name, digest=token_digest(token), created_at=now, may_operate=may_operate
+    )
     return token

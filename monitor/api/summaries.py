@@ -137,7 +137,9 @@ def get_table(
     family: Family | None = None,
 ) -> dict[str, object]:
     since, until = between.resolve_at(timezone.now(), TABLE_TICKS[tick] * TICK_LENGTHS[tick])
-    _require_small_table(by, tick, until - since)
+    complaint = too_large(by, tick, until - since)
+    if complaint is not None:
+        raise HttpError(422, complaint)
     packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
     cells = tables.table(by, metric, tick, since, until, packet_bytes, family=family)
     return {
@@ -183,16 +185,16 @@ def list_refused(request: HttpRequest, limit: Annotated[int, Field(ge=1, le=1000
     return [{**asdict(one), "site": names[one.site_id]} for one in queries.newest_refused(limit)]
 
 
-def _require_small_table(by: By, tick: Tick, length: timedelta) -> None:
-    """Refuse a table of every path in so many ticks that nobody can read it."""
+def too_large(by: By, tick: Tick, length: timedelta) -> str | None:
+    """Why a table of every path in so many ticks is not made: nobody can read it. None where it is."""
     pairs = Path.objects.in_use().count() if by in (By.NODE, By.SITE) else 1
     cells = pairs * (length // TICK_LENGTHS[tick] + 1)
-    if cells > MOST_TABLE_CELLS:
-        raise HttpError(
-            422,
-            f"that may be {cells:,} cells, and {MOST_TABLE_CELLS:,} are the most: "
-            "ask for a shorter time or a longer tick, or by country, region or group",
-        )
+    if cells <= MOST_TABLE_CELLS:
+        return None
+    return (
+        f"that may be {cells:,} cells, and {MOST_TABLE_CELLS:,} are the most: "
+        "ask for a shorter time or a longer tick, or by country, region or group"
+    )
 
 
 def _ends(path: Path) -> dict[str, object]:

@@ -2,14 +2,14 @@
 
 from django.urls import URLPattern, URLResolver, path
 
-from monitor.api import agents
+from monitor.api import agents, tally
 from monitor.api.enrolment import enrol
 from monitor.api.stamps import stamped
 from monitor.api.users import api
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("agent/plan", stamped(agents.plan)),
-    path("agent/results", stamped(agents.results)),
+    path("agent/results", stamped(tally.counted(agents.results))),
     path("agent/enrol", stamped(enrol)),
     path("v1/", api.urls),
 ]

@@ -1,14 +1,14 @@
 """The users' API under /api/v1/: sites, paths, the grid, tables, series, tests, completeness and incidents, as JSON.
 
-Everything is read-only. Units are in the names, what is not known is null, times are ISO 8601 in UTC. Who may read is
-decided for pages and API alike by `monitor.web.access`; the description for programs is at /api/v1/openapi.json.
+Everything here is read-only; what people do is in `monitor.api.incidents`, `.quiet` and `.on_demand`. Units are in the
+names, what is not known is null, times are ISO 8601 in UTC. Who may do what is decided for pages and API by
+`monitor.web.access`; the description for programs is at /api/v1/openapi.json.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -18,18 +18,20 @@ from ninja import NinjaAPI, Query, Schema
 from ninja.errors import HttpError
 from pydantic import AwareDatetime
 
-from monitor.alerts import queries as alerts
-from monitor.alerts.models import Incident
+from monitor.alerts.actions import NotPossible
+from monitor.alerts.listing import UnknownFilter
+from monitor.api import incidents, on_demand, quiet
 from monitor.api.asked import PacketBytes, ProblemOut, Range
-from monitor.api.grid import Grid, Period, State, UnknownChoice, choose_packet_bytes, load_grid
+from monitor.api.grid import Against, Grid, Period, State, UnknownChoice, choose_packet_bytes, load_grid
+from monitor.api.incidents import status_of
 from monitor.api.summaries import router
+from monitor.api.sweeps import router as sweeps_router
+from monitor.api.transfers import router as transfers_router
 from monitor.archive import ledger, queries
+from monitor.archive.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.metrics import Metric
 from monitor.archive.transfers import transfer_of
 from monitor.mesh.models import Path, Site
-
-RECENT_INCIDENTS = 200
-
 
 api = NinjaAPI(
     title="Soundings",
@@ -39,6 +41,11 @@ api = NinjaAPI(
     docs_url=None,
 )
 api.add_router("", router)
+api.add_router("", sweeps_router)
+api.add_router("", transfers_router)
+api.add_router("", incidents.router)
+api.add_router("", quiet.router)
+api.add_router("", on_demand.router)
 
 
 class SiteOut(Schema):
@@ -88,13 +95,17 @@ class CellOut(Schema):
     not_measured: int | None
     outcome: str | None
     incident_id: int | None
+    value_before: float | None
+    in_maintenance: bool
 
 
 class GridOut(Schema):
-    """The grid as the page shows it: over the whole hours that overlap [since, until), beyond two days whole days."""
+    """The grid as the page shows it: over the whole hours that overlap [since, until), beyond two days whole days.
+    `against` is what `value_before` was measured in: a week or 52 weeks before; both are null unless asked for."""
 
     metric: Metric
     period: Period
+    against: Against | None
     packet_bytes: int | None
     since: datetime
     until: datetime
@@ -199,6 +210,31 @@ class CapacityOut(Schema):
     detail: str | None
 
 
+class DiskToDiskOut(Schema):
+    """One disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,
+    `memory_to_memory_bps` is of the same streams without disks, `read_bps` and `write_bps` are each end's disk alone.
+    Rates are null unless the outcome is `measured`; `verdict` is what limited it, `sentence` that with its evidence."""
+
+    at: datetime
+    test: str
+    outcome: str
+    tool: str
+    streams: int
+    file_bytes: int | None
+    moved_bytes: int | None
+    moving_s: float | None
+    syncing_s: float | None
+    disk_to_disk_bps: float | None
+    memory_to_memory_bps: float | None
+    read_bps: float | None
+    read_cached_ratio: float | None
+    write_bps: float | None
+    is_verified: bool | None
+    verdict: str | None
+    sentence: str | None
+    detail: str | None
+
+
 class LedgerLineOut(Schema):
     """So many planned measurements of a test that ended alike. `reason` says why they were missed; `awaited` is what
     nobody has accounted for yet, `unknown` what was planned before the agent's first account."""
@@ -219,21 +255,14 @@ class LedgerOut(Schema):
     lines: list[LedgerLineOut]
 
 
-class IncidentOut(Schema):
-    """One cause with the paths it explains. `closed_at` is null while it is open."""
-
-    id: int
-    rule: str
-    cause: str
-    opened_at: datetime
-    closed_at: datetime | None
-    summary: str
-    path_ids: list[int]
+@api.exception_handler(NotPossible)
+def not_possible(request: HttpRequest, error: NotPossible) -> HttpResponse:
+    return api.create_response(request, {"detail": str(error)}, status=status_of(error))
 
 
-class IncidentState(StrEnum):
-    OPEN = "open"
-    ALL = "all"
+@api.exception_handler(UnknownFilter)
+def unknown_filter(request: HttpRequest, error: UnknownFilter) -> HttpResponse:
+    return api.create_response(request, {"detail": str(error)}, status=422)
 
 
 @api.exception_handler(UnknownChoice)
@@ -263,8 +292,9 @@ def get_grid(
     period: Period = Period.DAY,
     size: PacketBytes = None,
     group: str | None = None,
+    against: Against | None = None,
 ) -> HttpResponse:
-    grid = load_grid(metric, period, timezone.now(), packet_bytes=size, group=group)
+    grid = load_grid(metric, period, timezone.now(), packet_bytes=size, group=group, against=against)
     # Not made by the schema, which takes ten times as long as all else; a test holds its fields to these.
     return HttpResponse(msgspec.json.encode(_grid_out(grid)), content_type="application/json; charset=utf-8")
 
@@ -319,6 +349,16 @@ def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> l
 
 
 @api.get(
+    "/paths/{int:path_id}/disk-to-disk",
+    response={200: list[DiskToDiskOut], 404: ProblemOut, 422: ProblemOut},
+    summary="Files from disk to disk on a path, and what limited them, the failed ones included",
+)
+def get_disk_to_disk(request: HttpRequest, path_id: int, between: Query[Range]) -> list[DiskToDiskPoint]:
+    _require_path(path_id)
+    return disk_to_disk_series(path_id, *between.resolve_at(timezone.now()))
+
+
+@api.get(
     "/paths/{int:path_id}/ledger",
     response={200: LedgerOut, 404: ProblemOut, 422: ProblemOut},
     summary="What became of each planned measurement of a path, up to now",
@@ -332,13 +372,6 @@ def get_ledger(request: HttpRequest, path_id: int, between: Query[Range]) -> dic
     return {"path_id": path_id, "since": since, "until": until, "planned": ledger.planned(lines), "lines": lines}
 
 
-@api.get("/incidents", response=list[IncidentOut], summary="Incidents, newest first")
-def list_incidents(request: HttpRequest, state: IncidentState = IncidentState.OPEN) -> list[dict[str, object]]:
-    if state is IncidentState.OPEN:
-        return [_incident_out(incident) for incident in alerts.open_incidents()]
-    return [_incident_out(incident) for incident in alerts.recent_incidents(RECENT_INCIDENTS)]
-
-
 def _require_path(path_id: int) -> None:
     if not Path.objects.filter(id=path_id).exists():
         raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
@@ -348,6 +381,7 @@ def _grid_out(grid: Grid) -> dict[str, object]:
     return {
         "metric": grid.metric,
         "period": grid.period,
+        "against": grid.against,
         "packet_bytes": grid.packet_bytes,
         "since": grid.since,
         "until": grid.until,
@@ -362,11 +396,3 @@ def _path_out(path: Path) -> dict[str, object]:
         for end, host in (("source", path.source), ("destination", path.destination))
     }
     return {"id": path.id, "family": path.family, "retired_at": path.retired_at, **ends}
-
-
-def _incident_out(incident: Incident) -> dict[str, object]:
-    fields = ("id", "rule", "cause", "opened_at", "closed_at", "summary")
-    return {
-        **{field: getattr(incident, field) for field in fields},
-        "path_ids": [entry.path_id for entry in incident.paths.all()],
-    }

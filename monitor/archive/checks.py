@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from probes.capacity.spec import CapacityRun, Verdict
 from probes.contract import Outcome
+from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import Burst, IcmpError
 from probes.site.wire import Delivered
 from probes.throughput.spec import (
@@ -27,6 +28,7 @@ from probes.throughput.spec import (
     KernelCounts,
     ReceivedIntervals,
     SentIntervals,
+    Served,
     ThroughputRun,
     Transfer,
     UdpCounts,
@@ -225,6 +227,10 @@ class CheckedTransfer(Transfer, frozen=True, kw_only=True, omit_defaults=True):
     udp: CheckedUdp | None = None
 
 
+Rate = Annotated[float, Meta(gt=0.0, le=LARGEST_AMOUNT)]
+"""What was measured has one: no rate is 0 bit/s."""
+
+
 class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
     """A throughput test that can have been run: with a figure if it was measured, without one if not."""
 
@@ -248,6 +254,44 @@ class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throug
             raise ValueError("measured, but without throughput_bps")
         if not measured and self.throughput_bps is not None:
             raise ValueError(f"{self.outcome}, but with throughput_bps {self.throughput_bps}")
+
+
+class CheckedDiskToDisk(DiskToDiskRun, frozen=True, kw_only=True, gc=False, tag="disk-to-disk", tag_field="kind"):
+    """A disk-to-disk measurement that can have been made: with its figure if it was measured, without any if not."""
+
+    address: Word | None
+    started_at: Moment
+    streams: Annotated[int, Meta(ge=1, le=LARGEST_SMALLINT)] = 1
+    file_bytes: Bigint | None = None
+    moved_bytes: Bigint | None = None
+    carried_bytes: Bigint | None = None
+    moving_s: Second | None = None
+    syncing_s: Second | None = None
+    disk_to_disk_bps: Rate | None = None
+    memory_to_memory_bps: Rate | None = None
+    read_bps: Rate | None = None
+    read_cached_ratio: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    write_bps: Rate | None = None
+    detail: Text | None = None
+
+    def __post_init__(self) -> None:
+        measured = self.outcome is MEASURED
+        if measured and self.disk_to_disk_bps is None:
+            raise ValueError("measured, but without disk_to_disk_bps")
+        for name in ("disk_to_disk_bps", "memory_to_memory_bps", "read_bps", "write_bps"):
+            if not measured and getattr(self, name) is not None:
+                raise ValueError(f"{self.outcome}, but with {name} {getattr(self, name)}")
+        if self.moved_bytes is not None and self.moved_bytes > (self.file_bytes or 0):
+            raise ValueError(f"moved_bytes {self.moved_bytes} is more than file_bytes {self.file_bytes}")
+
+
+class CheckedServed(Served, frozen=True, kw_only=True, gc=False, tag="served", tag_field="kind"):
+    """What an end that listened can have seen."""
+
+    started_at: Moment
+    detail: Text
+    wanted_ratio: Amount | None = None
+    kernel: CheckedKernel | None = None
 
 
 class CheckedCapacity(CapacityRun, frozen=True, kw_only=True, gc=False, tag="capacity", tag_field="kind"):
@@ -295,7 +339,7 @@ class CheckedDelivered(Delivered, frozen=True, kw_only=True, gc=False):
     test: Annotated[str, Meta(max_length=200)]
     every_s: Annotated[int, Meta(ge=1, le=LARGEST_INTEGER)] | None = None
     cycle: Integer | None = None
-    result: CheckedBurst | CheckedRun | CheckedCapacity
+    result: CheckedBurst | CheckedRun | CheckedCapacity | CheckedDiskToDisk | CheckedServed
 
 
 @lru_cache(maxsize=4096)
@@ -310,10 +354,11 @@ def is_address(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownPath:
-    """What a result of a path is held against: the site that measures it, and its address family."""
+    """What a result of a path is held against: the sites where it starts and ends, and its address family."""
 
     site_id: int
     family: int
+    far_site_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,8 +381,13 @@ def reason_to_refuse(delivered: Delivered, known: Known) -> str | None:
         return "test holds a NUL character"
     if path is None:
         return f"path {path_id} is unknown"
-    if path.site_id != known.site_id:
+    if _is_told_by_far_end(result):
+        if path.far_site_id != known.site_id:
+            return f"path {path_id} does not end at this site"
+    elif path.site_id != known.site_id:
         return f"path {path_id} does not start at this site"
+    if isinstance(result, CheckedServed) and slot_id is None:
+        return "it says what was served, but not in which slot"
     if result.family != path.family:
         return f"IPv{result.family} was measured, path {path_id} is IPv{path.family}"
     # A slot that is not there any more is no reason: an apply deletes slots, and an agent may have had it in its plan.
@@ -347,6 +397,14 @@ def reason_to_refuse(delivered: Delivered, known: Known) -> str | None:
     if not earliest <= result.started_at <= known.latest:
         return _of_start(result.started_at, earliest, known.latest)
     return None
+
+
+def _is_told_by_far_end(result: object) -> bool:
+    """Whether a result is told by the end of its path, where the data goes: of a test that the receiver connects for,
+    and of what the receiver served."""
+    if isinstance(result, CheckedServed):
+        return not result.sends
+    return isinstance(result, CheckedRun) and result.reverse
 
 
 def _of_start(started_at: datetime, earliest: datetime, latest: datetime) -> str:

@@ -83,6 +83,12 @@ class Told:
     steady_s: float
     findings: Findings | None
 
+    @classmethod
+    def not_possible(cls, reason: str) -> Told:
+        """Where a test cannot be diagnosed."""
+        sentence = f"undetermined: it cannot be diagnosed: {reason}"
+        return cls(verdict=Verdict.UNDETERMINED, sentence=sentence, steady_bps=None, steady_s=0.0, findings=None)
+
 
 def told(run: ThroughputRun, background: Background) -> Told | None:
     """What a test says; None where it carried nothing over TCP whose intervals are known."""
@@ -91,8 +97,7 @@ def told(run: ThroughputRun, background: Background) -> Told | None:
     try:
         found = diagnose(recording(run, background))
     except RecordingError as error:
-        sentence = f"undetermined: its intervals contradict each other: {error}"
-        return Told(verdict=Verdict.UNDETERMINED, sentence=sentence, steady_bps=None, steady_s=0.0, findings=None)
+        return Told.not_possible(f"its intervals contradict each other: {error}")
     return Told(
         verdict=found.verdict,
         sentence=found.sentence,

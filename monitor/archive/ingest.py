@@ -25,16 +25,19 @@ from monitor.archive.checks import (
     CheckedBurst,
     CheckedCapacity,
     CheckedDelivered,
+    CheckedDiskToDisk,
     CheckedRun,
+    CheckedServed,
     Known,
     KnownPath,
     reason_to_refuse,
 )
 from monitor.archive.copying import EPOCH, Integers, Rows, joined, microseconds, pack
+from monitor.archive.disk_to_disk import store_disk_to_disk
 from monitor.archive.ledger import Reported
 from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
-from monitor.archive.storing import store_bursts, store_capacities, store_throughput
+from monitor.archive.storing import end_slots, store_bursts, store_capacities, store_throughput
 from probes.site.wire import Batch, Receipt, Refusal
 
 LARGEST_PACKED_BYTES = 40 * 2**20
@@ -43,7 +46,13 @@ REFUSED_AT_ONCE = 500
 LOCK_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_S = 20
 """An agent hangs up after 30 s."""
-KINDS: dict[type, str] = {CheckedBurst: "bursts", CheckedRun: "throughput", CheckedCapacity: "capacity"}
+KINDS: dict[type, str] = {
+    CheckedBurst: "bursts",
+    CheckedRun: "throughput",
+    CheckedDiskToDisk: "throughput",
+    CheckedServed: "throughput",
+    CheckedCapacity: "capacity",
+}
 """Under which name `retention` knows each kind of result."""
 DAY_US = 86_400_000_000
 
@@ -100,6 +109,8 @@ def receive(site_id: int, arrival: Arrival, now: datetime) -> Receipt:
         _record_days(site_id, arrival, results, now)
         store_bursts(results.bursts, now, all_new=is_new)
         store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
+        end_slots([run for run in results.runs if isinstance(run.result, CheckedRun | CheckedServed)])
+        store_disk_to_disk([run for run in results.runs if isinstance(run.result, CheckedDiskToDisk)])
         store_capacities([run for run in results.runs if isinstance(run.result, CheckedCapacity)])
         ledger.record_cycles(results.cycles.values(), now + CLOCK_SKEW)
         account = arrival.account()
@@ -164,7 +175,7 @@ def _learn(known: Known, results: Collection[CheckedDelivered]) -> None:
 def _take_turn(site_id: int) -> None:
     """Wait until no other delivery of this site is being stored, but not for long, as for everything that follows.
 
-    Whoever comes second then sees what the first one refused. Deliveries of different sites share no rows.
+    Whoever comes second then sees what the first one refused. Deliveries of different sites share no rows but slots.
     """
     with connection.cursor() as cursor:
         cursor.execute(

@@ -20,7 +20,8 @@ from django.db import connection
 from monitor.archive.checks import EARLIEST, CheckedDelivered
 from monitor.archive.queries import ask, check_period, records
 from monitor.archive.statements import statement
-from monitor.mesh.slots import NOT_REPORTED
+from monitor.mesh.budgets import RULE
+from monitor.mesh.endings import NOT_REPORTED, ONE_REPORTED
 from probes.site.wire import Account, GapReason
 
 AWAITED = "awaited"
@@ -31,10 +32,11 @@ DAY_S = 86_400
 
 
 class Reason(StrEnum):
-    """Why something was missed, besides the `GapReason`s."""
+    """Why something was missed, besides the `GapReason`s; and why it was not permitted, where that was here."""
 
     NOT_IN_PLAN = "not_in_plan"
     NOT_REPORTED = "not_reported"
+    OVER_BUDGET = "over_budget"
 
 
 Reported = tuple[int, str, int, str, int]
@@ -44,7 +46,7 @@ Reported = tuple[int, str, int, str, int]
 @dataclass(frozen=True, slots=True)
 class Line:
     """So many planned measurements of a path's test that ended alike. `reason` is a `GapReason` or a `Reason` where the
-    outcome is `missed`, else None."""
+    outcome is `missed`, `over_budget` where a budget of mesh.toml did not permit it, else None."""
 
     path_id: int
     test: str
@@ -71,7 +73,11 @@ def of_site(site_id: int, since: datetime, until: datetime) -> list[Line]:
 def _lines(since: datetime, until: datetime, *, path_ids: Sequence[int] | None, site_id: int | None) -> list[Line]:
     check_period(since, until)
     asked = {"since": since, "until": until, "path_ids": path_ids, "site_id": site_id}
-    return records(Line, *ask("ledger", **asked, reasons=[*GapReason], not_reported=NOT_REPORTED))
+    return records(Line, *ask("ledger", **asked, reasons=[*GapReason], **_SLOTS))
+
+
+_SLOTS = {"not_reported": [f"{NOT_REPORTED}%", f"{ONE_REPORTED}%"], "budget": f"{RULE}%"}
+"""How the details of slots begin."""
 
 
 def planned(lines: Iterable[Line]) -> int:

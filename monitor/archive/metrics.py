@@ -80,7 +80,10 @@ _SQL = {
         f"greatest(1, 1 + 0.035 * {_R} + 7e-6 * {_R} * ({_R} - 60) * (100 - {_R})) END"
     ),
     Metric.ALPHA: "distance_km / (100 * nullif(rtt_min_ms, 0))",
-    Metric.COVERAGE: "least((bursts + bursts_during_test)::double precision / nullif(bursts_planned, 0), 1)",
+    Metric.COVERAGE: (
+        "CASE WHEN bursts_planned > 0 "
+        "THEN least((bursts + bursts_during_test)::double precision / bursts_planned, 1) END"
+    ),
 }
 _LOWER_IS_WORSE = {
     Metric.ZERO_LOSS,

@@ -86,6 +86,51 @@ class ThroughputTest(models.Model):
         indexes = [models.Index(fields=["measured_at"], name="throughput_by_time")]
 
 
+class UndiagnosedTest(models.Model):
+    """A throughput test that is stored and still has to be diagnosed, or anew: its other end has reported since."""
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "undiagnosed_test"
+
+
+class DiskToDiskTest(models.Model):
+    """One disk-to-disk measurement of a path; columns as `probes.disk_to_disk.spec.DiskToDiskRun`.
+
+    Every rate is null unless `outcome` is `measured`, never 0. `verdict` is what limited it, as
+    `monitor.analysis.transfer.Limit`, `sentence` that with its evidence.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    slot_id = models.BigIntegerField(null=True)
+    outcome = models.TextField()
+    tool = models.TextField(help_text="fetch or iperf3")
+    streams = models.SmallIntegerField()
+    file_bytes = models.BigIntegerField(null=True)
+    moved_bytes = models.BigIntegerField(null=True, help_text="of the file, in the time that it had")
+    moving_s = models.FloatField(null=True, help_text="until the last byte had arrived")
+    syncing_s = models.FloatField(null=True, help_text="from then on, until the receiver's disk had all")
+    disk_to_disk_bps = models.FloatField(null=True, help_text="of both times together")
+    memory_to_memory_bps = models.FloatField(null=True)
+    read_bps = models.FloatField(null=True, help_text="of the sender's disk alone")
+    read_cached_ratio = models.FloatField(null=True, help_text="of the file that memory still held then")
+    write_bps = models.FloatField(null=True, help_text="of the receiver's disk alone, until it had all")
+    is_verified = models.BooleanField(null=True, help_text="checksums are alike; null where nobody looked")
+    verdict = models.TextField(null=True)
+    sentence = models.TextField(null=True)
+    detail = models.TextField(null=True)
+
+    class Meta:
+        db_table = "disk_to_disk_test"
+        indexes = [models.Index(fields=["measured_at"], name="disk_to_disk_by_time")]
+
+
 class CapacityResult(models.Model):
     """One estimate of the narrowest link of a path, there or back; columns as `probes.capacity.spec.CapacityRun`.
 
@@ -382,3 +427,54 @@ class DeliveredDay(models.Model):
     class Meta:
         db_table = "delivered_day"
         constraints = [models.UniqueConstraint(fields=["site", "spool", "day"], name="one_row_a_spool_and_day")]
+
+
+class CentreSample(models.Model):
+    """How the centre itself was, noted by its worker each minute: the newest is also the last that beat had it do."""
+
+    at = models.DateTimeField(primary_key=True)
+    since = models.DateTimeField(help_text="from when on deliveries are counted: the sample before")
+    accepted = models.IntegerField(help_text="results that came in this time and were stored")
+    refused = models.IntegerField()
+    newest_measured_at = models.DateTimeField(null=True, help_text="of all results")
+    queued = models.BigIntegerField(help_text="results in all agents' spools, as they last said")
+    queue_length = models.IntegerField(null=True, help_text="tasks that wait in Redis; null while it is away")
+    hours_waiting = models.IntegerField(help_text="hours that wait for their summary")
+    waited_s = models.FloatField(help_text="the longest of them; 0 where none waits")
+    database_bytes = models.BigIntegerField()
+
+    class Meta:
+        db_table = "centre_sample"
+
+
+class ThroughputSweep(models.Model):
+    """A named set of tests that were asked for: a grid of settings on one path. Kept for ever, as its cells are."""
+
+    path_id = models.IntegerField()
+    name = models.TextField()
+    asked_at = models.DateTimeField()
+    asked_by = models.TextField()
+
+    class Meta:
+        db_table = "throughput_sweep"
+
+
+class SweepCell(models.Model):
+    """One setting of a sweep, and how its test came out. `slot_id` is null until it was asked for, `outcome` until it
+    has ended; figures are null unless it was measured. They stay when the slot and the raw test are gone."""
+
+    sweep = models.ForeignKey(ThroughputSweep, on_delete=models.CASCADE, related_name="cells", db_index=False)
+    place = models.SmallIntegerField(help_text="in the order of running")
+    parameters = models.JSONField(help_text="as monitor.mesh.on_demand.Settings")
+    slot_id = models.BigIntegerField(null=True)
+    outcome = models.TextField(null=True)
+    detail = models.TextField(null=True)
+    measured_at = models.DateTimeField(null=True)
+    throughput_bps = models.FloatField(null=True)
+    idle_rtt_ms = models.FloatField(null=True)
+    verdict = models.TextField(null=True)
+    sentence = models.TextField(null=True)
+
+    class Meta:
+        db_table = "throughput_sweep_cell"
+        constraints = [models.UniqueConstraint(fields=["sweep", "place"], name="one_cell_a_place")]

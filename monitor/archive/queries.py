@@ -289,14 +289,14 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
 
 def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: int | None = None) -> list[RawBurst]:
     """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
-    _check_raw_period(since, until)
+    check_raw_period(since, until)
     asked = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
     return records(RawBurst, *ask("raw_bursts", **asked))
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
     """The steps of a day's series, or less, that have no point since all their bursts fell into our own tests."""
-    _check_raw_period(since, until)
+    check_raw_period(since, until)
     asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     _, rows = ask("own_test_steps", **asked, step_s=RAW_STEP_S)
     return [at for (at,) in rows]
@@ -304,7 +304,7 @@ def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: date
 
 def newest_failures(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[BurstFailure]:
     """How the newest burst that could not be measured ended, for those of these paths that have one, within a day."""
-    _check_raw_period(since, until)
+    check_raw_period(since, until)
     return records(BurstFailure, *ask("newest_failures", since=since, until=until, path_ids=list(path_ids)))
 
 
@@ -406,7 +406,7 @@ def check_period(since: datetime, until: datetime) -> None:
         raise ValueError(f"the period ends, {until.isoformat()}, before it begins, {since.isoformat()}")
 
 
-def _check_raw_period(since: datetime, until: datetime) -> None:
+def check_raw_period(since: datetime, until: datetime) -> None:
     check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a period of {until - since} would scan raw bursts for more than a day")

@@ -18,7 +18,13 @@ from django.db import connection
 from monitor.archive.statements import statement
 from probes.contract import Deadline
 
-RAW_TABLES = {"bursts": "burst", "throughput": "throughput_test", "capacity": "capacity_result"}
+RAW_TABLES = {
+    "burst": "bursts",
+    "throughput_test": "throughput",
+    "disk_to_disk_test": "throughput",
+    "capacity_result": "capacity",
+}
+"""As what each is kept."""
 MOST_REFUSED = 10_000
 """Refused results that are kept of one site, the newest."""
 COMPRESS_AFTER = timedelta(days=7)
@@ -40,9 +46,10 @@ def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
 
     Where it takes longer than the deadline, the rest is left for the next time.
     """
-    deleted = {table: _delete_raw(table, kind, now, deadline) for kind, table in RAW_TABLES.items()}
+    deleted = {table: _delete_raw(table, kind, now, deadline) for table, kind in RAW_TABLES.items()}
     deleted["received_batch"] = _execute("delete_batches", before=kept_since("deliveries", now))
     deleted["refused_result"] = _execute("delete_refused", before=kept_since("refused", now))
+    deleted["centre_sample"] = _execute("delete_samples", before=kept_since("deliveries", now))
     for table, count in deleted.items():
         if count:
             logger.info("retention: %d gone from %s", count, table)

@@ -1,7 +1,8 @@
 """Results of each kind into their tables, those that are there already left as they are.
 
 In: sound results, within the transaction of their batch. Out: rows in `burst`, `throughput_test` and `capacity_result`,
-marks of the hours that new bursts and tests began in, slots closed. What is sound is decided by `checks`.
+marks of the hours that new bursts and tests began in, slots closed. What is sound is decided by `checks`; what a
+throughput test says is told afterwards by `diagnosing`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,12 @@ from django.db import IntegrityError, connection, transaction
 
 from monitor.archive.arrivals import for_jsonb
 from monitor.archive.copying import Integers, Rows, copy_into, microseconds
-from monitor.archive.diagnoses import Background, told
-from monitor.archive.models import CapacityResult, ThroughputTest
+from monitor.archive.models import CapacityResult, ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
-from monitor.archive.transfers import backgrounds
-from monitor.mesh.slots import close_slot
+from monitor.mesh.endings import close_slot, note_served
 from probes.capacity.spec import CapacityRun
 from probes.site.wire import Delivered
-from probes.throughput.spec import ThroughputRun
+from probes.throughput.spec import Served, ThroughputRun
 
 HOUR_US = 3_600_000_000
 HOURS_OF_A_PATH = 2**32
@@ -34,7 +33,7 @@ def store_bursts(rows: Rows, now: datetime, *, all_new: bool) -> None:
         return
     rows = rows.by_key()
     if all_new and _copied_whole(rows):
-        _mark_dirty(rows.path_id, rows.measured_us, now)
+        mark_dirty(rows.path_id, rows.measured_us, now)
         return
     with connection.cursor() as cursor:
         cursor.execute(statement("staged_burst"))
@@ -52,7 +51,7 @@ def _copied_whole(rows: Rows) -> bool:
     return True
 
 
-def _mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
+def mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
     """Mark the hours of paths in which something began, each once."""
     hours = np.unique(path_ids * HOURS_OF_A_PATH + started_us // HOUR_US)
     path_of, hour_of = np.divmod(hours, HOURS_OF_A_PATH)
@@ -61,24 +60,40 @@ def _mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None
 
 
 def store_throughput(runs: Sequence[Delivered], now: datetime) -> None:
-    """Throughput tests, and how their slots ended."""
+    """Throughput tests; those with intervals await their diagnosis."""
     if not runs:
         return
     keys = {(one.path_id, one.result.started_at) for one in runs}
     new = keys - _tests_stored(keys)
-    known = backgrounds(sorted(new))
-    rows = [
-        _throughput_test(one, known[one.path_id, one.result.started_at])
-        for one in _by_key(runs)
-        if (one.path_id, one.result.started_at) in new
-    ]
+    rows = [_throughput_test(one) for one in _by_key(runs) if (one.path_id, one.result.started_at) in new]
     ThroughputTest.objects.bulk_create(rows, ignore_conflicts=True)
+    UndiagnosedTest.objects.bulk_create(
+        [UndiagnosedTest(path_id=row.path_id, measured_at=row.measured_at) for row in rows if row.transfer is not None],
+        ignore_conflicts=True,
+    )
     path_ids = np.array([path_id for path_id, _ in new], np.int64)
-    _mark_dirty(path_ids, np.array([microseconds(at) for _, at in new], np.int64), now)
-    planned = [delivered for delivered in runs if delivered.slot_id is not None]
-    for delivered in sorted(planned, key=lambda delivered: delivered.slot_id or 0):
-        assert delivered.slot_id is not None
-        close_slot(delivered.slot_id, delivered.result.outcome, delivered.result.detail or "")
+    mark_dirty(path_ids, np.array([microseconds(at) for _, at in new], np.int64), now)
+
+
+def end_slots(results: Sequence[Delivered]) -> None:
+    """What both kinds of ends say of their slots: those that connected with their tests, those that listened with what
+    they served. A test whose other end is heard later is diagnosed anew.
+
+    To be called once in a delivery: two sites may speak of the same slots, and each changes them in their order.
+    """
+    planned = sorted((one for one in results if one.slot_id is not None), key=lambda one: one.slot_id or 0)
+    if not planned:
+        return
+    for one in planned:
+        said, slot_id = one.result, one.slot_id or 0
+        if isinstance(said, Served):
+            note_served(slot_id, for_jsonb(said))
+        elif isinstance(said, ThroughputRun):
+            close_slot(slot_id, said.outcome, said.detail, said.sent_bytes or said.received_bytes)
+    with connection.cursor() as cursor:
+        cursor.execute(statement("heed_far_end"), {"slot_ids": [one.slot_id for one in planned]})
+        served = [one.slot_id for one in planned if isinstance(one.result, Served)]
+        cursor.execute(statement("await_diagnosis_of_slots"), {"slot_ids": served})
 
 
 def _tests_stored(keys: set[tuple[int, datetime]]) -> set[tuple[int, datetime]]:
@@ -99,10 +114,9 @@ def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:
     return sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
 
 
-def _throughput_test(delivered: Delivered, background: Background) -> ThroughputTest:
+def _throughput_test(delivered: Delivered) -> ThroughputTest:
     run = delivered.result
     assert isinstance(run, ThroughputRun)
-    said = told(run, background)
     return ThroughputTest(
         path_id=delivered.path_id,
         measured_at=run.started_at,
@@ -111,9 +125,8 @@ def _throughput_test(delivered: Delivered, background: Background) -> Throughput
         outcome=run.outcome.value,
         streams=run.streams,
         duration_s=run.duration_s,
-        throughput_bps=run.throughput_bps if said is None or said.steady_bps is None else said.steady_bps,
+        throughput_bps=run.throughput_bps,
         average_bps=run.throughput_bps,
-        steady_s=None if said is None or said.steady_bps is None else said.steady_s,
         protocol=run.protocol,
         asked_bps=run.asked_bps,
         sent_bytes=run.sent_bytes,
@@ -123,9 +136,6 @@ def _throughput_test(delivered: Delivered, background: Background) -> Throughput
         congestion_control=run.congestion_control,
         tool=run.tool,
         detail=run.detail,
-        verdict=None if said is None else said.verdict.value,
-        sentence=None if said is None else said.sentence,
-        diagnosis=None if said is None else for_jsonb(said.findings),
         transfer=for_jsonb(run.transfer),
     )
 

@@ -76,10 +76,12 @@ def newest_tests(path_ids: Sequence[int], since: datetime, until: datetime, most
     return _columns("newest_tests", ("path_id", "place", "at_s", "throughput_bps"), **asked)
 
 
-def daily_round_trips(since: datetime, until: datetime) -> Columns:
-    """`path_id`, `place` (0 is the newest day) and `rtt_median_ms` of whole days; both ends at midnight."""
+def daily_figures(since: datetime, until: datetime) -> Columns:
+    """`path_id`, `place` (0 is the newest day), `rtt_median_ms` and `estimate_bps` of whole days; both ends at
+    midnight."""
     check_period(since, until)
-    return _columns("daily_round_trips", ("path_id", "place", "rtt_median_ms"), since=since, until=until)
+    names = ("path_id", "place", "rtt_median_ms", "estimate_bps")
+    return _columns("daily_figures", names, since=since, until=until)
 
 
 def recent_round_trips(

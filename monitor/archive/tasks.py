@@ -9,7 +9,7 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.archive import retention, rollups
+from monitor.archive import diagnosing, retention, rollups, samples
 from probes.contract import Deadline
 
 TIME_LIMIT_S = 8.0
@@ -39,6 +39,19 @@ def _all(deadline: Deadline, compute: Callable[[datetime, int], int]) -> int:
     return done
 
 
+@shared_task(name="archive.diagnose")
+def diagnose() -> int:
+    """Diagnose the throughput tests that await it, until none does or the time is over. Returns how many."""
+    deadline = Deadline(TIME_LIMIT_S)
+    done = 0
+    while not deadline.passed:
+        found = diagnosing.diagnose_awaited(timezone.now())
+        done += found
+        if found < diagnosing.AT_ONCE:
+            break
+    return done
+
+
 @shared_task(name="archive.delete_old")
 def delete_old() -> dict[str, int]:
     """Delete what is kept no longer. Returns what went, by table."""
@@ -49,3 +62,9 @@ def delete_old() -> dict[str, int]:
 def compress_old() -> int:
     """Compress old bursts where the licence allows. Returns how many chunks."""
     return retention.compress_old(timezone.now())
+
+
+@shared_task(name="archive.sample")
+def sample() -> None:
+    """Note how the centre itself is."""
+    samples.take(timezone.now())

@@ -18,8 +18,8 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 
 from monitor.mesh import expansion, lock
-from monitor.mesh.entries import MeshDocument, PingTest
-from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test
+from monitor.mesh.entries import MeshDocument, PingTest, ThroughputTest
+from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test, Uplink
 from monitor.mesh.slots import IN_HAND_S
 from probes.contract import Outcome
 
@@ -85,7 +85,8 @@ class _Kind:
 
 
 _SITES = _Kind(Site, "site", lambda row: row.name)
-_HOSTS = _Kind(Host, "host", lambda row: row.name, ("site",))
+_UPLINKS = _Kind(Uplink, "uplink", lambda row: (row.site.name, row.name), ("site",))
+_HOSTS = _Kind(Host, "host", lambda row: row.name, ("site", "uplink__site"))
 _TESTS = _Kind(Test, "test", lambda row: row.name)
 _GROUPS = _Kind(Group, "group", lambda row: row.name)
 _PATHS = _Kind(Path, "path", lambda row: (row.source.name, row.destination.name), ("source", "destination"))
@@ -107,13 +108,13 @@ class _Application:
 
     def run(self) -> Changes:
         sites = self._sites()
-        hosts = self._hosts(sites)
+        hosts = self._hosts(sites, self._uplinks(sites))
         tests = self._tests()
         self._groups(sites)
         measurements = self._measurements(hosts, tests)
         self._periods(measurements)
-        self._slots()
         self._mesh()
+        self._slots()
         return self.changes
 
     def _sites(self) -> dict[object, Any]:
@@ -127,13 +128,21 @@ class _Application:
                     "longitude_deg": site.longitude_deg,
                     "country": site.country,
                     "region": site.region,
+                    "contact": site.contact,
                     "has_agent": site.has_agent,
                 }
                 for site in self.document.sites
             },
         )
 
-    def _hosts(self, sites: Mapping[object, Any]) -> dict[object, Any]:
+    def _uplinks(self, sites: Mapping[object, Any]) -> dict[object, Any]:
+        """Those that some host names."""
+        names = {(site.name, host.uplink) for site in self.document.sites for host in site.hosts if host.uplink}
+        return self._reconcile(
+            _UPLINKS, {(site, name): {"site": sites[site], "name": name} for site, name in sorted(names)}
+        )
+
+    def _hosts(self, sites: Mapping[object, Any], uplinks: Mapping[object, Any]) -> dict[object, Any]:
         return self._reconcile(
             _HOSTS,
             {
@@ -144,6 +153,7 @@ class _Application:
                     "family": host.family,
                     "for_ping": host.for_ping,
                     "for_throughput": host.for_throughput,
+                    "uplink": uplinks[site.name, host.uplink] if host.uplink else None,
                 }
                 for site in self.document.sites
                 for host in site.hosts
@@ -159,6 +169,8 @@ class _Application:
                     "kind": test.kind,
                     "every_s": test.every_s,
                     "parameters": test.parameters,
+                    "priority": test.priority if isinstance(test, ThroughputTest) else 0,
+                    "slip_s": test.slip_s if isinstance(test, ThroughputTest) else None,
                 }
                 for test in self.document.tests
             },
@@ -223,15 +235,24 @@ class _Application:
         )
 
     def _slots(self) -> None:
-        """Delete what was planned for measurements that are retired or whose test changed, and what found no room.
+        """Delete what was planned for measurements that are retired or whose test or host changed, and what found no
+        room or no budget. What was asked for stays, unless its path is retired.
 
         A slot that starts very soon is in the agents' hands already and stays, so that no other is put beside it.
         """
         if self.changes.is_empty:
             return
         changed = [change.name for change in self.changes.of("changed", "test")]
+        hosts = [change.name for change in self.changes.of("changed", "host")]
+        planned = Q(request=None) & (
+            Q(measurement__retired_at__isnull=False)
+            | Q(measurement__test__name__in=changed)
+            | Q(measurement__path__source__name__in=hosts)
+            | Q(measurement__path__destination__name__in=hosts)
+            | Q(outcome__in=[Outcome.BUSY, Outcome.NOT_PERMITTED])
+        )
         unwanted = Slot.objects.filter(
-            Q(measurement__retired_at__isnull=False) | Q(measurement__test__name__in=changed) | Q(outcome=Outcome.BUSY),
+            planned | Q(measurement__path__retired_at__isnull=False),
             starts_at__gt=self.now + timedelta(seconds=IN_HAND_S),
         )
         self.changes.slots_deleted = unwanted.count()
@@ -243,6 +264,7 @@ class _Application:
             "home_site": self.document.home or "",
             "alerts": dict(self.document.alerts),
             "service_levels": dict(self.document.service_levels),
+            "budgets": dict(self.document.budgets),
         }
         row = Mesh.objects.first()
         differences = [] if row is None else list(_differences(row, fields))

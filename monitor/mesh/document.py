@@ -10,13 +10,19 @@ import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
+from zoneinfo import available_timezones
 
-from monitor.mesh import addresses, alert_rules, countries, rules, service_levels
+from monitor.mesh import addresses, alert_rules, budgets, countries, notify_routes, rules, service_levels
 from monitor.mesh.entries import (
     HOST_KINDS,
     KINDS,
+    ON_DEMAND,
+    PROTOCOLS,
+    RATE_BPS,
     SHAPES,
+    THROUGHPUT_NUMBERS,
     CapacityTest,
+    DiskToDiskTest,
     GroupEntry,
     HostEntry,
     MeshDocument,
@@ -91,6 +97,7 @@ class _Reader:
         groups = [self._group(table) for table in top.tables("group", "group", "group")]
         alerts = top.table("alerts", "[alerts]")
         levels = top.table("service_level", "[service_level]")
+        budget = top.table("budget", "[budget]")
         top.finish()
         name, home = self._mesh(mesh)
         self.document = MeshDocument(
@@ -101,6 +108,7 @@ class _Reader:
             groups=tuple(group for group in groups if group is not None),
             alerts={} if alerts is None else self._alerts(alerts),
             service_levels={} if levels is None else self._service_levels(levels),
+            budgets={} if budget is None else self._budgets(budget),
         )
 
     def _mesh(self, table: Fields | None) -> tuple[str, str | None]:
@@ -126,6 +134,7 @@ class _Reader:
             longitude_deg=table.number("longitude_deg", low=-180, high=180, example="6.1 (degrees east)"),
             country=self._country(table),
             region=table.text("region", default=""),
+            contact=table.text("contact", default=""),
             has_agent=table.flag("agent", default=True),
             hosts=self._hosts(table, host_name),
         )
@@ -139,25 +148,39 @@ class _Reader:
             table.problem(f'country "{code}" is not an ISO 3166 alpha-2 code{hint}', "country")
         return code
 
+    @staticmethod
+    def _uplink(table: Fields, default: str | None) -> str | None:
+        """The name of an uplink, which is known within its site only."""
+        name = table.text("uplink", default=default or "")
+        if name and not _NAME.fullmatch(name):
+            table.problem(
+                'uplink: a name has only small letters, digits, "-", "_" and ".", and begins and ends with a letter or '
+                "digit",
+                "uplink",
+            )
+        return name or None
+
     def _hosts(self, site: Fields, host_name: str) -> tuple[HostEntry, ...]:
+        uplink = self._uplink(site, None)
         tables = site.tables("host", f"{site.label}: host", "site.host")
         if not tables and not site.has("host"):
             site.problem('it has no host; add [[site.host]] and address = "…" below it')
-        hosts = [self._host(table, host_name if index == 0 else None) for index, table in enumerate(tables)]
+        hosts = [self._host(table, host_name if index == 0 else None, uplink) for index, table in enumerate(tables)]
         for table in tables:
             site.sound = site.sound and table.sound
         return tuple(hosts)
 
-    def _host(self, table: Fields, default_name: str | None) -> HostEntry:
+    def _host(self, table: Fields, default_name: str | None, uplink: str | None) -> HostEntry:
         name = self._name(table, "host", default=default_name, example='"…" (only the first host has its site\'s name)')
         address = table.text("address", example='"…" (an IP address or a DNS name)')
         family = self._family(table, address)
         measures = table.texts("measures", default=HOST_KINDS)
         for kind, line in measures.items():
             self._one_of(table, "measures", kind, HOST_KINDS, line)
+        uplink = self._uplink(table, uplink)
         table.finish()
         self._own_address(table, name, address, family)
-        return HostEntry(name, address, family, for_ping="ping" in measures, for_throughput="throughput" in measures)
+        return HostEntry(name, address, family, "ping" in measures, "throughput" in measures, uplink)
 
     def _family(self, table: Fields, address: str) -> addresses.Family:
         spelt = addresses.family_of(address)
@@ -185,13 +208,14 @@ class _Reader:
 
     def _test(self, table: Fields) -> TestEntry | None:
         name = self._name(table, "test", example='"…"')
-        kind = table.text("kind", example='"ping", "throughput" or "capacity"')
+        kind = table.text("kind", example='"ping", "throughput", "capacity" or "disk-to-disk"')
         if not kind or not self._one_of(table, "kind", kind, KINDS, table.line_of("kind")):
             return None
         readers: dict[str, Callable[[Fields, str], TestEntry]] = {
             "ping": self._ping,
             "throughput": self._throughput,
             "capacity": self._capacity,
+            "disk-to-disk": self._disk_to_disk,
         }
         test = readers[kind](table, name)
         table.finish()
@@ -214,24 +238,57 @@ class _Reader:
         test = ThroughputTest(
             name=name,
             every_s=table.integer("every_s", low=10, high=DAY_S, example="3600 (seconds from one test to the next)"),
-            duration_s=table.integer("duration_s", low=1, high=3600, default=10),
-            omit_s=table.integer("omit_s", low=0, high=60, default=0),
-            streams=table.integer("streams", low=1, high=128, default=1),
-            port=table.integer("port", low=1, high=65_535, default=5201),
+            duration_s=self._of_throughput(table, "duration_s"),
+            omit_s=self._of_throughput(table, "omit_s"),
+            streams=self._of_throughput(table, "streams"),
+            port=self._of_throughput(table, "port"),
             protocol=table.text("protocol", default="tcp"),
-            rate_bps=round(1e6 * table.number("rate_mbps", low=0.1, high=400_000, default=0)) or None,
-            window_bytes=table.integer("window_bytes", low=2048, high=2**30, default=0) or None,
+            rate_bps=round(1e6 * table.number("rate_mbps", low=RATE_BPS.low / 1e6, high=RATE_BPS.high / 1e6, default=0))
+            or None,
+            window_bytes=self._of_throughput(table, "window_bytes") or None,
             congestion_control=table.text("congestion_control", default="") or None,
-            mss_bytes=table.integer("mss_bytes", low=88, high=9216, default=0) or None,
+            mss_bytes=self._of_throughput(table, "mss_bytes") or None,
+            reverse=table.flag("reverse", default=False),
+            priority=table.integer("priority", low=-100, high=100, default=0),
+            slip_s=self._slip_s(table),
         )
-        self._one_of(table, "protocol", test.protocol, ("tcp", "udp"), table.line_of("protocol"))
+        self._one_of(table, "protocol", test.protocol, PROTOCOLS, table.line_of("protocol"))
         if test.protocol == "udp" and not table.has("rate_mbps"):
             table.problem("UDP keeps to no rate by itself; write rate_mbps = 10 (what to send)", "protocol")
         return test
 
     @staticmethod
+    def _of_throughput(table: Fields, key: str) -> int:
+        """A number of a throughput test; 0 where it is not written and has no default."""
+        of = THROUGHPUT_NUMBERS[key]
+        return table.integer(key, low=of.low, high=of.high, default=of.default or 0)
+
+    @staticmethod
+    def _slip_s(table: Fields) -> int | None:
+        slip_s = table.integer("slip_s", low=0, high=DAY_S, default=DAY_S)
+        return slip_s if table.has("slip_s") else None
+
+    @staticmethod
     def _capacity(table: Fields, name: str) -> CapacityTest:
         return CapacityTest(name=name, every_s=table.integer("every_s", low=600, high=DAY_S, default=3600))
+
+    def _disk_to_disk(self, table: Fields, name: str) -> DiskToDiskTest:
+        tool = table.text("tool", default="fetch")
+        known = self._one_of(table, "tool", tool, ("fetch", "iperf3"), table.line_of("tool"))
+        test = DiskToDiskTest(
+            name=name,
+            every_s=table.integer("every_s", low=60, high=DAY_S, default=21_600),
+            tool=tool,
+            file_bytes=table.integer("file_bytes", low=1_000_000, high=10**13, default=500_000_000),
+            duration_s=table.integer("duration_s", low=1, high=3600, default=10),
+            streams=table.integer("streams", low=1, high=128, default=1 if tool == "iperf3" else 4),
+            port=table.integer("port", low=1, high=65_535, default=5201),
+        )
+        if known and tool == "iperf3" and test.streams > 1:
+            table.problem(
+                'iperf3 writes the streams over each other in one file; take streams out, or tool = "fetch"', "streams"
+            )
+        return test
 
     def _group(self, table: Fields) -> GroupEntry | None:
         name = self._name(table, "group", example='"…"')
@@ -253,8 +310,49 @@ class _Reader:
     def _alerts(self, table: Fields) -> dict[str, Any]:
         """What [alerts] says, with the keys that are written and no others."""
         specials = table.tables(alert_rules.FOR, "[[alerts.for]]", "alerts.for")
+        told = table.tables(notify_routes.NOTIFY, "[[alerts.notify]]", "alerts.notify")
         found = self._rules(table, "alerts")
+        if told:
+            found[notify_routes.NOTIFY] = [self._notify(one) for one in told]
         return found | ({alert_rules.FOR: [self._special(one) for one in specials]} if specials else {})
+
+    def _notify(self, table: Fields) -> dict[str, Any]:
+        """One [[alerts.notify]]: which channel is told of what, and when."""
+        found: dict[str, Any] = {"channel": table.text("channel", example='"…" (a name in SOUNDINGS_NOTIFY_URLS)')}
+        if found["channel"] and not _NAME.fullmatch(found["channel"]):
+            table.problem(
+                'channel: write the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"; its URL stays there, '
+                "since it holds secrets",
+                "channel",
+            )
+        severity = self._severity(table)
+        digest, zone = table.text("digest", default=""), table.text("zone", default="")
+        if digest and not notify_routes.DIGEST.fullmatch(digest):
+            table.problem(f'digest = "{digest}" is not a time of day; write it as "07:00"', "digest")
+        if zone and zone not in available_timezones():
+            table.problem(f'zone "{zone}" is not known; write it as "Europe/Zurich"', "zone")
+        if zone and not digest and table.sound:
+            table.problem('zone is for a digest; add digest = "07:00", or leave the line out', "zone")
+        found |= {key: value for key, value in (("severity", severity), ("digest", digest), ("zone", zone)) if value}
+        if any(table.has(key) for key in (*alert_rules.SELECTORS, alert_rules.PATH)):
+            found |= self._selectors(table)
+        else:
+            self._ask_selectors(table)
+        table.finish()
+        return found
+
+    @staticmethod
+    def _ask_selectors(table: Fields) -> None:
+        """So that a misspelt one is told what there is."""
+        for key in (*alert_rules.SELECTORS, alert_rules.PATH):
+            table.text(key, default="")
+
+    def _severity(self, table: Fields) -> str:
+        severity = table.text(alert_rules.SEVERITY, default="")
+        if severity:
+            line = table.line_of(alert_rules.SEVERITY)
+            self._one_of(table, alert_rules.SEVERITY, severity, alert_rules.SEVERITIES, line)
+        return severity
 
     def _special(self, table: Fields) -> dict[str, Any]:
         """One [[alerts.for]]: for which paths, and the rules that hold there."""
@@ -262,15 +360,33 @@ class _Reader:
 
     def _selectors(self, table: Fields) -> dict[str, Any]:
         """For which paths a table is."""
-        selectors = {}
+        selectors: dict[str, Any] = {}
         for key in alert_rules.SELECTORS:
             name = table.text(key, default="")
             if name:
                 selectors[key] = name
                 self._defined(table, "group" if key == "group" else "site", name, table.line_of(key))
+        if table.has(alert_rules.PATH):
+            selectors[alert_rules.PATH] = self._hosts_of_a_path(table)
         if not selectors:
-            table.problem('it does not say for which paths; write group, from or to, as in group = "…"')
+            table.problem('it does not say for which paths; write group, from, to or path, as in group = "…"')
         return selectors
+
+    def _hosts_of_a_path(self, table: Fields) -> list[str]:
+        """The hosts of `path = [source, destination]`."""
+        hosts = table.texts(alert_rules.PATH, default=())
+        for name, line in hosts.items():
+            self._defined(table, "host", name, line)
+        if len(hosts) != 2 and table.sound:
+            table.problem(
+                f'path has {len(hosts)} host{"s" if len(hosts) > 1 else ""}; write two, as in path = ["slac", "cern"] '
+                "(from one host to another)",
+                alert_rules.PATH,
+            )
+        elif len(hosts) == 2:
+            source, destination = hosts
+            self.tables.paths.append((table, source, destination))
+        return list(hosts)
 
     def _service_levels(self, table: Fields) -> dict[str, Any]:
         """What [service_level] says, with the keys that are written and no others."""
@@ -292,13 +408,30 @@ class _Reader:
             table.problem(f"{key} = {value:g} leaves no room; write more than {limits.low:g} and less than 1", key)
         return value
 
+    @staticmethod
+    def _budgets(table: Fields) -> dict[str, dict[str, float]]:
+        """What [budget] says: of each scope the keys that are written."""
+        scopes = {scope: table.table(scope, f"[budget.{scope}]") for scope in budgets.SCOPES}
+        table.finish()
+        found = {}
+        for scope, of_scope in scopes.items():
+            if of_scope is not None:
+                values = {
+                    key: of_scope.number(key, low=0, high=high, default=high) for key, high in budgets.KEYS.items()
+                }
+                of_scope.finish()
+                found[scope] = {key: value for key, value in values.items() if of_scope.has(key)}
+        return found
+
     def _rules(self, alerts: Fields, header: str) -> dict[str, Any]:
         tables = {name: alerts.table(name, f"[{header}.{name}]") for name in alert_rules.RULES}
         alerts.finish()
         return {name: self._rule(table, name) for name, table in tables.items() if table is not None}
 
     def _rule(self, table: Fields, name: str) -> dict[str, Any]:
-        values = {key: self._rule_key(table, key, of) for key, of in alert_rules.keys_of(alert_rules.RULES[name])}
+        keys = alert_rules.keys_of(alert_rules.RULES[name])
+        values: dict[str, Any] = {key: self._rule_key(table, key, of) for key, of in keys}
+        values[alert_rules.SEVERITY] = self._severity(table)
         table.finish()
         if name == "loss" and table.sound and table.has("window_s"):
             self.tables.loss_windows.append((table, int(values["window_s"])))
@@ -332,6 +465,8 @@ class _Reader:
             table.problem(
                 f"a name has only small letters, digits{marks}, and begins and ends with a letter or digit", "name"
             )
+        if (kind, name) == ("test", ON_DEMAND):
+            table.problem(f'"{ON_DEMAND}" is what tests are called that somebody asks for; choose another', "name")
         first = self.tables.entries.setdefault((kind, name), table)
         if first is not table:
             there = first.line_of("name")

@@ -12,16 +12,22 @@ from typing import Any, Literal
 
 from monitor.mesh.addresses import Family
 
-Kind = Literal["ping", "throughput", "capacity"]
+Kind = Literal["ping", "throughput", "capacity", "disk-to-disk"]
 HostKind = Literal["ping", "throughput"]
 
 SHAPES: dict[str, tuple[str, ...]] = {"mesh": ("sites",), "star": ("centres", "sites"), "between": ("from", "to")}
 PRIMING_BYTES = 56
 """Of the request that wakes a path: the size that PingER used."""
 
-KINDS: tuple[Kind, ...] = ("ping", "throughput", "capacity")
+ON_DEMAND = "on-demand"
+"""What the test of a slot is called that was asked for; no test of the file may be."""
+
+KINDS: tuple[Kind, ...] = ("ping", "throughput", "capacity", "disk-to-disk")
 HOST_KINDS: tuple[HostKind, ...] = ("ping", "throughput")
-"""What a host takes part in. A host that answers pings answers the trains of a capacity test."""
+"""What a host takes part in. A host that answers pings answers the trains of a capacity test; one that measures
+throughput, disk to disk."""
+WITH_SLOTS: tuple[Kind, ...] = ("throughput", "disk-to-disk")
+"""These have their hosts to themselves, and need an agent at both ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +37,11 @@ class HostEntry:
     family: Family
     for_ping: bool
     for_throughput: bool
+    uplink: str | None = None
+    """The name, within its site, of the link that it shares with other hosts."""
 
     def measures(self, kind: Kind) -> bool:
-        return self.for_throughput if kind == "throughput" else self.for_ping
+        return self.for_throughput if kind in WITH_SLOTS else self.for_ping
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,7 @@ class SiteEntry:
     region: str
     has_agent: bool
     hosts: tuple[HostEntry, ...]
+    contact: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +84,30 @@ class PingTest:
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughputTest:
-    name: str
-    every_s: int
+class Within:
+    """A whole number from `low` to `high`, with `default` where nothing is written."""
+
+    low: int
+    high: int
+    default: int | None = None
+
+
+THROUGHPUT_NUMBERS = {
+    "duration_s": Within(1, 3600, 10),
+    "omit_s": Within(0, 60, 0),
+    "streams": Within(1, 128, 1),
+    "port": Within(1, 65_535, 5201),
+    "window_bytes": Within(2048, 2**30),
+    "mss_bytes": Within(88, 9216),
+}
+RATE_BPS = Within(100_000, 400_000_000_000)
+PROTOCOLS = ("tcp", "udp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputSettings:
+    """How a throughput test is made. With `reverse` the receiver connects, and the sender listens."""
+
     duration_s: int = 10
     omit_s: int = 0
     streams: int = 1
@@ -87,8 +117,7 @@ class ThroughputTest:
     window_bytes: int | None = None
     congestion_control: str | None = None
     mss_bytes: int | None = None
-
-    kind: Kind = dataclasses.field(default="throughput", init=False)
+    reverse: bool = False
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -100,6 +129,7 @@ class ThroughputTest:
             "window_bytes": self.window_bytes,
             "congestion_control": self.congestion_control,
             "mss_bytes": self.mss_bytes,
+            "reverse": self.reverse or None,
         }
         return {
             "duration_s": self.duration_s,
@@ -108,6 +138,18 @@ class ThroughputTest:
             "port": self.port,
             **{name: value for name, value in options.items() if value is not None},
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputTest(ThroughputSettings):
+    """`slip_s` is how late it may begin, None within its period; the greater `priority` gets the time."""
+
+    name: str
+    every_s: int
+    priority: int = 0
+    slip_s: int | None = None
+
+    kind: Kind = dataclasses.field(default="throughput", init=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +165,31 @@ class CapacityTest:
         return {}
 
 
-TestEntry = PingTest | ThroughputTest | CapacityTest
+@dataclass(frozen=True, slots=True)
+class DiskToDiskTest:
+    name: str
+    every_s: int = 21_600
+    tool: str = "fetch"
+    file_bytes: int = 500_000_000
+    duration_s: int = 10
+    streams: int = 4
+    port: int = 5201
+
+    kind: Kind = dataclasses.field(default="disk-to-disk", init=False)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The fields of its `probes.disk_to_disk.spec.DiskToDiskSpec`, but for the addresses."""
+        return {
+            "tool": self.tool,
+            "file_bytes": self.file_bytes,
+            "duration_s": self.duration_s,
+            "streams": self.streams,
+            "port": self.port,
+        }
+
+
+TestEntry = PingTest | ThroughputTest | CapacityTest | DiskToDiskTest
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +209,8 @@ class GroupEntry:
 
 @dataclass(frozen=True, slots=True)
 class MeshDocument:
-    """`alerts` and `service_levels` are the tables [alerts] and [service_level] as they are written, checked; what
-    follows from them is in `alert_rules` and `service_levels`."""
+    """`alerts`, `service_levels` and `budgets` are the tables [alerts], [service_level] and [budget] as they are
+    written, checked; what follows from them is in `alert_rules`, `service_levels` and `budgets`."""
 
     name: str
     home: str | None
@@ -153,3 +219,4 @@ class MeshDocument:
     groups: tuple[GroupEntry, ...]
     alerts: Mapping[str, Any]
     service_levels: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    budgets: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)

@@ -1,7 +1,7 @@
 """From groups to measurements: which test runs from which host to which host. Pure; `apply` makes rows of it.
 
 A group gives ordered pairs of sites. A pair gives a measurement for each pair of their hosts of one family that both
-take part in the test's kind, if the source has an agent (for throughput: both have).
+take part in the test's kind, if the source has an agent (for throughput and disk to disk: both have).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry, TestEntry
+from monitor.mesh.entries import WITH_SLOTS, GroupEntry, HostEntry, MeshDocument, SiteEntry, TestEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def site_pairs(group: GroupEntry) -> Iterator[tuple[str, str]]:
 
 def host_pairs(source: SiteEntry, destination: SiteEntry, test: TestEntry) -> Iterator[tuple[HostEntry, HostEntry]]:
     """The pairs of hosts that `test` measures from one site to another."""
-    if not source.has_agent or (test.kind == "throughput" and not destination.has_agent):
+    if not source.has_agent or (test.kind in WITH_SLOTS and not destination.has_agent):
         return
     for from_host in source.hosts:
         for to_host in destination.hosts:

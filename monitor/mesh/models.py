@@ -7,6 +7,8 @@ history keeps its name. The questions that others ask of these rows are in `quer
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import ArrayField, RangeOperators
 from django.db import models
@@ -26,6 +28,11 @@ class Kind(models.TextChoices):
     PING = "ping"
     THROUGHPUT = "throughput"
     CAPACITY = "capacity"
+    DISK_TO_DISK = "disk-to-disk"
+
+
+WITH_SLOTS = (Kind.THROUGHPUT, Kind.DISK_TO_DISK)
+"""These have their hosts to themselves."""
 
 
 class Mesh(models.Model):
@@ -36,6 +43,7 @@ class Mesh(models.Model):
     home_site = models.TextField(blank=True, help_text="Site whose agent `manage.py up` runs.")
     alerts = models.JSONField(default=dict, help_text="The [alerts] tables, as monitor.mesh.document reads them.")
     service_levels = models.JSONField(default=dict, help_text="The [service_level] table, likewise.")
+    budgets = models.JSONField(default=dict, help_text="The [budget] tables, likewise.")
     applied_at = models.DateTimeField()
 
     class Meta:
@@ -52,6 +60,7 @@ class Site(models.Model):
     longitude_deg = models.FloatField()
     country = models.TextField(help_text="ISO 3166 alpha-2 code.")
     region = models.TextField()
+    contact = models.TextField(default="", db_default="", help_text="Whom to call, as people write it.")
     has_agent = models.BooleanField()
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
@@ -65,10 +74,28 @@ class Site(models.Model):
         return self.name
 
 
+class Uplink(models.Model):
+    """A link of a site that several of its hosts share: one throughput test at a time."""
+
+    site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="uplinks")
+    name = models.TextField()
+    retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
+
+    objects = InUseQuerySet.as_manager()
+
+    class Meta:
+        db_table = "uplink"
+        constraints = [models.UniqueConstraint(fields=["site", "name"], name="one_uplink_of_a_name_per_site")]
+
+    def __str__(self) -> str:
+        return f"{self.site}/{self.name}"
+
+
 class Host(models.Model):
     """An address at a site, in one address family; `address` is a literal or a name that resolves in it."""
 
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="hosts")
+    uplink = models.ForeignKey(Uplink, on_delete=models.PROTECT, related_name="hosts", null=True)
     name = models.TextField(unique=True)
     address = models.TextField()
     family = models.SmallIntegerField(choices=Family)
@@ -111,6 +138,8 @@ class Test(models.Model):
     kind = models.TextField(choices=Kind)
     every_s = models.PositiveIntegerField()
     parameters = models.JSONField(default=dict)
+    priority = models.SmallIntegerField(db_default=0, help_text="of throughput tests: the greater gets the time")
+    slip_s = models.PositiveIntegerField(null=True, help_text="how late its slots may begin; null: within the period")
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
     objects = InUseQuerySet.as_manager()
@@ -181,13 +210,18 @@ class MeasurementPeriod(models.Model):
 
 
 class Slot(models.Model):
-    """One planned execution of a throughput test. `outcome` is null until it has ended."""
+    """One planned execution of a throughput test. `outcome` is null until it has ended.
+
+    The end that connects reports the outcome; `served` is what the end that listens says of its part.
+    """
 
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="slots")
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
     outcome = models.TextField(null=True, choices=[(outcome.value, outcome.value) for outcome in Outcome])
     detail = models.TextField(blank=True)
+    served = models.JSONField(null=True, help_text="as probes.throughput.spec.Served; null where nothing was reported")
+    carried_bytes = models.BigIntegerField(null=True, help_text="what the test sent; null where it has no figures")
 
     objects = SlotQuerySet.as_manager()
 
@@ -201,6 +235,37 @@ class Slot(models.Model):
             models.Index(fields=["ends_at"], condition=models.Q(outcome__isnull=True), name="open_slot_by_end"),
         ]
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The fields of its spec: as they were asked for, else those of its test."""
+        request: SlotRequest | None = getattr(self, "request", None)
+        parameters: dict[str, Any] = self.measurement.test.parameters if request is None else request.parameters
+        return parameters
+
+
+class SlotRequest(models.Model):
+    """That a slot was asked for, and is not a test of mesh.toml: by whom, when, and with which parameters."""
+
+    slot = models.OneToOneField(Slot, on_delete=models.CASCADE, related_name="request", primary_key=True)
+    asked_at = models.DateTimeField()
+    asked_by = models.TextField()
+    parameters = models.JSONField()
+
+    class Meta:
+        db_table = "slot_request"
+
+
+def _one_at_a_time(column: str, name: str) -> ExclusionConstraint:
+    """No two rows with the same id in `column` whose times overlap. The id is a range of one, since ranges can be in a
+    GiST index without an extension."""
+    return ExclusionConstraint(
+        name=name,
+        expressions=[
+            (models.Func(column, column, models.Value("[]"), function="int8range"), RangeOperators.OVERLAPS),
+            (models.Func("starts_at", "ends_at", function="tstzrange"), RangeOperators.OVERLAPS),
+        ],
+    )
+
 
 class SlotHost(models.Model):
     """That a host is taken by a slot, for as long as the slot lasts. No host is taken twice at a time."""
@@ -212,16 +277,17 @@ class SlotHost(models.Model):
 
     class Meta:
         db_table = "slot_host"
-        constraints = [
-            # A range of one host, since ranges can be in a GiST index without an extension.
-            ExclusionConstraint(
-                name="one_slot_per_host_at_a_time",
-                expressions=[
-                    (
-                        models.Func("host", "host", models.Value("[]"), function="int8range"),
-                        RangeOperators.OVERLAPS,
-                    ),
-                    (models.Func("starts_at", "ends_at", function="tstzrange"), RangeOperators.OVERLAPS),
-                ],
-            )
-        ]
+        constraints = [_one_at_a_time("host", "one_slot_per_host_at_a_time")]
+
+
+class SlotUplink(models.Model):
+    """That an uplink is taken by a slot, as `SlotHost`."""
+
+    slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="uplinks")
+    uplink = models.ForeignKey(Uplink, on_delete=models.PROTECT, related_name="+")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "slot_uplink"
+        constraints = [_one_at_a_time("uplink", "one_slot_per_uplink_at_a_time")]

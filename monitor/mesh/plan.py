@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -14,24 +13,31 @@ from monitor.mesh import addresses
 from monitor.mesh.models import Host, Kind, Measurement, Mesh, Site, Slot
 from monitor.mesh.slots import HORIZON_S
 from probes.capacity.spec import CapacitySpec
+from probes.disk_to_disk.spec import DiskToDiskSpec
 from probes.ping.spec import PingSpec
-from probes.site.wire import CapacityTarget, CapacityTask, PingTask, Plan, ThroughputSlot
+from probes.site.wire import CapacityTarget, CapacityTask, DiskToDiskSlot, PingTask, Plan, ThroughputSlot
 from probes.throughput.spec import ThroughputSpec
 
 
 def plan_for(site: Site, now: datetime) -> Plan:
-    """The ping and capacity tests of `site`, and its throughput slots that have not ended and start within an hour.
+    """The ping and capacity tests of `site`, and its slots that have not ended and start within an hour.
 
     Equal content gives an equal version. Three queries, however many measurements.
     """
     mesh = Mesh.objects.first()
     of_test = _repeated(site)
+    slots = _slots(site, now)
     plan = Plan(
         version="",
         site=site.name,
         mesh="" if mesh is None else mesh.name,
         ping=tuple(_ping_task(name, rows) for name, rows in of_test[Kind.PING].items()),
-        throughput=_throughput_slots(site, now),
+        throughput=tuple(
+            _throughput_slot(slot, site) for slot in slots if slot.measurement.test.kind == Kind.THROUGHPUT
+        ),
+        disk_to_disk=tuple(
+            _disk_to_disk_slot(slot, site) for slot in slots if slot.measurement.test.kind == Kind.DISK_TO_DISK
+        ),
         capacity=tuple(_capacity_task(name, rows) for name, rows in of_test[Kind.CAPACITY].items()),
     )
     return msgspec.structs.replace(plan, version=hashlib.sha256(msgspec.json.encode(plan)).hexdigest()[:16])
@@ -83,27 +89,45 @@ def _own_address(host: Host) -> str | None:
     return host.address if addresses.literal(host.address) is not None else None
 
 
-def _throughput_slots(site: Site, now: datetime) -> tuple[ThroughputSlot, ...]:
-    rows: Iterable[Slot] = (
+def _slots(site: Site, now: datetime) -> list[Slot]:
+    return list(
         Slot.objects.of_site(site.pk)
         .to_come(now, now + timedelta(seconds=HORIZON_S))
-        .select_related("measurement__test", "measurement__path__source", "measurement__path__destination")
+        .select_related("request", "measurement__test", "measurement__path__source", "measurement__path__destination")
         .order_by("starts_at", "pk")
     )
-    return tuple(_throughput_slot(row, site) for row in rows)
 
 
 def _throughput_slot(slot: Slot, site: Site) -> ThroughputSlot:
+    """The source of a path sends. It connects too, unless the test is `reverse`."""
     path, test = slot.measurement.path, slot.measurement.test
-    asked = {**test.parameters, **_ends(slot.measurement), "one_time_key": _one_time_key(slot)}
+    is_reverse = slot.parameters.get("reverse", False)
+    client, server = (path.destination, path.source) if is_reverse else (path.source, path.destination)
+    ends = {"address": server.address, "family": path.family, "source": _own_address(client)}
+    asked = {**slot.parameters, **ends, "one_time_key": _one_time_key(slot)}
     return ThroughputSlot(
         slot_id=slot.pk,
         path_id=path.pk,
         test=test.name,
-        role="client" if path.source.site_id == site.pk else "server",
+        role="client" if client.site_id == site.pk else "server",
         starts_at=slot.starts_at,
         ends_at=slot.ends_at,
         spec=msgspec.convert(asked, ThroughputSpec),
+    )
+
+
+def _disk_to_disk_slot(slot: Slot, site: Site) -> DiskToDiskSlot:
+    """The source of a path sends and reports. The receiver connects to it, so both are told both addresses."""
+    path = slot.measurement.path
+    ends = {"address": path.destination.address, "source": path.source.address, "family": path.family}
+    return DiskToDiskSlot(
+        slot_id=slot.pk,
+        path_id=path.pk,
+        test=slot.measurement.test.name,
+        role="client" if path.source.site_id == site.pk else "server",
+        starts_at=slot.starts_at,
+        ends_at=slot.ends_at,
+        spec=msgspec.convert({**slot.parameters, **ends, "one_time_key": _one_time_key(slot)}, DiskToDiskSpec),
     )
 
 

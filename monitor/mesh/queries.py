@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 
 from monitor.mesh.alert_rules import Place
-from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mesh, Site, Slot
+from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
 
 
 def planned_bursts(
@@ -75,7 +75,7 @@ class MeasuredPath:
     """A path in use that tests of one kind measure: what alert rules need to know of it.
 
     `every_s` is the shortest period of those tests, `packet_bytes` their smallest packet (None but for pings),
-    `started_at` when the first of them began.
+    `started_at` when the first of them began. `uplinks` are those of its hosts, as in `cern/geant`.
     """
 
     path_id: int
@@ -86,30 +86,54 @@ class MeasuredPath:
     every_s: int
     packet_bytes: int | None
     started_at: datetime
+    uplinks: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
         return f"{self.source} → {self.destination}"
 
 
+def place_of(path: Path, groups: Mapping[str, frozenset[str]]) -> Place:
+    """Where a path with its hosts and sites is; `groups` are those of `groups_of_sites`."""
+    source, destination = path.source.site.name, path.destination.site.name
+    within = groups.get(source, frozenset()) & groups.get(destination, frozenset())
+    return Place(source, destination, within, (path.source.name, path.destination.name))
+
+
 def measured_paths(kind: Kind) -> dict[int, MeasuredPath]:
     """The paths in use that a test of this kind measures now, by their id, in its order."""
     groups = groups_of_sites()
     found: dict[int, MeasuredPath] = {}
-    for path_id, source, destination, source_site, destination_site, family, every_s, sizes, started_at in _tests(kind):
+    for (
+        path_id,
+        source,
+        destination,
+        source_site,
+        destination_site,
+        family,
+        *uplinks,
+        every_s,
+        sizes,
+        started_at,
+    ) in _tests(kind):
         within = groups.get(source_site, frozenset()) & groups.get(destination_site, frozenset())
         smallest = min(sizes or (), default=None)
         known = found.get(path_id)
         if known is not None:
             every_s, started_at = min(every_s, known.every_s), min(started_at, known.started_at)
             smallest = min((one for one in (smallest, known.packet_bytes) if one is not None), default=None)
-        place = Place(source_site, destination_site, within)
-        found[path_id] = MeasuredPath(path_id, source, destination, family, place, every_s, smallest, started_at)
+        place = Place(source_site, destination_site, within, (source, destination))
+        named = zip((source_site, destination_site), uplinks, strict=True)
+        links = frozenset(f"{site}/{uplink}" for site, uplink in named if uplink is not None)
+        found[path_id] = MeasuredPath(path_id, source, destination, family, place, every_s, smallest, started_at, links)
     return found
 
 
 def _tests(kind: Kind) -> QuerySet[Measurement, Any]:
-    ends = ("source__name", "destination__name", "source__site__name", "destination__site__name", "family")
+    ends = (
+        "source__name", "destination__name", "source__site__name", "destination__site__name", "family",
+        "source__uplink__name", "destination__uplink__name",
+    )  # fmt: skip
     return (
         Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind=kind)
         .order_by("path_id")
@@ -129,3 +153,10 @@ def groups_of_sites() -> dict[str, frozenset[str]]:
     for group, site in Group.objects.filter(retired_at=None).values_list("name", "sites__name"):
         found[site].add(group)
     return {site: frozenset(names) for site, names in found.items()}
+
+
+def slots_of_hosts(host_ids: Sequence[int], since: datetime, until: datetime, most: int) -> list[Slot]:
+    """The throughput slots of any of these hosts that overlap [since, until), oldest first, at most so many."""
+    ends = ("measurement__path__source", "measurement__path__destination")
+    within = Slot.objects.filter(hosts__host__in=host_ids, starts_at__lt=until, ends_at__gt=since)
+    return list(within.select_related(*ends).order_by("starts_at", "pk").distinct()[:most])

@@ -6,28 +6,33 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import msgspec
 
 from monitor.mesh import expansion
-from monitor.mesh.entries import CapacityTest, GroupEntry, MeshDocument, PingTest, TestEntry, ThroughputTest
+from monitor.mesh.entries import (
+    WITH_SLOTS,
+    CapacityTest,
+    DiskToDiskTest,
+    GroupEntry,
+    MeshDocument,
+    PingTest,
+    TestEntry,
+    ThroughputTest,
+)
 from monitor.mesh.fields import Fields
+from monitor.mesh.lengths import SLOT_MARGIN_S, slot_s
 from monitor.mesh.timetable import Job, Timetable, place
 from probes.capacity.spec import USUAL_S
+from probes.disk_to_disk import spec as disk_to_disk
 from probes.ping.spec import PingSpec
 
-SLOT_MARGIN_S = 5
-"""What a throughput slot lasts beyond the transfer: connecting, exchanging results, clocks that differ."""
-
+Slotted = ThroughputTest | DiskToDiskTest
 ALWAYS_FITS_RATIO = 2 / 3
 """Equal tests always find room where no host is busier: a multigraph needs at most 3/2 colours for each edge that meets
 at a vertex (Shannon 1949). Above it, whether they do is tried."""
-
-
-def slot_length_s(duration_s: int, omit_s: int) -> int:
-    """How long a throughput test has its hosts to itself."""
-    return duration_s + omit_s + SLOT_MARGIN_S
 
 
 @dataclass(slots=True)
@@ -37,6 +42,7 @@ class Tables:
     top: Fields = field(init=False)
     mesh: Fields | None = None
     loss_windows: list[tuple[Fields, int]] = field(default_factory=list)
+    paths: list[tuple[Fields, str, str]] = field(default_factory=list)
     entries: dict[tuple[str, str], Fields] = field(default_factory=dict)
 
     def names(self, kind: str) -> list[str]:
@@ -56,6 +62,7 @@ def check(document: MeshDocument, tables: Tables) -> None:
     _packet_sizes_differ(document, wanted, tables)
     _hosts_have_the_time(document, wanted, tables)
     _capacities_fit(document, wanted, tables)
+    _paths_are_measured(wanted, tables)
     for table, window_s in tables.loss_windows:
         _window_holds_a_cycle(document, window_s, table)
 
@@ -78,6 +85,16 @@ def _home_has_an_agent(document: MeshDocument, tables: Tables) -> None:
         )
 
 
+def _paths_are_measured(wanted: Collection[expansion.Wanted], tables: Tables) -> None:
+    """A path that is named must be one. Silent where a host is not sound, or not there at all."""
+    hosts = set(tables.names("host"))
+    measured = {(one.source, one.destination) for one in wanted}
+    for table, source, destination in tables.paths:
+        if measured and {source, destination} <= hosts and (source, destination) not in measured:
+            hint = "; it is measured the other way round" if (destination, source) in measured else ""
+            table.problem(f'no group measures the path from "{source}" to "{destination}"{hint}', "path")
+
+
 def _fits_its_period(test: TestEntry, table: Fields) -> None:
     if isinstance(test, PingTest):
         spec = msgspec.convert({**test.parameters, "targets": []}, PingSpec)
@@ -90,8 +107,11 @@ def _fits_its_period(test: TestEntry, table: Fields) -> None:
     elif isinstance(test, CapacityTest):
         # Every period that may be written holds one measurement; how many there are is `_capacities_fit`'s.
         return
+    elif isinstance(test, DiskToDiskTest):
+        needed_s = slot_s(test.parameters)
+        reason = f"{disk_to_disk.STEPS} × {test.duration_s} s + {disk_to_disk.SLOT_MARGIN_S} s between tests"
     else:
-        needed_s = slot_length_s(test.duration_s, test.omit_s)
+        needed_s = slot_s(test.parameters)
         reason = f"{test.duration_s} s + {test.omit_s} s omitted + {SLOT_MARGIN_S} s between tests"
     if needed_s > test.every_s:
         table.problem(
@@ -113,10 +133,10 @@ def _measures_something(document: MeshDocument, group: GroupEntry, tables: Table
         return
     for test in document.tests:
         if test.name in group.tests and next(expansion.of_group(document, group, test), None) is None:
-            needs = "agents at both ends" if test.kind == "throughput" else "an agent at its source"
+            needs = "agents at both ends" if test.kind in WITH_SLOTS else "an agent at its source"
             table.problem(
                 f'test "{test.name}" has no path to measure here; it needs two sites with hosts of one family '
-                f"that measure {'throughput' if test.kind == 'throughput' else 'ping'}, and {needs}",
+                f"that measure {'throughput' if test.kind in WITH_SLOTS else 'ping'}, and {needs}",
                 "tests",
             )
 
@@ -139,44 +159,59 @@ def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.Wanted, 
 
 
 def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
-    """A host runs one throughput test at a time, so its tests must fit one after the other into their periods."""
-    fitting = (test for test in document.tests if isinstance(test, ThroughputTest) and _slot_ratio(test) <= 1)
+    """A host and an uplink carry one throughput test at a time, so their tests must fit one after the other into their
+    periods."""
+    fitting = (test for test in document.tests if isinstance(test, Slotted) and _slot_ratio(test) <= 1)
     tests = {test.name: test for test in fitting}
     runs = [one for one in wanted if one.test in tests]
+    takes = _takes(document)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for one in runs:
-        counts[one.source][one.test] += 1
-        counts[one.destination][one.test] += 1
-    busiest = max(counts, key=lambda host: _busy_ratio(tests, counts[host]), default="")
+        for taken in (*takes[one.source], *takes[one.destination]):
+            counts[taken][one.test] += 1
+    busiest = max(counts, key=lambda taken: _busy_ratio(tests, counts[taken]), default="")
     busy_ratio = _busy_ratio(tests, counts[busiest])
     name = max(counts[busiest], key=lambda test: counts[busiest][test] * _slot_ratio(tests[test]), default="")
     if busy_ratio > 1:
         every_s = _whole(tests[name].every_s * busy_ratio)
         message = "one at a time, and would be busy"
-    elif busy_ratio > ALWAYS_FITS_RATIO and not _all_find_room(runs, tests):
+    elif busy_ratio > ALWAYS_FITS_RATIO and not _all_find_room(runs, tests, takes):
         every_s = _whole(tests[name].every_s * busy_ratio / ALWAYS_FITS_RATIO)
         message = "and some of them find no time at which both their hosts are free, as each is busy up to"
     else:
         return
     test, count = tests[name], counts[busiest][name]
     tables.entries["test", name].problem(
-        f'host "{busiest}" takes part in {count} tests of {slot_length_s(test.duration_s, test.omit_s)} s every '
+        f"{busiest} takes part in {count} tests of {slot_s(test.parameters)} s every "
         f"{test.every_s} s, {message} {busy_ratio:.0%} of the time; write every_s = {every_s} or more, or test fewer "
         "pairs",
         "every_s",
     )
 
 
-def _all_find_room(runs: list[expansion.Wanted], tests: dict[str, ThroughputTest]) -> bool:
+def _takes(document: MeshDocument) -> dict[str, tuple[str, ...]]:
+    """What a test of each host takes, by what it is called: the host and its uplink."""
+    return {
+        host.name: (
+            f'host "{host.name}"',
+            *(() if host.uplink is None else (f'uplink "{host.uplink}" of site "{site.name}"',)),
+        )
+        for site in document.sites
+        for host in site.hosts
+    }
+
+
+def _all_find_room(runs: list[expansion.Wanted], tests: dict[str, Slotted], takes: dict[str, tuple[str, ...]]) -> bool:
     """Whether the planner finds a time for every test of the longest period."""
-    hosts = {name: number for number, name in enumerate(sorted({host for one in runs for host in one.hosts}))}
+    numbers = {name: number for number, name in enumerate(sorted({name for names in takes.values() for name in names}))}
     jobs = [
         Job(
             measurement_id=number,
-            source_id=hosts[one.source],
-            destination_id=hosts[one.destination],
+            source_id=numbers[takes[one.source][0]],
+            destination_id=numbers[takes[one.destination][0]],
             every_s=tests[one.test].every_s,
-            length_s=slot_length_s(tests[one.test].duration_s, tests[one.test].omit_s),
+            length_s=slot_s(tests[one.test].parameters),
+            uplink_ids=tuple(numbers[name] for host in one.hosts for name in takes[host][1:]),
         )
         for number, one in enumerate(runs)
     ]
@@ -184,11 +219,11 @@ def _all_find_room(runs: list[expansion.Wanted], tests: dict[str, ThroughputTest
     return all(placement.fits for placement in place(jobs, Timetable(), 0, longest_s))
 
 
-def _slot_ratio(test: ThroughputTest) -> float:
-    return slot_length_s(test.duration_s, test.omit_s) / test.every_s
+def _slot_ratio(test: Slotted) -> float:
+    return slot_s(test.parameters) / test.every_s
 
 
-def _busy_ratio(tests: dict[str, ThroughputTest], counts: Counter[str]) -> float:
+def _busy_ratio(tests: dict[str, Slotted], counts: Counter[str]) -> float:
     return sum(count * _slot_ratio(tests[name]) for name, count in counts.items())
 
 

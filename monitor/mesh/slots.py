@@ -1,25 +1,25 @@
-"""Slots: planned throughput tests, from planning to their outcome.
+"""Slots: when throughput tests run. `plan_slots` gives every measurement in use its slots of the next hour.
 
-`plan_slots` gives every throughput measurement in use its slots of the next hour, `close_slot` notes how one ended,
-`expire_slots` those that nobody reported. That no host has two slots at a time is a constraint of the database; which
-times are tried is in `timetable`. Every change of an outcome is one conditional update.
+That no host and no uplink has two slots at a time are constraints of the database; which times are tried is in
+`timetable`, what a day may cost in `spending`, tests that somebody asks for in `on_demand`, how slots end in `endings`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef
 
 from monitor.mesh import lock
-from monitor.mesh.models import Kind, MeasurementPeriod, Slot, SlotHost
-from monitor.mesh.rules import slot_length_s
-from monitor.mesh.timetable import Job, Placement, Timetable, place
+from monitor.mesh.lengths import slot_s
+from monitor.mesh.models import WITH_SLOTS, MeasurementPeriod, Path, Slot, SlotHost, SlotUplink
+from monitor.mesh.spending import Spending
+from monitor.mesh.timetable import Job, Placement, Standing, Timetable, arrange
 from probes.contract import Outcome
 
 log = logging.getLogger(__name__)
@@ -34,69 +34,66 @@ IN_HAND_S = 75
 """Slots that start sooner than this stay when their measurement goes: agents queue a slot a minute before it starts and
 fetch their plan every few seconds, so it will run, and nothing else may be put beside it."""
 
-GRACE_S = 600
-"""How long after its end a slot may stay without a report before it counts as missed."""
-
-NOT_REPORTED = "neither agent reported within 10 minutes of its end"
 NO_ROOM = "no free time on both hosts in this period; test less often, shorter, or fewer pairs"
+TOO_LATE = "no free time on both hosts within its slip_s; let it slip further, or test fewer pairs"
+
+Owed = frozenset[tuple[int, int]]
+"""Periods whose slot was taken away: measurement and number of the period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What one planning did: slots made, tests for which the period had no room, and collisions with another planner
-    (those are tried again at the next planning)."""
+    """What one planning did: slots made, tests for which the period had no room or the day no budget, slots that gave
+    way, and collisions with another planner (those are tried again at the next planning)."""
 
     slots: int = 0
     no_room: int = 0
+    over_budget: int = 0
+    moved: int = 0
     collisions: int = 0
 
 
 def plan_slots(now: datetime) -> Planned:
-    """Make the slots of the next `HORIZON_S` seconds. Slots that exist stay as they are.
+    """Make the slots of the next `HORIZON_S` seconds. Slots that exist stay as they are, unless a test of a higher
+    priority wants their time: then they slip.
 
-    A test that finds no room in its period gets a slot that has ended already, as `busy`.
+    A test that finds no room in its period gets a slot that has ended already, as `busy`; one over its budget likewise,
+    as `not_permitted`.
     """
-    from_s = _seconds(now) + LEAD_S
-    until_s = _seconds(now) + HORIZON_S
     with transaction.atomic():
         lock.hold_until_commit()
-        jobs = _jobs(now)
-        placements = place(jobs, _timetable(now), from_s, until_s) if jobs else []
-        planned = _insert([one for one in placements if one.fits])
-        no_room = [one for one in placements if not one.fits]
-        Slot.objects.bulk_create(_slot(one, outcome=Outcome.BUSY, detail=NO_ROOM) for one in no_room)
-    if no_room:
-        log.warning(
-            "%d throughput tests found %s (measurements %s)",
-            len(no_room),
-            NO_ROOM,
-            ", ".join(str(one.job.measurement_id) for one in no_room[:10]) + (", …" if len(no_room) > 10 else ""),
-        )
-    return Planned(planned, len(no_room), len(placements) - len(no_room) - planned)
+        return plan_locked(now)
 
 
-def close_slot(slot_id: int, outcome: Outcome | str, detail: str | None = None) -> bool:
-    """Note how a slot ended; false if that was known before or there is no such slot.
-
-    The first report counts, with one exception: `missed` gives way to any other outcome, since an agent that was cut
-    off delivers what it measured when it can.
-    """
-    outcome = Outcome(outcome)
-    open_or_missed = Q(outcome=None)
-    if outcome is not Outcome.MISSED:
-        open_or_missed |= Q(outcome=Outcome.MISSED)
-    changed = Slot.objects.filter(open_or_missed, pk=slot_id).update(outcome=outcome.value, detail=detail or "")
-    return changed == 1
-
-
-def expire_slots(now: datetime) -> int:
-    """Close as `missed` the slots that ended more than `GRACE_S` seconds ago and nobody reported; returns how many."""
-    return Slot.objects.filter(outcome=None, ends_at__lt=now - timedelta(seconds=GRACE_S)).update(
-        outcome=Outcome.MISSED.value, detail=NOT_REPORTED
+def plan_locked(now: datetime, owed: Owed = frozenset()) -> Planned:
+    """As `plan_slots`, for whoever holds the lock; `owed` are periods whose slots were taken away before."""
+    from_s = seconds(now) + LEAD_S
+    jobs = _jobs(now, owed)
+    if not jobs:
+        return Planned()
+    timetable, standing = taken(now, {job.measurement_id: job.priority for job in jobs})
+    arrangement = arrange(jobs, timetable, from_s, seconds(now) + HORIZON_S, standing)
+    Slot.objects.filter(pk__in=[one.slot_id for one in arrangement.moved]).delete()
+    fitting = [one for one in arrangement.placements if one.fits]
+    no_room = [one for one in arrangement.placements if not one.fits]
+    refusals = Spending.between(now, now + timedelta(seconds=HORIZON_S)).refusals(fitting)
+    planned = _insert([one for one in fitting if one not in refusals])
+    Slot.objects.bulk_create(
+        [_slot(one, Outcome.BUSY, NO_ROOM if one.job.slip_s is None else TOO_LATE) for one in no_room]
+        + [_slot(one, Outcome.NOT_PERMITTED, rule) for one, rule in refusals.items()]
     )
+    if no_room:
+        log.warning("%d throughput tests found %s (measurements %s)", len(no_room), NO_ROOM, _listed(no_room))
+    collisions = len(fitting) - len(refusals) - planned
+    return Planned(planned, len(no_room), len(refusals), len(arrangement.moved), collisions)
 
 
-def _seconds(at: datetime) -> int:
+def _listed(placements: Sequence[Placement]) -> str:
+    numbers = [str(one.job.measurement_id) for one in placements]
+    return ", ".join(numbers[:10]) + (", …" if len(numbers) > 10 else "")
+
+
+def seconds(at: datetime) -> int:
     """Whole seconds since the epoch, rounded up."""
     return -int(-at.timestamp() // 1)
 
@@ -105,27 +102,32 @@ def _time(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _jobs(now: datetime) -> list[Job]:
-    """All throughput measurements in use, with what is planned of them."""
+def _jobs(now: datetime, owed: Owed) -> list[Job]:
+    """All measurements in use that have slots, with what is planned of them."""
     slots_since = Slot.objects.filter(measurement=OuterRef("measurement"), starts_at__gte=OuterRef("started_at"))
     periods = list(
-        MeasurementPeriod.objects.filter(ended_at=None, measurement__test__kind=Kind.THROUGHPUT)
+        MeasurementPeriod.objects.filter(ended_at=None, measurement__test__kind__in=WITH_SLOTS)
         .annotate(has_slots=Exists(slots_since))
-        .select_related("measurement__test", "measurement__path")
+        .select_related("measurement__test", "measurement__path__source", "measurement__path__destination")
         .order_by("measurement_id")
     )
     planned = _planned(periods, now)
+    owed_of: dict[int, set[int]] = defaultdict(set)
+    for measurement_id, period_number in owed:
+        owed_of[measurement_id].add(period_number)
     return [
         Job(
             measurement_id=period.measurement_id,
             source_id=period.measurement.path.source_id,
             destination_id=period.measurement.path.destination_id,
             every_s=period.every_s,
-            length_s=slot_length_s(
-                period.measurement.test.parameters["duration_s"], period.measurement.test.parameters["omit_s"]
-            ),
+            length_s=slot_s(period.measurement.test.parameters),
             planned=frozenset(start_s // period.every_s for start_s in planned[period.measurement_id]),
             is_new=not period.has_slots,
+            uplink_ids=uplinks_of(period.measurement.path),
+            priority=period.measurement.test.priority,
+            slip_s=period.measurement.test.slip_s,
+            owed=frozenset(owed_of[period.measurement_id]),
         )
         for period in periods
     ]
@@ -144,13 +146,36 @@ def _planned(periods: Sequence[MeasurementPeriod], now: datetime) -> dict[int, l
     return starts
 
 
-def _timetable(now: datetime) -> Timetable:
-    """When hosts are taken from now on."""
-    timetable = Timetable()
-    rows = SlotHost.objects.filter(ends_at__gt=now).values_list("host_id", "starts_at", "ends_at")
-    for host_id, starts_at, ends_at in rows:
-        timetable.take([host_id], int(starts_at.timestamp()), _seconds(ends_at))
-    return timetable
+def uplinks_of(path: Path) -> tuple[int, ...]:
+    """The uplinks that a test of this path takes, each once."""
+    ids = (path.source.uplink_id, path.destination.uplink_id)
+    return tuple(dict.fromkeys(one for one in ids if one is not None))
+
+
+def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list[Standing]]:
+    """What is taken from now on for good, and the slots that give way to a higher priority. `priorities` has those of
+    the measurements; what was asked for, and what agents have in hand, gives way to nobody."""
+    columns = ("slot_id", "slot__measurement_id", "slot__request", "starts_at", "ends_at")
+    rows = [
+        *SlotHost.objects.filter(ends_at__gt=now).values_list(*columns, "host_id"),
+        *(
+            (*row[:-1], -row[-1])
+            for row in SlotUplink.objects.filter(ends_at__gt=now).values_list(*columns, "uplink_id")
+        ),
+    ]
+    timetable, movable = Timetable(), defaultdict(list)
+    for slot_id, measurement_id, request, starts_at, ends_at, one in rows:
+        if request is None and starts_at > now + timedelta(seconds=IN_HAND_S):
+            movable[slot_id, measurement_id, starts_at, ends_at].append(one)
+        else:
+            timetable.take([one], int(starts_at.timestamp()), seconds(ends_at))
+    return timetable, [
+        Standing(
+            slot_id, measurement_id, tuple(takes), int(starts_at.timestamp()), seconds(ends_at),
+            priorities.get(measurement_id, 0),
+        )
+        for (slot_id, measurement_id, starts_at, ends_at), takes in movable.items()
+    ]  # fmt: skip
 
 
 def _slot(placement: Placement, outcome: Outcome | None = None, detail: str = "") -> Slot:
@@ -184,13 +209,26 @@ def _insert_one(placement: Placement) -> bool:
 
 
 def _insert_all(placements: Iterable[Placement]) -> None:
-    slots = [(placement, _slot(placement)) for placement in placements]
-    Slot.objects.bulk_create([slot for _, slot in slots], batch_size=2000)
+    slots = [(_slot(placement), placement.job.hosts, placement.job.uplink_ids) for placement in placements]
+    Slot.objects.bulk_create([slot for slot, _, _ in slots], batch_size=2000)
+    take(slots)
+
+
+def take(slots: Collection[tuple[Slot, Iterable[int], Iterable[int]]]) -> None:
+    """Take the hosts and uplinks of slots for their time. Raises `IntegrityError` where one is taken already."""
     SlotHost.objects.bulk_create(
         [
             SlotHost(slot=slot, host_id=host_id, starts_at=slot.starts_at, ends_at=slot.ends_at)
-            for placement, slot in slots
-            for host_id in placement.job.hosts
+            for slot, host_ids, _ in slots
+            for host_id in host_ids
+        ],
+        batch_size=2000,
+    )
+    SlotUplink.objects.bulk_create(
+        [
+            SlotUplink(slot=slot, uplink_id=uplink_id, starts_at=slot.starts_at, ends_at=slot.ends_at)
+            for slot, _, uplink_ids in slots
+            for uplink_id in uplink_ids
         ],
         batch_size=2000,
     )

@@ -5,13 +5,19 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.mesh import slots
+from monitor.mesh import endings, slots
 
 
 @shared_task(name="mesh.plan_slots")
 def plan_slots() -> dict[str, int]:
-    """Returns how many slots were planned, found no room, and expired."""
+    """Returns how many slots were planned, found no room or no budget, gave way, and expired."""
     now = timezone.now()
-    expired = slots.expire_slots(now)
+    expired = endings.expire_slots(now)
     planned = slots.plan_slots(now)
-    return {"planned": planned.slots, "no_room": planned.no_room, "expired": expired}
+    return {
+        "planned": planned.slots,
+        "no_room": planned.no_room,
+        "over_budget": planned.over_budget,
+        "moved": planned.moved,
+        "expired": expired,
+    }

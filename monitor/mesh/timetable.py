@@ -1,8 +1,9 @@
-"""Finds a time for every throughput test so that no host has two at once. Pure: whole seconds in, whole seconds out.
+"""Finds a time for every throughput test so that no host and no uplink has two at once. Pure: whole seconds in and out.
 
 Every job runs once in each period of `every_s` seconds since the epoch. Its preferred time within the period is spread
-over all jobs of that period length; where a host is taken then, the job slips to the next free time of the period.
-Rows, clocks and locks are in `slots`.
+over all jobs of that period length; where a host or uplink is taken then, the job slips to the next free time, within
+the period or within `slip_s`. What stands already gives way to jobs of a higher priority, and is placed again.
+What is taken is told by numbers: a host's id, and an uplink's below zero. Rows, clocks and locks are in `slots`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A throughput measurement. `planned` are the numbers of the periods that have a slot already; `is_new` asks for
-    a first slot as early as can be."""
+    """A throughput measurement. `planned` are the numbers of the periods that have a slot already, `owed` of those that
+    had one and must get another, or be told that there is no room; `is_new` asks for a first slot as early as can be.
+
+    `slip_s` is how long after its preferred time it may begin, None anywhere in its period. Of two jobs that want the
+    same time that with the greater `priority` gets it.
+    """
 
     measurement_id: int
     source_id: int
@@ -25,10 +30,19 @@ class Job:
     length_s: int
     planned: frozenset[int] = frozenset()
     is_new: bool = False
+    uplink_ids: tuple[int, ...] = ()
+    priority: int = 0
+    slip_s: int | None = None
+    owed: frozenset[int] = frozenset()
 
     @property
     def hosts(self) -> tuple[int, int]:
         return self.source_id, self.destination_id
+
+    @property
+    def takes(self) -> tuple[int, ...]:
+        """Its hosts and uplinks, as a `Timetable` has them."""
+        return *self.hosts, *(-uplink_id for uplink_id in self.uplink_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,58 +59,119 @@ class Placement:
         return self.start_s + self.job.length_s
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A slot that stands and gives way to jobs of a higher priority."""
+
+    slot_id: int
+    measurement_id: int
+    takes: tuple[int, ...]
+    start_s: int
+    end_s: int
+    priority: int = 0
+
+
+@dataclass(slots=True)
+class Arrangement:
+    """What is to be: `placements` are new, `moved` are the slots that have given way."""
+
+    placements: list[Placement] = field(default_factory=list)
+    moved: list[Standing] = field(default_factory=list)
+
+
 class Timetable:
-    """When each host is taken: for each, the starts and ends of intervals that do not overlap, in order."""
+    """When each host and uplink is taken: for each, the starts and ends of intervals that do not overlap, in order."""
 
     def __init__(self) -> None:
         self._starts: dict[int, list[int]] = defaultdict(list)
         self._ends: dict[int, list[int]] = defaultdict(list)
 
-    def take(self, hosts: Iterable[int], start_s: int, end_s: int) -> None:
-        for host in hosts:
-            insort(self._starts[host], start_s)
-            insort(self._ends[host], end_s)
+    def take(self, takes: Iterable[int], start_s: int, end_s: int) -> None:
+        for one in takes:
+            insort(self._starts[one], start_s)
+            insort(self._ends[one], end_s)
 
-    def earliest(self, hosts: Collection[int], start_s: int, latest_s: int, length_s: int) -> int | None:
-        """The first time from `start_s` to `latest_s` at which all hosts are free for `length_s`; None if never."""
+    def earliest(self, takes: Collection[int], start_s: int, latest_s: int, length_s: int) -> int | None:
+        """The first time from `start_s` to `latest_s` at which all are free for `length_s`; None if never."""
         at = start_s
         while at <= latest_s:
-            free = max(self._free_from(host, at, length_s) for host in hosts)
+            free = max(self._free_from(one, at, length_s) for one in takes)
             if free == at:
                 return at
             at = free
         return None
 
-    def _free_from(self, host: int, at: int, length_s: int) -> int:
-        """`at` where the host is free for `length_s`, else the end of the last interval in the way."""
-        ends = self._ends[host]
-        in_the_way = bisect_left(self._starts[host], at + length_s)
+    def is_free(self, takes: Collection[int], start_s: int, end_s: int) -> bool:
+        return self.earliest(takes, start_s, start_s, end_s - start_s) is not None
+
+    def _free_from(self, one: int, at: int, length_s: int) -> int:
+        """`at` where a host or uplink is free for `length_s`, else the end of the last interval in the way."""
+        ends = self._ends[one]
+        in_the_way = bisect_left(self._starts[one], at + length_s)
         if in_the_way > bisect_right(ends, at):
             return ends[in_the_way - 1]
         return at
 
 
 def place(jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int) -> list[Placement]:
+    """The placements of `arrange` where nothing stands that could give way."""
+    return arrange(jobs, timetable, from_s, until_s).placements
+
+
+def arrange(
+    jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int, standing: Collection[Standing] = ()
+) -> Arrangement:
     """A placement for each job and each of its periods wanted between `from_s` and `until_s` that has none yet.
 
-    Nothing starts before `from_s`. Takes the placed times in `timetable`.
+    Nothing starts before `from_s`. Takes the placed times in `timetable`, which has all that gives way to nobody.
     """
+    arrangement = Arrangement()
     ordered = _in_rotation(jobs)
-    placements = []
+    offsets_s = dict(zip((job.measurement_id for job in ordered), _offsets(ordered), strict=True))
     planned = {job.measurement_id: set(job.planned) for job in ordered}
-    for job in ordered:
+    owed = {(job.measurement_id, period) for job in ordered for period in job.owed}
+    every_s = {job.measurement_id: job.every_s for job in ordered}
+    for priority in sorted({job.priority for job in jobs} | {one.priority for one in standing}, reverse=True):
+        for one in (one for one in standing if one.priority == priority):
+            if timetable.is_free(one.takes, one.start_s, one.end_s):
+                timetable.take(one.takes, one.start_s, one.end_s)
+                continue
+            arrangement.moved.append(one)
+            if one.measurement_id in planned:
+                period = one.start_s // every_s[one.measurement_id]
+                planned[one.measurement_id].discard(period)
+                owed.add((one.measurement_id, period))
+        level = [job for job in ordered if job.priority == priority]
+        arrangement.placements += _place_level(level, timetable, from_s, until_s, offsets_s, planned, owed)
+    return arrangement
+
+
+def _place_level(
+    jobs: list[Job],
+    timetable: Timetable,
+    from_s: int,
+    until_s: int,
+    offsets_s: dict[int, int],
+    planned: dict[int, set[int]],
+    owed: set[tuple[int, int]],
+) -> list[Placement]:
+    """The placements of jobs of one priority: the first ones of new jobs, then period by period."""
+    placements = []
+    for job in jobs:
         first = _first(job, timetable, from_s) if job.is_new else None
         if first is not None:
             placements.append(first)
             planned[job.measurement_id].add(first.start_s // job.every_s)
     wishes = [
         (preferred_s, index)
-        for index, offset_s in enumerate(_offsets(ordered))
-        for preferred_s in _wanted(ordered[index], offset_s, from_s, until_s)
-        if preferred_s // ordered[index].every_s not in planned[ordered[index].measurement_id]
+        for index, job in enumerate(jobs)
+        for preferred_s in _wanted(job, offsets_s[job.measurement_id], from_s, until_s)
+        if preferred_s // job.every_s not in planned[job.measurement_id]
     ]
     for preferred_s, index in sorted(wishes):
-        placement = _in_period(ordered[index], timetable, preferred_s, from_s)
+        job = jobs[index]
+        is_owed = (job.measurement_id, preferred_s // job.every_s) in owed
+        placement = _in_period(job, timetable, preferred_s, from_s, is_owed=is_owed)
         if placement is not None:
             placements.append(placement)
     return placements
@@ -134,22 +209,28 @@ def _wanted(job: Job, offset_s: int, from_s: int, until_s: int) -> Iterator[int]
 
 def _first(job: Job, timetable: Timetable, from_s: int) -> Placement | None:
     """The first slot of a new job: as early as can be, at most a period away."""
-    start_s = timetable.earliest(job.hosts, from_s, from_s + job.every_s, job.length_s)
+    start_s = timetable.earliest(job.takes, from_s, from_s + job.every_s, job.length_s)
     if start_s is None:
         return None
-    timetable.take(job.hosts, start_s, start_s + job.length_s)
+    timetable.take(job.takes, start_s, start_s + job.length_s)
     return Placement(job, start_s)
 
 
-def _in_period(job: Job, timetable: Timetable, preferred_s: int, from_s: int) -> Placement | None:
-    """The free time nearest after the preferred one, else the first of the period. A period that had begun before
-    `from_s` and has no room left is passed over: None."""
+def _in_period(
+    job: Job, timetable: Timetable, preferred_s: int, from_s: int, *, is_owed: bool = False
+) -> Placement | None:
+    """The free time nearest after the preferred one, else, where it may slip that far, the first of the period. A
+    period that had begun before `from_s` and has no room left is passed over, unless it is owed a slot: None."""
     begin_s = preferred_s // job.every_s * job.every_s
     latest_s = begin_s + job.every_s - job.length_s
-    start_s = timetable.earliest(job.hosts, max(preferred_s, from_s), latest_s, job.length_s)
-    if start_s is None:
-        start_s = timetable.earliest(job.hosts, max(begin_s, from_s), latest_s, job.length_s)
-    if start_s is None:
-        return Placement(job, preferred_s, fits=False) if begin_s >= from_s else None
-    timetable.take(job.hosts, start_s, start_s + job.length_s)
-    return Placement(job, start_s)
+    wanted_s = max(preferred_s, from_s)
+    if job.slip_s is None:
+        start_s = timetable.earliest(job.takes, wanted_s, latest_s, job.length_s)
+        if start_s is None:
+            start_s = timetable.earliest(job.takes, max(begin_s, from_s), latest_s, job.length_s)
+    else:
+        start_s = timetable.earliest(job.takes, wanted_s, min(latest_s, preferred_s + job.slip_s), job.length_s)
+    if start_s is not None:
+        timetable.take(job.takes, start_s, start_s + job.length_s)
+        return Placement(job, start_s)
+    return Placement(job, wanted_s, fits=False) if begin_s >= from_s or is_owed else None

@@ -17,12 +17,13 @@ from django.db.models import Min
 from monitor.alerts.models import Incident
 from monitor.alerts.queries import incidents_between
 from monitor.archive import ledger, reporting
+from monitor.archive.calibrations import DayOfTests, days_of_tests
 from monitor.archive.periods import end_of, start_of
 from monitor.archive.queries import PathSummary, ThroughputSummary, path_summaries, throughput_summaries
 from monitor.mesh import service_levels
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Measurement, Mesh, Path, Site
-from monitor.mesh.queries import groups_of_sites, planned_bursts
+from monitor.mesh.queries import groups_of_sites, place_of, planned_bursts
 from monitor.mesh.service_levels import ServiceLevel
 from monitor.reports.periods import Period
 from monitor.reports.report import Scope
@@ -78,6 +79,7 @@ class Material:
     tests_below: Mapping[int, reporting.Kept]
     verdicts: Mapping[int, reporting.TransferVerdict]
     capacities: Mapping[int, float]
+    days_of_tests: Mapping[int, list[DayOfTests]]
     coverage: tuple[ledger.Line, ...]
     incidents: tuple[Incident, ...]
 
@@ -120,6 +122,7 @@ def collect(scope: Scope, period: Period, now: datetime) -> Material:
         hours_above=_hours_above(since, until, levels, sizes),
         tests_below=_tests_below(since, until, levels, throughput),
         verdicts=_by_path(reporting.transfer_verdicts(since, until, list(told))),
+        days_of_tests=days_of_tests(since, sizes),
         capacities={one.path_id: one.capacity_bps for one in reporting.capacities(since, until, list(told))},
         coverage=tuple(ledger.of_paths(list(told), since, until)),
         incidents=_incidents(scope, set(paths), since, until),
@@ -138,9 +141,7 @@ def _paths(scope: Scope) -> dict[int, Described]:
     check_scope(scope)
     found = {}
     for path in Path.objects.with_hosts():
-        source, destination = path.source.site.name, path.destination.site.name
-        within = groups.get(source, frozenset()) & groups.get(destination, frozenset())
-        place = Place(source, destination, within)
+        place = place_of(path, groups)
         if _holds(scope, place):
             found[path.pk] = Described(path, place, began_at.get(path.pk))
     return found

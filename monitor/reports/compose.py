@@ -50,7 +50,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         changes=found,
         incidents=tuple(_incident(one, material.now) for one in material.incidents),
         advice=throughput.advice(everything, limits),
-        scores=throughput.scores(everything, limits),
+        scores=throughput.scores(everything, limits, throughput.calibrated(everything, material.days_of_tests)),
         coverage=_coverage(material),
         sentences=(),
     )

@@ -4,6 +4,9 @@ Advice rests on what the tests of a path found to limit it, and on the limits of
 stream, for all paths at once. A window that limits is the one that the measured rate shows; without it the path would
 get what its loss (with none lost, the bound of it) and its capacity let through, and wants a buffer for that. Where
 loss limits, the advice is for twice as much.
+
+Paths whose tests of the eight weeks before have calibrated their loss are scored once more, with the calibration and
+without it: the tests of the report have no part in it.
 """
 
 from __future__ import annotations
@@ -14,8 +17,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from monitor.analysis.tcp import CongestionControl, Loss, Sign, buffer_bytes, loss_limit_bps, loss_ratio_for
+from monitor.analysis.tcp import (
+    Calibration,
+    CongestionControl,
+    LimitName,
+    Loss,
+    Rtt,
+    Sign,
+    Transfer,
+    buffer_bytes,
+    estimate,
+    loss_limit_bps,
+    loss_ratio_for,
+)
 from monitor.analysis.transfer import Verdict
+from monitor.archive.calibrations import DayOfTests, calibration, control_of, newest_kind
 from monitor.reports.report import Advice, Measure, PathReport, Score
 
 MOST_ADVICE = 3
@@ -119,12 +135,49 @@ def _gain(path: PathReport, limit: Limit | None) -> _Gain | None:
     return _Gain(measure, site, path.name, rate_bps, times, limit.rtt_ms) if times >= LEAST_TIMES else None
 
 
-def scores(paths: Iterable[PathReport], known: Mapping[int, Limit]) -> tuple[Score, ...]:
-    """How the estimate of the pages, and the one for CUBIC with the capacity where it is known, stood to the tests."""
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What loss and capacity let through on a path, for the kind of transfer that it is tested with."""
+
+    limit: Limit
+    uncalibrated: Limit
+
+
+def calibrated(paths: Iterable[PathReport], days: Mapping[int, Sequence[DayOfTests]]) -> dict[int, Calibrated]:
+    """Of each path whose own tests before the period calibrate its loss, by its id."""
+    found = {}
+    for path in paths:
+        summary, tested = path.summary, days.get(path.path_id)
+        if summary is None or not summary.rtt_median_ms or not tested:
+            continue
+        sender, streams = newest_kind(tested)
+        learnt = calibration(tested, sender, streams)
+        if learnt is not None and learnt.used is not None:
+            transfer = Transfer(control=control_of(sender), streams=streams)
+            found[path.path_id] = Calibrated(_by(path, transfer, learnt.used), _by(path, transfer, None))
+    return found
+
+
+def _by(path: PathReport, transfer: Transfer, used: Calibration | None) -> Limit:
+    assert path.summary is not None
+    rtt = Rtt(path.summary.rtt_median_ms or 0.0)
+    found = estimate(rtt, Loss.counted(path.summary.lost, path.summary.sent), transfer, calibration=used)
+    by_loss = next(limit for limit in found.limits if limit.name is LimitName.LOSS)
+    return _limit(rtt.median_ms, by_loss.throughput_bps, path.capacity_bps, by_loss.sign)
+
+
+def scores(
+    paths: Iterable[PathReport], known: Mapping[int, Limit], by_tests: Mapping[int, Calibrated]
+) -> tuple[Score, ...]:
+    """How the estimate of the pages, and the one for CUBIC with the capacity where it is known, stood to the tests; and
+    the calibrated one, of the paths that have it."""
     measured = [(path, path.throughput_bps) for path in paths if path.throughput_bps]
+    learnt = [(by_tests[path.path_id], rate_bps) for path, rate_bps in measured if path.path_id in by_tests]
     return (
         _score("Reno index", [(_reno(path), rate_bps) for path, rate_bps in measured]),
-        _score("CUBIC", [(_cubic(known.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
+        _score("CUBIC", [(_of(known.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
+        _score("calibrated", [(_of(one.limit), rate_bps) for one, rate_bps in learnt]),
+        _score("the same paths, not calibrated", [(_of(one.uncalibrated), rate_bps) for one, rate_bps in learnt]),
     )
 
 
@@ -137,7 +190,7 @@ def _reno(path: PathReport) -> Estimated:
     return path.summary.estimate_bps, Sign.AT_LEAST if path.summary.estimate_is_floor else Sign.ABOUT
 
 
-def _cubic(limit: Limit | None) -> Estimated:
+def _of(limit: Limit | None) -> Estimated:
     return None if limit is None else (limit.rate_bps, limit.sign)
 
 

@@ -3,6 +3,8 @@
 What differs from place to place (addresses, certificates) is on the command line.
 """
 
+from monitor.environment import trusted_proxies as _trusted_proxies
+
 wsgi_app = "monitor.wsgi:application"
 worker_class = "monitor.stack.web_worker.Worker"
 workers = 2
@@ -10,3 +12,4 @@ threads = 4
 preload_app = True
 worker_tmp_dir = "/dev/shm"
 accesslog = "-"
+forwarded_allow_ips = ",".join(_trusted_proxies())

@@ -2,8 +2,8 @@
 
 They want Django's login, and a role that allows what is asked (`monitor.api.roles`). Reading wants none with
 SOUNDINGS_PUBLIC_READ=1, and none on this machine's own loopback with SOUNDINGS_LOCAL_READ=1, which `manage.py up` sets.
-Programs show a token of a user, which reads and no more. Agents have tokens of their own (`monitor.api.agents`), and
-are let through here.
+Programs show a token of a user, which reads, and operates if it was made for that. Agents have tokens of their own
+(`monitor.api.agents`), and are let through here.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ from monitor.api.models import UserToken, token_digest
 from monitor.api.roles import Action, action_of, may
 from monitor.web.origin import is_local
 
-API_PREFIX = "/api/"
+FOR_PROGRAMS = ("/api/", "/metrics")
+"""What begins with these is asked by programs, which get a status and no login."""
 LOG_IN = (
     "log in first, or send Authorization: Bearer TOKEN; `manage.py user token NAME` makes one, "
     "SOUNDINGS_PUBLIC_READ=1 opens reading to everybody"
 )
 UNKNOWN_TOKEN = "this token is unknown or revoked; `manage.py user token NAME` makes a new one"
+TOKEN_ONLY_READS = (
+    "a token only reads; log in to change something, or make one that may operate: "
+    "`manage.py user token NAME --operate`"
+)
 
 Handler = Callable[[HttpRequest], HttpResponse]
 
@@ -52,7 +57,7 @@ class Access:
         action = action_of(view, request)
         if action is Action.READ and (settings.PUBLIC_READ or (settings.LOCAL_READ and is_local(request))):
             return None
-        if request.path.startswith(API_PREFIX):
+        if request.path.startswith(FOR_PROGRAMS):
             return self._refuse_program(request, action)
         if not request.user.is_authenticated:
             return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}")
@@ -85,8 +90,8 @@ def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpRespo
         response = _refusal(429, "this token asks too often; slow down")
         response["Retry-After"] = str(int(wait_s) + 1)
         return response
-    if action is not Action.READ:
-        return _refusal(403, "a token only reads; log in to change something")
+    if action is not Action.READ and not (action is Action.OPERATE and found.may_operate):
+        return _refusal(403, TOKEN_ONLY_READS)
     if not may(found.user, action):
         return _refusal(403, _lacks(action, found.user.get_username()))
     request.user = found.user

@@ -34,6 +34,8 @@ LATEST_MAY_BE_LATE = timedelta(minutes=3)
 LABEL_SHARE = 0.07
 """Of the width of a chart: what a label of two words takes."""
 AXIS_PX = 44
+LEAST_LOSS_SHOWN = 0.01
+"""The loss axis reaches this far whatever was lost; else it would have no length where nothing was."""
 LOSS_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)
 HEIGHT_PX = 210
 SMALL_HEIGHT_PX = 170
@@ -87,6 +89,13 @@ CONFIG: Spec = {
         "peer-window": {"color": "#a16207", "strokeDash": [4, 3], "strokeWidth": 1.6},
         "transfer-rtt": {"color": "#0b4f6c", "strokeWidth": 1.6},
         "idle-rtt": {"color": "#0b6e99", "strokeDash": [3, 2], "strokeWidth": 1.2},
+        "path-0": {"color": "#0072b2", "strokeWidth": 1.8},
+        "path-1": {"color": "#b34700", "strokeWidth": 1.8, "strokeDash": [6, 3]},
+        "path-2": {"color": "#00795c", "strokeWidth": 1.8, "strokeDash": [2, 2]},
+        "path-3": {"color": "#8a3b94", "strokeWidth": 1.8, "strokeDash": [8, 3, 2, 3]},
+        "path-4": {"color": "#7a5c00", "strokeWidth": 1.8, "strokeDash": [1, 3]},
+        "path-5": {"color": "#111111", "strokeWidth": 1.8, "strokeDash": [10, 4]},
+        "knee": {"color": "#c2410c"},
         "span-label": {"color": "#4a5560"},
         "incident": {"color": "#b91c1c", "fillOpacity": 0.12},
         "incident-start": {"color": "#b91c1c", "strokeWidth": 1.4},
@@ -134,7 +143,7 @@ def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()
 
     `own_tests` are the steps that lack since our own throughput test ran.
     """
-    return _filled(
+    return filled(
         _rtt_layout(),
         window,
         {"steps": step_rows(series, _rtt_row), **_absence_rows(series, window, Absence, own_tests)},
@@ -144,7 +153,7 @@ def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()
 def loss_chart(pooled: Series, window: Window) -> Spec:
     """Lost over sent in each step; where none was lost, what the loss may be at most (95% bound, 3/N)."""
     rows = [_loss_row(point, pooled.step_s) for point in pooled.points if point.sent > 0]
-    return _filled(_loss_layout(), window, {"steps": rows, **_absence_rows(pooled, window, SEEN_IN_LOSS)})
+    return filled(_loss_layout(), window, {"steps": rows, **_absence_rows(pooled, window, SEEN_IN_LOSS)})
 
 
 def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Window) -> Spec:
@@ -162,7 +171,7 @@ def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Wi
         "measured": [row for row in points if row["bps"] is not None],
         "failed": _labelled([row for row in points if row["bps"] is None], window),
     }
-    return _filled(_throughput_layout(), window, datasets)
+    return filled(_throughput_layout(), window, datasets)
 
 
 def pool(series: Series, step_s: int) -> Series:
@@ -287,11 +296,12 @@ def _loss_row(point: SeriesPoint, step_s: int) -> Row:
         **_extent(point, step_s),
         "ratio": lost / point.sent if lost > 0 else None,
         "bound": bound,
-        "text": _loss_text(point),
+        "text": loss_text(point),
     }
 
 
-def _loss_text(point: SeriesPoint) -> str:
+def loss_text(point: SeriesPoint) -> str:
+    """How many of how many packets were lost, in words."""
     lost = point.sent - point.received
     return f"{lost if lost > 0 else 'none'} of {point.sent} lost: {figures.loss(lost, point.sent)}"
 
@@ -300,6 +310,12 @@ def _estimate_row(point: SeriesPoint) -> Row | None:
     if point.estimate_bps is None:
         return None
     return {"bps": rounded(point.estimate_bps), "floor": bool(point.estimate_is_floor)}
+
+
+def measured_rows(tests: Iterable[ThroughputPoint]) -> list[Row]:
+    """The tests that measured, as points."""
+    found = ((test, rounded(test.throughput_bps)) for test in tests)
+    return [{"t": _ms(test.at), "value": value} for test, value in found if value is not None]
 
 
 def _test_row(test: ThroughputPoint) -> Row:
@@ -367,7 +383,7 @@ def _span_rows(spans: Iterable[Span], window: Window) -> list[Row]:
     return rows
 
 
-def _filled(layout: Spec, window: Window, datasets: dict[str, list[Row]]) -> Spec:
+def filled(layout: Spec, window: Window, datasets: dict[str, list[Row]]) -> Spec:
     """The layout with its rows and the ends of its time axis."""
     spec = deepcopy(layout)
     spec["datasets"] = {**datasets, "incidents": _span_rows(window.incidents, window)}
@@ -379,7 +395,7 @@ def _named(name: str) -> alt.Chart:
     return alt.Chart(alt.NamedData(name=name))
 
 
-def _time_axis() -> alt.X:
+def time_axis() -> alt.X:
     """The time axis, said once in each chart: the other layers share it."""
     ends = [alt.ExprRef(expr="since"), alt.ExprRef(expr="until")]
     return alt.X(
@@ -390,7 +406,8 @@ def _time_axis() -> alt.X:
     )
 
 
-def _when(field: str = "t", title: str = "from") -> alt.Tooltip:
+def when(field: str = "t", title: str = "from") -> alt.Tooltip:
+    """A time in a tooltip."""
     return alt.Tooltip(
         f"{field}:T", title=f"{title} (UTC)", format="%Y-%m-%d %H:%M:%S", timeUnit="utcyearmonthdatehoursminutesseconds"
     )
@@ -399,21 +416,22 @@ def _when(field: str = "t", title: str = "from") -> alt.Tooltip:
 def _background(*kinds: Absence) -> list[alt.Chart]:
     """Shaded stretches, from behind: incidents, then absences with their labels."""
     incidents = _named("incidents")
-    why = [alt.Tooltip("label:N", title="incident"), _when(), _when("t2", "until")]
+    why = [alt.Tooltip("label:N", title="incident"), when(), when("t2", "until")]
     layers = [
         incidents.mark_rect(style="incident").encode(x="t:T", x2="t2", tooltip=why),
-        incidents.mark_rule(style="incident-start").encode(x=_time_axis()),
+        incidents.mark_rule(style="incident-start").encode(x=time_axis()),
     ]
     for kind in kinds:
         spans = _named(kind.style)
-        why = [alt.Tooltip("label:N", title="RTT"), _when(), _when("t2", "until")]
+        why = [alt.Tooltip("label:N", title="RTT"), when(), when("t2", "until")]
         layers.append(spans.mark_rect(style=kind.style).encode(x="t:T", x2="t2", tooltip=why))
         label = spans.mark_text(style="span-label", fontSize=11)
         layers.append(label.encode(x="mid:T", y=alt.value(14), text="shown:N"))
     return layers
 
 
-def _layout(layers: Sequence[alt.Chart], height_px: int) -> Spec:
+def layout(layers: Sequence[alt.Chart], height_px: int) -> Spec:
+    """The spec of these layers, as wide as its place."""
     chart = alt.layer(*layers).properties(width="container", height=height_px)
     return chart.configure(**CONFIG).to_dict()
 
@@ -436,7 +454,7 @@ def _rtt_layout() -> Spec:
             x="t:T",
             x2="t2",
             tooltip=[
-                _when(),
+                when(),
                 *(
                     alt.Tooltip(f"{field}:Q", title=f"{title} RTT, ms", format=".4~g")
                     for field, title in (("min", "least"), ("median", "median"), ("p95", "95%"), ("max", "greatest"))
@@ -445,7 +463,7 @@ def _rtt_layout() -> Spec:
             ],
         ),
     ]
-    return _layout(layers, HEIGHT_PX)
+    return layout(layers, HEIGHT_PX)
 
 
 @cache
@@ -453,16 +471,17 @@ def _loss_layout() -> Spec:
     steps = _named("steps")
     scale = alt.Scale(type="sqrt", domainMin=0, nice=True)
     axis = alt.Axis(title="loss", format=".2~%", values=LOSS_TICKS, labelOverlap=True, minExtent=AXIS_PX)
-    tooltip = [_when(), _when("t2", "until"), alt.Tooltip("text:N", title="loss")]
+    tooltip = [when(), when("t2", "until"), alt.Tooltip("text:N", title="loss")]
     layers = [
         *_background(*SEEN_IN_LOSS),
+        steps.mark_rule(opacity=0).encode(y=alt.datum(LEAST_LOSS_SHOWN)),
         steps.mark_rect(style="loss-bound").encode(
             x="t:T", x2="t2", y=alt.Y("bound:Q", scale=scale, axis=axis), y2=alt.datum(0), tooltip=tooltip
         ),
         steps.mark_rule(style="loss-bound-line").encode(x="t:T", x2="t2", y="bound:Q"),
         steps.mark_rect(style="loss").encode(x="t:T", x2="t2", y="ratio:Q", y2=alt.datum(0), tooltip=tooltip),
     ]
-    return _layout(layers, SMALL_HEIGHT_PX)
+    return layout(layers, SMALL_HEIGHT_PX)
 
 
 @cache
@@ -471,7 +490,7 @@ def _throughput_layout() -> Spec:
     axis = alt.Axis(title="bit/s", format="~s", tickCount=4, minExtent=AXIS_PX)
     y = alt.Y("bps:Q", scale=alt.Scale(type="log", nice=True), axis=axis)
     test = [
-        _when("t", "at"),
+        when("t", "at"),
         alt.Tooltip("outcome:N", title="outcome"),
         alt.Tooltip("bps:Q", title="measured, bit/s", format=".4~s"),
         alt.Tooltip("streams:Q", title="streams"),
@@ -491,7 +510,7 @@ def _throughput_layout() -> Spec:
         .encode(
             x="t:T",
             y="bps:Q",
-            tooltip=[_when("t", "around"), alt.Tooltip("bps:Q", title="at least, bit/s", format=".3~s")],
+            tooltip=[when("t", "around"), alt.Tooltip("bps:Q", title="at least, bit/s", format=".3~s")],
         ),
         measured.mark_circle(style="measured", size=60, opacity=1).encode(x="t:T", y="bps:Q", tooltip=test),
         failed.mark_text(style="failed", text="✕", fontSize=13, fontWeight="bold").encode(
@@ -501,4 +520,4 @@ def _throughput_layout() -> Spec:
             x="t:T", y=alt.value(HEIGHT_PX - 10), text="shown:N"
         ),
     ]
-    return _layout(layers, HEIGHT_PX)
+    return layout(layers, HEIGHT_PX)

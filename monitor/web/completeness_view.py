@@ -24,7 +24,7 @@ BANDS = ((0.0, "loss-5"), (0.8, "loss-4"), (0.95, "loss-3"), (0.99, "loss-1"), (
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class DayCell:
     """A site's day: its class, the share of the plan, the counts behind it, and how many results are missing."""
 
     style: str
@@ -36,7 +36,7 @@ class Cell:
 @dataclass(frozen=True, slots=True)
 class SiteRow:
     site: Site
-    cells: tuple[Cell, ...]
+    cells: tuple[DayCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class CompletenessView:
     legend: tuple[LegendEntry, ...]
 
 
-NOTHING = Cell("unplanned", "·", "", 0)
+NOTHING = DayCell("unplanned", "·", "", 0)
 LEGEND = (
     LegendEntry("none-lost", "100%", "all that was planned"),
     LegendEntry("loss-0", "", "99.9% and more"),
@@ -84,7 +84,7 @@ def load_completeness(length: int, now: datetime) -> CompletenessView:
     return CompletenessView(
         days=days,
         rows=tuple(
-            SiteRow(site, tuple(_cell(found.get((site.pk, day)), day == now.date()) for day in days))
+            SiteRow(site, tuple(cell_of(found.get((site.pk, day)), runs=day == now.date()) for day in days))
             for site in sites.values()
             if site.pk in with_any or (site.has_agent and site.retired_at is None)
         ),
@@ -96,20 +96,21 @@ def load_completeness(length: int, now: datetime) -> CompletenessView:
     )
 
 
-def _cell(found: tuple[SiteDay, SiteCoverage] | None, runs: bool) -> Cell:
+def cell_of(found: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) -> DayCell:
+    """A site's day; `runs` is that of the day that is not over."""
     if found is None:
         return NOTHING
     came, covered = found
     counts = f"{covered.bursts_measured:,} of {covered.bursts_planned:,}"
     ratio = covered.coverage_ratio
     if ratio is None and runs and covered.bursts_measured == 0:
-        return Cell("unplanned", "not yet", f"{came.delivered:,} came", came.missing)
+        return DayCell("unplanned", "not yet", f"{came.delivered:,} came", came.missing)
     if ratio is None:
-        return Cell("not-measured", "no plan", f"{came.delivered:,} came", came.missing)
+        return DayCell("not-measured", "no plan", f"{came.delivered:,} came", came.missing)
     if ratio == 0.0:
-        return Cell("no-data", "none", counts, came.missing)
+        return DayCell("no-data", "none", counts, came.missing)
     style = BANDS[bisect_right([least for least, _ in BANDS], ratio) - 1][1]
-    return Cell(style, figures.percent(ratio), counts, came.missing)
+    return DayCell(style, figures.percent(ratio), counts, came.missing)
 
 
 def _coverage(covered: list[SiteCoverage]) -> str | None:

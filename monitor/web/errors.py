@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.urls.exceptions import Resolver404
 
-from monitor.web.access import API_PREFIX
+from monitor.web.access import FOR_PROGRAMS
 
 RETRY_AFTER_S = 5
 BAD_REQUEST = "The request cannot be read, or asks for a host that is not in SOUNDINGS_ALLOWED_HOSTS."
@@ -52,6 +52,6 @@ def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 def _answer(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
     """Rendered without the request, so that it needs neither session nor database."""
-    if request.path.startswith(API_PREFIX):
+    if request.path.startswith(FOR_PROGRAMS):
         return JsonResponse({"detail": text}, status=status)
     return HttpResponse(render_to_string("web/error.html", {"error_title": title, "error_text": text}), status=status)

@@ -6,78 +6,24 @@ Every state has its own words, its own class and its own sentence for a screen r
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from html import escape
 from urllib.parse import urlencode
 
 from django.utils.safestring import SafeString, mark_safe
 
 from monitor.analysis import figures
-from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS, LossBand
 from monitor.api.grid import Grid, GridSite, PathFigures, State, worst
 from monitor.archive.metrics import Metric
+from monitor.web import measures
+from monitor.web.measures import MEASURES
 
 INCIDENT_SIGN = "▲"
+MAINTENANCE_SIGN = "⚒"
+OWN_TEST_SIGN = "⇄"
 DENSE_FROM_SITES = 16
 
-
-class Choice(StrEnum):
-    """The metrics that the page offers, by their names in its address."""
-
-    LOSS = "loss"
-    RTT = "rtt"
-    THROUGHPUT = "throughput"
-
-    @property
-    def metric(self) -> Metric:
-        return _METRICS[self]
-
-
-_METRICS = {Choice.LOSS: Metric.LOSS, Choice.RTT: Metric.RTT_MEDIAN, Choice.THROUGHPUT: Metric.THROUGHPUT}
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """A colour step: what is below `below` (and in no lower band), its class and what it is called."""
-
-    below: float
-    style: str
-    label: str
-
-
-LOSS_BANDS = (
-    *(
-        Band(below, f"loss-{step}", f"{name}, below {figures.percent(below)}")
-        for step, (below, name) in enumerate(LOSS_BAND_UPPER_RATIOS)
-    ),
-    Band(float("inf"), "loss-5", f"{LossBand.BAD}, {figures.percent(LOSS_BAND_UPPER_RATIOS[-1][0])} and more"),
-)
-
-RTT_BANDS = (
-    Band(10, "step-0", "below 10 ms"),
-    Band(50, "step-1", "below 50 ms"),
-    Band(100, "step-2", "below 100 ms"),
-    Band(200, "step-3", "below 200 ms"),
-    Band(400, "step-4", "below 400 ms"),
-    Band(float("inf"), "step-5", "400 ms and more"),
-)
-
-THROUGHPUT_BANDS = (
-    Band(100e3, "step-5", "below 100 kbit/s"),
-    Band(1e6, "step-4", "below 1 Mbit/s"),
-    Band(10e6, "step-3", "below 10 Mbit/s"),
-    Band(100e6, "step-2", "below 100 Mbit/s"),
-    Band(1e9, "step-1", "below 1 Gbit/s"),
-    Band(float("inf"), "step-0", "1 Gbit/s and more"),
-)
-
-BANDS = {Metric.LOSS: LOSS_BANDS, Metric.RTT_MEDIAN: RTT_BANDS, Metric.THROUGHPUT: THROUGHPUT_BANDS}
-TITLES = {Metric.LOSS: "loss", Metric.RTT_MEDIAN: "median RTT", Metric.THROUGHPUT: "measured throughput"}
-
-SHORT_TITLES = {**TITLES, Metric.THROUGHPUT: "throughput"}
 
 STATE_STYLES = {
     State.NONE_LOST: "none-lost",
@@ -107,30 +53,37 @@ class Count:
     meaning: str
 
 
-def band(metric: Metric, value: float) -> Band:
-    """The band that a value is in; its upper end is not part of it."""
-    bands = BANDS[metric]
-    return bands[bisect_right([one.below for one in bands[:-1]], value)]
-
-
-def cell_style(metric: Metric, one: PathFigures) -> str:
-    """The class of a cell: its band where there is a value, else its state."""
+def cell_style(grid: Grid, one: PathFigures) -> str:
+    """The class of a cell: its band where there is a value, that of its change where changes are shown, else its
+    state."""
+    if grid.against is not None and one.has_figure:
+        return _change_style(grid.metric, one)
     if one.state is State.VALUE and one.value is not None:
-        return band(metric, one.value).style
+        return MEASURES[grid.metric].band(one.value).style
     return STATE_STYLES[one.state]
 
 
-def cell_text(metric: Metric, one: PathFigures) -> str:
-    """What the cell says: a number with its unit, or the state in words."""
+def _change_style(metric: Metric, one: PathFigures) -> str:
+    changed = _changed(metric, one)
+    if changed is None:
+        return "no-data"
+    if measures.is_steady(metric, changed):
+        return "steady"
+    return "worse" if measures.is_worse(metric, changed) else "better"
+
+
+def _changed(metric: Metric, one: PathFigures) -> float | None:
+    """How much the metric changed; None where it was not known before or is not now."""
+    if one.value is None or one.value_before is None:
+        return None
+    return measures.change(metric, one.value_before, one.value)
+
+
+def cell_text(grid: Grid, one: PathFigures) -> str:
+    """What the cell says: a number with its unit, how it changed, or the state in words."""
+    if one.has_figure:
+        return _figure(grid.metric, one) if grid.against is None else _change_text(grid.metric, one)
     match one.state:
-        case State.VALUE if metric is Metric.LOSS:
-            return _loss(one)
-        case State.VALUE if metric is Metric.RTT_MEDIAN:
-            return figures.milliseconds(one.value)
-        case State.VALUE:
-            return figures.bit_rate(one.value)
-        case State.NONE_LOST:
-            return _loss(one)
         case State.TOTAL_LOSS:
             return "all lost"
         case State.NOT_MEASURED:
@@ -139,8 +92,20 @@ def cell_text(metric: Metric, one: PathFigures) -> str:
             return "own test"
         case State.UNDEFINED:
             return "undefined"
-        case State.NO_DATA:
-            return "no data"
+        case _:
+            return figures.NO_DATA
+
+
+def _figure(metric: Metric, one: PathFigures) -> str:
+    if metric is Metric.LOSS:
+        return _loss(one)
+    floor = "≥ " if metric is Metric.ESTIMATE and one.loss_bound_ratio is not None else ""
+    return figures.NO_DATA if one.value is None else floor + MEASURES[metric].write(one.value)
+
+
+def _change_text(metric: Metric, one: PathFigures) -> str:
+    changed = _changed(metric, one)
+    return "new" if changed is None else measures.write_change(metric, changed)
 
 
 def _loss(one: PathFigures) -> str:
@@ -149,25 +114,26 @@ def _loss(one: PathFigures) -> str:
     )
 
 
-def sentence(metric: Metric, one: PathFigures) -> str:
+def sentence(grid: Grid, one: PathFigures) -> str:
     """The whole cell in one sentence, for screen readers and for the line under the pointer."""
-    parts = [f"{one.source} to {one.destination}: {_finding(metric, one)}"]
+    parts = [f"{one.source} to {one.destination}: {_finding(grid, one)}"]
     if one.family == 6:
         parts.append("IPv6")
     if one.state in (State.VALUE, State.NONE_LOST, State.TOTAL_LOSS):
-        parts.extend(_evidence(metric, one))
+        parts.extend(_evidence(grid.metric, one))
     if one.incident_id is not None:
         parts.append("incident open")
+    if one.in_maintenance:
+        parts.append("in maintenance")
     return ", ".join(parts)
 
 
-def _finding(metric: Metric, one: PathFigures) -> str:
+def _finding(grid: Grid, one: PathFigures) -> str:
     match one.state:
         case State.VALUE if one.value is not None:
-            label = band(metric, one.value).label.split(",")[0] if metric is Metric.LOSS else ""
-            return f"{TITLES[metric]} {cell_text(metric, one)}" + (f" ({label})" if label else "")
+            return _value_in_words(grid.metric, one) + _against(grid, one)
         case State.NONE_LOST:
-            return f"none lost, so loss {_loss(one)} with 95% confidence"
+            return f"none lost, so loss {_loss(one)} with 95% confidence" + _against(grid, one)
         case State.TOTAL_LOSS:
             return "all lost, loss 100%"
         case State.NOT_MEASURED:
@@ -176,6 +142,27 @@ def _finding(metric: Metric, one: PathFigures) -> str:
             return "only measured while our own throughput test ran, so left out"
         case _:
             return "no data"
+
+
+def _value_in_words(metric: Metric, one: PathFigures) -> str:
+    """The figure with the word for it where its band is a judgement."""
+    measure = MEASURES[metric]
+    word, comma, _ = measure.band(one.value or 0.0).label.partition(",")
+    return f"{measure.title} {_figure(metric, one)}" + (f" ({word})" if comma else "")
+
+
+def _against(grid: Grid, one: PathFigures) -> str:
+    """What it was before, where the grid shows changes."""
+    if grid.against is None:
+        return ""
+    changed = _changed(grid.metric, one)
+    if changed is None or one.value_before is None:
+        return f", with nothing to compare of {grid.against.words}"
+    before = MEASURES[grid.metric].write(one.value_before)
+    if measures.is_steady(grid.metric, changed):
+        return f", much as {grid.against.words} ({before})"
+    word = "worse" if measures.is_worse(grid.metric, changed) else "better"
+    return f", {word} than {grid.against.words} ({before})"
 
 
 def _evidence(metric: Metric, one: PathFigures) -> Iterator[str]:
@@ -197,10 +184,9 @@ def body_html(grid: Grid) -> SafeString:
     kept = escape(query(grid))
     rows = []
     for source in grid.sources:
-        cells = [
-            _cell_html(grid.metric, source, to, between.get((source.name, to.name)), kept) for to in grid.destinations
-        ]
-        heading = f'<th scope="row" title="{escape(source.title)}">{escape(source.name)}</th>'
+        cells = [_cell_html(grid, source, to, between.get((source.name, to.name)), kept) for to in grid.destinations]
+        name = escape(source.name)
+        heading = f'<th scope="row" title="{escape(source.title)}"><a href="/sites/{name}/">{name}</a></th>'
         rows.append(f"<tr>{heading}{''.join(cells)}</tr>")
     return mark_safe("\n".join(rows))
 
@@ -213,20 +199,36 @@ def query(grid: Grid) -> str:
     return urlencode(chosen)
 
 
-def _cell_html(metric: Metric, source: GridSite, to: GridSite, paths: Sequence[PathFigures] | None, query: str) -> str:
+def _cell_html(grid: Grid, source: GridSite, to: GridSite, paths: Sequence[PathFigures] | None, query: str) -> str:
     if source.id == to.id:
         return '<td class="same"></td>'
     if not paths:
         return '<td class="unplanned"><span aria-label="not planned">·</span></td>'
-    one = paths[0] if len(paths) == 1 else worst(metric, paths)
-    sign = "" if one.incident_id is None else f'<b class="sign" aria-hidden="true">{INCIDENT_SIGN}</b>'
+    one = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
+    signs = "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in _signs(one))
     more = "" if len(paths) == 1 else f"<sup>{len(paths)}</sup>"
-    said = sentence(metric, one) + ("" if len(paths) == 1 else f"; the worst of {len(paths)} paths")
-    style = cell_style(metric, one) + ("" if one.incident_id is None else " incident")
+    said = sentence(grid, one) + ("" if len(paths) == 1 else f"; the worst of {len(paths)} paths")
+    style = " ".join([cell_style(grid, one), *_conditions(one)])
     return (
         f'<td class="{style}"><a id="p{one.path_id}" href="/paths/{one.path_id}/?{query}" aria-label="{escape(said)}">'
-        f"{sign}{_with_small_unit(cell_text(metric, one))}{more}</a></td>"
+        f"{signs}{_with_small_unit(cell_text(grid, one))}{more}</a></td>"
     )
+
+
+def _conditions(one: PathFigures) -> list[str]:
+    """What goes on at the path, beside its figure."""
+    found = {"incident": one.incident_id is not None, "maintenance": one.in_maintenance}
+    return [name for name, is_so in found.items() if is_so]
+
+
+def _signs(one: PathFigures) -> Iterator[tuple[str, str]]:
+    """Each with its style."""
+    if one.incident_id is not None:
+        yield "sign", INCIDENT_SIGN
+    if one.in_maintenance:
+        yield "sign calm", MAINTENANCE_SIGN
+    if one.state is State.OWN_TEST:
+        yield "sign quiet", OWN_TEST_SIGN
 
 
 def _with_small_unit(text: str) -> str:
@@ -236,18 +238,28 @@ def _with_small_unit(text: str) -> str:
     return escape(text)
 
 
-def legend(metric: Metric) -> list[LegendEntry]:
-    """What each colour and sign means, for this metric."""
-    entries = [LegendEntry(one.style, "", one.label) for one in BANDS[metric]]
-    if metric is Metric.LOSS:
+def legend(grid: Grid) -> list[LegendEntry]:
+    """What each colour and sign means, for this grid."""
+    entries = [LegendEntry(one.style, "", one.label) for one in MEASURES[grid.metric].bands]
+    if grid.against is not None:
+        entries = [
+            LegendEntry("better", "−" if not grid.metric.lower_is_worse else "+", f"better than {grid.against.words}"),
+            LegendEntry("steady", "", "much the same"),
+            LegendEntry("worse", "+" if not grid.metric.lower_is_worse else "−", f"worse than {grid.against.words}"),
+        ]
+    elif grid.metric is Metric.LOSS:
         entries.append(LegendEntry("none-lost", "< 0.3%", "none lost: below 3/N"))
-    if metric is not Metric.THROUGHPUT:
+    elif grid.metric is Metric.ESTIMATE:
+        entries.append(LegendEntry("step-2", "≥", "none lost: at least this"))
+    if grid.metric is not Metric.THROUGHPUT:
         entries.append(LegendEntry("total-loss", "all lost", "sent, nothing came back"))
     return [
         *entries,
         LegendEntry("no-data", "no data", "nothing arrived"),
         LegendEntry("not-measured", "not run", "could not be measured"),
+        LegendEntry("own-test", f"{OWN_TEST_SIGN} own test", "only measured during our own test"),
         LegendEntry("incident", INCIDENT_SIGN, "incident open"),
+        LegendEntry("maintenance", MAINTENANCE_SIGN, "in maintenance: nothing opens"),
     ]
 
 
@@ -260,5 +272,6 @@ def counts(grid: Grid) -> list[Count]:
         Count("not-measured", states.count(State.NOT_MEASURED), "not measured"),
         Count("no-data", states.count(State.NO_DATA), "without data"),
         Count("incident", sum(one.incident_id is not None for one in grid.figures), "in an incident"),
+        Count("maintenance", sum(one.in_maintenance for one in grid.figures), "in maintenance"),
     ]
     return [found[0], *(count for count in found[1:] if count.number > 0)]

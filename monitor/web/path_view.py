@@ -1,6 +1,6 @@
 """What the path page shows: the path, its figures over the period, its charts, its latest tests and its incidents.
 
-In: a path's id, a period, a packet size and the time. Out: a `PathView` for the template. The charts themselves are
+In: a path's id, the stretch of time and a packet size. Out: a `PathView` for the template. The charts themselves are
 made in `monitor.web.charts`, the numbers' text in `monitor.web.figures`.
 """
 
@@ -13,20 +13,21 @@ from typing import TypeVar
 
 from monitor.alerts.models import Incident
 from monitor.alerts.queries import incidents_of_path
+from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
-from monitor.api.grid import Period, UnknownChoice, choose_packet_bytes
+from monitor.api.grid import UnknownChoice, choose_packet_bytes
 from monitor.archive import queries
+from monitor.archive.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.path_estimates import path_estimate
 from monitor.archive.queries import PathSummary, Series, ThroughputPoint, ThroughputSummary
 from monitor.archive.transfers import transfer_of
+from monitor.mesh.entries import ON_DEMAND
 from monitor.mesh.models import Path
 from monitor.web import charts
-from monitor.web.geography import great_circle_km
 from monitor.web.ledger_view import TestRow, ledger_rows
+from monitor.web.shown import Shown
 from monitor.web.transfer_view import EstimateView, TransferView, estimate_view, transfer_view
 
-POOL_STEP_S = {Period.HOUR: 300, Period.DAY: 900, Period.WEEK: 3600, Period.MONTH: 6 * 3600}
-"""Steps of the loss chart: enough packets in each for a loss of a few percent to show, few enough bars to see."""
 MORE_THAN_A_DAY = timedelta(days=1, hours=1)
 LATEST_TESTS = 12
 
@@ -40,7 +41,7 @@ class PathView:
     path: Path
     reverse_path_id: int | None
     distance_km: float
-    period: Period
+    shown: Shown
     packet_bytes: int
     packet_sizes: tuple[int, ...]
     since: datetime
@@ -53,15 +54,14 @@ class PathView:
     latest_tests: tuple[ThroughputPoint, ...]
     ledger: tuple[TestRow, ...]
     transfer: TransferView | None
+    latest_files: tuple[DiskToDiskPoint, ...]
     incidents: tuple[Incident, ...]
     rtt_chart: charts.Spec
     loss_chart: charts.Spec
     throughput_chart: charts.Spec
 
 
-def load_path(
-    path_id: int, period: Period, now: datetime, packet_bytes: int | None, test_at: datetime | None = None
-) -> PathView:
+def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: datetime | None = None) -> PathView:
     """The page of a path, with the throughput test that began at `test_at` in full, or the newest that was measured.
 
     Raises `Path.DoesNotExist` and `monitor.api.grid.UnknownChoice`.
@@ -69,41 +69,43 @@ def load_path(
     path = Path.objects.with_hosts().get(id=path_id)
     sizes = tuple(queries.packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
-    since = now - period.length
-    series = queries.path_series(path_id, size, since, now)
-    hours = series if period.length > queries.LONGEST_RAW else _hours(path_id, size, since, now)
-    tests = queries.throughput_series(path_id, since, now)
-    incidents = incidents_of_path(path_id, since, now)
-    window = charts.Window(since, now, _spans(incidents, now))
-    summary = _only(queries.path_summaries(since, now, packet_bytes=size, path_ids=[path_id]))
-    estimate = path_estimate(summary, tests, since, now)
+    since, until = shown.since, shown.until
+    series = queries.path_series(path_id, size, since, until)
+    hours = hours_of(series, since, until)
+    tests = queries.throughput_series(path_id, since, until)
+    incidents = incidents_of_path(path_id, since, until)
+    window = charts.Window(since, until, _spans(incidents, until))
+    summary = _only(queries.path_summaries(since, until, packet_bytes=size, path_ids=[path_id]))
+    estimate = path_estimate(summary, tests, since, until)
     return PathView(
         path=path,
         reverse_path_id=_reverse(path),
         distance_km=_distance_km(path),
-        period=period,
+        shown=shown,
         packet_bytes=size,
         packet_sizes=sizes,
         since=since,
-        until=now,
+        until=until,
         newest_at=series.points[-1].at if series.points else None,
         summary=summary,
-        throughput=_only(queries.throughput_summaries(since, now, path_ids=[path_id])),
+        throughput=_only(queries.throughput_summaries(since, until, path_ids=[path_id])),
         spread=spread(_measured_bps(tests)),
         estimate=None if estimate is None else estimate_view(estimate),
         latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
         transfer=_transfer(path_id, tests, test_at),
-        ledger=ledger_rows(path_id, since, now),
+        latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
+        ledger=ledger_rows(path_id, since, until),
         incidents=tuple(incidents),
-        rtt_chart=charts.rtt_chart(series, window, _own_tests(path_id, size, since, now)),
-        loss_chart=charts.loss_chart(charts.pool(series, POOL_STEP_S[period]), window),
+        rtt_chart=charts.rtt_chart(series, window, _own_tests(path_id, size, since, until)),
+        loss_chart=charts.loss_chart(charts.pool(series, shown.bar_s), window),
         throughput_chart=charts.throughput_chart(hours, tests, window),
     )
 
 
 def _measured_bps(tests: Sequence[ThroughputPoint]) -> list[float]:
-    """What the TCP tests got; a UDP test gets what it was asked for."""
-    return [one.throughput_bps for one in tests if one.protocol == "tcp" and one.throughput_bps is not None]
+    """What the planned TCP tests got; a UDP test gets what it was asked for, one on demand what its settings let it."""
+    planned = (one for one in tests if one.protocol == "tcp" and one.test != ON_DEMAND)
+    return [one.throughput_bps for one in planned if one.throughput_bps is not None]
 
 
 def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | None) -> TransferView | None:
@@ -125,9 +127,12 @@ def _own_tests(path_id: int, packet_bytes: int, since: datetime, until: datetime
     return queries.own_test_steps(path_id, packet_bytes, since, until)
 
 
-def _hours(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> Series:
-    """The hourly steps of a period that is too short to be answered in hours: an estimate wants the packets of one."""
-    series = queries.path_series(path_id, packet_bytes, min(since, until - MORE_THAN_A_DAY), until)
+def hours_of(series: Series, since: datetime, until: datetime) -> Series:
+    """The hourly steps of the period, also where it is short enough to be answered in bursts: an estimate wants the
+    packets of an hour."""
+    if until - since > queries.LONGEST_RAW:
+        return series
+    series = queries.path_series(series.path_id, series.packet_bytes, min(since, until - MORE_THAN_A_DAY), until)
     step = timedelta(seconds=series.step_s)
     return replace(series, points=tuple(point for point in series.points if point.at + step > since))
 

@@ -15,6 +15,7 @@ from enum import Enum
 import probes
 from monitor.analysis import figures
 from monitor.api.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods
+from monitor.api.holders import SecondAgent, second_agents
 from monitor.mesh.models import Site
 from probes.site.health import Health
 from probes.site.versions import is_older
@@ -102,7 +103,12 @@ def load_sites(now: datetime) -> SitesView:
     sites = list(Site.objects.in_use().filter(has_agent=True))
     reports = {report.site_id: report for report in agent_reports(now)}
     states = list(State)
-    cards = [SiteCard(site, report, tuple(_findings(report))) for site in sites for report in [reports.get(site.pk)]]
+    seconds = second_agents(now)
+    cards = [
+        SiteCard(site, report, (*_of_second(seconds.get(site.pk), now), *_findings(report)))
+        for site in sites
+        for report in [reports.get(site.pk)]
+    ]
     cards.sort(key=lambda card: (states.index(card.state), card.site.name))
     counts = Counter(card.state for card in cards)
     names = {site.pk: site.name for site in sites}
@@ -111,6 +117,18 @@ def load_sites(now: datetime) -> SitesView:
         cards=tuple(cards),
         counts=tuple((state, counts[state]) for state in State if counts[state]),
         off_periods=tuple(OffPeriod(names[period.site_id], period) for period in reversed(periods)),
+    )
+
+
+def _of_second(second: SecondAgent | None, now: datetime) -> Iterator[Finding]:
+    if second is None:
+        return
+    ago = figures.duration((now - second.refused_at).total_seconds())
+    where = f" at {second.address}" if second.address else ""
+    yield Finding(
+        State.TROUBLE,
+        f"a second agent{where} shows this site's token and is refused, last {ago} ago: stop one of the two; "
+        "manage.py site rotate gives the site to another",
     )
 
 

@@ -70,11 +70,20 @@ def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this 
     limits.append(("Reno index", index, "", "Mathis, C = 1, one stream: compares paths, is no estimate"))
     return EstimateView(
         headline=wording.headline(found),
-        notes=(*wording.notes(made.loss, found), *_of_sender(made)),
+        notes=(*wording.notes(made.loss, found), *_of_calibration(made), *_of_sender(made)),
         limits=tuple(limits),
         advice=() if found.advice is None else tuple(wording.advice_rows(found.advice, made.loss, made.transfer)),
         target="" if found.advice is None else wording.rate(found.advice.target_bps),
     )
+
+
+def _of_calibration(made: PathEstimate) -> tuple[str, ...]:
+    learnt = made.calibration
+    if learnt is None:
+        return ()
+    if learnt.used is None or made.uncalibrated is None:
+        return (wording.not_calibrated(learnt.found, learnt.stretches),)
+    return tuple(wording.calibrated(learnt.used, made.uncalibrated))
 
 
 def _of_sender(made: PathEstimate) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect, JsonResponse
 
-from monitor.web.access import API_PREFIX
+from monitor.web.access import FOR_PROGRAMS
 from monitor.web.origin import stayed_on_this_machine
 
 REFUSED = (
@@ -29,6 +29,6 @@ class EncryptedTransport:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if settings.ALLOW_PLAIN_HTTP or request.is_secure() or stayed_on_this_machine(request):
             return self.get_response(request)
-        if request.path.startswith(API_PREFIX) or request.method not in ("GET", "HEAD"):
+        if request.path.startswith(FOR_PROGRAMS) or request.method not in ("GET", "HEAD"):
             return JsonResponse({"error": REFUSED, "detail": REFUSED}, status=403)
         return HttpResponsePermanentRedirect(f"https://{request.get_host()}{request.get_full_path()}")

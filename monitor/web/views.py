@@ -10,8 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
-from urllib.parse import urlencode
+from typing import Any
 
 from django.contrib.auth.views import LoginView
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,23 +20,28 @@ from django.views.decorators.http import require_safe
 
 from monitor.alerts.queries import recent_incidents
 from monitor.api import rates
-from monitor.api.grid import Grid, Period, UnknownChoice, load_grid
+from monitor.api.callers import client_address
+from monitor.api.grid import Against, Grid, Period, UnknownChoice, load_grid
 from monitor.archive import queries
 from monitor.archive.queries import AgentContact
 from monitor.mesh.models import Mesh, Path, Site
 from monitor.reports.files import written_reports
-from monitor.web import bundle, calculator, matrix, policy, world_map
+from monitor.web import asked, bundle, calculator, matrix, measures, policy, world_map
 from monitor.web.completeness_view import load_completeness
 from monitor.web.first_run import first_run
+from monitor.web.measures import MEASURES
 from monitor.web.path_view import load_path
+from monitor.web.run_now import run_now_of
+from monitor.web.shown import minute, shown_of
+from monitor.web.site_view import load_site
 from monitor.web.sites_view import LATE_AFTER, load_sites
 
 CLOSED_INCIDENTS = 5
 REFUSED_SHOWN = 20
 YEAR_S = 365 * 86_400
+SHOWN: list[tuple[str, Any]] = [("figures", ""), ("change in a week", Against.WEEK), ("in a year", Against.YEAR)]
+ENDS = ("since", "until")
 GRID_PERIODS = (Period.HOUR, Period.DAY, Period.WEEK)
-
-Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Days(StrEnum):
@@ -46,15 +50,6 @@ class Days(StrEnum):
     WEEK = "7"
     FORTNIGHT = "14"
     MONTH = "30"
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One link of a row of choices."""
-
-    label: str
-    query: str
-    chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ class Login(LoginView):
     next_page = "grid"
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        wait_s = rates.wait_s(f"login:{request.META.get('REMOTE_ADDR', '')}", rates.LOGIN)
+        wait_s = rates.wait_s(f"login:{client_address(request)}", rates.LOGIN)
         if wait_s > 0:
             response = self.render_to_response(self.get_context_data(wait_s=math.ceil(wait_s)), status=429)
             response.headers["Retry-After"] = str(math.ceil(wait_s))
@@ -94,11 +89,11 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "grid": grid,
         "now": now,
-        "title": matrix.TITLES[grid.metric],
+        "title": MEASURES[grid.metric].title,
         **_grid_choices(request, grid),
         "body": matrix.body_html(grid),
         "counts": matrix.counts(grid),
-        "legend": matrix.legend(grid.metric),
+        "legend": matrix.legend(grid),
         "dense": len(grid.destinations) >= matrix.DENSE_FROM_SITES,
         "first_run": first_run(contacts, now) if grid.newest_measured_at is None else None,
         "open_incidents": grid.open_incidents,
@@ -123,11 +118,11 @@ def map_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "grid": grid,
         "now": now,
-        "title": matrix.TITLES[grid.metric],
+        "title": MEASURES[grid.metric].title,
         **_grid_choices(request, grid),
         "map": world_map.world_map(grid, where),
         "query": matrix.query(grid),
-        "legend": matrix.legend(grid.metric),
+        "legend": matrix.legend(grid),
     }
     return render(request, "web/map.html", context)
 
@@ -136,18 +131,21 @@ def map_page(request: HttpRequest) -> HttpResponse:
 def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     """One path over time."""
     now = timezone.now()
-    period = _choice(request, "period", Period, Period.DAY)
+    shown = shown_of(request, now)
     try:
-        view = load_path(path_id, period, now, _size(request), _test_at(request))
+        view = load_path(path_id, shown, _size(request), _test_at(request))
     except Path.DoesNotExist as error:
         raise Http404(f"There is no path {path_id}; the grid links to those that there are.") from error
     except UnknownChoice as error:
         raise Http404(str(error)) from error
     context = {
         "view": view,
+        "run_now": run_now_of(request, view.path, now),
         "now": now,
-        "periods": _options(request, "period", [(one, one) for one in Period], period),
-        "sizes": _options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes),
+        "periods": asked.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
+        "ends": (minute(shown.since), minute(shown.until)),
+        "kept": [("size", view.packet_bytes)],
+        "sizes": asked.options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes),
         "bundle_version": bundle.bundle_version(),
     }
     return render(request, "web/path.html", context)
@@ -157,11 +155,11 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
 def completeness_page(request: HttpRequest) -> HttpResponse:
     """What was measured of the plan, and what came of that."""
     now = timezone.now()
-    length = _choice(request, "days", Days, Days.WEEK)
+    length = asked.choice(request, "days", Days, Days.WEEK)
     context = {
         "mesh": Mesh.objects.first(),
         "view": load_completeness(int(length), now),
-        "lengths": _options(request, "days", [(f"{one} days", one) for one in Days], length),
+        "lengths": asked.options(request, "days", [(f"{one} days", one) for one in Days], length),
     }
     return render(request, "web/completeness.html", context)
 
@@ -171,6 +169,26 @@ def sites_page(request: HttpRequest) -> HttpResponse:
     """How each site's agent is."""
     now = timezone.now()
     return render(request, "web/sites.html", {"mesh": Mesh.objects.first(), "view": load_sites(now), "now": now})
+
+
+@require_safe
+def site_page(request: HttpRequest, name: str) -> HttpResponse:
+    """One site: its agent, its paths both ways, its incidents."""
+    now = timezone.now()
+    shown = shown_of(request, now)
+    try:
+        view = load_site(name, shown, _size(request), now)
+    except Site.DoesNotExist as error:
+        raise Http404(f"There is no site {name}; /sites/ lists those that there are.") from error
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+    context = {
+        "view": view,
+        "now": now,
+        "periods": asked.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
+        "sizes": asked.options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes),
+    }
+    return render(request, "web/site.html", context)
 
 
 @require_safe
@@ -206,26 +224,26 @@ def chart_bundle(request: HttpRequest, version: str) -> HttpResponse:
 
 
 def _load_grid(request: HttpRequest, now: datetime) -> Grid:
-    period = _choice(request, "period", Period, Period.DAY)
+    period = asked.choice(request, "period", Period, Period.DAY)
     try:
         return load_grid(
-            _metric(request).metric, period, now, packet_bytes=_size(request), group=request.GET.get("group") or None
+            _metric(request).metric,
+            period,
+            now,
+            packet_bytes=_size(request),
+            group=request.GET.get("group") or None,
+            against=_against(request),
         )
     except UnknownChoice as error:
         raise Http404(str(error)) from error
 
 
-def _metric(request: HttpRequest) -> matrix.Choice:
-    return _choice(request, "metric", matrix.Choice, matrix.Choice.LOSS)
+def _against(request: HttpRequest) -> Against | None:
+    return asked.choice(request, "against", Against, Against.WEEK) if request.GET.get("against") else None
 
 
-def _choice(request: HttpRequest, name: str, kind: type[Choice], default: Choice) -> Choice:
-    """The member of `kind` that the address asks for."""
-    given = request.GET.get(name, default.value)
-    try:
-        return kind(given)
-    except ValueError as error:
-        raise Http404(f"{name}={given}: choose one of {', '.join(kind)}") from error
+def _metric(request: HttpRequest) -> measures.Choice:
+    return asked.choice(request, "metric", measures.Choice, measures.Choice.LOSS)
 
 
 def _size(request: HttpRequest) -> int | None:
@@ -251,31 +269,24 @@ def _test_at(request: HttpRequest) -> datetime | None:
     return at
 
 
-def _options(request: HttpRequest, name: str, labelled: list[tuple[str, Any]], chosen: object) -> list[Option]:
-    """Links to this page with one parameter changed."""
-    return [
-        Option(label, urlencode({**request.GET.dict(), name: value}), chosen=value == chosen)
-        for label, value in labelled
-    ]
-
-
-def _grid_choices(request: HttpRequest, grid: Grid) -> dict[str, list[Option]]:
+def _grid_choices(request: HttpRequest, grid: Grid) -> dict[str, list[asked.Option]]:
     """The rows of choices of a page that shows a grid."""
-    metrics: list[tuple[str, Any]] = [(matrix.SHORT_TITLES[one.metric], one) for one in matrix.Choice]
+    metrics: list[tuple[str, Any]] = [(MEASURES[one.metric].short, one) for one in measures.Choice]
     return {
-        "metrics": _options(request, "metric", metrics, _metric(request)),
-        "periods": _options(request, "period", [(one, one) for one in GRID_PERIODS], grid.period),
-        "sizes": _options(request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes),
+        "metrics": asked.options(request, "metric", metrics, _metric(request)),
+        "periods": asked.options(request, "period", [(one, one) for one in GRID_PERIODS], grid.period),
+        "sizes": asked.options(request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes),
         "groups": _group_options(request, grid),
+        "shown": asked.options(request, "against", SHOWN, grid.against or ""),
     }
 
 
-def _group_options(request: HttpRequest, grid: Grid) -> list[Option]:
+def _group_options(request: HttpRequest, grid: Grid) -> list[asked.Option]:
     """All groups together, then each; nothing to choose where there is only one."""
     if len(grid.groups) < 2:
         return []
     labelled: list[tuple[str, Any]] = [("all groups", ""), *((name, name) for name in grid.groups)]
-    return _options(request, "group", labelled, grid.group or "")
+    return asked.options(request, "group", labelled, grid.group or "")
 
 
 def _agent_rows(contacts: list[AgentContact], refused: list[queries.RefusedReport], now: datetime) -> list[AgentRow]:

@@ -15,10 +15,10 @@ from math import cos, radians
 import numpy as np
 import numpy.typing as npt
 
+from monitor.analysis.geography import great_circle_km
 from monitor.api.grid import Grid, GridSite, PathFigures, badness, worst
 from monitor.archive.metrics import Metric
 from monitor.web import matrix
-from monitor.web.geography import great_circle_km
 
 Points = npt.NDArray[np.float64]
 """Of shape (points, 2): degrees east and north."""
@@ -109,7 +109,7 @@ def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap 
         letter=view.width / LETTERS_A_LINE,
         land_at=(-cut - 360.0, -cut, 360.0 - cut),
         places=tuple(_places(sites.values(), at, view)),
-        lines=tuple(_line(grid.metric, one, others, arc, view) for (one, others), arc in zip(drawn, arcs, strict=True)),
+        lines=tuple(_line(grid, one, others, arc, view) for (one, others), arc in zip(drawn, arcs, strict=True)),
         pairs=len(pairs),
     )
 
@@ -181,14 +181,14 @@ def _pairs(metric: Metric, figures: Iterable[PathFigures]) -> Iterator[tuple[Pat
         yield chosen, [one for one in together if one is not chosen]
 
 
-def _line(metric: Metric, one: PathFigures, others: list[PathFigures], arc: Points, view: _View) -> Line:
+def _line(grid: Grid, one: PathFigures, others: list[PathFigures], arc: Points, view: _View) -> Line:
     troubled = any(path.incident_id is not None for path in (one, *others))
     along = view.project(arc)
     middle = along[len(along) // 2]
     return Line(
         pieces=_pieces(along, view),
-        style=matrix.cell_style(metric, one) + (" incident" if troubled else ""),
-        sentence="; ".join(matrix.sentence(metric, path) for path in (one, *others)),
+        style=matrix.cell_style(grid, one) + (" incident" if troubled else ""),
+        sentence="; ".join(matrix.sentence(grid, path) for path in (one, *others)),
         path_id=one.path_id,
         sign_at=(round(float(middle[0]), 2), round(float(middle[1]), 2)) if troubled else None,
     )

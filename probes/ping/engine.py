@@ -72,9 +72,7 @@ class Flight:
         target_of_rank = random.permutation(targets)
         self._rank_of_target = np.argsort(target_of_rank)
         self._make_ends([addresses[target] for target in target_of_rank])
-        fitting = BATCH_BYTES // (int(self._records.packet_bytes.max()) + HEADER_BYTES[channel.family])
-        # So many in a row are to different targets. Where the kernel stamps nothing, a reply would wait for the batch.
-        self._batch = max(1, min(fitting, targets)) if channel.is_stamped else 1
+        self._batch_of_turn = self._batches()
         self._stepped_ns = self._drained_ns = time.monotonic_ns()
         self._drained_next = 0
         self._meant_ns = 0
@@ -103,6 +101,16 @@ class Flight:
         self._keys = StampKeys(records.total)
         self._sender = Sender(channel, addresses, echo_format, records, self._keys, rows, self._restart_keys)
         self._receiver = Receiver(channel, self._sender.names, echo_format, records, self._keys, rows)
+
+    def _batches(self) -> list[int]:
+        """How many packets go out together, for each turn by its size: so many in a row are to different targets."""
+        sizes = self._records.packet_bytes
+        if not self.channel.is_stamped:
+            # A reply would wait for the batch.
+            return [1] * len(sizes)
+        fitting = BATCH_BYTES // (sizes + HEADER_BYTES[self.channel.family])
+        batches: list[int] = np.clip(fitting, 1, self._records.targets).tolist()
+        return batches
 
     def step(self) -> None:
         """Send what is due and read what has come."""
@@ -140,7 +148,8 @@ class Flight:
             return self._stepped_ns + LAST_TICK_NS
         following = self._records.next
         due_ns = self._schedule.due_at_ns(following)
-        together_ns = self._schedule.due_at_ns(min(following + self._batch, self._stop) - 1)
+        batch = self._batch_of_turn[following // self._records.targets]
+        together_ns = self._schedule.due_at_ns(min(following + batch, self._stop) - 1)
         longest_ns = due_ns + self._schedule.longest_wait_ns
         wake_ns = max(min(together_ns, longest_ns), self._stepped_ns + SHORTEST_TICK_NS)
         self._meant_ns = wake_ns - due_ns

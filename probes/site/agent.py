@@ -37,11 +37,17 @@ class Agent:
     """One site's agent; its parts may be used from any thread."""
 
     def __init__(self, settings: AgentSettings) -> None:
-        centre = Centre(settings.centre, Path(settings.token_file), allow_plain_http=settings.allow_plain_http)
+        centre = Centre(
+            settings.centre,
+            Path(settings.token_file),
+            allow_plain_http=settings.allow_plain_http,
+            identity=settings.identity,
+        )
         limits = read_limits(None if settings.limits_file is None else Path(settings.limits_file))
         usage = Usage(limits, settings.usage_file)
         own_tests = OwnTests()
         self.settings = settings
+        self.centre = centre
         self.journal = Journal(settings.centre)
         self.spool = Spool(settings.spool_file, clock_off_s=centre.clock.off_s)
         self.vitals = Vitals(centre.clock, self.spool)
@@ -50,7 +56,9 @@ class Agent:
         self.delivery = Delivery(self.spool, centre, health=self.vitals.of, spread=lambda: spread(self.plans.current()))
         self.cycles = Cycles(self.spool, limits, own_tests, PROBES["ping"])
         self.capacity = CapacityCycles(self.spool, limits, own_tests, PROBES["capacity"], usage=usage)
-        self.slots = Slots(self.spool, limits, own_tests, PROBES["throughput"], serve, usage=usage)
+        self.slots = Slots(
+            self.spool, limits, own_tests, PROBES["throughput"], serve, usage=usage, now=centre.clock.utc_now
+        )
 
     def begin(self) -> None:
         """Account for what was not run while the agent was away. To be called once, before anything runs."""
@@ -92,7 +100,7 @@ class Agent:
         plan = self.plans.current()
         if plan is not None:
             self.spool.follow(newest_cycles(plan, datetime.now(UTC)))
-        state = self.journal.state(self.vitals.now(), self.delivery.last_accepted_at)
+        state = self.journal.state(self.vitals.now(), self.delivery.last_accepted_at, self.centre.refusal)
         try:
             write_state(self.settings.state_file, state)
         except OSError as error:

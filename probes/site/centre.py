@@ -27,8 +27,10 @@ except ImportError:  # an agent of little more than probes/ and msgspec
     zstandard = None  # type: ignore[assignment]
 
 from probes.site.centre_clock import CentreClock
+from probes.site.journal import Trouble
 from probes.site.settings import SettingsError, check_centre, read_token
 from probes.site.wire import (
+    IDENTITY_HEADER,
     RECEIVED_HEADER,
     SENT_HEADER,
     Batch,
@@ -49,12 +51,17 @@ ADVICE = {
     401: "it does not know this site's token; put the right one in the token file",
     403: "it does not allow this site; ask its operator",
     404: "there is no centre at this address; check --centre",
+    409: "another agent works for this site; all is kept meanwhile",
     413: "the batch is too large for it",
     415: "it cannot unpack what we sent; kept and sent again. Are agent and centre of the same version?",
     422: "it cannot read what we sent. Are agent and centre of the same version?",
     429: "it wants to be asked less often",
     503: "it cannot store now",
 }
+
+
+NOT_OURS = (401, 403, 409)
+"""It answers, and takes nothing from this agent until somebody mends that."""
 
 
 class CentreError(Exception):
@@ -84,7 +91,8 @@ class BadCertificate(CentreError):
 
 class Centre:
     """The centre at `url`. The token is read from its file at each request, so that it can be changed there; a site
-    that is about to join has none."""
+    that is about to join has none. `identity` is who we are (`probes.site.identity`). `refusal` is why the centre takes
+    nothing from this agent; None while it does, or nobody knows."""
 
     def __init__(
         self,
@@ -94,10 +102,13 @@ class Centre:
         allow_plain_http: bool = False,
         timeout_s: float = TIMEOUT_S,
         clock: CentreClock | None = None,
+        identity: str | None = None,
     ) -> None:
         check_centre(url, allow_plain_http)
         self.url = url.rstrip("/")
         self.clock = CentreClock() if clock is None else clock
+        self.refusal: Trouble | None = None
+        self._identity = identity
         self._token_file = token_file
         self._timeout_s = timeout_s
 
@@ -153,7 +164,11 @@ class Centre:
             connection.close()
         self.clock.note(sent_s, answer.getheader(RECEIVED_HEADER), answer.getheader(SENT_HEADER), received_s)
         if answer.status in (200, 304):
+            self.refusal = None
             return answer.status, content
+        if answer.status in NOT_OURS:
+            reason = _reason(content) or ADVICE[answer.status]
+            self.refusal = Trouble(at=datetime.now(UTC), message=f"{answer.status} {answer.reason}: {reason}")
         raise CentreError(
             f"centre {self.url} answered {answer.status} {answer.reason}: "
             f"{ADVICE.get(answer.status, 'sent again later')}{_said(content)}",
@@ -163,7 +178,10 @@ class Centre:
         )
 
     def _authorization(self) -> dict[str, str]:
-        return {} if self._token_file is None else {"Authorization": f"Bearer {read_token(self._token_file)}"}
+        if self._token_file is None:
+            return {}
+        identity = {} if self._identity is None else {IDENTITY_HEADER: self._identity}
+        return {"Authorization": f"Bearer {read_token(self._token_file)}", **identity}
 
     def _connect(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 CLOCK_OFF_S = 1.0
 """Beyond this a clock is wrong: a site does not join, and results are flagged."""
@@ -97,3 +98,8 @@ class CentreClock:
         """How far our clock is ahead where that is surely too much; None where it is right, or nobody knows."""
         offset = self.offset()
         return offset.seconds if offset is not None and offset.is_surely_off else None
+
+    def utc_now(self) -> datetime:
+        """The time by our clock, or by the centre's where ours is surely off. What is planned for a moment begins by
+        this: a clock that is an hour ahead would take all of the next hour's for what is over."""
+        return datetime.fromtimestamp(self._wall_s() - (self.off_s() or 0.0), UTC)

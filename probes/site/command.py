@@ -21,12 +21,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from probes import broker
+from probes.site import identity
 from probes.site.limits import LimitsError, read_limits
 from probes.site.settings import (
     AgentSettings,
     SettingsError,
     check_centre,
+    identity_file,
     limits_file,
     lock_file,
     read_joined,
@@ -59,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--redis",
         metavar="URL|FILE",
         help="a Redis of the agent's own, or a file with its URL; else one is started",
+    )
+    parser.add_argument(
+        "--metrics",
+        metavar="ADDRESS:PORT",
+        help="serve how the agent is for Prometheus, over plain HTTP, as at 127.0.0.1:9375; off by default",
     )
     verbs = parser.add_subparsers(metavar="VERB", title="besides running the agent")
 
@@ -130,7 +139,10 @@ def run(args: argparse.Namespace) -> int:
         data.mkdir(parents=True, exist_ok=True)
         settings = _settings(args, data)
         with _only_agent_of(data):
-            _supervise(settings, args.redis is None, stop)
+            begun = identity.begin(identity_file(data))
+            settings = msgspec.structs.replace(settings, identity=str(begun))
+            with _metrics(args.metrics, data):
+                _supervise(settings, args.redis is None, stop)
     except (SettingsError, LimitsError, UsageError, AlreadyRunning, StartError, broker.BrokerError, OSError) as error:
         print(f"site: {error}", file=sys.stderr)
         return 1
@@ -195,6 +207,17 @@ def _only_agent_of(data: Path) -> Iterator[None]:
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
+        yield
+
+
+@contextlib.contextmanager
+def _metrics(given: str | None, data: Path) -> Iterator[None]:
+    """Loaded only where it is asked for: this process stays small."""
+    if given is None:
+        yield
+        return
+    with importlib.import_module("probes.site.metrics").served(given, data) as url:
+        say(f"metrics at {url}")
         yield
 
 

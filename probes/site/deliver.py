@@ -1,9 +1,10 @@
 """Delivers the spool to the centre, oldest first, until it is empty or the centre fails.
 
 A batch leaves the spool only with its receipt. After a failure nothing is sent until the pause is over, then a small
-batch first; batches grow while the centre answers quickly. One that is too large, or that takes too long twice, is
-halved. One that the centre cannot read is halved until the result that spoils it stands alone and is set aside with the
-centre's reason, unless the centre cannot read even a batch of nothing: then all are kept.
+batch first; batches grow while the centre answers quickly. One that is too large, that the centre did not get whole in
+time, or that has no answer in time twice, is halved. One that the centre cannot read is halved until the result that
+spoils it stands alone and is set aside with the centre's reason, unless the centre cannot read even a batch of nothing:
+then all are kept.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class Delivery:
         self._comes_back = True
         self._max_results = min(self._max_results, FIRST_RESULTS)
         if isinstance(error, TimedOut) or error.status == TOO_SLOW:
-            self._take_smaller(batch)
+            self._take_smaller(batch, is_stored=False if error.status == TOO_SLOW else None)
         pause_s = self._back_off.failed(error.retry_after_s)
         logger.warning(
             "deliver: batch %d (%d results, %d more wait): %s; again in %.0f s",
@@ -161,9 +162,10 @@ class Delivery:
             pause_s,
         )
 
-    def _take_smaller(self, batch: Batch) -> None:
-        """New batches at once; this one, which may be stored already, when it takes too long again."""
+    def _take_smaller(self, batch: Batch, *, is_stored: bool | None) -> None:
+        """New batches at once. This one too where the centre says that it does not have it; where nobody knows
+        (None), when it takes too long again."""
         self._max_results = max(1, self._max_results // 2)
-        if self._timed_out == batch.number and len(batch.results) > 1:
+        if (is_stored is False or self._timed_out == batch.number) and len(batch.results) > 1:
             self._spool.halve_batch(batch.number, "it takes too long")
         self._timed_out = batch.number

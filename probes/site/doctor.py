@@ -25,18 +25,28 @@ import msgspec
 
 from probes import broker
 from probes.contract import Deadline, NoRoute, Outcome, ProbeError
+from probes.disk_to_disk.scratch import DiskFailure, free_bytes, scratch_file
 from probes.ping.addresses import FAMILY, SocketAddress, path_mtu_bytes
 from probes.ping.burst import PING
 from probes.ping.channel import LINUX_PERMISSION_ADVICE, Channel
 from probes.ping.icmp_errors import HEADER_BYTES
 from probes.ping.resolve import RESOLVE_S, Name, resolve
 from probes.ping.spec import PingSpec, PingTarget
+from probes.site import identity
 from probes.site.centre import BadCertificate, Centre, CentreError
 from probes.site.health import read_kernel_clock
 from probes.site.limits import Limits, LimitsError, read_limits
 from probes.site.plan import PlanCache
-from probes.site.settings import SettingsError, limits_file, plan_file, read_joined, readable_by_others, token_file
-from probes.site.wire import Plan
+from probes.site.settings import (
+    SettingsError,
+    identity_file,
+    limits_file,
+    plan_file,
+    read_joined,
+    readable_by_others,
+    token_file,
+)
+from probes.site.wire import DiskToDiskSlot, Plan
 from probes.throughput.iperf3 import MISSING as NO_IPERF3
 
 CENTRE_TIMEOUT_S = 10.0
@@ -90,7 +100,7 @@ class Examined:
             return set()
         targets = {(target.address, target.family) for task in self.plan.ping for target in task.spec.targets}
         targets |= {(one.spec.address, one.spec.family) for task in self.plan.capacity for one in task.targets}
-        return targets | {(slot.spec.address, slot.spec.family) for slot in self.plan.throughput}
+        return targets | {(slot.spec.address, slot.spec.family) for slot in self.plan.slots}
 
 
 Check = Callable[[Examined], Iterable[Finding]]
@@ -141,7 +151,14 @@ def _ask(
             url, allow_plain_http = joined.centre, allow_plain_http or joined.allow_plain_http
         if url is None:
             return None, None
-        centre = Centre(url, token, allow_plain_http=allow_plain_http, timeout_s=CENTRE_TIMEOUT_S)
+        who = identity.read(identity_file(data))
+        centre = Centre(
+            url,
+            token,
+            allow_plain_http=allow_plain_http,
+            timeout_s=CENTRE_TIMEOUT_S,
+            identity=None if who is None else str(who),
+        )
     except SettingsError as error:
         return None, CentreError(str(error))
     try:
@@ -301,6 +318,11 @@ def _mend(error: CentreError) -> str:
         return "renew the centre's certificate, or name the CA's in SSL_CERT_FILE; see that the clock is right"
     if error.status == 401:
         return "at the centre: `manage.py site rotate NAME`; here: run the command that it prints"
+    if error.status == 409:
+        return (
+            "stop one of the two agents; where this one is to take the other's place, at the centre: `manage.py site"
+            " rotate NAME`, here: run the command that it prints"
+        )
     if error.status is None:
         return "check the address, the name service and the firewalls between; measuring goes on meanwhile"
     return "ask the centre's operator"
@@ -376,10 +398,30 @@ def check_mtu(site: Examined) -> Iterator[Finding]:
     yield Finding(check="MTU", found=f"large enough to {good} of {len(sizes)} targets, as far as the kernel knows")
 
 
+def check_disk(site: Examined) -> Iterator[Finding]:
+    """Whether disk-to-disk tests may and can write their file."""
+    folder = site.limits.disk.folder
+    asked = max((slot.spec.file_bytes for slot in site.plan.disk_to_disk), default=0) if site.plan is not None else 0
+    if not folder:
+        if asked:
+            mend = "name a folder as disk.folder in limits.toml, or let the centre plan none here"
+            yield Finding(check="disk", found="the plan has disk-to-disk tests, and no folder is named", mend=mend)
+        return
+    try:
+        with scratch_file(folder):
+            rule = site.limits.forbids_file(asked) or site.limits.forbids_room(asked, free_bytes(folder))
+    except DiskFailure as error:
+        yield Finding(check="disk", found=str(error), mend="let the agent's user write there, or name another folder")
+        return
+    needed = None if rule is None else "make room, change the rule, or ask for a smaller file_bytes in mesh.toml"
+    yield Finding(check="disk", found=rule or f"{folder} takes files of disk-to-disk tests", mend=needed)
+
+
 def check_ports(site: Examined) -> Iterator[Finding]:
     """Whether throughput tests can get through: our ports free, the others' not behind a firewall."""
-    slots = site.plan.throughput if site.plan is not None else ()
-    for port in sorted({slot.spec.port for slot in slots if slot.role == "server"}):
+    slots = site.plan.slots if site.plan is not None else ()
+    # The sender of a disk-to-disk test listens, too, for the receiver.
+    for port in sorted({slot.spec.port for slot in slots if slot.role == "server" or isinstance(slot, DiskToDiskSlot)}):
         yield _own_port(port)
     peers = {((slot.spec.address, slot.spec.family), slot.spec.port) for slot in slots if slot.role == "client"}
     addresses = dict(_addresses(name for name, _ in peers))
@@ -439,5 +481,6 @@ CHECKS: tuple[Check, ...] = (
     check_names,
     check_limits,
     check_mtu,
+    check_disk,
     check_ports,
 )

@@ -29,7 +29,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """A warning or an error from the agent's log."""
+    """A warning or an error from the agent's log, or why the centre takes nothing from it."""
 
     at: datetime
     message: str
@@ -45,6 +45,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     running: tuple[Running, ...] = ()
     last_accepted_at: datetime | None = None
     last_trouble: Trouble | None = None
+    refusal: Trouble | None = None
     health: Health | None = None
 
 
@@ -87,7 +88,7 @@ class Journal:
             with self._lock:
                 del self._running[key]
 
-    def state(self, health: Health, last_accepted_at: datetime | None) -> State:
+    def state(self, health: Health, last_accepted_at: datetime | None, refusal: Trouble | None = None) -> State:
         """All of it, as it is now."""
         with self._lock:
             running = tuple(self._running.values())
@@ -99,6 +100,7 @@ class Journal:
             running=running,
             last_accepted_at=last_accepted_at,
             last_trouble=self.handler.trouble,
+            refusal=refusal,
             health=health,
         )
 

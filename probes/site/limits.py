@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Protocol, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -24,7 +24,6 @@ from msgspec import Meta
 from probes import toml_lines
 from probes.ping.addresses import is_own
 from probes.ping.spec import PingSpec
-from probes.throughput.spec import ThroughputSpec
 from probes.toml_lines import Node, suggestion
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -35,17 +34,29 @@ NEVER = (
     ("networks.broadcast", ("255.255.255.255/32",)),
     ("networks.unspecified", ("0.0.0.0/8", "::/128")),
 )
-"""One packet there has many answers, or none."""
+"""One packet there has many answers, or none, and each from another address: none is the answer of who was asked, so
+that there would be nothing but loss. No rule opens them."""
+WHY_NEVER = "no host's address: whoever answers has another, so nothing could be measured; no rule opens it"
 GUARDED = (
-    ("networks.loopback", ("127.0.0.0/8", "::1/128")),
-    ("networks.private", ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")),
-    ("networks.link_local", ("169.254.0.0/16", "fe80::/10")),
+    ("loopback", ("127.0.0.0/8", "::1/128")),
+    ("private", ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")),
+    ("link_local", ("169.254.0.0/16", "fe80::/10")),
 )
 """RFC 6890: places that mean something else at each site. Only an allowed network that lies inside one opens it."""
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)")
 DAY_MINUTES = 24 * 60
 FLOAT_SLACK = 1e-9
+
+
+class FillsThePath(Protocol):
+    """What is asked of a test that fills its path: for how long at most, and at which rate if at one."""
+
+    @property
+    def length_s(self) -> float: ...
+
+    @property
+    def rate_bps(self) -> int | None: ...
 
 
 class LimitsError(Exception):
@@ -91,6 +102,14 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
+class DiskLimits(msgspec.Struct, frozen=True, kw_only=True):
+    folder: Annotated[
+        str, _rule("in which disk-to-disk tests may write a file; without one none may", "/var/lib/soundings/disk")
+    ] = ""
+    max_file_bytes: Annotated[Number, _rule("of such a file", 1e9)] = 1e9
+    min_free_bytes: Annotated[Number, _rule("which such a file leaves on its file system", 1e9)] = 1e9
+
+
 class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_packets_per_hour: Annotated[int, Meta(ge=0), _rule("to one address; a measurement is 184", 1500)] = 1500
     hours: Hours = ALL_DAY
@@ -103,6 +122,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ping: PingLimits = PingLimits()
     throughput: ThroughputLimits = ThroughputLimits()
     capacity: CapacityLimits = CapacityLimits()
+    disk: DiskLimits = DiskLimits()
 
     def forbids_address(self, address: str) -> str | None:
         """The rule against measuring a literal address. One that carries an IPv4 address counts as both."""
@@ -110,39 +130,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return next((rule for one in (parsed, *_carried(parsed)) if (rule := self._forbids(one))), None)
 
     def _forbids(self, address: Address) -> str | None:
-        for rule, networks in NEVER:
-            if _within(address, networks):
-                return f"{rule}: {address} is no host's address; it is never measured"
-        for network in (network for network in self.networks.forbidden if _within(address, (network,))):
-            return f"networks.forbidden: {address} is in {network}"
-        for rule, guarded, what in self._guards(address):
-            if not self._opens(guarded, address):
-                return f"{rule}: {address} is {what}; a network inside {guarded} in networks.allowed would open it"
-        if not _within(address, self.networks.allowed):
-            return f"networks.allowed: {address} is in none of them"
-        return None
-
-    def _guards(self, address: Address) -> Iterator[tuple[str, str, str]]:
-        """The rules by which this address is measured only if it is allowed by more than a network around it: name of
-        the rule, its network, and what the address is."""
-        named = (("networks.management", self.networks.management), ("networks.own", self.networks.own), *GUARDED)
-        for rule, networks in named:
-            for network in (network for network in networks if _within(address, (network,))):
-                yield rule, network, f"in {network}"
-                if address == _network(network).broadcast_address and address.version == 4 and rule == "networks.own":
-                    yield "networks.broadcast", f"{address}/32", f"the broadcast address of {network}"
-        # Loopback addresses are all ours, and have their own guard.
-        if not address.is_loopback and is_own((str(address), 0), address.version):
-            yield "networks.management", f"{address}/{address.max_prefixlen}", "this agent's own"
-
-    def _opens(self, guarded: str, address: Address) -> bool:
-        """Whether an allowed network with this address lies inside the guarded one."""
-        outer = _network(guarded)
-        return any(
-            _network(one).version == outer.version and _network(one).subnet_of(outer)  # type: ignore[arg-type]
-            for one in self.networks.allowed
-            if address in _network(one)
-        )
+        rule = _forbidden(self.networks, address)
+        # Loopback addresses are all ours, and have their own guard. Which others are may change at any time.
+        if rule is None and not address.is_loopback and is_own((str(address), 0), address.version):
+            alone = f"{address}/{address.max_prefixlen}"
+            return (
+                None
+                if _opens(self.networks, alone, address)
+                else _guard("management", address, "this agent's own", alone)
+            )
+        return rule
 
     def forbids_peer(self, address: str | None) -> str | None:
         """The rule against serving a test of a peer; None for `address` where the plan does not say who comes."""
@@ -203,12 +200,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return f"ping.max_packets_per_s: {rate:g} wanted, {self.ping.max_packets_per_s:g} allowed"
 
-    def forbids_length(self, spec: ThroughputSpec) -> str | None:
+    def forbids_length(self, spec: FillsThePath) -> str | None:
         """The rule against a throughput test for its length."""
-        length_s = spec.duration_s + spec.omit_s
+        length_s = spec.length_s
         if length_s <= self.throughput.max_duration_s:
             return None
-        return f"throughput.max_duration_s: {length_s} s wanted, {self.throughput.max_duration_s:g} s allowed"
+        return f"throughput.max_duration_s: {length_s:g} s wanted, {self.throughput.max_duration_s:g} s allowed"
 
     def forbids_share(self, length_s: float, used_s: float, expected_bits: float, used_bits: float) -> str | None:
         """The rule against a throughput test for what was used of this day. `expected_bits` is what it may carry."""
@@ -224,6 +221,24 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 f"{bits:.3g} allowed"
             )
         return None
+
+    def forbids_file(self, file_bytes: int) -> str | None:
+        """The rule against writing a file of a disk-to-disk test, whatever room there is."""
+        if not self.disk.folder:
+            return "disk.folder: this site names none, so that no file may be written"
+        if file_bytes <= self.disk.max_file_bytes:
+            return None
+        return f"disk.max_file_bytes: {file_bytes:,} wanted, {self.disk.max_file_bytes:,.0f} allowed"
+
+    def forbids_room(self, file_bytes: int, free_bytes: int) -> str | None:
+        """The rule against it where the file system has so much left."""
+        left_bytes = free_bytes - file_bytes
+        if left_bytes >= self.disk.min_free_bytes:
+            return None
+        return (
+            f"disk.min_free_bytes: a file of {file_bytes:,} would leave {max(0, left_bytes):,} of {free_bytes:,} bytes"
+            f" in {self.disk.folder}, {self.disk.min_free_bytes:,.0f} asked"
+        )
 
     def forbids_trains(self, address: str, packets: int, sent_within_hour: int) -> str | None:
         """The rule against a capacity measurement of so many packets, after those of the last hour."""
@@ -312,7 +327,9 @@ def _value(section: str, key: str, node: Node, wrong: list[tuple[int, str]]) -> 
         checked = msgspec.convert(plain, type=hints[key])
         if isinstance(checked, tuple):
             for one in checked:
-                _check_hours(one) if key == "hours" else ipaddress.ip_network(one)
+                _check_hours(one) if key == "hours" else _check_network(one, is_allowed=key == "allowed")
+        if key == "folder" and checked and not Path(checked).is_absolute():
+            raise ValueError(f"{checked!r} is not an absolute path")
     except ValueError as error:  # msgspec's is one
         example = hints[key].__metadata__[-1].examples[0]
         wrong.append((node.line, f"{section}.{key}: {error}; write for example {key} = {toml(example)}"))
@@ -323,6 +340,13 @@ def _plain(node: Node) -> object:
     if isinstance(node.value, list):
         return [_plain(one) for one in node.value]
     return node.value
+
+
+def _check_network(text: str, *, is_allowed: bool) -> None:
+    network = ipaddress.ip_network(text)
+    for rule, never in NEVER if is_allowed else ():
+        if any(network.version == _network(one).version and network.subnet_of(_network(one)) for one in never):  # type: ignore[arg-type]
+            raise ValueError(f"{text} ({rule}) is {WHY_NEVER}")
 
 
 def _check_hours(text: str) -> None:
@@ -341,6 +365,50 @@ def toml(value: object) -> str:
 def _hints(section: str) -> dict[str, Any]:
     """The keys of a section with their types."""
     return get_type_hints(type(getattr(Limits(), section)), include_extras=True)
+
+
+@lru_cache(maxsize=16_384)
+def _forbidden(networks: Networks, address: Address) -> str | None:
+    """The rule of the site's networks against an address, its own addresses left out. An agent asks for the same ones
+    in each cycle."""
+    for rule, never in NEVER:
+        if _within(address, never):
+            return f"{rule}: {address} is {WHY_NEVER}"
+    for network in (network for network in networks.forbidden if _within(address, (network,))):
+        return f"networks.forbidden: {address} is in {network}"
+    for rule, guarded, what in _guards(networks, address):
+        if not _opens(networks, guarded, address):
+            return _guard(rule, address, what, guarded)
+    if not _within(address, networks.allowed):
+        return f"networks.allowed: {address} is in none of them"
+    return None
+
+
+def _guard(rule: str, address: Address, what: str, guarded: str) -> str:
+    return f"networks.{rule}: {address} is {what}; a network inside {guarded} in networks.allowed would open it"
+
+
+def _guards(networks: Networks, address: Address) -> Iterator[tuple[str, str, str]]:
+    """The rules by which this address is measured only if it is allowed by more than a network around it: name of the
+    rule, its network, and what the address is. Links of two (RFC 3021) have no broadcast address."""
+    ours = (("management", networks.management), ("own", networks.own))
+    for rule, guarded in (*ours, *GUARDED):
+        for network in (network for network in guarded if _within(address, (network,))):
+            yield rule, network, f"in {network}"
+    for _, guarded in ours:
+        for around in map(_network, guarded):
+            if around.version == 4 and around.prefixlen < 31 and address == around.broadcast_address:
+                yield "broadcast", f"{address}/32", f"the broadcast address of {around}"
+
+
+def _opens(networks: Networks, guarded: str, address: Address) -> bool:
+    """Whether an allowed network with this address lies inside the guarded one."""
+    outer = _network(guarded)
+    return any(
+        _network(one).version == outer.version and _network(one).subnet_of(outer)  # type: ignore[arg-type]
+        for one in networks.allowed
+        if address in _network(one)
+    )
 
 
 @lru_cache(maxsize=4096)

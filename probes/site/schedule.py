@@ -24,7 +24,8 @@ from probes.site.wire import Plan
 
 logger = logging.getLogger(__name__)
 
-CHORES = {"site.pull_plan": 10.0, "site.deliver": 5.0, "site.dispatch_slots": 5.0, "site.pulse": 5.0}
+DELIVER, DISPATCH = "site.deliver", "site.dispatch_slots"
+CHORES = {"site.pull_plan": 10.0, DELIVER: 5.0, DISPATCH: 5.0, "site.pulse": 5.0}
 LONGEST_PHASE_S = 2.0
 CLOCK_STEP_S = 1.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -102,6 +103,11 @@ class PlanScheduler(Scheduler):
         wait_s: float = super().tick(*arguments, **options)
         return wait_s
 
+    def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
+        """Send a task; a message costs many times what the agent needs to see that it has nothing to deliver."""
+        if entry.name != DELIVER or self.app.agent.spool.has_results:
+            super().apply_entry(entry, producer=producer)
+
     def _follow(self, plan: Plan | None) -> None:
         """Entries for `plan`; those that stay the same keep when they last ran."""
         self._plan = plan
@@ -143,8 +149,10 @@ class PlanScheduler(Scheduler):
 
 
 def chores(plan: Plan | None) -> list[tuple[str, float, float]]:
-    """Name, interval and phase of the agent's own tasks; the sites of a mesh are spread over the interval."""
-    return [(name, every_s, every_s * spread(plan)) for name, every_s in CHORES.items()]
+    """Name, interval and phase of the agent's own tasks; the sites of a mesh are spread over the interval. Slots are
+    looked for where the plan has any."""
+    wanted = CHORES if plan is not None and plan.slots else CHORES.keys() - {DISPATCH}
+    return [(name, CHORES[name], CHORES[name] * spread(plan)) for name in sorted(wanted)]
 
 
 def ping_entries(plan: Plan | None) -> list[tuple[str, str, int, float]]:

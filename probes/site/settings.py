@@ -30,12 +30,13 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`redis_url` is as Celery writes it; the files are absolute paths."""
+    """`redis_url` is as Celery writes it; the files are absolute paths. `identity` is what the centre is told."""
 
     centre: str
     token_file: str
     data: str
     redis_url: str
+    identity: str | None = None
     limits_file: str | None = None
     allow_plain_http: bool = False
 
@@ -96,6 +97,11 @@ def lock_file(data: Path) -> Path:
 def token_file(data: Path) -> Path:
     """Where joining puts the token."""
     return data / "token"
+
+
+def identity_file(data: Path) -> Path:
+    """Which instance this folder is, as `probes.site.identity` keeps it."""
+    return data / "identity.json"
 
 
 def joined_file(data: Path) -> Path:

@@ -1,8 +1,9 @@
-"""Throughput slots: each is taken once by this agent, run in its time, and ended once.
+"""Slots of throughput and disk-to-disk tests: each is taken once by this agent, run in its time, and ended once.
 
 As client we measure at `starts_at` and spool the run; as server we listen from shortly before `starts_at` until the
-test was served or `ends_at`. A client's slot that was seen too late, or during which the agent was killed, ends as
-`missed`. Slots come from the plan; when `run` is called is decided by `probes.site.tasks`.
+test was served or `ends_at`. What the ends of a disk-to-disk test do is in `probes.site.disk_to_disk`. A client's slot
+that was seen too late, or during which the agent was killed, ends as `missed`. Slots come from the plan; when `run` is
+called is decided by `probes.site.tasks`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from typing import Protocol
 import msgspec
 
 from probes.contract import Deadline, Outcome, Probe, ProbeError
+from probes.disk_to_disk.spec import DiskToDiskRun
+from probes.disk_to_disk.spec import not_measured as disk_to_disk_not_measured
+from probes.site.disk_to_disk import DiskToDiskEnds
 from probes.site.limits import Limits
 from probes.site.own_tests import OwnTests
 from probes.site.spool import Spool
 from probes.site.usage import Usage, Used, carried_bits
-from probes.site.wire import Delivered, Plan, ThroughputSlot
+from probes.site.wire import AnySlot, Delivered, DiskToDiskSlot, Plan, ThroughputSlot
 from probes.throughput.address import resolve
-from probes.throughput.iperf3 import not_measured
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.throughput.iperf3 import Seen, not_measured
+from probes.throughput.spec import Served, ThroughputRun, ThroughputSpec
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +42,9 @@ KEEP_SLOTS = timedelta(days=1)
 
 
 class Serve(Protocol):
-    """Listens for one test until the deadline; whether it was served. Raises `ProbeError`."""
+    """Listens for one test until the deadline; what was seen of it, None if nobody came. Raises `ProbeError`."""
 
-    def __call__(self, spec: ThroughputSpec, deadline: Deadline) -> bool: ...
+    def __call__(self, spec: ThroughputSpec, deadline: Deadline) -> Seen | None: ...
 
 
 class Slots:
@@ -55,6 +59,7 @@ class Slots:
         serve: Serve,
         *,
         usage: Usage | None = None,
+        disk_to_disk: DiskToDiskEnds | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._spool = spool
@@ -65,24 +70,24 @@ class Slots:
         self._usage = Usage(limits, now=now) if usage is None else usage
         self._now = now
         self._pause = threading.Event()
+        self._disk_to_disk = DiskToDiskEnds(limits, self._usage, now=now) if disk_to_disk is None else disk_to_disk
 
-    def due(self, plan: Plan) -> list[ThroughputSlot]:
+    def due(self, plan: Plan) -> list[AnySlot]:
         """Slots to enqueue now: those that begin within the next minute, or have begun, and were not taken yet."""
         horizon = self._now() + AHEAD
         taken = self._spool.taken_slots()
-        return [slot for slot in plan.throughput if slot.starts_at <= horizon and slot.slot_id not in taken]
+        return [slot for slot in plan.slots if slot.starts_at <= horizon and slot.slot_id not in taken]
 
-    def starts_at(self, slot: ThroughputSlot) -> datetime:
+    def starts_at(self, slot: AnySlot) -> datetime:
         """When `run` must be called: servers are up before their clients come."""
         return slot.starts_at - SERVER_LEAD if slot.role == "server" else slot.starts_at
 
-    def run(self, slot: ThroughputSlot) -> None:
+    def run(self, slot: AnySlot) -> None:
         """Run one slot in our role. Does nothing if it was taken before."""
         if not self._spool.take_slot(slot, self._now()):
             return
         if slot.role == "server":
             self._run_server(slot)
-            self._spool.end_slot(slot.slot_id)
         else:
             self._finish(slot, self._run_client(slot))
         self._spool.forget_slots(self._now() - KEEP_SLOTS)
@@ -99,17 +104,19 @@ class Slots:
             if slot.role == "client" and self._now() - slot.starts_at > LATEST_START:
                 self.run(slot)
 
-    def _finish(self, slot: ThroughputSlot, run: ThroughputRun) -> None:
-        logger.info("throughput slot %d to %s: %s %s", slot.slot_id, run.target, run.outcome, run.detail or "")
+    def _finish(self, slot: AnySlot, run: ThroughputRun | DiskToDiskRun) -> None:
+        logger.info("%s slot %d to %s: %s %s", _kind(slot), slot.slot_id, run.target, run.outcome, run.detail or "")
         result = Delivered(sequence=0, path_id=slot.path_id, test=slot.test, result=run, slot_id=slot.slot_id)
         self._spool.put([result], ends_slot=slot.slot_id)
 
-    def _run_client(self, slot: ThroughputSlot) -> ThroughputRun:
+    def _run_client(self, slot: AnySlot) -> ThroughputRun | DiskToDiskRun:
         """The run of a client's slot, whatever its outcome."""
         late = self._now() - slot.starts_at
         if late > LATEST_START or self._left_s(slot) < _needed_s(slot):
             return self._not_run(slot, Outcome.MISSED, f"the agent came to it {late.total_seconds():.0f} s late")
         try:
+            if isinstance(slot, DiskToDiskSlot):
+                return self._disk_to_disk.send(slot.spec, Deadline(self._left_s(slot)), self._own_tests)
             with self._permitted_client(slot) as (spec, used), self._own_tests.running():
                 run = self._measure(slot, spec)
                 bits = carried_bits(run, used.seconds)
@@ -129,17 +136,45 @@ class Slots:
                     raise
             self._pause.wait(TRY_AGAIN_S)
 
-    def _run_server(self, slot: ThroughputSlot) -> None:
-        """Serve one test. Its result is the client's to report; what goes wrong here is logged."""
+    def _run_server(self, slot: AnySlot) -> None:
+        """Serve one test. Its result is the client's to report; ours is what only this end knows."""
+        if isinstance(slot, DiskToDiskSlot):
+            self._receive(slot)
+            self._spool.end_slot(slot.slot_id)
+            return
+        served = self._served(slot, self._now())
+        logger.info("throughput slot %d: %s: %s", slot.slot_id, served.outcome, served.detail)
+        result = Delivered(sequence=0, path_id=slot.path_id, test=slot.test, result=served, slot_id=slot.slot_id)
+        self._spool.put([result], ends_slot=slot.slot_id)
+
+    def _receive(self, slot: DiskToDiskSlot) -> None:
+        try:
+            self._disk_to_disk.receive(slot.spec, Deadline(self._left_s(slot)), self._own_tests)
+        except ProbeError as error:
+            logger.warning("%s slot %d: not served: %s", _kind(slot), slot.slot_id, error)
+            return
+        logger.info("disk-to-disk slot %d: received", slot.slot_id)
+
+    def _served(self, slot: ThroughputSlot, now: datetime) -> Served:
+        """What became of our part of a slot."""
+        said = Served(
+            family=slot.spec.family,
+            started_at=now,
+            outcome=Outcome.MEASURED,
+            detail="served it",
+            sends=slot.spec.reverse,
+        )
         try:
             with self._permitted_server(slot) as used, self._own_tests.running():
-                served = self._serve(slot.spec, Deadline(self._left_s(slot)))
-                if not served:
+                seen = self._serve(slot.spec, Deadline(self._left_s(slot)))
+                if seen is None:
                     used.seconds = used.bits = 0.0
         except ProbeError as error:
-            logger.warning("throughput slot %d: not served: %s", slot.slot_id, error)
-            return
-        logger.info("throughput slot %d: %s", slot.slot_id, "served" if served else "nobody came")
+            logger.warning("%s slot %d: not served: %s", _kind(slot), slot.slot_id, error)
+            return msgspec.structs.replace(said, outcome=error.outcome, detail=str(error))
+        if seen is None:
+            return msgspec.structs.replace(said, outcome=Outcome.MISSED, detail="nobody came")
+        return msgspec.structs.replace(said, wanted_ratio=seen.wanted_ratio, kernel=seen.kernel)
 
     @contextmanager
     def _permitted_client(self, slot: ThroughputSlot) -> Iterator[tuple[ThroughputSpec, Used]]:
@@ -159,13 +194,14 @@ class Slots:
             yield used
 
     def _forbids(self, spec: ThroughputSpec) -> str | None:
-        length_s = float(spec.duration_s + spec.omit_s)
-        return self._limits.forbids_length(spec) or self._limits.forbids_time("throughput", self._now(), length_s)
+        return self._limits.forbids_length(spec) or self._limits.forbids_time("throughput", self._now(), spec.length_s)
 
-    def _not_run(self, slot: ThroughputSlot, outcome: Outcome, detail: str) -> ThroughputRun:
+    def _not_run(self, slot: AnySlot, outcome: Outcome, detail: str) -> ThroughputRun | DiskToDiskRun:
+        if isinstance(slot, DiskToDiskSlot):
+            return disk_to_disk_not_measured(slot.spec, self._now(), outcome, detail)
         return not_measured(slot.spec, self._now(), outcome, detail)
 
-    def _left_s(self, slot: ThroughputSlot) -> float:
+    def _left_s(self, slot: AnySlot) -> float:
         return (slot.ends_at - self._now()).total_seconds()
 
 
@@ -175,6 +211,10 @@ def _require_none(rule: str | None) -> None:
         raise ProbeError(rule, outcome=Outcome.NOT_PERMITTED)
 
 
-def _needed_s(slot: ThroughputSlot) -> float:
-    """Seconds that a whole test takes."""
-    return slot.spec.duration_s + slot.spec.omit_s + SET_UP_S
+def _needed_s(slot: AnySlot) -> float:
+    """Seconds that a whole test takes, but for what it does before it sends."""
+    return slot.spec.length_s + SET_UP_S
+
+
+def _kind(slot: AnySlot) -> str:
+    return "disk-to-disk" if isinstance(slot, DiskToDiskSlot) else "throughput"

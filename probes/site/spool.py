@@ -22,13 +22,14 @@ from pathlib import Path
 import msgspec
 
 from probes.capacity.spec import CapacityRun
+from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import Burst
 from probes.site import ledger
 from probes.site.health import Dropped
 from probes.site.ledger import Cycle
 from probes.site.spool_file import NoRoom, SpoolError, SpoolFile, value
-from probes.site.wire import Batch, Delivered, GapReason, Refusal, ThroughputSlot
-from probes.throughput.spec import ThroughputRun
+from probes.site.wire import AnySlot, Batch, Delivered, GapReason, Refusal, read_slot
+from probes.throughput.spec import Served, ThroughputRun
 
 __all__ = ["Contents", "NoRoom", "Spool", "SpoolError", "look_into"]
 
@@ -40,7 +41,7 @@ MAX_QUARANTINED = 10_000
 REASONS_SHOWN = 5
 MOST_OFF_S = 300.0
 """A result that begins further ahead of the centre's clock is refused there."""
-Measured = Burst | ThroughputRun | CapacityRun
+Measured = Burst | ThroughputRun | CapacityRun | DiskToDiskRun | Served
 END_SLOT = "UPDATE slot SET ended = 1 WHERE slot_id = ?"
 TOO_MANY, TOO_OLD, DISK_FULL = "too_many", "too_old", "disk_full"
 
@@ -394,6 +395,11 @@ class Spool:
         if cycle is not None:
             self._note(connection, GapReason.SET_ASIDE, cycle)
 
+    @property
+    def has_results(self) -> bool:
+        """Whether anything is to be delivered; asks no file."""
+        return self._bytes > 0
+
     def queued(self) -> int:
         """Results in the spool, those of an unacknowledged batch included."""
         with self._file.reading() as connection:
@@ -422,8 +428,8 @@ class Spool:
             rows = connection.execute("SELECT sequence, reason FROM quarantine ORDER BY sequence").fetchall()
         return [Refusal(sequence=sequence, reason=reason) for sequence, reason in rows]
 
-    def take_slot(self, slot: ThroughputSlot, now: datetime) -> bool:
-        """Take a throughput slot for this agent. False if it was taken before: each slot is run once."""
+    def take_slot(self, slot: AnySlot, now: datetime) -> bool:
+        """Take a slot for this agent. False if it was taken before: each slot is run once."""
         try:
             with self._transaction() as connection:
                 taken = connection.execute(
@@ -446,11 +452,11 @@ class Spool:
         with self._file.reading() as connection:
             return {row[0] for row in connection.execute("SELECT slot_id FROM slot")} | self._slots_unsaved
 
-    def unfinished_slots(self) -> list[ThroughputSlot]:
+    def unfinished_slots(self) -> list[AnySlot]:
         """Slots that were taken and never ended: what ran when the agent was killed."""
         with self._file.reading() as connection:
             rows = connection.execute("SELECT body FROM slot WHERE ended = 0 ORDER BY slot_id").fetchall()
-        return [msgspec.json.decode(body, type=ThroughputSlot) for (body,) in rows]
+        return [read_slot(body) for (body,) in rows]
 
     def forget_slots(self, before: datetime) -> None:
         """Forget ended slots that were taken before a moment; no plan names them any more."""

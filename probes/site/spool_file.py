@@ -39,7 +39,7 @@ CREATE TABLE slot (
     slot_id INTEGER PRIMARY KEY,
     taken_at TEXT NOT NULL,
     ended INTEGER NOT NULL DEFAULT 0,
-    body BLOB NOT NULL      -- the ThroughputSlot as JSON
+    body BLOB NOT NULL      -- the slot as JSON
 );
 """
 DROPPED = """

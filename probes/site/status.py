@@ -1,7 +1,7 @@
 """`python -m probes site status`: what runs, what is queued, the last error. Reads the data folder, asks nobody.
 
 In: the agent's state file, its plan, its spool and its lock. Out: a few lines, or one JSON object. Exit status 0 where
-an agent runs and works, 1 where it does not.
+an agent runs and works, 1 where it does not, or the centre refuses it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from probes.site.command import LONGEST_SILENCE_S
 from probes.site.health import Health
-from probes.site.journal import State, read_state
+from probes.site.journal import State, Trouble, read_state
 from probes.site.plan import PlanCache
 from probes.site.settings import lock_file, plan_file, spool_file, state_file
 from probes.site.spool import Contents, SpoolError, look_into
@@ -34,8 +34,17 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     spool: Contents | None
 
     @property
-    def works(self) -> bool:
+    def measures(self) -> bool:
         return self.process_id is not None and self.silent_s is not None and self.silent_s < LONGEST_SILENCE_S
+
+    @property
+    def refusal(self) -> Trouble | None:
+        """Why the centre takes nothing from it."""
+        return None if self.state is None else self.state.refusal
+
+    @property
+    def works(self) -> bool:
+        return self.measures and self.refusal is None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,6 +93,8 @@ def lines(status: Status, now: datetime) -> list[str]:
         told["dropped"] = ", ".join(f"{one.count} {one.kind} ({one.reason})" for one in status.spool.dropped_for)
     if status.state is not None and status.state.health is not None:
         told["health"] = _health(status.state.health)
+    if status.refusal is not None:
+        told["refused"] = f"{_moment(status.refusal.at)} {status.refusal.message}"
     told["error"] = _last_error(status.state)
     return [f"{name:<8} {text}" for name, text in told.items()]
 
@@ -105,24 +116,27 @@ def _agent(status: Status) -> str:
     state = status.state
     if status.process_id is None:
         return f"does not run on {status.data}; start it: python -m probes site --data {status.data}"
-    if state is None or not status.works:
+    if state is None or not status.measures:
         return (
             f"process {status.process_id} runs, but its worker shows no sign of life; see {status.data}/log/worker.log"
         )
-    started = state.started_at.isoformat(" ", "seconds")
-    return f"works (process {status.process_id}, since {started}, version {state.agent_version}) for {state.centre}"
+    told = f"(process {status.process_id}, since {_moment(state.started_at)}, version {state.agent_version})"
+    if status.works:
+        return f"works {told} for {state.centre}"
+    return f"measures {told}, but {state.centre} refuses it; all is kept"
 
 
 def _plan(plan: Plan) -> str:
     targets = sum(len(task.spec.targets) for task in plan.ping)
     return (
         f"{plan.version} of site {plan.site}: {len(plan.ping)} ping tests with {targets} targets,"
-        f" {len(plan.throughput)} throughput slots, {len(plan.capacity)} capacity tests"
+        f" {len(plan.throughput)} throughput slots, {len(plan.capacity)} capacity tests,"
+        f" {len(plan.disk_to_disk)} disk-to-disk slots"
     )
 
 
 def _running(status: Status, now: datetime) -> str:
-    cycles = status.state.running if status.works and status.state is not None else ()
+    cycles = status.state.running if status.measures and status.state is not None else ()
     named = [f"{one.name} for {_age(now, one.since)}" for one in cycles]
     named += [f"throughput slot {slot_id}" for slot_id in (status.spool.slots if status.spool is not None else ())]
     return ", ".join(named) or "nothing at this moment"
@@ -162,7 +176,11 @@ def _health(health: Health) -> str:
 def _last_error(state: State | None) -> str:
     if state is None or state.last_trouble is None:
         return "none since the agent started"
-    return f"{state.last_trouble.at.isoformat(' ', 'seconds')} {state.last_trouble.message}"
+    return f"{_moment(state.last_trouble.at)} {state.last_trouble.message}"
+
+
+def _moment(at: datetime) -> str:
+    return at.isoformat(" ", "seconds")
 
 
 def _age(now: datetime, then: datetime) -> str:

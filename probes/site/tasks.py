@@ -7,7 +7,8 @@ timeout; it may also be sent twice when Redis was restarted: the spool lets it b
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from celery import Celery
 
 from probes.broker import client_url
 from probes.site.agent import Agent
-from probes.site.wire import ThroughputSlot
+from probes.site.wire import read_slot
 
 REMEMBER_SLACK = timedelta(minutes=1)
 REDIS_TIMEOUT_S = 5.0
@@ -41,16 +42,14 @@ def make_app(agent: Agent) -> AgentApp:
         broker_connection_max_retries=None,
         worker_cancel_long_running_tasks_on_connection_loss=False,
         worker_enable_remote_control=False,
-        worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         beat_max_loop_interval=1.0,
     )
-    _add_chores(app)
-    _add_measurements(app)
+    _add_chores(app, _add_measurements(app))
     return app
 
 
-def _add_chores(app: AgentApp) -> None:
+def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
     agent = app.agent
 
     @app.task(name="site.pulse")
@@ -59,14 +58,17 @@ def _add_chores(app: AgentApp) -> None:
 
     @app.task(name="site.pull_plan")
     def pull_plan() -> None:
-        agent.puller.run()
+        if agent.puller.run():
+            # A test that somebody asked for begins soon.
+            dispatch()
 
     @app.task(name="site.deliver")
     def deliver() -> None:
         agent.delivery.run()
 
 
-def _add_measurements(app: AgentApp) -> None:
+def _add_measurements(app: AgentApp) -> Callable[[], None]:
+    """Returns what sends the slots of the next minute."""
     agent = app.agent
     client = redis.Redis.from_url(client_url(agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
 
@@ -80,12 +82,19 @@ def _add_measurements(app: AgentApp) -> None:
 
     @app.task(name="site.run_slot")
     def run_slot(slot: dict[str, Any]) -> None:
-        agent.slots.run(msgspec.convert(slot, type=ThroughputSlot))
+        agent.slots.run(read_slot(msgspec.json.encode(slot)))
+
+    def dispatch() -> None:
+        plan = agent.plans.current()
+        for slot in agent.slots.due(plan) if plan is not None else []:
+            now = agent.centre.clock.utc_now()
+            remembered = slot.ends_at - now + REMEMBER_SLACK
+            if client.set(f"slot:{slot.slot_id}", 1, nx=True, ex=max(remembered, REMEMBER_SLACK)):
+                wait_s = (agent.slots.starts_at(slot) - now).total_seconds()
+                run_slot.apply_async((msgspec.to_builtins(slot),), countdown=max(wait_s, 0.0))
 
     @app.task(name="site.dispatch_slots")
     def dispatch_slots() -> None:
-        plan = agent.plans.current()
-        for slot in agent.slots.due(plan) if plan is not None else []:
-            remembered = slot.ends_at - datetime.now(UTC) + REMEMBER_SLACK
-            if client.set(f"slot:{slot.slot_id}", 1, nx=True, ex=max(remembered, REMEMBER_SLACK)):
-                run_slot.apply_async((msgspec.to_builtins(slot),), eta=agent.slots.starts_at(slot))
+        dispatch()
+
+    return dispatch

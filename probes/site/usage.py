@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from probes.contract import Outcome, ProbeError
-from probes.site.limits import Limits
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.site.limits import FillsThePath, Limits
+from probes.throughput.spec import ThroughputRun
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +60,10 @@ class Usage:
         self._kept = read_usage(file)
 
     @contextlib.contextmanager
-    def testing(self, spec: ThroughputSpec, address: str) -> Iterator[Used]:
-        """A throughput test with `address`, which says in what it is given how many bits it carried. Raises ProbeError
+    def testing(self, spec: FillsThePath, address: str) -> Iterator[Used]:
+        """A test with `address`, which says in what it is given how many bits it carried. Raises ProbeError
         where the day has no room for it."""
-        length_s = float(spec.duration_s + spec.omit_s)
+        length_s = spec.length_s
         with self._lock:
             likely_bits = self._likely_bits(spec, address, length_s)
             used = Used(at=self._now(), address=address, seconds=length_s, bits=likely_bits)
@@ -95,7 +95,7 @@ class Usage:
         with self._lock:
             return of_day(self._kept, self._now())
 
-    def _likely_bits(self, spec: ThroughputSpec, address: str, length_s: float) -> float:
+    def _likely_bits(self, spec: FillsThePath, address: str, length_s: float) -> float:
         """What it is told to send, else what the fastest test with this address within a day would carry in this time;
         0 before the first one."""
         if spec.rate_bps is not None:

@@ -5,9 +5,10 @@
     GET  /api/agent/enrol     -> Welcome
     POST /api/agent/enrol     EnrolmentRequest -> Enrolment
 
-The first two carry `Authorization: Bearer TOKEN`, the others no token. Each answer has two headers with the centre's
-clock, when it took the request up and when it answered, in seconds since the epoch. Bodies are JSON, a Batch
-may be MessagePack; requests may be packed by gzip or zstd. Times are aware, UTC.
+The first two carry `Authorization: Bearer TOKEN` and who the agent is (`probes.site.identity`), the others no token;
+409 says that another agent holds the token. Each answer has two headers with the centre's clock, when it took the
+request up and when it answered, in seconds since the epoch. Bodies are JSON, a Batch may be MessagePack; requests may
+be packed by gzip or zstd. Times are aware, UTC.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from probes.capacity.spec import CapacityRun, CapacitySpec
+from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec
 from probes.ping.spec import Burst, PingSpec
 from probes.site.health import Health, Moment
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.throughput.spec import Served, ThroughputRun, ThroughputSpec
 
+IDENTITY_HEADER = "Soundings-Agent"
 RECEIVED_HEADER = "Soundings-Received-At"
 SENT_HEADER = "Soundings-Sent-At"
 GAPS_AT_ONCE = 500
@@ -49,6 +52,32 @@ class ThroughputSlot(msgspec.Struct, frozen=True, kw_only=True):
     spec: ThroughputSpec
 
 
+class DiskToDiskSlot(msgspec.Struct, frozen=True, kw_only=True, tag="disk-to-disk", tag_field="kind"):
+    """As `ThroughputSlot`, of a disk-to-disk test. The client is the path's source: it sends, and reports."""
+
+    slot_id: int
+    path_id: int
+    test: str
+    role: Literal["client", "server"]
+    starts_at: datetime
+    ends_at: datetime
+    spec: DiskToDiskSpec
+
+
+AnySlot = ThroughputSlot | DiskToDiskSlot
+
+
+class _SlotKind(msgspec.Struct):
+    kind: str | None = None
+
+
+def read_slot(body: bytes) -> AnySlot:
+    """A slot as it was written. Raises `msgspec.DecodeError`."""
+    if msgspec.json.decode(body, type=_SlotKind).kind is None:
+        return msgspec.json.decode(body, type=ThroughputSlot)
+    return msgspec.json.decode(body, type=DiskToDiskSlot)
+
+
 class CapacityTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A path whose narrowest link is to be estimated."""
 
@@ -73,6 +102,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ping: tuple[PingTask, ...] = ()
     throughput: tuple[ThroughputSlot, ...] = ()
     capacity: tuple[CapacityTask, ...] = ()
+    disk_to_disk: tuple[DiskToDiskSlot, ...] = ()
+
+    @property
+    def slots(self) -> tuple[AnySlot, ...]:
+        """All that is to begin at a time of its own."""
+        return (*self.throughput, *self.disk_to_disk)
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,12 +115,12 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     test of our own ran on this host while it was measured. `clock_off_s` is how far this site's clock was ahead of the
     centre's when it was measured, where that was more than a second. `cycle` is that of the test which this is a result
     of, repeated every `every_s` seconds: the one that was to begin at `cycle * every_s` since the epoch, by the
-    centre's clock. A throughput test has its slot instead."""
+    centre's clock. A throughput or disk-to-disk test has its slot instead."""
 
     sequence: int
     path_id: int
     test: str
-    result: Burst | ThroughputRun | CapacityRun
+    result: Burst | ThroughputRun | CapacityRun | DiskToDiskRun | Served
     slot_id: int | None = None
     during_test: bool = False
     clock_off_s: float | None = None

@@ -44,6 +44,10 @@ def leave_soon(**_: Any) -> None:
     timer.start()
 
 
+def keep_logging(**_: Any) -> None:
+    """Logging is set up already. Where nobody says so, Celery raises it to warnings, and adds a handler of its own."""
+
+
 def leave_now(death: threading.ExceptHookArgs) -> None:
     """A thread that died of a bug (beat's, say) must not leave half an agent: the supervisor starts a whole one."""
     logging.getLogger(__name__).critical("a thread died", exc_info=death.exc_value)
@@ -64,6 +68,7 @@ def main() -> int:
     agent.begin()
     app = make_app(agent)
     app.steps["worker"].add(BeatThread)
+    signals.setup_logging.connect(keep_logging, weak=False)
     signals.worker_shutting_down.connect(leave_soon, weak=False)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     worker = app.Worker(

@@ -23,6 +23,8 @@ USER = "soundings"
 PASSWORD_VARIABLE = "IPERF3_PASSWORD"
 CLOCKS_APART_S = 60
 """iperf3 encrypts the time too, and by itself lets clocks be 10 s apart."""
+CLOCKS_TOLD = (3, 10)
+"""Before this version it cannot be told how far they may be apart."""
 PADDING_CHANGED = (3, 17)
 """From this version on iperf3 pads otherwise, but can be told to do as the ones before."""
 
@@ -60,7 +62,7 @@ def of_server(secret: str | None) -> Iterator[Credentials]:
         hashed = hashlib.sha256(f"{{{USER}}}{_password(secret)}".encode()).hexdigest()
         users.write_text(f"{USER},{hashed}\n")
         files = ("--rsa-private-key-path", str(key), "--authorized-users-path", str(users))
-        yield Credentials((*files, "--time-skew-threshold", str(CLOCKS_APART_S), *_padding()))
+        yield Credentials((*files, *_clocks_apart(), *_padding()))
 
 
 def is_built_in() -> bool:
@@ -73,9 +75,16 @@ def _password(secret: str) -> str:
 
 
 def _padding() -> tuple[str, ...]:
+    return ("--use-pkcs1-padding",) if _version() >= PADDING_CHANGED else ()
+
+
+def _clocks_apart() -> tuple[str, ...]:
+    return ("--time-skew-threshold", str(CLOCKS_APART_S)) if _version() >= CLOCKS_TOLD else ()
+
+
+def _version() -> tuple[int, int]:
     found = re.search(r"iperf (\d+)\.(\d+)", _version_text())
-    version = (int(found[1]), int(found[2])) if found else (0, 0)
-    return ("--use-pkcs1-padding",) if version >= PADDING_CHANGED else ()
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 @cache

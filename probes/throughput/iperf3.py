@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 import math
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import ip_address
 
@@ -25,7 +27,7 @@ from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.throughput import authentication
 from probes.throughput.address import is_local, resolve
 from probes.throughput.authentication import Credentials
-from probes.throughput.doorkeeper import admit_only
+from probes.throughput.doorkeeper import DatagramDoor, admit_only
 from probes.throughput.report import (
     Json,
     ToolFailure,
@@ -35,8 +37,8 @@ from probes.throughput.report import (
     read_report,
     received_bytes,
 )
-from probes.throughput.spec import CpuUse, ThroughputRun, ThroughputSpec
-from probes.throughput.watching import Watch
+from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec
+from probes.throughput.watching import Streams, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,18 @@ CONNECT_TIMEOUT_MS = 3000
 MOST_INTERVALS = 1000
 LEAST_INTERVAL_S = 0.1
 """The shortest that iperf3 reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file of this process that iperf3 reads or writes instead of its memory (`-F`), so many bytes at most."""
+
+    descriptor: int
+    most_bytes: int
+
+    @property
+    def arguments(self) -> tuple[str, str]:
+        return "-F", f"/proc/self/fd/{self.descriptor}"
 
 
 class Iperf3Probe:
@@ -76,13 +90,14 @@ def run_client(
     started_at: datetime,
     deadline: Deadline,
     credentials: Credentials,
+    file: OpenFile | None = None,
 ) -> ThroughputRun:
     """Run a client's command, watch it, and read its report. Raises `ProbeError`."""
     sends = spec.protocol == "tcp" and not spec.reverse
-    destination = (address, spec.port) if sends else None
+    streams = Streams(address, spec.port) if sends else None
     with (
-        _started([*arguments, *credentials.arguments], credentials) as process,
-        Watch(process.pid, destination, spec.streams) as watch,
+        _started(arguments, credentials, file) as process,
+        Watch(process.pid, streams, spec.streams) as watch,
     ):
         output = _output(process, deadline)
     try:
@@ -119,9 +134,17 @@ def not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, d
     )
 
 
-def serve(spec: ThroughputSpec, deadline: Deadline) -> bool:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the end that listens saw of a test that it served, from outside the tool. `kernel` is there if it sent."""
+
+    wanted_ratio: float | None = None
+    kernel: KernelCounts | None = None
+
+
+def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None) -> Seen | None:
     """Listen on `spec.address` and `spec.port` for one test of the peer at `spec.source`, or of anybody who has the
-    one-time key where the plan does not say its address; True once it was served, False if it did not come in time.
+    one-time key where the plan does not say its address; what was seen of its test, None if it did not come in time.
 
     A server that ends without having served the peer (a port scan, a stranger, a peer that died) is started again.
     Raises `ProbeError` if it could not listen at all until the deadline.
@@ -132,7 +155,7 @@ def serve(spec: ThroughputSpec, deadline: Deadline) -> bool:
     with authentication.of_server(spec.one_time_key) as credentials:
         while not deadline.passed:
             try:
-                report = _serve_once(server_arguments(spec, address), peer, deadline, credentials)
+                report, seen = _serve_once(spec, address, peer, deadline, credentials, file)
             except ToolFailure as error:
                 if error.permanent:
                     raise
@@ -140,11 +163,11 @@ def serve(spec: ThroughputSpec, deadline: Deadline) -> bool:
             else:
                 trouble = listening_failed(report)
                 if _served(report, peer):
-                    return True
+                    return seen
             time.sleep(min(LISTEN_AGAIN_S, deadline.remaining_s))
     if trouble is not None:
         raise trouble
-    return False
+    return None
 
 
 def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
@@ -179,16 +202,34 @@ def interval(spec: ThroughputSpec) -> str:
     return f"{max(LEAST_INTERVAL_S, wanted_s):g}"
 
 
-def _serve_once(arguments: list[str], peer: str | None, deadline: Deadline, credentials: Credentials) -> Json:
-    """Run a server until it ends or the deadline passes; what it reports, empty where that cannot be read."""
-    with _started([*arguments, *credentials.arguments], credentials) as process:
+def _serve_once(
+    spec: ThroughputSpec,
+    address: str,
+    peer: str | None,
+    deadline: Deadline,
+    credentials: Credentials,
+    file: OpenFile | None,
+) -> tuple[Json, Seen]:
+    """Run a server until it ends or the deadline passes; what it reports, empty where that cannot be read, and what was
+    seen of it meanwhile."""
+    sends_to = Streams(peer, spec.port, from_port=True) if peer is not None and spec.reverse else None
+    with (
+        _started(server_arguments(spec, address), credentials, file) as process,
+        Watch(process.pid, sends_to if spec.protocol == "tcp" else None, spec.streams) as watch,
+        ExitStack() as door,
+    ):
         if peer is not None:
             admit_only(peer, process.pid, deadline)
+            if spec.protocol == "udp":
+                door.enter_context(DatagramDoor(peer, process.pid, spec.streams))
         output = _output(process, deadline, ending_is_failure=False)
+    if file is not None and process.returncode == -signal.SIGXFSZ:
+        raise ToolFailure(f"iperf3 server: more came than a file of {file.most_bytes:,} bytes", permanent=True)
+    seen = Seen(watch.wanted_ratio(), watch.kernel_counts())
     try:
-        return decode(output)
+        return decode(output), seen
     except ToolFailure:
-        return {}
+        return {}, seen
 
 
 def _served(report: Json, peer: str | None) -> bool:
@@ -203,11 +244,14 @@ def _served(report: Json, peer: str | None) -> bool:
 
 
 @contextmanager
-def _started(arguments: list[str], credentials: Credentials) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    arguments: list[str], credentials: Credentials, file: OpenFile | None
+) -> Iterator[subprocess.Popen[bytes]]:
     """iperf3 as a child that is gone when the context is left. Raises `ToolFailure`."""
     try:
         process = subprocess.Popen(
-            arguments,
+            [*arguments, *credentials.arguments, *(() if file is None else file.arguments)],
+            pass_fds=() if file is None else (file.descriptor,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -218,6 +262,9 @@ def _started(arguments: list[str], credentials: Credentials) -> Iterator[subproc
     except OSError as error:
         raise ToolFailure(f"cannot start iperf3: {error.strerror}") from error
     try:
+        if file is not None:
+            # Whatever a peer sends, it fills the disk no further.
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file.most_bytes, file.most_bytes))
         yield process
     finally:
         if process.poll() is None:

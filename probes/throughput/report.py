@@ -1,11 +1,12 @@
 """iperf3's report of a test, read: the JSON that its client writes, with the server's part in it where that was had.
 
-In: the bytes that iperf3 wrote (versions 3.1 to 3.20). Out: a `ThroughputRun` with its `Transfer`, or a `ProbeError`:
+In: the bytes that iperf3 wrote (versions 3.1 to 3.22). Out: a `ThroughputRun` with its `Transfer`, or a `ProbeError`:
 a report of a failure, or one that is cut off, has no throughput, and never 0 bit/s. Nothing is run here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -30,7 +31,9 @@ Json = dict[str, Any]
 OUTCOME_OF_ERROR = (
     ("server is busy", Outcome.BUSY),
     ("connection refused", Outcome.REFUSED),
-    ("unable to connect to server: connection timed out", Outcome.REFUSED),
+    ("unable to connect to server.*connection timed out", Outcome.REFUSED),
+    # What 3.9 says, whatever the reason, when there is no connection to send on.
+    ("unable to send control message: bad file descriptor", Outcome.REFUSED),
     ("network is unreachable", Outcome.NO_ROUTE),
     ("no route to host", Outcome.NO_ROUTE),
     ("host is unreachable", Outcome.NO_ROUTE),
@@ -38,6 +41,11 @@ OUTCOME_OF_ERROR = (
     ("permission denied", Outcome.NOT_PERMITTED),
     ("operation not permitted", Outcome.NOT_PERMITTED),
 )
+
+
+SAID_ERROR = re.compile(r"^iperf3: (?:parameter )?error - (.+)$", re.MULTILINE)
+CLOSED_EARLY = "control socket has closed unexpectedly"
+WRONG_KEY = "before the test began; a server of 3.22 ends so where the one-time key is wrong"
 
 
 class TestRefused(ProbeError):
@@ -58,13 +66,18 @@ ERROR_OF_OUTCOME: dict[Outcome, type[ProbeError]] = {
     Outcome.NO_ROUTE: NoRoute,
     Outcome.NOT_PERMITTED: NotPermitted,
 }
+MOST_PACKETS = 2**53
+"""More than any test sends."""
 
 
 def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: datetime) -> ThroughputRun:
     """The run that a client's JSON tells of. Raises `ProbeError` when it tells of a failure, or is cut off."""
     report = decode(output)
     if "error" in report:
-        raise _as_error(str(report["error"]), address, spec.port)
+        message = str(report["error"])
+        if message == CLOSED_EARLY and spec.one_time_key is not None and "test_start" not in report.get("start", {}):
+            raise NotPermitted(f"iperf3 to {address} port {spec.port}: {message} {WRONG_KEY}")
+        raise _as_error(message, address, spec.port)
     try:
         return _as_run(report, spec, address, started_at)
     except (KeyError, TypeError, IndexError, ValueError) as error:
@@ -72,13 +85,17 @@ def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: d
 
 
 def decode(output: bytes) -> Json:
-    """A report as a dict. Lines before it (warnings go to the same stream) are passed over. Raises `ToolFailure`."""
-    start = output.find(b"{")
+    """A report as a dict. Lines around it (warnings go to the same stream) are passed over, but for an error that is
+    not in the report itself, as up to version 3.9. Raises `ToolFailure`."""
+    start, end = max(output.find(b"{"), 0), output.rfind(b"}") + 1
+    said = SAID_ERROR.search((output[:start] + output[end:]).decode(errors="replace"))
     try:
-        return msgspec.json.decode(output[max(start, 0) :], type=Json)
+        report = msgspec.json.decode(output[start:end], type=Json)
     except msgspec.DecodeError as error:
         last = output.decode(errors="replace").strip().splitlines()[-1:]
-        raise ToolFailure(f"iperf3's report is cut off or not JSON ({error}); it ends: {''.join(last)!r}") from error
+        told = f"iperf3: {said[1]}" if said else f"it ends: {''.join(last)!r}"
+        raise ToolFailure(f"iperf3's report is cut off or not JSON ({error}); {told}") from error
+    return report if said is None else {"error": said[1], **report}
 
 
 def received_bytes(server_report: Json) -> int:
@@ -101,7 +118,7 @@ def listening_failed(server_report: Json) -> ProbeError | None:
 
 def _as_error(message: str, address: str, port: int) -> ProbeError:
     lowered = message.lower()
-    outcome = next((found for text, found in OUTCOME_OF_ERROR if text in lowered), Outcome.TOOL_FAILURE)
+    outcome = next((found for text, found in OUTCOME_OF_ERROR if re.search(text, lowered)), Outcome.TOOL_FAILURE)
     return ERROR_OF_OUTCOME.get(outcome, ToolFailure)(f"iperf3 to {address} port {port}: {message}")
 
 
@@ -255,6 +272,8 @@ def _udp(report: Json, reverse: bool) -> UdpCounts | None:
     streams = [stream["udp"] for stream in end["streams"] if "udp" in stream]
     if not streams:
         return None
+    if not 0 <= end["sum"]["packets"] <= MOST_PACKETS:
+        raise ToolFailure("iperf3 counted datagrams that are not of this test; somebody else sends to its port")
     return UdpCounts(
         packets=end["sum"]["packets"],
         lost_packets=max(0, end["sum"]["lost_packets"]),

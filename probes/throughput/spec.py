@@ -40,6 +40,11 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     reverse: bool = False
     one_time_key: str | None = None
 
+    @property
+    def length_s(self) -> float:
+        """How long it fills the path, what is left out included."""
+        return float(self.duration_s + self.omit_s)
+
 
 class SentIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the sender saw. Windows and round trips are those at the end of each interval; `packets` are of UDP."""
@@ -143,3 +148,32 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, tag="throughput",
     tool: str | None = None
     transfer: Transfer | None = None
     detail: str | None = None
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True, tag="served", tag_field="kind"):
+    """What the end that listened says of a slot, besides the `ThroughputRun` of the end that connected.
+
+    `measured` is a test that it served, `missed` that nobody came; `detail` says it in words. `sends` tells that the
+    data went from here, as with `reverse`; `kernel` is there then. `wanted_ratio` is as in `CpuUse`.
+    """
+
+    family: Literal[4, 6]
+    started_at: datetime
+    outcome: Outcome
+    detail: str
+    sends: bool = False
+    wanted_ratio: float | None = None
+    kernel: KernelCounts | None = None
+
+
+def seen_from_both_ends(transfer: Transfer, served: Served) -> Transfer:
+    """What was seen of a transfer, with what only the end that listened could see."""
+    end = "sender_cpu" if served.sends else "receiver_cpu"
+    use: CpuUse | None = getattr(transfer, end)
+    if use is not None and served.wanted_ratio is not None:
+        transfer = msgspec.structs.replace(
+            transfer, **{end: msgspec.structs.replace(use, wanted_ratio=served.wanted_ratio)}
+        )
+    if served.kernel is not None:
+        transfer = msgspec.structs.replace(transfer, kernel=served.kernel)
+    return transfer

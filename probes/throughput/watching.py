@@ -8,11 +8,13 @@ to run. What the system does not tell is None: `ss` (of iproute2) missing, no /p
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import subprocess
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,14 +26,27 @@ SS_TIMEOUT_S = 2.0
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
+WAITED_RATIO = 0.01
+"""Of a processor: a thread that wants less than this is waiting for the test to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Where streams of this host go: to a peer, at its port, or from our port where the peer has connected."""
+
+    peer: str
+    port: int
+    from_port: bool = False
+
+
 class Watch:
     """Looks at a process and its streams for as long as the context is open."""
 
-    def __init__(self, pid: int, destination: tuple[str, int] | None, streams: int = 1) -> None:
-        """`destination` is where this host's streams go; None where it is not this host that sends."""
+    def __init__(self, pid: int, streams: Streams | None, count: int = 1) -> None:
+        """`streams` are those of this host, so many; None where it is not this host that sends."""
         self._pid = pid
-        self._destination = destination
         self._streams = streams
+        self._count = count
         self._busy_s: dict[str, list[tuple[float, float]]] = {}
         self._sockets: dict[str, str] = {}
         self._ended = threading.Event()
@@ -49,24 +64,29 @@ class Watch:
 
     def kernel_counts(self) -> KernelCounts | None:
         """What the kernel counted until the last look. To be asked after the end."""
-        return kernel_counts(self._sockets.values(), self._streams)
+        return kernel_counts(self._sockets.values(), self._count)
 
     def wanted_ratio(self) -> float | None:
-        """Of the busiest thread, from the first look at it to the last; None without two looks. As above."""
-        ratios = [
-            (last[1] - first[1]) / (last[0] - first[0])
-            for first, last in ((looks[0], looks[-1]) for looks in self._busy_s.values())
-            if last[0] - first[0] >= EVERY_S
-        ]
+        """Of the busiest thread, from when it began to work to the last look; None without two looks. As above."""
+        spans = [(_beginning(looks), looks[-1]) for looks in self._busy_s.values()]
+        ratios = [(last[1] - first[1]) / (last[0] - first[0]) for first, last in spans if last[0] - first[0] >= EVERY_S]
         return max(ratios, default=None)
 
     def _look_on(self) -> None:
         while not self._ended.wait(EVERY_S):
             for thread, busy_s in scheduled_s(self._pid).items():
                 self._busy_s.setdefault(thread, []).append((time.monotonic(), busy_s))
-            if self._destination is not None:
-                for line in socket_lines(*self._destination):
-                    self._sockets[line.split()[2]] = line
+            if self._streams is not None:
+                for line in socket_lines(self._streams):
+                    self._sockets[" ".join(line.split()[2:4])] = line
+
+
+def _beginning(looks: list[tuple[float, float]]) -> tuple[float, float]:
+    """The look after which a thread began to work: a server waits for its client before. The first if it never did."""
+    for before, after in itertools.pairwise(looks):
+        if after[1] - before[1] > WAITED_RATIO * (after[0] - before[0]):
+            return before
+    return looks[0]
 
 
 def scheduled_s(pid: int) -> dict[str, float]:
@@ -81,10 +101,11 @@ def scheduled_s(pid: int) -> dict[str, float]:
     return found
 
 
-def socket_lines(address: str, port: int) -> list[str]:
-    """What `ss` says of the connections from here to a port, a line each; nothing where it cannot say."""
-    host = f"[{address}]" if ":" in address else address
-    command = ["ss", "-tinOH", "state", "established", "dst", host, "dport", "=", f":{port}"]
+def socket_lines(streams: Streams) -> list[str]:
+    """What `ss` says of these connections, a line each; nothing where it cannot say."""
+    host = f"[{streams.peer}]" if ":" in streams.peer else streams.peer
+    side = "sport" if streams.from_port else "dport"
+    command = ["ss", "-tinOH", "state", "established", "dst", host, side, "=", f":{streams.port}"]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SS_TIMEOUT_S, check=False
@@ -97,7 +118,7 @@ def socket_lines(address: str, port: int) -> list[str]:
 def kernel_counts(lines: Iterable[str], streams: int) -> KernelCounts | None:
     """The counts in lines of `ss -tinO`, of the connections that carried most: iperf3 has another one for control.
 
-    None where fewer carried anything. `ss` leaves out what is zero. The server of a test sends no data, so that
+    None where fewer carried anything. `ss` leaves out what is zero. The receiver of a test sends no data, so that
     `lastrcv`, the time since some came, is the age of the connection.
     """
     carrying = sorted((line for line in lines if "busy:" in line), key=lambda line: -_number(line, "bytes_sent"))

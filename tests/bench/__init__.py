@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LONG = {"archive_queries", "alert_evaluation"}
+LONG = {"archive_queries", "alert_evaluation", "faults"}
 """Benchmarks that take many minutes and much disk."""
 
 

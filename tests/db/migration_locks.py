@@ -14,6 +14,7 @@ from collections.abc import Callable
 WRITTEN = (
     *("burst", "throughput_test", "capacity_result", "dirty_hour", "received_batch", "refused_result", "delivered_day"),
     *("cycle_day", "agent_gap", "agent_account", "slot", "agent_token", "agent_health", "clock_off_period"),
+    "undiagnosed_test",
 )
 READ = ("site", "host", "path", "measurement", "test")
 """The tables of a delivery."""

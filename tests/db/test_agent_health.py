@@ -1,6 +1,7 @@
 """How the agents are, as their deliveries told: the newest of each site, and when a clock was wrong."""
 
 from datetime import timedelta
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -188,3 +189,47 @@ def test_a_delivery_that_is_refused_leaves_no_trace(mesh, post):
     assert post(b'{"health": {}}').status_code == 400
 
     assert agent_reports(timezone.now()) == []
+
+
+# --- what is wrong with an agent
+
+
+def dropping(*counts):
+    return Health(drops=tuple(InterfaceDrops(interface=f"eth{number}", received=one, sent=0) for number, one in counts))
+
+
+def test_what_interfaces_dropped_since_a_moment_is_told_by_its_rise(mesh):
+    for minute, count in enumerate((1000, 1000, 1200, 50)):  # the machine restarted before the last
+        deliver(mesh.slac, dropping((0, count)), now=NOW + minute * MINUTE)
+
+    (report,) = agent_reports(NOW + 3 * MINUTE)
+
+    assert report.interface_drops(NOW) == 200
+    assert report.interface_drops(NOW + 2 * MINUTE) == 0
+    assert report.troubles(NOW) == ("its own interfaces dropped 200 packets",)
+
+
+def test_counts_are_kept_for_an_hour_and_at_most_one_a_minute(mesh):
+    for seconds in range(0, 2 * 3600, 30):
+        deliver(mesh.slac, dropping((0, seconds)), now=NOW + timedelta(seconds=seconds))
+
+    kept = AgentHealth.objects.get().drops_past
+
+    assert len(kept) <= 62
+    assert all(after[0] - before[0] >= 60 for before, after in pairwise(kept))
+
+
+@pytest.mark.parametrize(
+    ("health", "queued", "troubles"),
+    [
+        (HEALTH, 0, ()),
+        (Health(load_1min=9.0, cpus=4), 0, ("its load is 9.0 on 4 CPUs",)),
+        (Health(clock_offset_s=-3.0, clock_uncertainty_s=0.1), 0, ("its clock is -3.0 s off",)),
+        (None, 1000, ("1,000 results wait in its spool",)),
+        (Health(load_1min=9.0), 0, ()),
+    ],
+)
+def test_what_is_wrong_with_an_agent_is_told_in_words(mesh, health, queued, troubles):
+    deliver(mesh.slac, health, queued=queued)
+
+    assert agent_reports(NOW)[0].troubles(NOW) == troubles

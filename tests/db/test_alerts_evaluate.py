@@ -7,20 +7,23 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.alerts import incidents, queries, tasks
+from monitor.alerts import incidents, notify, queries, tasks
 from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate
-from monitor.alerts.models import Incident
+from monitor.alerts.gather import gather_due
+from monitor.alerts.models import Incident, Notification
+from monitor.api.models import AgentHealth
 from monitor.archive.models import Burst
 from monitor.celery import app
 from monitor.mesh.models import Measurement, Mesh
 from tests.db.alert_rows import at_once, make_bursts, make_mesh, only
+from tests.db.notify_servers import http_server
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
 QUERIES = 19
 """The mesh, paths pinged and tested with their groups (4), incidents and their paths (2), what was judged; recent and
 hourly counts, baseline, days, loss windows, round trips, contacts and their sites; when to be quiet; what was
-judged, what nobody was told, what is to be sent."""
+judged, what nobody was told, how the agents are."""
 RULE = {"above_ratio": 0.01, "window_s": 600}
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +48,7 @@ def test_a_lossy_path_opens_one_incident_and_a_healthy_one_none(paths):
     lossy(paths["slac → cern"], NOW)
     lossy(paths["slac → fnal"], NOW, lost=0)
 
-    assert evaluate(NOW) == Evaluation(opened=1, closed=0, notified=1)
+    assert evaluate(NOW) == Evaluation(opened=1, closed=0)
 
     (incident,) = queries.open_incidents()
     assert (incident.rule, incident.cause) == ("loss", "cern ↔ slac")
@@ -58,7 +61,7 @@ def test_one_lost_packet_opens_nothing(paths):
     make_bursts(paths["slac → cern"], [1, 0, 0, 0, 0], NOW - WINDOW)
     make_bursts(paths["slac → fnal"], [1], NOW - WINDOW)
 
-    assert evaluate(NOW) == Evaluation(opened=0, closed=0, notified=0)
+    assert evaluate(NOW) == Evaluation(opened=0, closed=0)
 
 
 def test_both_directions_of_a_pair_are_one_incident_and_another_pair_is_another(paths):
@@ -87,6 +90,79 @@ def test_paths_from_one_site_that_lose_together_are_one_incident_with_the_reason
     )
 
 
+def test_what_excludes_other_causes_is_kept_with_the_incident(paths):
+    for name in paths:
+        lossy(paths[name], NOW, lost=1 if name.startswith("cern") else 0)
+    evaluate(NOW)
+
+    assert Incident.objects.get().shares == [
+        {"where": "paths to cern", "bad": 0, "known": 2},
+        {"where": "elsewhere", "bad": 0, "known": 2},
+    ]
+
+
+def test_an_agent_whose_own_interface_drops_is_the_cause_of_what_it_alone_measures(paths):
+    for name in paths:
+        lossy(paths[name], NOW, lost=1 if name.startswith("cern") else 0)
+    minutes_ago = [(NOW - timedelta(minutes=minutes)).timestamp() for minutes in (9, 1)]
+    AgentHealth.objects.create(
+        site=paths["cern → slac"].source.site,
+        accepted_at=NOW,
+        agent_version="1",
+        queued=0,
+        dropped=0,
+        drops_past=[[minutes_ago[0], 5], [minutes_ago[1], 905]],
+    )
+
+    evaluate(NOW)
+
+    incident = Incident.objects.get()
+    assert incident.cause == "agent of cern"
+    assert "; it is the agent of cern itself: its own interfaces dropped 900 packets; cern → " in incident.summary
+
+
+def test_the_severity_of_an_incident_is_the_greatest_of_what_was_found(paths):
+    mesh = Mesh.objects.get()
+    mesh.alerts = only(loss=RULE | {"severity": "notice"}, unreachable={})
+    mesh.save()
+    lossy(paths["slac → cern"], NOW)
+    evaluate(NOW)
+    assert Incident.objects.get().severity == "notice"
+
+    make_bursts(paths["slac → cern"], [10] * 5, NOW)
+    evaluate(NOW + timedelta(minutes=5))
+
+    assert Incident.objects.get().severity == "critical"
+
+
+def test_whatever_becomes_of_messages_the_evaluation_goes_on(paths, settings, monkeypatch):
+    def fail(*args, **kwargs):
+        raise AssertionError("an evaluation sends nothing")
+
+    monkeypatch.setattr("monitor.alerts.channels.send", fail)
+    monkeypatch.setattr(notify, "deliver", fail)
+    settings.NOTIFY_URLS = ["nonsense", "broken=nosuchservice://token"]
+    lossy(paths["slac → cern"], NOW)
+
+    assert evaluate(NOW) == Evaluation(opened=1, closed=0)
+
+    assert Notification.objects.count() == 2
+
+
+def test_from_a_measurement_to_a_message_with_its_evidence(paths, settings):
+    for name in paths:
+        lossy(paths[name], NOW, lost=0 if name == "fnal → slac" else 1)
+    with http_server() as server:
+        settings.NOTIFY_URLS = [f"ops=webhook+http://{server.address}/"]
+        evaluate(NOW)
+        assert gather_due(NOW) == Incident.objects.count()
+        notify.deliver(NOW)
+
+    told = {one["incident"]["id"]: one["incident"] for one in server.bodies}
+    assert told.keys() == set(Incident.objects.values_list("pk", flat=True))
+    assert all(one["likely_cause"] and one["where"] and one["began"] for one in told.values())
+
+
 def test_another_path_of_a_lasting_cause_joins_its_incident(paths):
     for name in paths:
         lossy(paths[name], NOW, lost=1 if name == "cern → slac" else 0)
@@ -104,7 +180,7 @@ def test_evaluating_again_opens_and_notifies_no_more(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
 
-    assert evaluate(NOW + timedelta(seconds=10)) == Evaluation(opened=0, closed=0, notified=0)
+    assert evaluate(NOW + timedelta(seconds=10)) == Evaluation(opened=0, closed=0)
 
 
 def test_an_incident_closes_when_all_of_its_paths_are_clear(paths):
@@ -119,7 +195,7 @@ def test_an_incident_closes_when_all_of_its_paths_are_clear(paths):
     lossy(out, NOW + 2 * WINDOW, lost=0)
     lossy(back, NOW + 2 * WINDOW, lost=0)
 
-    assert evaluate(NOW + 2 * WINDOW) == Evaluation(opened=0, closed=1, notified=1)
+    assert evaluate(NOW + 2 * WINDOW) == Evaluation(opened=0, closed=1)
     incident = Incident.objects.get()
     assert incident.closed_at == NOW + 2 * WINDOW
     assert "slac → cern: loss < 3% (0 of 100 packets in 10 min to 2026-11-21 10:25 UTC)" in incident.closing
@@ -132,7 +208,7 @@ def test_loss_between_half_the_threshold_and_firing_keeps_it_open(paths):
     evaluate(NOW)
     make_bursts(out, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0], NOW)  # 1% of 100 packets
 
-    assert evaluate(NOW + WINDOW) == Evaluation(opened=0, closed=0, notified=0)
+    assert evaluate(NOW + WINDOW) == Evaluation(opened=0, closed=0)
     assert Incident.objects.get().is_open
 
 
@@ -140,7 +216,7 @@ def test_no_data_closes_nothing(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
 
-    assert evaluate(NOW + timedelta(days=1)) == Evaluation(opened=0, closed=0, notified=0)
+    assert evaluate(NOW + timedelta(days=1)) == Evaluation(opened=0, closed=0)
     assert Incident.objects.get().is_open
 
 
@@ -189,13 +265,13 @@ def test_a_mesh_without_the_rule_opens_nothing_and_closes_what_is_open(paths):
     Mesh.objects.update(alerts=only())
     lossy(paths["slac → fnal"], NOW)
 
-    assert evaluate(NOW + timedelta(seconds=10)) == Evaluation(opened=0, closed=1, notified=1)
+    assert evaluate(NOW + timedelta(seconds=10)) == Evaluation(opened=0, closed=1)
 
     assert Incident.objects.get().closing == f"slac → cern: {SWITCHED_OFF}"
 
 
 def test_before_a_mesh_is_applied_there_is_nothing_to_do():
-    assert evaluate(NOW) == Evaluation(opened=0, closed=0, notified=0)
+    assert evaluate(NOW) == Evaluation(opened=0, closed=0)
 
 
 def test_bursts_outside_the_window_or_beside_our_own_tests_do_not_count(paths):
@@ -273,8 +349,9 @@ def test_evaluators_at_once_open_and_notify_once(settings, caplog):
 
     with caplog.at_level(logging.INFO, logger="monitor.alerts"):
         evaluations = at_once(4, lambda number: evaluate(NOW))
+        delivered = at_once(4, lambda number: notify.deliver(NOW))
 
     assert sum(one.opened for one in evaluations) == 1
-    assert sum(one.notified for one in evaluations) == 1
+    assert sum(delivered) == 1
     assert [record.name for record in caplog.records].count("monitor.alerts") == 1
     assert [incident.paths.count() for incident in Incident.objects.all()] == [2]

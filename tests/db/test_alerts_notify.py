@@ -1,202 +1,624 @@
-"""Each change reaches each channel once; a channel that fails is tried again and holds nobody up."""
+"""Each change reaches each channel once, over real servers; a channel that fails or hangs holds nobody up for long."""
 
 from __future__ import annotations
 
+import json
 import logging
-import threading
+import os
+import signal
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
 
-import apprise
 import pytest
-from apprise.decorators import notify as apprise_notify
+from django.conf import settings as project
+from django.core.management import CommandError, call_command
+from django.db import connection
 
-from monitor.alerts import notify
-from monitor.alerts.models import Change, Incident, Notification
-from tests.db.alert_rows import at_once
+from monitor.alerts import channels, incidents, notify
+from monitor.alerts.channels import Message
+from monitor.alerts.models import Delivery, Incident, Notification
+from monitor.alerts.queries import dead_letter_count
+from monitor.alerts.rules.finding import Finding
+from monitor.alerts.sender import scrubbed
+from monitor.mesh.models import Mesh
+from tests.db.alert_rows import at_once, make_mesh
+from tests.db.notify_servers import http_server, mail_server
 
+pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
-SUMMARY = "slac → cern: loss 2.1% (24 of 1,140 packets in 10 min)"
-
-received: list[tuple[str, str, str]] = []
-broken = threading.Event()
-
-
-@apprise_notify(on="soundingstest")
-def take(body, title, notify_type, *args, **kwargs):
-    """A channel that keeps what it gets, and refuses while `broken` is set."""
-    if broken.is_set():
-        return False
-    received.append((title, body, notify_type))
-    return True
-
-
-@apprise_notify(on="soundingsbug")
-def fail(body, title, notify_type, *args, **kwargs):
-    raise RuntimeError("secret-token in a plugin's message")
+FIGURES = {"sent": 1140, "lost": 24}
+SENTENCE = "loss 2.1% (24 of 1,140 packets in 10 min)"
 
 
 @pytest.fixture(autouse=True)
-def empty_channels():
-    received.clear()
-    broken.clear()
+def project_settings(settings):
+    settings.PUBLIC_URL = "https://soundings.example.org"
 
 
-def make_incident(**fields) -> Incident:
-    return Incident.objects.create(rule="loss", cause="cern ↔ slac", opened_at=NOW, summary=SUMMARY, **fields)
+@pytest.fixture
+def paths():
+    return make_mesh(["slac", "cern", "niit"], NOW - timedelta(days=1))
+
+
+@pytest.fixture
+def webhook(settings):
+    with http_server() as server:
+        settings.NOTIFY_URLS = [f"ops=webhook+http://{server.address}/hook"]
+        yield server
+
+
+def finding(path, rule="loss", severity="warning"):
+    return Finding(rule, path.pk, str(path), SENTENCE, NOW - timedelta(minutes=10), FIGURES, severity)
+
+
+def opened(*findings, cause="cern ↔ slac", at=NOW) -> Incident:
+    """An incident of which people are to be told."""
+    incidents.find(cause, findings, at - timedelta(seconds=20))
+    incident = Incident.objects.get(cause=cause, closed_at=None)
+    incidents.confirm(incident.pk, at)
+    incidents.tell(incident.pk, at)
+    return Incident.objects.get(pk=incident.pk)
+
+
+def close(incident, at):
+    keys = set(incident.paths.values_list("path_id", "rule"))
+    assert incidents.close(incident.pk, keys, "slac → cern: loss < 0.26%", at)
+
+
+def route(**table):
+    mesh = Mesh.objects.get()
+    mesh.alerts["notify"] = [*mesh.alerts.get("notify", ()), table]
+    mesh.save()
 
 
 def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-@pytest.mark.django_db
-def test_the_default_channel_is_the_log(settings, caplog):
+def states() -> list[str]:
+    return list(Notification.objects.order_by("pk").values_list("state", flat=True))
+
+
+# --- what people read
+
+
+def test_the_default_channel_is_the_log(settings, caplog, paths):
     assert settings.NOTIFY_URLS == ["log://"]
-    notify.enqueue(make_incident().pk, Change.OPENED, NOW)
+    opened(finding(paths["slac → cern"]))
 
     with caplog.at_level(logging.INFO, logger="monitor.alerts"):
         assert notify.deliver(NOW) == 1
 
     (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
     assert record.levelname == "WARNING"
-    assert record.getMessage().endswith(f"opened: loss on cern ↔ slac. {SUMMARY}. Opened 2026-11-21 10:05:00 UTC.")
+    assert record.getMessage().startswith(
+        "OPEN warning: loss 2.1% on cern ↔ slac, since 2026-11-21 09:55 UTC. Incident"
+    )
 
 
-@pytest.mark.django_db
-def test_an_opening_and_its_closing_arrive_once_and_in_order(settings):
-    settings.NOTIFY_URLS = ["soundingstest://"]
-    incident = make_incident(closed_at=after(1500), closing="slac → cern: loss < 0.26%")
-    notify.enqueue(incident.pk, Change.OPENED, NOW)
-    notify.enqueue(incident.pk, Change.CLOSED, after(1500))
+def test_a_mail_says_what_where_how_bad_and_since_when_and_has_a_link(settings, paths):
+    with mail_server() as server:
+        settings.NOTIFY_URLS = [f"mail=mailto://{server.address}/?from=soundings@example.org&to=ops@example.org"]
+        incident = opened(finding(paths["slac → cern"]), finding(paths["cern → slac"]))
+        assert notify.deliver(NOW) == 1
+        close(incident, after(1500))
+        assert notify.deliver(after(1500)) == 1
 
-    sent = [notify.deliver(after(seconds)) for seconds in (1500, 1510, 1520)]
+    opening, closing = server.mails
+    assert opening["subject"] == "OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 09:55 UTC"
+    assert opening["to"] == "ops@example.org"
+    text = opening.get_body(("plain",)).get_content()
+    assert "Likely cause: " in text
+    assert f"slac → cern: {SENTENCE}" in text
+    assert f"https://soundings.example.org/incidents/{incident.pk}/" in text
+    assert closing["subject"].startswith("OVER after 25 min: loss 2.1% on cern ↔ slac, 2 paths")
+    assert "Why: slac → cern: loss < 0.26%." in closing.get_body(("plain",)).get_content()
+
+
+def test_a_mail_server_that_refuses_is_quoted(settings, paths):
+    with mail_server() as server:
+        server.refusal = "552 mailbox of the on-call is full"
+        settings.NOTIFY_URLS = [f"mail=mailto://{server.address}/?from=soundings@example.org&to=ops@example.org"]
+        opened(finding(paths["slac → cern"]))
+
+        assert notify.deliver(NOW) == 0
+
+    assert "mailbox of the on-call is full" in Notification.objects.get().problem
+
+
+# --- the webhook
+
+
+def test_a_webhook_gets_what_the_docs_say_it_gets(webhook, paths):
+    incident = opened(finding(paths["slac → cern"]))
+
+    assert notify.deliver(NOW) == 1
+
+    (body,) = webhook.bodies
+    documented = Path(project.BASE_DIR, "docs", "alerts.md").read_text().partition("```json\n")[2].partition("```")[0]
+    assert shape(body) == shape(json.loads(documented))
+    assert (body["schema"], body["version"], body["event"]) == ("soundings.incident", 1, "opened")
+    assert body["id"] == webhook.headers[0]["Idempotency-Key"] == f"{incident.pk}-opened-0"
+    assert body["incident"]["findings"][0]["figures"] == FIGURES
+    assert body["incident"]["state"] == "open"
+    assert webhook.headers[0][":path"] == "/hook"
+
+
+def shape(value):
+    """The keys of JSON, and the kinds of what they hold; null is of every kind."""
+    if isinstance(value, dict):
+        return {key: None if key == "figures" else shape(one) for key, one in value.items() if shape(one) is not None}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return None if value is None else type(value).__name__
+
+
+@pytest.mark.parametrize(
+    ("userinfo", "header"),
+    [("user:pass%40word@", "Basic dXNlcjpwYXNzQHdvcmQ="), (":to%2Fken@", "Bearer to/ken"), ("", None)],
+)
+def test_a_webhook_is_sent_its_password_or_token(settings, paths, userinfo, header):
+    with http_server() as server:
+        settings.NOTIFY_URLS = [f"ops=webhook+http://{userinfo}{server.address}/hook"]
+        opened(finding(paths["slac → cern"]))
+
+        assert notify.deliver(NOW) == 1
+
+    assert server.headers[0].get("Authorization") == header
+
+
+@pytest.mark.parametrize("status", [301, 403, 500])
+def test_an_answer_that_is_no_success_is_a_failure(webhook, paths, status):
+    webhook.status = status
+    opened(finding(paths["slac → cern"]))
+
+    assert notify.deliver(NOW) == 0
+
+    assert Notification.objects.get().problem.startswith(f"the server answered {status}")
+    assert len(webhook.bodies) == 1, "a redirect is not followed"
+
+
+# --- in order, once
+
+
+def test_an_opening_and_its_closing_arrive_once_and_in_order(webhook, paths):
+    incident = opened(finding(paths["slac → cern"]))
+    close(incident, after(10))
+
+    sent = [notify.deliver(after(seconds)) for seconds in (10, 20, 30)]
 
     assert sent == [1, 1, 0]
-    (opening, closing) = received
-    assert opening == (
-        f"Incident {incident.pk} opened: loss on cern ↔ slac",
-        f"{SUMMARY}.\nOpened 2026-11-21 10:05:00 UTC.",
-        "warning",
-    )
-    assert closing[0] == f"Incident {incident.pk} closed: loss on cern ↔ slac"
-    assert "loss < 0.26%.\nOpen from 2026-11-21 10:05:00 to 2026-11-21 10:30:00 UTC (25 min)." in closing[1]
-    assert closing[2] == "success"
-
-
-@pytest.mark.django_db
-def test_a_broken_channel_is_logged_and_tried_again_later(settings, caplog):
-    settings.NOTIFY_URLS = ["soundingstest://"]
-    notify.enqueue(make_incident().pk, Change.OPENED, NOW)
-    broken.set()
-
-    assert notify.deliver(NOW) == 0
-    broken.clear()
-    assert notify.deliver(after(29)) == 0
-    assert notify.deliver(after(30)) == 1
-
-    assert len(received) == 1
-    assert "did not take the notification" in caplog.text
-    assert "attempt 1 of 10" in caplog.text
-    assert (Notification.objects.get().attempts, Notification.objects.get().problem) == (2, "")
-
-
-@pytest.mark.django_db
-def test_a_channel_that_never_works_is_given_up(settings, caplog):
-    settings.NOTIFY_URLS = ["soundingstest://"]
-    notify.enqueue(make_incident().pk, Change.OPENED, NOW)
-    broken.set()
-
-    attempts = 0
-    for hour in range(24):
-        for half_minute in range(0, 3600, 30):
-            before = Notification.objects.get().attempts
-            notify.deliver(after(3600 * hour + half_minute))
-            attempts += Notification.objects.get().attempts - before
-        if attempts == notify.MAX_ATTEMPTS:
-            break
-
-    assert attempts == notify.MAX_ATTEMPTS
-    assert hour == 4, "ten attempts that double their distance from 30 s end after 4 hours and a quarter"
-    assert "no more attempts" in caplog.text
-
-
-@pytest.mark.django_db
-def test_a_broken_channel_holds_no_other_channel_up(settings):
-    settings.NOTIFY_URLS = ["soundingsbug://", "nosuchservice://token", "soundingstest://"]
-    notify.enqueue(make_incident().pk, Change.OPENED, NOW)
-
-    assert notify.deliver(NOW) == 1
-
-    assert len(received) == 1
-    problems = dict(Notification.objects.filter(sent_at=None).values_list("channel", "problem"))
-    assert sorted(channel.partition(":")[0] for channel in problems) == ["nosuchservice", "soundingsbug"]
-    assert "Apprise does not understand the URL; compare it with its list of services" in problems.values()
-
-
-@pytest.mark.django_db
-def test_a_broken_channel_is_tried_once_in_a_run_and_its_other_messages_lose_no_attempt(settings):
-    settings.NOTIFY_URLS = ["soundingstest://"]
-    for number in range(3):
-        notify.enqueue(make_incident(closed_at=after(number), closing="over").pk, Change.OPENED, NOW)
-    broken.set()
-
-    notify.deliver(NOW)
-
-    assert sorted(Notification.objects.values_list("attempts", flat=True)) == [0, 0, 1]
-    broken.clear()
-    assert notify.deliver(after(30)) == 3
-
-
-@pytest.mark.django_db
-def test_a_secret_of_a_channel_is_neither_stored_nor_logged(settings, caplog):
-    settings.NOTIFY_URLS = ["nosuchservice://user:hunter2@host/token"]
-    notify.enqueue(make_incident().pk, Change.OPENED, NOW)
-
-    with caplog.at_level(logging.DEBUG, logger="monitor.alerts"):
-        notify.deliver(NOW)
-
-    own = [record.getMessage() for record in caplog.records if record.name == "monitor.alerts"]
-    assert own
-    assert "hunter2" not in " ".join(own)
-    assert "hunter2" not in str(list(Notification.objects.values()))
-
-
-@pytest.mark.django_db
-def test_a_channel_that_was_taken_out_of_the_settings_is_not_sent_to(settings):
-    settings.NOTIFY_URLS = ["soundingstest://"]
-    notify.enqueue(make_incident().pk, Change.OPENED, NOW)
-    settings.NOTIFY_URLS = []
-
-    assert notify.deliver(NOW) == 0
-
-    assert Notification.objects.get().problem == "SOUNDINGS_NOTIFY_URLS no longer names this channel"
-
-
-@pytest.mark.django_db
-def test_a_plugin_that_raises_stops_nothing(settings, monkeypatch, caplog):
-    settings.NOTIFY_URLS = ["log://", "soundingstest://"]
-    notify.enqueue(make_incident().pk, Change.OPENED, NOW)
-    whole = apprise.Apprise.notify
-
-    def raise_for_log(self, *args, **kwargs):
-        if "log" in self.urls()[0]:
-            raise OSError("disk")
-        return whole(self, *args, **kwargs)
-
-    monkeypatch.setattr(apprise.Apprise, "notify", raise_for_log)
-
-    assert notify.deliver(NOW) == 1
-
-    assert len(received) == 1
-    assert "OSError in the channel's plugin" in caplog.text
+    assert webhook.ids == [f"{incident.pk}-opened-0", f"{incident.pk}-closed-0"]
+    assert states() == [Delivery.SENT, Delivery.SENT]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_deliverers_at_once_send_once(settings):
-    settings.NOTIFY_URLS = ["soundingstest://"]
-    notify.enqueue(make_incident().pk, Change.OPENED, NOW)
+def test_deliverers_at_once_send_once(webhook, paths):
+    opened(finding(paths["slac → cern"]))
 
-    assert sorted(at_once(4, lambda number: notify.deliver(NOW))) == [0, 0, 0, 1]
+    assert sum(at_once(4, lambda number: notify.deliver(NOW))) == 1
 
-    assert len(received) == 1
+    assert len(webhook.bodies) == 1
     assert Notification.objects.get().attempts == 1
+
+
+def test_an_end_that_nobody_was_told_of_before_it_reopened_is_dropped(webhook, paths):
+    incident = opened(finding(paths["slac → cern"]))
+    close(incident, after(10))
+    Incident.objects.update(closed_at=None)
+    notify.deliver(after(10))
+
+    notify.deliver(after(20))
+
+    assert webhook.ids == [f"{incident.pk}-opened-0"]
+    assert states() == [Delivery.SENT, Delivery.DROPPED]
+
+
+def test_a_correction_that_voids_an_incident_is_told_once_to_those_who_were_told(webhook, paths):
+    incident = opened(finding(paths["slac → cern"]))
+    notify.deliver(NOW)
+
+    incidents.correct(incident.pk, "loss 0.2%, which would not have opened it", after(300), is_void=True)
+    incidents.correct(incident.pk, "loss 0.1%, which would not have opened it", after(600), is_void=True)
+    notify.deliver(after(600))
+
+    assert webhook.ids == [f"{incident.pk}-opened-0", f"{incident.pk}-corrected-0"]
+    assert webhook.bodies[1]["incident"]["correction"] == "loss 0.1%, which would not have opened it"
+
+
+# --- routes
+
+
+def test_each_channel_gets_what_its_route_asks_for(settings, paths):
+    with http_server() as oncall, http_server() as hep:
+        settings.NOTIFY_URLS = [
+            f"oncall=webhook+http://{oncall.address}/", f"hep=webhook+http://{hep.address}/", "log://",
+        ]  # fmt: skip
+        route(channel="oncall", severity="critical")
+        route(channel="hep", to="niit")
+        opened(finding(paths["slac → cern"], severity="warning"))
+        opened(finding(paths["slac → niit"], severity="notice"), cause="niit inbound")
+
+        notify.deliver(NOW)
+
+        assert (oncall.bodies, [one["incident"]["cause"] for one in hep.bodies]) == ([], ["niit inbound"])
+
+
+def test_who_is_only_told_of_what_is_critical_is_told_when_it_becomes_so(settings, paths):
+    with http_server() as oncall, http_server() as mail:
+        settings.NOTIFY_URLS = [f"oncall=webhook+http://{oncall.address}/", f"mail=webhook+http://{mail.address}/"]
+        route(channel="oncall", severity="critical")
+        route(channel="mail")
+        incident = opened(finding(paths["slac → cern"]))
+        notify.deliver(NOW)
+        incidents.find(incident.cause, [finding(paths["slac → cern"], "unreachable", "critical")], after(60))
+        assert incidents.tell(incident.pk, after(60))
+        assert not incidents.tell(incident.pk, after(60))
+        notify.deliver(after(60))
+        close(incident, after(120))
+        notify.deliver(after(120))
+
+        assert [one["event"] for one in mail.bodies] == ["opened", "closed"]
+        assert [one["event"] for one in oncall.bodies] == ["reopened", "closed"] or [
+            one["event"] for one in oncall.bodies
+        ] == ["opened", "closed"]
+        assert oncall.bodies[0]["incident"]["severity"] == "critical"
+
+
+def test_a_digest_has_all_of_its_day_in_one_message_and_each_incident_once(webhook, paths):
+    route(channel="ops", digest="07:00", zone="Europe/Zurich")
+    first = opened(finding(paths["slac → cern"]))
+    opened(finding(paths["slac → niit"]), cause="niit inbound", at=after(60))
+    close(first, after(600))
+    morning = datetime(2026, 11, 22, 6, tzinfo=UTC)
+
+    assert notify.deliver(morning - timedelta(seconds=1)) == 0
+    assert notify.deliver(morning) == 1
+    assert notify.deliver(morning + timedelta(days=1)) == 0
+
+    (body,) = webhook.bodies
+    assert body["event"] == "digest"
+    assert [(one["cause"], one["state"]) for one in body["incidents"]] == [
+        ("cern ↔ slac", "resolved"), ("niit inbound", "open"),
+    ]  # fmt: skip
+    assert set(states()) == {Delivery.SENT}
+
+
+def test_a_digest_reads_well(settings, caplog, paths):
+    route(channel="ops", digest="11:00")
+    settings.NOTIFY_URLS = ["ops=log://"]
+    close(opened(finding(paths["slac → cern"])), after(600))
+
+    with caplog.at_level(logging.INFO, logger="monitor.alerts"):
+        notify.deliver(after(3600))
+
+    (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
+    assert record.getMessage().startswith(
+        "Digest 2026-11-21 11:05 UTC: 1 incident, 0 still open. warning: loss 2.1% on cern ↔ slac, since 2026-11-21 "
+        "09:55 "
+        "UTC over since 2026-11-21 10:15 UTC, after 10 min"
+    )
+
+
+def test_a_route_to_a_channel_that_does_not_exist_says_so(settings, paths):
+    route(channel="pager")
+    settings.NOTIFY_URLS = ["log://"]
+    opened(finding(paths["slac → cern"]))
+
+    notify.deliver(NOW)
+
+    assert (Notification.objects.get().problem, states()) == (notify.NO_CHANNEL, [Delivery.WAITING])
+
+
+# --- failures
+
+
+def test_a_broken_channel_is_logged_and_tried_again_later(webhook, paths, caplog):
+    opened(finding(paths["slac → cern"]))
+    webhook.status = 500
+
+    assert notify.deliver(NOW) == 0
+    webhook.status = 200
+    assert notify.deliver(after(29)) == 0
+    assert notify.deliver(after(30)) == 1
+
+    assert "attempt 1 of 10): the server answered 500 Internal Server Error; it will be tried again" in caplog.text
+    assert (Notification.objects.get().attempts, Notification.objects.get().problem) == (2, "")
+
+
+def test_a_channel_that_is_down_is_given_up_after_ten_attempts_over_four_hours(settings, paths, monkeypatch, caplog):
+    settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:1/"]
+    monkeypatch.setattr(
+        channels, "send", lambda url, messages, note, limit_s: note(channels.Answer(messages[0].key, "away"))
+    )
+    opened(finding(paths["slac → cern"]))
+
+    tried = []
+    for half_minute in range(5 * 120):
+        before = Notification.objects.get().attempts
+        notify.deliver(after(30 * half_minute))
+        tried += [30 * half_minute] * (Notification.objects.get().attempts - before)
+
+    assert tried == [30 * (2**number - 1) for number in range(10)]
+    assert tried[-1] == pytest.approx(4.25 * 3600, rel=0.01)
+    assert states() == [Delivery.DEAD]
+    assert dead_letter_count() == 1
+    assert "no more attempts" in caplog.text
+
+
+def test_a_server_that_is_down_is_told_as_such(settings, paths):
+    settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:1/secret-path"]
+    opened(finding(paths["slac → cern"]))
+
+    notify.deliver(NOW)
+
+    assert "Connection refused" in Notification.objects.get().problem
+
+
+def test_a_channel_that_hangs_is_ended_and_holds_the_others_up_for_no_longer(settings, paths, monkeypatch):
+    monkeypatch.setattr(channels, "SEND_LIMIT_S", 6.0)
+    with http_server() as hanging, http_server() as well:
+        hanging.drips = True
+        settings.NOTIFY_URLS = [f"a=webhook+http://{hanging.address}/", f"b=webhook+http://{well.address}/"]
+        opened(finding(paths["slac → cern"]))
+        started = time.monotonic()
+
+        assert notify.deliver(NOW) == 1
+
+        assert time.monotonic() - started < 60
+        assert len(well.bodies) == 1
+    problem = Notification.objects.get(channel="a").problem
+    assert problem == "it took longer than 6 s; whether the message arrived is not known"
+
+
+def test_a_failing_channel_is_tried_once_in_a_run_and_its_other_messages_lose_no_attempt(webhook, paths):
+    for number in range(3):
+        opened(finding(list(paths.values())[number]), cause=str(number))
+    webhook.status = 500
+
+    notify.deliver(NOW)
+
+    assert len(webhook.bodies) == 1
+    assert sorted(Notification.objects.values_list("attempts", flat=True)) == [0, 0, 1]
+    assert set(states()) == {Delivery.WAITING}
+    webhook.status = 200
+    assert notify.deliver(after(30)) == 3
+
+
+def test_what_was_being_sent_when_the_worker_died_is_sent_again_after_its_lease(webhook, paths):
+    opened(finding(paths["slac → cern"]))
+    Notification.objects.update(state=Delivery.SENDING, claimed_at=NOW)
+
+    assert notify.deliver(after(notify.LEASE_S)) == 0
+    assert notify.deliver(after(notify.LEASE_S + 1)) == 1
+
+    assert Notification.objects.get().attempts == 2
+
+
+def test_what_kills_its_sender_each_time_is_given_up_too(webhook, paths):
+    opened(finding(paths["slac → cern"]))
+    Notification.objects.update(state=Delivery.SENDING, claimed_at=NOW, attempts=9)
+
+    assert notify.deliver(after(notify.LEASE_S + 1)) == 0
+
+    assert states() == [Delivery.DEAD]
+
+
+KILLED = """
+import os, sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "monitor.settings"
+import django
+django.setup()
+from datetime import datetime
+from monitor.alerts import notify
+whole = notify._mark
+def stop(*args, **kwargs):
+    print("sent", flush=True)
+    sys.stdin.read()
+notify._mark = stop
+notify.deliver(datetime.fromisoformat(sys.argv[1]))
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_killed_between_the_sending_and_the_note_of_it_doubles_that_message_once(webhook, settings, paths):
+    incident = opened(finding(paths["slac → cern"]))
+    worker = subprocess.Popen(
+        [sys.executable, "-c", KILLED, NOW.isoformat()],
+        env={**os.environ, "SOUNDINGS_DATABASE_URL": _url(), "SOUNDINGS_NOTIFY_URLS": settings.NOTIFY_URLS[0]},
+        cwd=project.BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert worker.stdout.readline().strip() == "sent"
+        assert notify.deliver(after(1)) == 0, "the other worker holds the turn"
+        worker.send_signal(signal.SIGKILL)
+        worker.wait(timeout=30)
+    finally:
+        worker.kill()
+        worker.wait()
+        worker.stdin.close()
+        worker.stdout.close()
+
+    deadline = time.monotonic() + 60
+    while notify.deliver(after(notify.LEASE_S + 1)) == 0 and time.monotonic() < deadline:
+        time.sleep(0.2)  # until PostgreSQL has noticed that its client is gone
+    notify.deliver(after(10_000))
+
+    assert webhook.ids == [f"{incident.pk}-opened-0"] * 2, "once too often, and by its id the receiver can tell"
+    assert states() == [Delivery.SENT]
+
+
+def _url() -> str:
+    of = connection.settings_dict
+    return f"postgresql://{of['USER']}:{of['PASSWORD']}@/{of['NAME']}?host={of['HOST']}&port={of['PORT']}"
+
+
+def test_a_message_that_cannot_be_written_keeps_no_other_from_its_channel(webhook, paths, monkeypatch, caplog):
+    bad, good = opened(finding(paths["slac → cern"])), opened(finding(paths["niit → cern"]), cause="cern ↔ niit")
+    whole = notify.Composer.of_change
+
+    def fail(self, row):
+        if row.incident_id == bad.pk:
+            raise KeyError("figure")
+        return whole(self, row)
+
+    monkeypatch.setattr(notify.Composer, "of_change", fail)
+
+    assert notify.deliver(NOW) == 1
+
+    assert webhook.ids == [f"{good.pk}-opened-0"]
+    assert "cannot be written" in Notification.objects.get(incident=bad).problem
+
+
+def test_a_channel_that_apprise_does_not_know_is_told_as_such(settings, paths):
+    settings.NOTIFY_URLS = ["ops=nosuchservice://token"]
+    opened(finding(paths["slac → cern"]))
+
+    notify.deliver(NOW)
+
+    problem = Notification.objects.get().problem
+    assert problem == "Apprise does not understand the URL; compare it with its list of services"
+
+
+# --- secrets
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nosuchservice://user:hunter2@host/hunter2token",
+        "webhook+http://user:hunter2@127.0.0.1:1/hunter2token?key=hunter2key",
+        "json://user:hunter2@127.0.0.1:1/hunter2token",
+        "slack://hunter2aaa/hunter2bbb/hunter2ccc",
+    ],
+)
+def test_a_secret_of_a_channel_is_neither_stored_nor_logged(settings, paths, caplog, url):
+    settings.NOTIFY_URLS = [url]
+    opened(finding(paths["slac → cern"]))
+
+    with caplog.at_level(logging.DEBUG):
+        notify.deliver(NOW)
+
+    assert Notification.objects.get().problem
+    assert "hunter2" not in caplog.text
+    assert "hunter2" not in str(list(Notification.objects.values()))
+
+
+def test_what_a_service_quotes_of_the_url_is_blotted_out():
+    text = "POST http://ops.example.org:8080/services/T0000/XXXX?key=sesame%21 with sesame! failed for joe:sesame"
+
+    assert scrubbed(text, "webhook+https://joe:sesame@ops.example.org:8080/services/T0000/XXXX?key=sesame%21") == (
+        "POST http://ops.example.org:8080…?… with … failed for joe:…"
+    )
+
+
+def test_a_channel_has_its_own_name_or_a_digest_in_place_of_its_url(settings):
+    settings.NOTIFY_URLS = ["ops=json://host/?a=b", "json://host/?a=b"]
+
+    (first, second) = channels.channels().items()
+
+    assert first == ("ops", "json://host/?a=b")
+    assert second[1] == "json://host/?a=b"
+    assert second[0].startswith("json:")
+    assert "host" not in second[0]
+
+
+# --- by hand
+
+
+def command(*arguments) -> str:
+    out = StringIO()
+    call_command("alerts", *arguments, stdout=out)
+    return out.getvalue().strip()
+
+
+def dead(paths) -> Notification:
+    opened(finding(paths["slac → cern"]))
+    Notification.objects.update(state=Delivery.DEAD, attempts=10, problem="the server answered 500 Oops")
+    return Notification.objects.get()
+
+
+def test_dead_letters_are_listed_and_sent_again(webhook, paths):
+    letter = dead(paths)
+
+    assert command("dead-letters").splitlines() == [
+        f"{letter.pk}: incident {letter.incident_id} opened (cern ↔ slac), channel ops, 10 attempts: the server "
+        "answered "
+        "500 Oops",
+        "1 dead letter",
+    ]
+    assert json.loads(command("dead-letters", "list", "--json"))[0]["number"] == letter.pk
+    assert command("dead-letters", "retry", str(letter.pk)) == "1 to be sent again, within seconds"
+    assert notify.deliver(datetime.now(UTC)) == 1
+    assert len(webhook.bodies) == 1
+
+
+def test_dead_letters_are_dropped(paths):
+    dead(paths)
+
+    assert command("dead-letters", "drop", "--all") == "1 dropped"
+
+    assert (states(), dead_letter_count()) == ([Delivery.DROPPED], 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["retry"], "which? write their numbers as `dead-letters list` shows them, or --all"),
+        (["drop", "999999"], "no dead letter has the number 999999; nothing was done"),
+    ],
+)
+def test_what_cannot_be_done_with_dead_letters_is_told(paths, arguments, message):
+    dead(paths)
+
+    with pytest.raises(CommandError) as error:
+        command("dead-letters", *arguments)
+
+    assert str(error.value) == message
+    assert states() == [Delivery.DEAD]
+
+
+def test_a_test_message_is_marked_as_one(webhook):
+    assert command("test-notification", "ops") == "channel ops took the test message"
+
+    assert webhook.bodies[0]["event"] == "test"
+    assert "incident" not in webhook.bodies[0]
+    assert not Notification.objects.exists()
+
+
+def test_a_test_message_that_fails_says_why(webhook):
+    webhook.status = 404
+
+    with pytest.raises(CommandError) as error:
+        command("test-notification", "ops")
+
+    assert str(error.value) == "channel ops did not take the test message: the server answered 404 Not Found"
+
+
+def test_a_test_of_a_channel_that_is_misspelt_says_which_there_are(webhook):
+    with pytest.raises(CommandError) as error:
+        command("test-notification", "opps")
+
+    assert str(error.value) == 'SOUNDINGS_NOTIFY_URLS has no channel "opps" (did you mean "ops"?)'
+    assert error.value.returncode == 2
+
+
+def test_a_test_mail_reads_as_one(settings):
+    with mail_server() as server:
+        settings.NOTIFY_URLS = [f"mail=mailto://{server.address}/?from=soundings@example.org&to=ops@example.org"]
+        command("test-notification", "mail")
+
+    assert server.mails[0]["subject"] == "TEST from Soundings: nothing is wrong"
+
+
+def test_the_sender_says_what_it_can_of_each_message():
+    answers = []
+    messages = [Message(str(number), "title", "body", "notice", {"id": str(number)}) for number in range(3)]
+    with http_server() as server:
+        channels.send(f"webhook+http://{server.address}/", messages, answers.append)
+
+    assert [(answer.key, answer.problem) for answer in answers] == [("0", ""), ("1", ""), ("2", "")]

@@ -12,9 +12,9 @@ from monitor.alerts.evaluate import evaluate, findings, look_at, scope_now
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst, BurstDay, BurstHour, ThroughputTest
 from monitor.archive.periods import start_of
-from monitor.mesh.models import Kind, Measurement, Mesh
+from monitor.mesh.models import Host, Kind, Measurement, Mesh, Path, Uplink
 from monitor.mesh.models import Test as MeshTest
-from tests.db.alert_rows import make_mesh, only
+from tests.db.alert_rows import make_mesh, only, start_pinging
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -253,6 +253,25 @@ class TestRoundTrips:
 
         assert found() == []
 
+    def test_a_small_rise_on_a_short_path_is_none_too_small(self):
+        """2 ms are 10% of 20 ms and 1.3% of 160 ms; the rule asks for 6 ms or for 8%."""
+        paths = mesh_with(rtt={})
+        every_minute(paths["slac → cern"], 60, rtts_ms=noisy(lambda number: 22.0 if number >= 46 else 20.0))
+        every_minute(paths["slac → fnal"], 60, rtts_ms=noisy(lambda number: 162.0 if number >= 46 else 160.0))
+        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp() for path in paths.values()})
+
+        assert [finding.path for finding in found()] == ["slac → cern"]
+
+    def test_where_every_change_is_asked_for_a_fall_is_found_and_ends_when_the_level_is_back(self):
+        path = mesh_with(rtt={"every_change": True})["slac → cern"]
+        every_minute(path, 60, rtts_ms=noisy(lambda number: 140.0 if number >= 46 else 160.0))
+        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
+
+        assert evaluate(NOW).opened == 1
+        assert evaluate(NOW + MINUTE).closed == 0
+        every_minute(path, 14, until=NOW + 14 * MINUTE, rtts_ms=noisy(lambda number: 160.0))
+        assert evaluate(NOW + 14 * MINUTE).closed == 1
+
     def test_each_burst_is_judged_once_also_when_an_hour_of_them_arrives_at_once(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 30, until=NOW - HOUR, rtts_ms=noisy(lambda number: 160.0))
@@ -466,6 +485,107 @@ class TestThroughput:
 
         assert evaluate(NOW + 3 * HOUR).closed == 1
         assert "throughput 940 Mbit/s, median of the last 3 tests" in Incident.objects.get().closing
+
+
+class TestEstimate:
+    def days(self, path, rates_bps):
+        day = start_of("day", NOW)
+        BurstDay.objects.bulk_create(
+            summary(
+                BurstDay, path, day - timedelta(days=len(rates_bps) - number), bursts=1440, lossy=1, lost=1,
+                rtt_median_ms=160.0, estimate_bps=rate,
+            )
+            for number, rate in enumerate(rates_bps)
+        )  # fmt: skip
+
+    def test_days_that_allow_less_than_half_of_what_those_before_did_are_found(self):
+        path = mesh_with(estimate={})["slac → cern"]
+        self.days(path, [*(90e6 + number % 7 * 1e6 for number in range(40)), 40e6, 41e6, 39e6, 38e6, 40e6])
+
+        (finding,) = found()
+
+        assert (finding.rule, finding.figures["days"], finding.figures["after_bps"]) == ("estimate", 5, 40e6)
+        assert finding.sentence == (
+            "loss and round trips over IPv4 allow one Reno transfer 40 Mbit/s, median of the last 5 days, "
+            "was 93 Mbit/s in the 40 days before"
+        )
+        assert finding.since == NOW - timedelta(days=5)
+
+    def test_three_days_and_a_fall_of_a_third_are_none(self):
+        paths = mesh_with(estimate={})
+        usual = [90e6 + number % 7 * 1e6 for number in range(40)]
+        self.days(paths["slac → cern"], [*usual, 40e6, 41e6, 39e6][-20:])
+        self.days(paths["cern → slac"], [*usual, *[60e6] * 8])
+
+        assert found() == []
+
+    def test_it_is_over_when_yesterday_is_half_way_back(self):
+        path = mesh_with(estimate={})["slac → cern"]
+        self.days(path, [*(90e6 + number % 7 * 1e6 for number in range(40)), 40e6, 41e6, 39e6, 38e6, 40e6])
+        evaluate(NOW)
+        assert evaluate(NOW + MINUTE).closed == 0
+
+        day = start_of("day", NOW)
+        BurstDay.objects.bulk_create(
+            [summary(BurstDay, path, day, bursts=1440, lossy=1, lost=1, rtt_median_ms=160.0, estimate_bps=80e6)]
+        )
+        assert evaluate(NOW + timedelta(days=1)).closed == 1
+
+
+def test_slow_tests_on_a_path_that_loses_are_part_of_the_incident_of_the_loss():
+    path = mesh_with(loss={}, throughput={})["slac → cern"]
+    test = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    Measurement.objects.create(path=path, test=test, started_at=NOW - timedelta(days=60))
+    every_minute(path, 60, lost=lambda number: 3 if number >= 50 else 0)
+    TestThroughput().measure(path, [*(940 + number % 7 for number in range(48)), 470, 471, 472, 473, 474])
+
+    evaluate(NOW)
+
+    (incident,) = Incident.objects.all()
+    assert set(incident.paths.values_list("rule", flat=True)) == {"loss", "throughput"}
+
+
+def test_slow_tests_come_to_the_incident_that_lasts_of_the_path():
+    path = mesh_with(loss={}, throughput={})["slac → cern"]
+    test = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    Measurement.objects.create(path=path, test=test, started_at=NOW - timedelta(days=60))
+    every_minute(path, 60, lost=lambda number: 3 if number >= 50 else 0)
+    evaluate(NOW)
+    TestThroughput().measure(path, [*(940 + number % 7 for number in range(48)), 470, 471, 472, 473, 474])
+
+    evaluate(NOW + timedelta(seconds=1))
+
+    (incident,) = Incident.objects.all()
+    assert set(incident.paths.values_list("rule", flat=True)) == {"loss", "throughput"}
+
+
+def test_paths_that_share_an_uplink_are_one_incident_of_that_uplink():
+    """Two of three sites beyond cern's second uplink: its hosts on the first are well."""
+    make_mesh(["slac", "cern", "fnal", "kek", "desy"], NOW - timedelta(days=60), loss={})
+    cern = Host.objects.get(name="cern").site
+    second = Host.objects.create(
+        site=cern,
+        name="cern-data",
+        address="192.0.2.77",
+        family=4,
+        uplink=Uplink.objects.create(site=cern, name="geant"),
+    )
+    third = Host.objects.create(
+        site=cern, name="cern-tape", address="192.0.2.78", family=4, uplink=Uplink.objects.get(name="geant")
+    )
+    pinger = MeshTest.objects.get(name="pinger")
+    for host in (second, third):
+        for other in Host.objects.exclude(site=cern):
+            for ends in ((host, other), (other, host)):
+                path = Path.objects.create(source=ends[0], destination=ends[1], family=4)
+                start_pinging(path, pinger, NOW - timedelta(days=60))
+    for path in Path.objects.all():
+        is_beyond = path.source_id in (second.pk, third.pk) or path.destination_id in (second.pk, third.pk)
+        every_minute(path, 20, lost=lambda number, bad=is_beyond: 3 if bad and number >= 10 else 0)
+
+    evaluate(NOW)
+
+    assert [incident.cause for incident in Incident.objects.all()] == ["uplink cern/geant"]
 
 
 def test_a_rule_that_is_switched_off_for_a_site_finds_nothing_there():

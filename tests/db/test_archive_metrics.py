@@ -8,14 +8,15 @@ import pytest
 from django.db import connection
 
 from monitor.analysis import loss, pinger
+from monitor.analysis.geography import great_circle_km
 from monitor.archive import tables
 from monitor.archive.ingest import store
 from monitor.archive.metrics import Metric
 from monitor.archive.rollups import roll_up
 from monitor.mesh.models import Site
-from monitor.web.geography import great_circle_km
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.db.pages_mesh import hour
 
 pytestmark = pytest.mark.django_db
 NOT_OF_BURSTS = {Metric.THROUGHPUT, Metric.COVERAGE}
@@ -137,3 +138,23 @@ def test_a_measured_burst_of_no_time_at_all_has_no_rate():
     for since in (HOUR, HOUR - timedelta(days=3)):
         [cell] = tables.grid(Metric.UNPREDICTABILITY, since, HOUR + timedelta(hours=1))
         assert cell.value is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "planned", "coverage", "floor"), [(0, 0, None, None), (0, 60, 0.0, None), (300, 60, 0.5, 0.01)]
+)
+def test_what_was_not_planned_has_no_coverage_and_what_was_not_sent_no_floor(sent, planned, coverage, floor):
+    """30 bursts of 10 are half of 60, and 3/300 bounds a loss of none."""
+    path = make_mesh().slac_cern
+    hour(path, sent=sent, received=sent, rtt_ms=9.0 if sent else None, bursts_planned=planned, hour=HOUR)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT coverage_ratio, loss_floor_ratio FROM metrics_by_hour")
+        [row] = cursor.fetchall()
+    found = [
+        [cell.value for cell in tables.grid(metric, HOUR, HOUR + timedelta(hours=1))]
+        for metric in (Metric.COVERAGE, Metric.LOSS_FLOOR)
+    ]
+
+    assert row == (coverage, floor)
+    assert found == [[coverage], [floor]]

@@ -18,7 +18,7 @@ from tests.db.test_archive_hypertables import CHUNKS_OF, has_timescaledb
 pytestmark = pytest.mark.django_db
 SUMMARIES = {f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")}
 TABLES = SUMMARIES | {
-    *("burst", "capacity_result", "throughput_test", "dirty_hour", "dirty_summary"),
+    *("burst", "capacity_result", "disk_to_disk_test", "throughput_test", "dirty_hour", "dirty_summary"),
     *("received_batch", "refused_result", "delivered_day"),
 }
 

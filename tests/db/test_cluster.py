@@ -2,6 +2,8 @@
 
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -39,13 +41,21 @@ def serve_once(directory):
     return (directory / "cluster" / "PG_VERSION").stat().st_uid, process.returncode
 
 
+def let_others_enter(folder):
+    """This folder and those above it, which pytest makes for itself alone."""
+    top = Path(tempfile.gettempdir())
+    for one in (folder, *folder.parents):
+        if one == top:
+            break
+        one.chmod(0o755)
+
+
 def test_under_root_it_runs_in_a_folder_that_only_root_may_enter(private_folder):
     assert serve_once(private_folder / "postgres") == (0, 0)
 
 
 def test_without_user_namespaces_a_system_user_runs_it(tmp_path, root_required, no_user_namespaces):
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    let_others_enter(tmp_path)
 
     owner, status = serve_once(tmp_path / "postgres")
 
@@ -54,8 +64,7 @@ def test_without_user_namespaces_a_system_user_runs_it(tmp_path, root_required, 
 
 
 def test_a_cluster_changes_hands(tmp_path, root_required, monkeypatch):
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    let_others_enter(tmp_path)
     assert serve_once(tmp_path / "postgres") == (0, 0)
 
     monkeypatch.setattr(postgres, "_has_user_namespaces", lambda: False)

@@ -1,7 +1,6 @@
-"""Every query of every panel and variable of the committed dashboards, run as Grafana would run it.
+"""The queries of the path dashboard, and the role that Grafana reads with. The others' are in test_dashboard_mesh.
 
-Variables are put in by Grafana's front end and macros by its PostgreSQL data source; `expand` does both. The rows are
-inserted here, the answers written by hand, and the role is the read-only one that Grafana logs in with.
+The rows are inserted here, the answers written by hand.
 """
 
 from __future__ import annotations
@@ -9,10 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,11 +16,13 @@ import pytest
 from django.db import connection
 from django.db.utils import ProgrammingError
 
-from dashboards.reader import READABLE, ROLE, ReaderError, grant, grant_from_environment
-from dashboards.render import JSON_DIR
-from monitor.archive.models import BurstHour, ThroughputTest
+from dashboards.reader import ROLE, ReaderError, grant, grant_from_environment
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.models import BurstHour, CapacityResult, ThroughputTest
 from monitor.mesh import models as mesh
 from monitor.mesh.models import Host, Measurement, Path, Site
+from tests.db import grafana
+from tests.db.grafana import about, expand, of_dashboard
 
 SINCE = datetime(2025, 3, 3, 10, 30, tzinfo=UTC)
 UNTIL = datetime(2025, 3, 3, 14, 0, tzinfo=UTC)
@@ -35,73 +32,11 @@ def hour(number: int) -> datetime:
     return datetime(2025, 3, 3, number, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A query of a dashboard: where it is (panel's title and target, or variable's name) and what it says."""
-
-    where: str
-    sql: str
+QUERIES = of_dashboard("paths")
 
 
-def queries() -> list[Query]:
-    """All queries of all committed dashboards."""
-    found = []
-    for file in sorted(JSON_DIR.glob("*.json")):
-        dashboard = json.loads(file.read_text())
-        found += [Query(f"${v['name']}", v["query"]) for v in dashboard["templating"]["list"]]
-        found += [
-            Query(f"{panel['title']}/{target['refId']}", target["rawSql"])
-            for panel in dashboard["panels"]
-            for target in panel["targets"]
-        ]
-    return found
-
-
-QUERIES = {query.where: query.sql for query in queries()}
-
-# Grafana's documentation, "PostgreSQL query editor", table of macros; times as Go's RFC 3339.
-MACROS: Mapping[str, Callable[[list[str], str, str], str]] = {
-    "__time": lambda args, since, until: f'{args[0]} AS "time"',
-    "__timeFilter": lambda args, since, until: f"{args[0]} BETWEEN '{since}' AND '{until}'",
-    "__timeFrom": lambda args, since, until: f"'{since}'",
-    "__timeTo": lambda args, since, until: f"'{until}'",
-}
-# A variable in the text: $name, ${name} or ${name:format}.
-VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(?::(\w+))?\}")
-# A macro call: its arguments end at the first closing bracket, whatever they are.
-MACRO = re.compile(r"\$([_a-zA-Z0-9]+)\(([^)]*)\)")
-
-
-def expand(sql: str, variables: Mapping[str, str], since: datetime, until: datetime) -> str:
-    """The statement that reaches the database. A macro or variable that Grafana does not know is a KeyError."""
-
-    def variable(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        if name.startswith("__"):
-            return found[0]
-        escaped = variables[name].replace("'", "''")
-        return {None: escaped, "raw": variables[name], "sqlstring": f"'{escaped}'"}[found[3]]
-
-    def macro(found: re.Match[str]) -> str:
-        args = [argument.strip(" ") for argument in found[2].split(",")]
-        return MACROS[found[1]](args, rfc3339(since), rfc3339(until))
-
-    return MACRO.sub(macro, VARIABLE.sub(variable, sql))
-
-
-def rfc3339(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def run(sql: str, variables: Mapping[str, str], since: datetime = SINCE, until: datetime = UNTIL) -> list[Any]:
-    """The rows of a query, each a dict by column, read as the role that Grafana uses."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL ROLE {ROLE}")
-        cursor.execute(expand(sql, variables, since, until))
-        columns = [column.name for column in cursor.description]
-        rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-        cursor.execute("RESET ROLE")
-    return rows
+def run(sql: str, variables: dict[str, str], since: datetime = SINCE, until: datetime = UNTIL) -> list[Any]:
+    return grafana.run(sql, variables, since, until)
 
 
 @pytest.fixture
@@ -121,9 +56,11 @@ def archive(db: None) -> dict[str, str]:
     for other in (path6, back):
         BurstHour.objects.create(**burst_hour(other.id, 500, 11, sent=600, received=300, rtt=999.0))
     throughput_tests(path.id, back.id)
+    capacities(path.id)
+    incident(path, back)
     with connection.cursor() as cursor:
         grant(cursor, "of the test")
-    return {"source": "slac", "destination": "cern", "path": str(path.id), "packet_bytes": "100"}
+    return {"source": "slac", "destination": "cern", "family": "4", "path": str(path.id), "packet_bytes": "100"}
 
 
 def site(name: str) -> Site:
@@ -171,7 +108,17 @@ def burst_hours(path_id: int) -> None:
     13:00 has no row; 09:00 and 14:00 lie outside the period."""
     rows = [
         burst_hour(path_id, 100, 9, sent=600, received=1, rtt=1.0, estimate_bps=1.0, estimate_is_floor=False),
-        burst_hour(path_id, 100, 10, sent=600, received=594, rtt=152.0, estimate_bps=7.8e5, estimate_is_floor=False),
+        burst_hour(
+            path_id,
+            100,
+            10,
+            sent=600,
+            received=594,
+            rtt=152.0,
+            ipdv_ms=2.5,
+            estimate_bps=7.8e5,
+            estimate_is_floor=False,
+        ),
         burst_hour(
             path_id,
             100,
@@ -206,6 +153,53 @@ def throughput_tests(path_id: int, other_path_id: int) -> None:
     )
 
 
+def capacities(path_id: int) -> None:
+    """At 11:40 a figure, at 12:40 a lower bound, at 13:40 a figure that a throughput test of ours spoilt."""
+    rows = [
+        (11, {"verdict": "measured", "capacity_bps": 1e8, "capacity_low_bps": 9e7, "capacity_high_bps": 1.1e8}),
+        (12, {"verdict": "not_below", "capacity_low_bps": 1e9, "detail": "stamps too coarse"}),
+        (13, {"verdict": "measured", "capacity_bps": 5.0, "during_test": True}),
+    ]
+    for number, values in rows:
+        CapacityResult.objects.create(
+            **{
+                "path_id": path_id,
+                "measured_at": hour(number) + timedelta(minutes=40),
+                "test": "narrow",
+                "outcome": "measured",
+                "sent": 184,
+                "received": 180,
+                "method": "dispersion",
+                "during_test": False,
+                **values,
+            }
+        )
+
+
+def incident(path: Path, other: Path) -> None:
+    """One on the path from 11:05 to 12:10, one on another path, and a pending one, which is none yet."""
+    times = [(path, hour(11), hour(12), False), (other, hour(11), None, False), (path, hour(13), None, True)]
+    for number, (of, opened_at, closed_at, is_pending) in enumerate(times):
+        one = Incident.objects.create(
+            rule="loss",
+            cause=f"cause {number}",
+            opened_at=opened_at + timedelta(minutes=5),
+            closed_at=closed_at and closed_at + timedelta(minutes=10),
+            summary=f"summary {number}",
+            is_pending=is_pending,
+        )
+        IncidentPath.objects.create(
+            incident=one,
+            path=of,
+            added_at=opened_at,
+            rule="loss",
+            sentence="x",
+            since=opened_at,
+            figures={},
+            is_over=closed_at is not None,
+        )
+
+
 PERIOD_COLUMNS = (
     "Packet size, bytes",
     "Bursts measured",
@@ -229,6 +223,20 @@ TEST_COLUMNS = (
     "Duration",
     "Retransmits",
     "RTT mean",
+    "What limited it, or why not",
+)
+CAPACITY_COLUMNS = (
+    "time",
+    "Test",
+    "Outcome",
+    "Verdict",
+    "Capacity",
+    "At least",
+    "At most",
+    "Method",
+    "Sent",
+    "Received",
+    "During own test",
     "Why not",
 )
 ESTIMATE_COLUMNS = ("time", "Estimated (Mathis)", "Estimated, none lost: at least")
@@ -238,6 +246,12 @@ ESTIMATE_COLUMNS = ("time", "Estimated (Mathis)", "Estimated, none lost: at leas
 EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     "$source": (("__text", "__value"), [("CERN", "cern"), ("SLAC", "slac")]),
     "$destination": (("__text", "__value"), [("CERN", "cern"), ("KEK (retired)", "kek")]),
+    "$soundings": (("__value",), [("http://localhost:8000",)]),
+    "$family": (("__text", "__value"), [("IPv4", "4"), ("IPv6", "6")]),
+    "@Incidents": (
+        ("time", "timeEnd", "text", "tags"),
+        [(hour(11) + timedelta(minutes=5), hour(12) + timedelta(minutes=10), "summary 0", "loss,resolved")],
+    ),
     "$packet_bytes": (("__text", "__value"), [("100 bytes", "100"), ("1000 bytes", "1000")]),
     "The period in numbers, by packet size/A": (
         PERIOD_COLUMNS,
@@ -246,27 +260,36 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
             (1000, 0, 0, 2, 0, None, 1, 158, 160, 163),
         ],
     ),
-    "Round-trip time by hour (ms)/A": (
+    "Round-trip time (ms)/A": (
         RTT_COLUMNS,
         [
             (hour(10), 150, 151, 152, 153, 154, 155),
             (hour(11), 148, 149, 150, 151, 152, 153),
             (hour(12), None, None, None, None, None, None),
+            (hour(13), None, None, None, None, None, None),
         ],
     ),
-    "Packet loss by hour (% of packets sent)/A": (
+    "Delay variation, IPDV (ms)/A": (
+        ("time", "IPDV"),
+        [(hour(10), 2.5), (hour(11), None), (hour(12), None), (hour(13), None)],
+    ),
+    "Packet loss (% of packets sent)/A": (
         ("time", "Lost", "None lost: below 3/N"),
         [(hour(10), 0.01, None), (hour(11), None, 3 / 580), (hour(12), 1, None)],
     ),
-    "Throughput: measured and estimated (bit/s)/A": (
+    "Throughput: measured, estimated, capacity (bit/s)/A": (
         ("time", "Measured"),
         [(hour(11) + timedelta(minutes=20), 9.4e6)],
     ),
-    "Throughput: measured and estimated (bit/s)/B": (
+    "Throughput: measured, estimated, capacity (bit/s)/B": (
         ESTIMATE_COLUMNS,
-        [(hour(10), 7.8e5, None), (hour(11), None, 1.1e6), (hour(12), None, None)],
+        [(hour(10), 7.8e5, None), (hour(11), None, 1.1e6), (hour(12), None, None), (hour(13), None, None)],
     ),
-    "Coverage by hour (bursts)/A": (
+    "Throughput: measured, estimated, capacity (bit/s)/C": (
+        ("time", "Capacity"),
+        [(hour(11) + timedelta(minutes=40), 1e8)],
+    ),
+    "Coverage (bursts)/A": (
         COVERAGE_COLUMNS,
         [
             (hour(10), 60, 0, 0, 0, 0),
@@ -294,19 +317,14 @@ def test_a_query_returns_what_was_measured(where: str, archive: dict[str, str]) 
     assert found == [{name: about(value) for name, value in zip(columns, row, strict=True)} for row in rows]
 
 
-def about(value: Any) -> Any:
-    """Equal up to the precision of a `real` column, for a number; anything else must be the same."""
-    return pytest.approx(value, rel=1e-6) if isinstance(value, (int, float)) else value
-
-
 def test_the_paths_offered_are_those_between_the_two_sites(archive: dict[str, str]) -> None:
     path6 = Path.objects.get(family=6)
 
     found = run(QUERIES["$path"], archive)
 
-    assert found == [
-        {"__text": "slac → cern (IPv4)", "__value": archive["path"]},
-        {"__text": "slac6 → cern6 (IPv6)", "__value": str(path6.id)},
+    assert found == [{"__text": "slac → cern (IPv4)", "__value": archive["path"]}]
+    assert run(QUERIES["$path"], archive | {"family": "6"}) == [
+        {"__text": "slac6 → cern6 (IPv6)", "__value": str(path6.id)}
     ]
 
 
@@ -324,7 +342,7 @@ def test_a_query_gives_nothing_rather_than_an_error_while_nothing_is_chosen(
 
     found = run(QUERIES[where], nothing)
 
-    shows_without_choice = {"$source": 2, "Coverage by hour (bursts)/A": 4}
+    shows_without_choice = {"$soundings": 1, "$source": 2, "Coverage (bursts)/A": 4}
     assert len(found) == shows_without_choice.get(where, 0)
     if where.startswith("Coverage"):
         assert {value for row in found for name, value in row.items() if name != "time"} == {None}
@@ -342,7 +360,7 @@ def test_a_quote_in_a_variable_stays_text(where: str, archive: dict[str, str]) -
 def test_an_hour_that_has_not_ended_is_not_said_to_lack_reports(archive: dict[str, str]) -> None:
     now = datetime.now(UTC)
 
-    found = run(QUERIES["Coverage by hour (bursts)/A"], archive, now - timedelta(hours=2), now + timedelta(hours=2))
+    found = run(QUERIES["Coverage (bursts)/A"], archive, now - timedelta(hours=2), now + timedelta(hours=2))
 
     missing = [row["Nothing reported"] for row in found]
     assert len(missing) >= 3
@@ -357,42 +375,53 @@ def test_what_is_due_follows_the_schedules_that_were_in_force(archive: dict[str,
     period(measurement, 120, [100, 1000], hour(17) + timedelta(minutes=15), hour(18))
     period(measurement, 10, [1000], hour(18))
 
-    found = run(QUERIES["Coverage by hour (bursts)/A"], archive, hour(15), hour(19))
+    found = run(QUERIES["Coverage (bursts)/A"], archive, hour(15), hour(19))
 
     assert [row["Nothing reported"] for row in found] == [60, 30, 22, 0]
 
 
-@pytest.mark.parametrize("query", [query for query in queries() if not query.where.startswith("$")], ids=str)
-def test_no_panel_reads_raw_bursts(query: Query) -> None:
-    statement = re.sub(r"--.*", "", query.sql)
-    assert not re.search(r"\b(FROM|JOIN)\s+burst\b", statement)
-
-
-def test_the_role_reads_only_what_the_dashboards_need(archive: dict[str, str]) -> None:
+def test_the_role_reads_the_views_of_reporting_and_nothing_else(archive: dict[str, str]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             # Not the chunks of hypertables: TimescaleDB keeps them in a schema of its own, with their table's grants.
-            "SELECT table_name, privilege_type FROM information_schema.role_table_grants"
-            " WHERE grantee = %s AND table_schema = 'public' ORDER BY 1",
+            "SELECT table_schema, privilege_type, count(*) FROM information_schema.role_table_grants"
+            " WHERE grantee = %s AND table_schema IN ('public', 'reporting') GROUP BY 1, 2",
             [ROLE],
         )
-        assert cursor.fetchall() == [(table, "SELECT") for table in sorted(READABLE)]
+        granted = cursor.fetchall()
+        cursor.execute("SELECT count(*) FROM pg_views WHERE schemaname = 'reporting'")
+        assert granted == [("reporting", "SELECT", *cursor.fetchone())]
+        for table in ("agent_token", "user_token", "burst", "host", "auth_user"):
+            cursor.execute("SELECT has_table_privilege(%s, %s, 'SELECT')", [ROLE, table])
+            assert cursor.fetchone() == (False,), table
         cursor.execute(f"SET LOCAL ROLE {ROLE}")
         with pytest.raises(ProgrammingError, match="permission denied for table agent_token"):
             cursor.execute("SELECT * FROM agent_token")
+
+
+def test_no_view_shows_an_address_a_token_or_what_was_refused(db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT column_name FROM information_schema.columns WHERE table_schema = 'reporting'")
+        columns = {name for (name,) in cursor.fetchall()}
+
+    assert columns >= {"loss_max_ratio", "capacity_bps", "cause", "queue_length"}
+    assert columns.isdisjoint({"address", "digest", "token", "result", "password", "transfer", "rtts_ms", "health"})
 
 
 def test_granting_again_takes_back_what_an_earlier_release_granted(db: None) -> None:
     with connection.cursor() as cursor:
         grant(cursor, "first")
         cursor.execute(f"GRANT SELECT, DELETE ON agent_token, site TO {ROLE}")
+        cursor.execute(f"GRANT SELECT ON burst_hour TO {ROLE}")
 
         grant(cursor, "second")
 
         for table, privilege, allowed in (
             ("agent_token", "SELECT", False),
             ("site", "DELETE", False),
-            ("site", "SELECT", True),
+            ("burst_hour", "SELECT", False),
+            ("reporting.site", "SELECT", True),
+            ("reporting.site", "DELETE", False),
         ):
             cursor.execute("SELECT has_table_privilege(%s, %s, %s)", [ROLE, table, privilege])
             assert cursor.fetchone() == (allowed,)
@@ -404,6 +433,7 @@ def test_the_role_logs_in_with_the_password_of_the_file_and_cannot_write(
     secret = "it's \\ secret"
     (tmp_path / "password").write_text(f"{secret}\n")
     monkeypatch.setenv("SOUNDINGS_DATABASE_URL", connection_url())
+    monkeypatch.setenv("SOUNDINGS_PUBLIC_URL", "https://soundings.example/")
 
     try:
         grant_from_environment(tmp_path / "password")
@@ -412,9 +442,13 @@ def test_the_role_logs_in_with_the_password_of_the_file_and_cannot_write(
             cursor.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [ROLE])
             assert is_scram_of(cursor.fetchone()[0], secret)
         with psycopg.connect(connection_url(), user=ROLE, password=secret) as reader:
-            assert reader.execute("SELECT count(*) FROM site").fetchone() == (0,)
+            assert reader.execute("SELECT count(*) FROM reporting.site").fetchone() == (0,)
+            assert reader.execute(QUERIES["$soundings"]).fetchone() == ("https://soundings.example",)
             with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-                reader.execute("DELETE FROM site")
+                reader.execute("CREATE TABLE nothing ()")
+            reader.rollback()
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute("DELETE FROM reporting.site")
     finally:
         with connection.cursor() as cursor:
             cursor.execute(f"DROP OWNED BY {ROLE}")
@@ -437,14 +471,14 @@ def connection_url() -> str:
     return psycopg.conninfo.make_conninfo(**{name: parameters[name] for name in wanted if parameters.get(name)})
 
 
-def test_a_missing_table_is_told_with_what_to_do(
+def test_a_missing_schema_is_told_with_what_to_do(
     postgres_server: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     password = tmp_path / "password"
     password.write_text("x")
     monkeypatch.setenv("SOUNDINGS_DATABASE_URL", psycopg.conninfo.make_conninfo(postgres_server, dbname="template1"))
 
-    with pytest.raises(ReaderError, match=r'relation "site" does not exist; run manage.py migrate first'):
+    with pytest.raises(ReaderError, match=r'schema "reporting" does not exist; run manage.py migrate first'):
         grant_from_environment(password)
 
 
@@ -474,6 +508,8 @@ def test_a_password_file_that_does_not_serve_is_named(
         ("< $__timeTo()", "< '2017-04-21T05:06:17Z'"),
         ("SELECT $__time(dateColumn)", 'SELECT dateColumn AS "time"'),
         ("= ${name:sqlstring}", "= 'o''brien'"),
+        ("$__timeGroup(at, '5m')", "floor(extract(epoch from at)/300)*300"),
+        ("$__timeGroupAlias(at, $__interval)", 'floor(extract(epoch from at)/3600)*3600 AS "time"'),
         ("= '$name'", "= 'o''brien'"),
         ("= ${name:raw}", "= o'brien"),
     ],

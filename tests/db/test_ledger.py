@@ -15,8 +15,8 @@ from monitor.archive import ledger
 from monitor.archive.ingest import store
 from monitor.archive.ledger import Line, of_path, of_site
 from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
+from monitor.mesh.endings import NOT_REPORTED
 from monitor.mesh.models import Measurement, MeasurementPeriod, Test
-from monitor.mesh.slots import NOT_REPORTED
 from probes.contract import Outcome
 from probes.site.ledger import Cycle
 from probes.site.spool import Spool

@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 import msgspec
 import pytest
 
-from monitor.mesh import slots
+from monitor.mesh import endings, slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import read
 from monitor.mesh.models import Mesh, Path, Site, Slot
@@ -86,7 +86,7 @@ def test_a_slot_is_told_until_it_has_ended_or_is_closed(applied):
 
     assert first in plan_of("cern", just_before).throughput
     assert first not in plan_of("cern", first.ends_at).throughput
-    slots.close_slot(first.slot_id, "measured")
+    endings.close_slot(first.slot_id, "measured")
     assert first not in plan_of("cern", just_before).throughput
 
 

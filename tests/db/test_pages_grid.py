@@ -12,7 +12,7 @@ from monitor.mesh.models import Test as MeshTest
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-GRID_QUERIES = 12
+GRID_QUERIES = 13
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_only_our_own_tests_is_not_the_same_as_no_data(page, paths):
     path = paths["slac", "cern"]
     hour(path, sent=0, received=0, bursts_during_test=2)
 
-    assert cell(page(), path)[:2] == ("own-test", "own test")
+    assert cell(page(), path)[:2] == ("own-test", "⇄own test")
 
 
 def test_an_open_incident_has_a_sign_and_a_closed_one_has_none(page, paths):
@@ -188,8 +188,8 @@ def test_a_site_that_only_answers_has_a_column_and_no_row(page, paths):
 
     html = page()
 
-    assert '<th scope="col" title="UCT">uct</th>' in html
-    assert '<th scope="row" title="UCT">uct</th>' not in html
+    assert '<th scope="col" title="UCT"><a href="/sites/uct/">uct</a></th>' in html
+    assert '<th scope="row" title="UCT">' not in html
 
 
 def test_a_group_shows_its_own_sites_only(page, paths):
@@ -206,7 +206,10 @@ def test_a_group_shows_its_own_sites_only(page, paths):
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("?metric=jitter", "metric=jitter: choose one of loss, rtt, throughput"),
+        (
+            "?metric=jitter",
+            "metric=jitter: choose one of loss, rtt, min-rtt, ipdv, unreachability, throughput, estimate, mos",
+        ),
         ("?period=fortnight", "choose one of hour, day, week, month"),
         ("?size=abc", "give bytes of ICMP payload as a whole number"),
         ("?size=77", "no packets of that size were measured; there are 100"),

@@ -75,7 +75,10 @@ def test_every_site_is_named_or_told_when_pointed_at(page, paths):
 
 
 def test_a_wrong_metric_says_which_there_are(page, paths):
-    assert "metric=speed: choose one of loss, rtt, throughput" in unescape(page("?metric=speed", 404))
+    assert (
+        "metric=speed: choose one of loss, rtt, min-rtt, ipdv, unreachability, throughput, estimate, mos"
+        in unescape(page("?metric=speed", 404))
+    )
 
 
 def test_without_a_mesh_it_says_how_to_have_one(page):

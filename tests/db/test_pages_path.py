@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.diagnosing import diagnose_awaited
 from monitor.archive.ingest import store
 from tests.db.mesh_of_three import batch, delivered
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
@@ -17,9 +18,9 @@ from tests.diagnosis.reading import read
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 RUNS = Path(__file__).parents[1] / "fixtures" / "iperf3" / "diagnosis"
 SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
-PATH_QUERIES = 11
-ESTIMATE_QUERIES = 2
-"""The tails of the round trips, and the capacity; none where no ping was answered."""
+PATH_QUERIES = 13
+ESTIMATE_QUERIES = 3
+"""The tails of the round trips, the capacity, and the days that calibrate; none where no ping was answered."""
 
 
 @pytest.fixture
@@ -163,6 +164,7 @@ def real_test(path, name, at):
     run = msgspec.structs.replace(read(RUNS / f"{name}.json"), started_at=at, target="x", address="192.0.2.1")
     receipt = store(path.source.site_id, batch(delivered(path, run), number=at.minute), NOW)
     assert receipt.refused == ()
+    diagnose_awaited(NOW)
 
 
 def test_the_newest_test_is_shown_in_full(page, paths):

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from monitor.api.health import record
+from monitor.api.models import AgentToken, issue_token, token_digest
 from monitor.archive.arrivals import arrival_of
 from monitor.mesh.models import Site
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
@@ -13,7 +14,7 @@ from tests.db.mesh_of_three import batch
 from tests.db.pages_mesh import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
-SITES_QUERIES = 4
+SITES_QUERIES = 5
 WELL = Health(
     clock_offset_s=-0.0042,
     clock_uncertainty_s=0.001,
@@ -94,6 +95,20 @@ def test_what_is_wrong_is_said_and_the_worst_comes_first(page):
     ):
         assert finding.replace("'", "&#x27;") in text
     assert "1 ▲ late 1 ▲ in trouble 1 ○ not heard of" in text
+
+
+def test_a_second_agent_is_shown_with_its_address_and_what_to_do(page):
+    deliver("slac", WELL)
+    site = Site.objects.get(name="slac")
+    token = issue_token(site.pk, NOW)
+    AgentToken.objects.filter(digest=token_digest(token)).update(
+        refused_at=NOW - timedelta(seconds=9), refused_from="192.0.2.77"
+    )
+
+    shown = card(page(), "slac", "Measured with")
+
+    assert "▲&nbsp; in trouble a second agent at 192.0.2.77 shows this site&#x27;s token and is refused" in shown
+    assert "last 9 s ago: stop one of the two; manage.py site rotate gives the site to another" in shown
 
 
 def test_a_clock_that_nothing_keeps_is_a_finding_once_it_drifts(page):

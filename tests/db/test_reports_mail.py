@@ -394,3 +394,11 @@ def test_an_address_that_is_none_is_said_without_its_password(monkeypatch, url):
         Exception, match=r"SOUNDINGS_SMTP_URL: write smtp://host:25, smtp\+tls://user:password@host:587"
     ):
         mail_server("SOUNDINGS_SMTP_URL")
+
+
+def test_a_password_that_smtp_cannot_carry_is_said_at_the_start(monkeypatch):
+    """Python's smtplib encodes logins as ASCII and raises where that cannot be."""
+    monkeypatch.setenv("SOUNDINGS_SMTP_URL", "smtps://me:w%C3%B6rd@mail.example.org")
+
+    with pytest.raises(Exception, match="SOUNDINGS_SMTP_URL: user and password must be ASCII"):
+        mail_server("SOUNDINGS_SMTP_URL")

@@ -294,7 +294,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_paths(django_ass
     for path in make_mesh(["slac", "cern", "fnal", "desy"][:sites], WEEK.since).values():
         make_hours(path, WEEK.since, hours=1)
 
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(18):
         report_of(Scope(), WEEK, NOW, ENGLISH)
 
 

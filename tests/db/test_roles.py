@@ -153,7 +153,8 @@ def test_a_token_reads_what_its_user_may_read_and_changes_nothing(client):
     refused = client.post("/api/probe/write", **bearer(token))
     assert (refused.status_code, refused.json()["detail"]) == (
         403,
-        "a token only reads; log in to change something",
+        "a token only reads; log in to change something, or make one that may operate: "
+        "`manage.py user token NAME --operate`",
     )
     assert client.get("/act/", **bearer(token)).status_code == 302
 
@@ -208,6 +209,25 @@ def test_guessing_passwords_has_an_end(client, monkeypatch):
     assert (answer.status_code, answer["Retry-After"]) == (429, "5")
     assert "Too many tries from your address. Wait 5 s." in answer.content.decode()
     assert "sessionid" not in client.cookies
+
+
+def test_a_token_that_may_operate_acts_in_the_api_and_nowhere_else(client):
+    token = issue_user_token(user_with("admin").pk, "tickets", NOW, may_operate=True)
+
+    assert client.post("/api/probe/write", **bearer(token)).status_code == 200
+    assert client.post("/act/", **bearer(token)).status_code == 302
+    assert client.get("/administer/", **bearer(token)).status_code == 302
+
+
+def test_only_who_may_operate_gets_a_token_that_does(client):
+    user = user_with("viewer")
+    with pytest.raises(CommandError, match=r"somebody may not operate: `manage\.py user role somebody operator`"):
+        user_command("token", "somebody", "--operate")
+    user.groups.add(Group.objects.get(name="operator"))
+
+    token = user_command("token", "somebody", "--operate").strip()
+
+    assert client.post("/api/probe/write", **bearer(token)).status_code == 200
 
 
 def user_command(*arguments, typed=None, monkeypatch=None):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from monitor.mesh import queries, slots, tasks
 from monitor.mesh.apply import apply
+from monitor.mesh.endings import GRACE_S, NOT_REPORTED, close_slot, expire_slots
 from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry, ThroughputTest
 from monitor.mesh.models import Measurement, Slot, SlotHost
-from monitor.mesh.slots import close_slot, expire_slots, plan_slots
+from monitor.mesh.slots import plan_slots
 from monitor.mesh.timetable import Timetable
 from probes.contract import Outcome
 
@@ -217,7 +218,7 @@ def test_hosts_that_were_taken_meanwhile_cost_only_their_slot(monkeypatch):
     before = set(taken())
 
     # As if the other planner's slot had appeared after this one looked.
-    monkeypatch.setattr(slots, "_timetable", lambda now: Timetable())
+    monkeypatch.setattr(slots, "taken", lambda now, priorities: (Timetable(), []))
     planned = plan_slots(NOW)
 
     assert planned.collisions > 0
@@ -274,14 +275,14 @@ def test_an_outcome_that_does_not_exist_is_refused():
 
 def test_a_slot_that_nobody_reports_is_missed_after_the_grace():
     slot = one_slot()
-    grace = timedelta(seconds=slots.GRACE_S)
+    grace = timedelta(seconds=GRACE_S)
 
     assert expire_slots(slot.ends_at + grace) == 0
     assert expire_slots(slot.ends_at + grace + timedelta(seconds=1)) == 1
     assert expire_slots(slot.ends_at + grace + timedelta(seconds=1)) == 0
 
     slot.refresh_from_db()
-    assert (slot.outcome, slot.detail) == ("missed", slots.NOT_REPORTED)
+    assert (slot.outcome, slot.detail) == ("missed", NOT_REPORTED)
 
 
 def test_a_late_result_takes_the_place_of_missed():
@@ -318,7 +319,7 @@ def test_the_task_plans_and_expires(monkeypatch):
     monkeypatch.setattr(tasks.timezone, "now", lambda: NOW)
     first = tasks.plan_slots()
     ended = Slot.objects.filter(ends_at__lt=NOW + HOUR).count()
-    monkeypatch.setattr(tasks.timezone, "now", lambda: NOW + HOUR + timedelta(seconds=slots.GRACE_S))
+    monkeypatch.setattr(tasks.timezone, "now", lambda: NOW + HOUR + timedelta(seconds=GRACE_S))
     second = tasks.plan_slots()
 
     assert first["planned"] > 0

@@ -154,7 +154,7 @@ def test_a_real_server_that_shows_others_another_time_and_has_plain_tables_is_fo
         assert manage(dsn, "migrate", "-v0")[0] == 0
         execute(dsn, f"ALTER DATABASE {name} SET timezone TO 'Europe/Zurich'")
         if has_timescaledb():
-            execute(dsn, "DROP TABLE capacity_result")
+            execute(dsn, "DROP TABLE capacity_result CASCADE")
             execute(dsn, "CREATE TABLE capacity_result (measured_at timestamptz)")
 
         status, _, said = manage(dsn, "check", "--database", "default")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from monitor.analysis.transfer import Verdict, diagnose
 from monitor.archive.checks import LONGEST_RTT_MS, LONGEST_TEST_S
 from monitor.archive.diagnoses import Background, told
+from monitor.archive.diagnosing import diagnose_awaited
 from monitor.archive.ingest import store
 from monitor.archive.models import Burst, CapacityResult, ThroughputTest
 from monitor.archive.queries import throughput_series
@@ -38,6 +39,7 @@ def real(name, at=HOUR):
 def keep(mesh, run, at_path=None, sequence=1):
     receipt = store(mesh.slac.pk, batch(delivered(at_path or mesh.slac_cern, run, sequence), number=sequence), NOW)
     assert receipt.refused == ()
+    diagnose_awaited(NOW)
 
 
 def test_the_verdict_of_a_real_test_is_stored_with_its_steady_rate(mesh):

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.diagnosing import diagnose_awaited
 from monitor.archive.ingest import store
 from tests.db.merging import merge_hours
 from tests.db.mesh_of_three import batch, delivered
@@ -148,6 +149,7 @@ def test_one_throughput_test_comes_with_its_intervals_and_what_they_say(ask, pat
     path = paths["slac", "cern"]
     run = msgspec.structs.replace(read(RUNS / "queue.json"), started_at=HOUR)
     store(path.source.site_id, batch(delivered(path, run)), NOW)
+    diagnose_awaited(NOW)
 
     [listed] = ask(f"paths/{path.pk}/throughput")
     whole = ask(f"paths/{path.pk}/throughput/2026-11-21T12:00:00Z")
@@ -227,6 +229,22 @@ def test_the_description_lists_every_address_and_no_foreign_page_is_served(ask, 
         "/api/v1/paths/{path_id}/throughput/{at}",
         "/api/v1/paths/{path_id}/capacity",
         "/api/v1/paths/{path_id}/ledger",
+        "/api/v1/paths/{path_id}/estimate",
+        "/api/v1/paths/{path_id}/spread",
+        "/api/v1/paths/{path_id}/disk-to-disk",
+        "/api/v1/records",
+        "/api/v1/sweeps",
+        "/api/v1/sweeps/{sweep_id}",
+        "/api/v1/paths/{path_id}/on-demand",
+        "/api/v1/on-demand/{slot_id}",
         "/api/v1/incidents",
+        "/api/v1/incidents/{incident_id}",
+        "/api/v1/incidents/{incident_id}/acknowledgement",
+        "/api/v1/incidents/{incident_id}/comments",
+        "/api/v1/deeds",
+        "/api/v1/silences",
+        "/api/v1/silences/{quiet_id}",
+        "/api/v1/maintenance",
+        "/api/v1/maintenance/{quiet_id}",
     }
     assert client.get("/api/v1/docs", headers={"host": "localhost"}).status_code == 404

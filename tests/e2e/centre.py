@@ -62,6 +62,34 @@ def answers(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+def listening(port: int) -> set[int]:
+    """Ids of the processes that listen at this port: the web server and its workers."""
+    inodes = {
+        line.split()[9]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+    }
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            names = {str(link.readlink()) for link in (process / "fd").iterdir()}
+        except OSError:
+            continue
+        if any(f"socket:[{inode}]" in names for inode in inodes):
+            found.add(int(process.name))
+    return found
+
+
+def largest_bytes(port: int) -> int:
+    """The most memory that one of them ever had, by the kernel's count."""
+    found = []
+    for process in listening(port):
+        status = Path(f"/proc/{process}/status").read_text().splitlines()
+        (line,) = [one for one in status if one.startswith("VmHWM")]
+        found.append(int(line.split()[1]) * 1024)
+    return max(found)
+
+
 def make_certificate(folder: Path, name: str, *, days: str = "-days 2") -> tuple[Path, Path]:
     """A key pair signed by itself for an address or a name. Returns the certificate's and the key's file."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"

@@ -16,6 +16,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +49,7 @@ class RunningStack:
         self.arguments = arguments
         self.prefix = prefix
         self.process: subprocess.Popen[bytes] | None = None
+        self.measuring_since: datetime | None = None
 
     @property
     def output(self) -> str:

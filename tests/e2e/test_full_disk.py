@@ -17,6 +17,8 @@ import msgspec
 import psycopg
 import pytest
 
+from probes.site import identity
+from probes.site.wire import IDENTITY_HEADER
 from tests.db.mesh_of_three import batch, burst, delivered
 from tests.e2e.stack import TOP, running_stack, wait_for
 from tests.e2e.test_up import OWN_SITES
@@ -75,6 +77,7 @@ def deliver(stack, path_id, number):
     headers = {
         "Authorization": f"Bearer {(stack.data / 'sites' / 'here' / 'token').read_text().strip()}",
         "Content-Type": "application/json",
+        IDENTITY_HEADER: str(identity.read(stack.data / "sites" / "here" / "identity.json")),
     }
     request = urllib.request.Request(f"http://127.0.0.1:{stack.port}/api/agent/results", body, headers)
     try:

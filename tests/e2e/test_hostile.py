@@ -12,7 +12,6 @@ import subprocess
 import threading
 import time
 from datetime import timedelta
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -24,7 +23,7 @@ from monitor.api.models import issue_token
 from monitor.archive.models import Burst, RefusedResult
 from probes import broker
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
-from tests.e2e.centre import web_server
+from tests.e2e.centre import largest_bytes, web_server
 from tests.e2e.stack import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -104,25 +103,6 @@ def answer_of(connection):
     while part := connection.recv(65536):
         parts.append(part)
     return b"".join(parts).decode()
-
-
-def largest_bytes(port):
-    """The most memory that the processes listening at this port ever had, by the kernel's count."""
-    inodes = {
-        line.split()[9]
-        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
-        if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
-    }
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            names = {str(link.readlink()) for link in (process / "fd").iterdir()}
-        except OSError:
-            continue
-        if any(f"socket:[{inode}]" in names for inode in inodes):
-            (line,) = [one for one in (process / "status").read_text().splitlines() if one.startswith("VmHWM")]
-            found.append(int(line.split()[1]) * 1024)
-    return max(found)
 
 
 # --- who is it?

@@ -14,11 +14,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from monitor.mesh.on_demand import ON_DEMAND_LEAD_S
 from probes.capacity.spec import CapacityRun, CapacitySpec
 from probes.contract import Outcome
 from probes.ping.spec import Burst, PingSpec, PingTarget
 from probes.site.wire import CapacityTarget, CapacityTask, Delivered, PingTask, Plan, ThroughputSlot
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.throughput.spec import Served, ThroughputRun, ThroughputSpec
 from tests.unit.test_deliver import FakeCentre
 
 pytestmark = pytest.mark.skipif(
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 FIRST, SECOND = "127.77.1.1", "127.77.2.1"
 LOOPBACK = '[networks]\nallowed = ["127.77.0.0/16"]\n'
 PATIENCE_S = 60.0
+PLAN = "/api/agent/plan"
 
 
 def wait_until(true, seconds=PATIENCE_S, why="not in time"):
@@ -81,6 +83,9 @@ class Centre:
 
     def runs(self):
         return [one for one in self.results() if isinstance(one.result, ThroughputRun)]
+
+    def served(self):
+        return [one for one in self.results() if isinstance(one.result, Served)]
 
 
 class Agent:
@@ -174,6 +179,7 @@ def test_an_agent_goes_on_through_all_that_happens_to_it(tmp_path, agents, centr
 
     wait_until(lambda: len(centre.measured()) >= 4, why=agent.log)
     first = centre.measured()
+    assert "INFO probes.site.plan: plan: version v1 for site slac" in (agent.data / "log" / "worker.log").read_text()
     assert {one.path_id for one in first} == {1, 2}
     assert all(one.result.received == 2 for one in first)
     processes = agent.children()
@@ -286,6 +292,36 @@ def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
     assert all(one.during_test for one in during)
     assert not any(one.during_test for one in before)
     assert any(one.during_test for one in bursts)
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed")
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_test_that_is_asked_for_runs_as_soon_as_the_centre_says(tmp_path, agents, centres, reverse):
+    """Agents that run learn of a slot that begins `ON_DEMAND_LEAD_S` later, and both report their part of it. With
+    `reverse` the end that receives is the one that connects."""
+    empty = {site: Plan(version=f"{site}1", site=site, mesh="test") for site in ("slac", "cern")}
+    client, client_centre = start(agents, centres, tmp_path / "slac" / "data", empty["slac"])
+    server, server_centre = start(agents, centres, tmp_path / "cern" / "data", empty["cern"])
+    wait_until(lambda: "worker runs" in client.log() and "worker runs" in server.log(), why=client.log)
+    for centre in (client_centre, server_centre):
+        wait_until(lambda centre=centre: [path for path, _ in centre.fake.requests].count(PLAN) >= 2, why=client.log)
+
+    starts_at = datetime.now(UTC) + timedelta(seconds=ON_DEMAND_LEAD_S)
+    spec = ThroughputSpec(address=SECOND, source=FIRST, port=5291, duration_s=3, reverse=reverse)
+    window = {"path_id": 7, "test": "on-demand", "starts_at": starts_at, "ends_at": starts_at + timedelta(seconds=8)}
+    for centre, role in ((client_centre, "client"), (server_centre, "server")):
+        slot = ThroughputSlot(slot_id=9, role=role, spec=spec, **window)
+        centre.fake.plan = msgspec.structs.replace(centre.fake.plan, version="asked", throughput=(slot,))
+
+    wait_until(lambda: client_centre.runs() and server_centre.served(), why=client.log)
+    [run] = client_centre.runs()
+    [served] = server_centre.served()
+    assert run.result.outcome is Outcome.MEASURED, run.result.detail
+    assert (run.slot_id, served.slot_id) == (9, 9)
+    assert timedelta() <= run.result.started_at - starts_at < timedelta(seconds=5)
+    assert (served.result.outcome, served.result.sends) == (Outcome.MEASURED, reverse)
+    assert served.result.wanted_ratio > 0.0
+    assert (served.result.kernel is not None) is reverse
 
 
 def test_capacities_are_measured_on_schedule_with_no_agent_at_the_far_end(tmp_path, agents, centres):

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +60,8 @@ class TooBusy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What to measure. `path` are settings of the direction of the data, as in a scenario; the answers only wait.
+    """What to measure. `path` are settings of the direction of the data, as in a scenario, `back` those of the answers,
+    which else only wait.
 
     `backlogged` runs must always have had something to send. With `each_ack` the receiver acknowledges every segment.
     """
@@ -71,6 +72,7 @@ class Run:
     start_up_s: float
     backlogged: bool = True
     each_ack: bool = False
+    back: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def lacking(found: Measured, run: Run) -> str:
 
 
 def _once(lab: RunningLab, run: Run) -> Measured:
-    _set_path(lab, run)
+    set_path(lab, run)
     with (
         _end(lab, RECEIVER, "receive", run.plan, "listening"),
         _end(lab, SENDER, "send", run.plan, "sending") as sender,
@@ -198,11 +200,12 @@ def _difference(before: control.Status, after: control.Status, source: str, dest
     return Counts(**{name: getattr(later, name) - getattr(earlier, name) for name in Counts.__struct_fields__})
 
 
-def _set_path(lab: RunningLab, run: Run) -> None:
+def set_path(lab: RunningLab, run: Run) -> None:
+    """Give both directions of the path what the run says, and nothing else."""
     half = {"delay_ms": run.rtt_ms / 2}
     for source, destination, changes in (
         (SENDER, RECEIVER, {**CLEAN_PATH, **half, **run.path}),
-        (RECEIVER, SENDER, {**CLEAN_PATH, **half}),
+        (RECEIVER, SENDER, {**CLEAN_PATH, **half, **run.back}),
     ):
         control.ask(lab.run_dir, control.SetRequest(source=source, destination=destination, changes=changes))
     at(lab, SENDER, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1")

@@ -80,3 +80,21 @@ def test_false_alarms_of_one_look_are_at_most_as_allowed():
     for allowed in (0.1, 0.01, 0.001):
         expected = 20_000 * allowed
         assert (chances <= allowed).sum() <= expected + 4 * expected**0.5
+
+
+@given(st.integers(0, 1000), st.integers(6, 60), st.floats(0.05, 2.0), st.floats(0.1, 0.99))
+def test_the_cheap_look_rules_no_fall_out_that_the_test_would_find(seed, number, level, below_ratio):
+    random = np.random.default_rng(seed)
+    values = np.full(ranks.LONGEST, np.nan)
+    values[-number:] = random.lognormal(sigma=0.3, size=number)
+    values[-5:] *= level
+
+    found = ranks.falls(values[np.newaxis, :])
+
+    if found.newest_median[0] < below_ratio * found.before_median[0]:
+        assert ranks.may_have_fallen(values[np.newaxis, :], below_ratio)[0]
+
+
+def test_the_cheap_look_rules_out_what_hardly_moves_and_what_has_no_values():
+    assert not ranks.may_have_fallen(np.full((1, 60), 9.4e8), 0.85)[0]
+    assert not ranks.may_have_fallen(np.full((1, 60), np.nan), 0.85)[0]

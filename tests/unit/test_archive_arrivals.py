@@ -27,6 +27,7 @@ from monitor.archive.checks import (
     CheckedError,
     CheckedKernel,
     CheckedRun,
+    CheckedServed,
     CheckedTransfer,
     CheckedUdp,
 )
@@ -272,7 +273,7 @@ def test_what_is_read_takes_bounded_memory_whatever_comes(kind):
 
 
 CHECKED = [CheckedDelivered, CheckedBurst, CheckedError, CheckedRun]
-CHECKED += [CheckedTransfer, CheckedCpu, CheckedKernel, CheckedUdp]
+CHECKED += [CheckedTransfer, CheckedCpu, CheckedKernel, CheckedUdp, CheckedServed]
 
 
 @pytest.mark.parametrize("kind", CHECKED)

@@ -12,9 +12,13 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
     assert sent <= set(app.tasks)
     assert sent == {
         "archive.roll_up",
+        "archive.diagnose",
         "archive.delete_old",
         "archive.compress_old",
+        "archive.sample",
         "alerts.evaluate",
+        "alerts.gather",
+        "alerts.notify",
         "alerts.correct",
         "mesh.plan_slots",
         "reports.weekly",

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from monitor.archive.metrics import Metric
 from monitor.web import charts, matrix
+from monitor.web.measures import MEASURES
 
 STYLE = (Path(matrix.__file__).parent / "static/web/style.css").read_text()
 TEXT_AA = 4.5
@@ -82,7 +84,8 @@ def test_every_style_of_the_charts_has_its_token():
 
 
 def test_every_class_of_a_cell_is_in_the_style_sheet():
-    styles = {band.style for bands in matrix.BANDS.values() for band in bands} | set(matrix.STATE_STYLES.values())
+    styles = {band.style for measure in MEASURES.values() for band in measure.bands}
+    styles |= {*matrix.STATE_STYLES.values(), "worse", "steady", "better"}
 
     assert {style for style in styles if f".{style}" not in STYLE} == set()
 
@@ -100,4 +103,4 @@ def test_every_class_of_a_cell_is_in_the_style_sheet():
     ],
 )
 def test_the_bands_of_loss_are_pingers(loss_ratio, style):
-    assert matrix.band(matrix.Metric.LOSS, loss_ratio).style == style
+    assert MEASURES[Metric.LOSS].band(loss_ratio).style == style

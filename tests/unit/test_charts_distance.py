@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.web.geography import great_circle_km
+from monitor.analysis.geography import great_circle_km
 
 QUARTER_OF_A_MERIDIAN_KM = 10_007.6  # of a sphere of radius 6371.0088 km
 

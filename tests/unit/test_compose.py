@@ -240,7 +240,7 @@ def test_the_centre_is_told_how_long_what_is_kept_with_the_defaults_of_the_setti
     assert kinds == settings.RETENTION_DAYS
 
 
-@pytest.mark.parametrize("name", SERVICES.keys() - OURS.keys())
+@pytest.mark.parametrize("name", sorted(SERVICES.keys() - OURS.keys()))
 def test_every_variable_of_another_image_is_one_that_it_documents(name: str) -> None:
     known = IMAGE_VARIABLES[SERVICES[name]["image"].split(":")[0]]
     given = SERVICES[name].get("environment", {}).keys()
@@ -249,7 +249,7 @@ def test_every_variable_of_another_image_is_one_that_it_documents(name: str) -> 
 
 def provisioned_variables() -> set[str]:
     """Variables that Grafana's provisioning files ask for."""
-    texts = [file.read_text() for file in (ROOT / "dashboards/provisioning").rglob("*.yaml")]
+    texts = [file.read_text() for file in (ROOT / "dashboards/provisioning").rglob("*.*")]
     values = [line.partition(" #")[0] for text in texts for line in text.splitlines() if not line.startswith("#")]
     return {found for value in values for found in re.findall(r"\$([A-Z]\w+)", value)}
 

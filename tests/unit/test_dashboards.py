@@ -10,14 +10,31 @@ from typing import Any
 
 import pytest
 import yaml
+from django.urls import resolve
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import __main__ as command
-from dashboards import render
+from dashboards import paths, render
 from dashboards.postgres import SQL_DIR
 
+ROW_NAMES = "From\\To"
+"""What Grafana's transformation calls the column of a matrix that names the rows."""
+GREY = "#8E8E8E"
+PACKETS_OR_COUNTS = {("The period in numbers, by packet size", "Packets lost")}
 PROVISIONING = Path(render.__file__).parent / "provisioning"
 DATA_SOURCES = yaml.safe_load((PROVISIONING / "datasources/soundings.yaml").read_text())["datasources"]
+[PROVIDER] = yaml.safe_load((PROVISIONING / "dashboards/soundings.yaml").read_text())["providers"]
 # Grafana 12 has no AngularJS any more; these panels went with it.
+UNITS = r"s|ms|bytes|bit/s|results/s|bursts|results|tests|tasks|hours|incidents|% of packets sent"
+UNITS_OF_COLUMNS = (
+    (r"^(Loss|Loss below|Packets lost|Measured of the plan|Complete)$", "percentunit"),
+    (r"^RTT ", "ms"),
+    (r"^(Throughput|Mean|Greatest|Estimate.*|Capacity|At (least|most))$", "bps"),
+    (r"^(Last delivery|Clock off by|Beat and worker|Newest delivery|Lasted|Duration)$", "s"),
+    (r"^(Opened|Closed|Newest)$", "dateTimeAsIso"),
+    (r"^Database$", "bytes"),
+)
+"""What a column of this name must be shown in, unless it is the only one of its panel."""
 LEGACY_PANELS = {"graph", "singlestat", "table-old", "grafana-worldmap-panel", "grafana-piechart-panel"}
 
 
@@ -40,12 +57,14 @@ def columns(sql: str) -> set[str]:
 
 def test_the_committed_json_is_what_the_code_builds() -> None:
     assert render.stale(command.DASHBOARDS) == [], "run: python -m dashboards"
+    assert render.stale(command.ALERTING, render.ALERTING_DIR) == [], "run: python -m dashboards"
 
 
 def test_a_changed_a_missing_and_a_left_over_file_are_stale(tmp_path: Path) -> None:
     render.write(command.DASHBOARDS, tmp_path)
     assert render.stale(command.DASHBOARDS, tmp_path) == []
 
+    assert len(list(tmp_path.iterdir())) == len(command.DASHBOARDS) == 6
     written = tmp_path / "paths.json"
     written.write_text(written.read_text().replace("now-7d", "now-8d"))
     (tmp_path / "gone.json").write_text("{}")
@@ -59,7 +78,7 @@ def test_check_names_the_stale_file_and_what_to_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "JSON_DIR", tmp_path)
-    monkeypatch.setattr(command, "stale", lambda builders: render.stale(builders, tmp_path))
+    monkeypatch.setattr(command, "DASHBOARDS", {"paths.json": paths.build})
 
     assert command.main(["--check"]) == 1
 
@@ -68,7 +87,8 @@ def test_check_names_the_stale_file_and_what_to_run(
 
 
 def test_every_query_file_is_used_and_begins_with_what_it_returns() -> None:
-    used = "".join(file.read_text() for file in render.JSON_DIR.glob("*.json"))
+    files = [*render.JSON_DIR.glob("*.json"), *render.ALERTING_DIR.glob("*.json")]
+    used = "".join(file.read_text() for file in files)
     for file in SQL_DIR.glob("*.sql"):
         text = file.read_text().strip()
         assert text.startswith("-- "), file.name
@@ -86,9 +106,10 @@ def test_a_panel_explains_itself(panel: dict[str, Any]) -> None:
     assert panel["description"].endswith(".")
     assert panel["type"] not in LEGACY_PANELS
     assert panel["fieldConfig"]["defaults"]["noValue"] not in ("", "0")
+    assert panel["type"] in {"stat", "table", "timeseries"}
     if panel["type"] == "timeseries":
         assert panel["fieldConfig"]["defaults"]["unit"]
-        assert re.search(r"\((ms|bit/s|bursts|% of .+)\)$", panel["title"]), "the title says the unit"
+        assert re.search(rf"\(({UNITS})(, ({UNITS}))*\)$", panel["title"]), "the title says the unit"
         assert panel["fieldConfig"]["defaults"]["custom"]["spanNulls"] is False, "a gap must show"
 
 
@@ -97,16 +118,138 @@ def test_what_a_panel_sets_for_a_column_names_one_that_its_queries_return(panel:
     returned = set().union(*(columns(target["rawSql"]) for target in panel["targets"]))
     for override in panel["fieldConfig"]["overrides"]:
         assert override["matcher"]["id"] == "byName"
-        assert override["matcher"]["options"] in returned
+        assert override["matcher"]["options"] in returned | {ROW_NAMES}
         for setting in override["properties"]:
             if setting["id"] == "custom.fillBelowTo":
                 assert setting["value"] in returned
+
+
+@pytest.mark.parametrize("panel", [one for one in panels() if one["type"] != "timeseries"], ids=panel_title)
+def test_every_column_with_a_unit_is_shown_in_it(panel: dict[str, Any]) -> None:
+    units = {
+        override["matcher"]["options"]: setting["value"]
+        for override in panel["fieldConfig"]["overrides"]
+        for setting in override["properties"]
+        if setting["id"] == "unit"
+    }
+    for column in set().union(*(shown_columns(target["rawSql"]) for target in panel["targets"])):
+        for pattern, unit in UNITS_OF_COLUMNS:
+            if re.search(pattern, column) and (panel["title"], column) not in PACKETS_OR_COUNTS:
+                assert units.get(column, panel["fieldConfig"]["defaults"].get("unit")) == unit, column
+
+
+def shown_columns(sql: str) -> set[str]:
+    """Columns of the outermost SELECT, which is the last."""
+    return columns(sql[sql.rindex("\nSELECT") if "\nSELECT" in sql else 0 :])
+
+
+@pytest.mark.parametrize("panel", [one for one in panels() if one.get("transformations")], ids=panel_title)
+def test_a_cell_of_a_matrix_without_a_figure_is_grey_and_says_so(panel: dict[str, Any]) -> None:
+    """Grafana colours null as the least value of all, and an empty text as nothing."""
+    [transformation] = panel["transformations"]
+    defaults = panel["fieldConfig"]["defaults"]
+    [no_data] = [one for one in defaults["mappings"] if one["type"] == "special"]
+
+    assert transformation["id"] == "groupingToMatrix"
+    assert transformation["options"]["emptyValue"] == "null"
+    assert {transformation["options"][name] for name in ("rowField", "columnField", "valueField")} <= columns(
+        panel["targets"][0]["rawSql"]
+    )
+    assert no_data["options"] == {"match": "null+nan", "result": {"text": "no data", "color": GREY}}
+    assert defaults["custom"]["cellOptions"]["type"] == "color-background"
+    for step in defaults.get("thresholds", {}).get("steps", [])[:1]:
+        assert (step["value"], step["color"]) == (None, GREY)
+
+
+@pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
+def test_a_dashboard_leads_to_the_others_to_our_pages_and_shows_incidents(dashboard: dict[str, Any]) -> None:
+    others, page = dashboard["links"]
+    [incidents] = dashboard["annotations"]["list"]
+
+    assert (others["type"], others["tags"]) == ("dashboards", dashboard["tags"])
+    assert (page["type"], page["url"].startswith("${soundings}/")) == ("link", True)
+    assert dashboard["templating"]["list"][0]["name"] == "soundings"
+    assert incidents["enable"] is True
+    assert {"time", "timeEnd", "text", "tags"} == columns(incidents["target"]["rawSql"])
+
+
+def test_links_between_dashboards_name_one_that_is_there_and_its_variables() -> None:
+    variables = {one["uid"]: {v["name"] for v in one["templating"]["list"]} for one in dashboards()}
+    found = re.findall(r'"url": "(/d/[^"]+)"', "".join(file.read_text() for file in render.JSON_DIR.glob("*.json")))
+
+    assert len(found) > 10
+    for url in found:
+        uid, query = re.fullmatch(r"/d/([\w-]+)\?(.+)", url).groups()
+        assert set(re.findall(r"var-(\w+)=", query)) <= variables[uid]
+
+
+def test_links_to_our_pages_name_addresses_that_are_there() -> None:
+    text = "".join(file.read_text() for file in render.JSON_DIR.glob("*.json"))
+    found = {re.sub(r"\$\{[^}]+\}", "1", url) for url in re.findall(r'"url": "\$\{soundings\}([^"]+)"', text)}
+
+    assert {"/", "/paths/1/", "/incidents/1/", "/sites/"} <= found
+    for url in found:
+        resolve(url)
+
+
+@pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
+def test_a_dashboard_is_what_the_models_of_the_sdk_take(dashboard: dict[str, Any]) -> None:
+    """Read into the SDK's classes, which drop what they do not know, and written again: nothing is lost."""
+    target_less = json.loads(json.dumps(dashboard))
+    for one in target_less["annotations"]["list"]:
+        del one["target"]  # the SDK knows only that of Grafana's own source
+
+    again = json.loads(render.text(Dashboard.from_json(target_less)))
+
+    assert without_targets(again) == without_targets(target_less)
+
+
+def without_targets(dashboard: dict[str, Any]) -> dict[str, Any]:
+    """Queries are of a data source, which the SDK has no model of."""
+    return {
+        **dashboard,
+        "panels": [
+            {key: value for key, value in panel.items() if key not in ("targets", "options", "fieldConfig")}
+            for panel in dashboard["panels"]
+        ],
+    }
+
+
+def test_alert_rules_are_provisioned_as_grafana_reads_them() -> None:
+    """Fields and words as in pkg/services/provisioning/alerting/rules_types.go of Grafana 10 to 12."""
+    provisioned = json.loads((render.ALERTING_DIR / "soundings.json").read_text())
+    rules = [rule for group in provisioned["groups"] for rule in group["rules"]]
+
+    assert provisioned["apiVersion"] == 1
+    assert {group["folder"] for group in provisioned["groups"]} == {PROVIDER["folder"]}
+    assert len({rule["uid"] for rule in rules}) == len({rule["title"] for rule in rules}) == len(rules) == 4
+    for rule in rules:
+        assert len(rule["uid"]) <= 40
+        assert rule["noDataState"] in {"Alerting", "NoData", "OK"}
+        assert rule["execErrState"] in {"Alerting", "Error", "OK"}
+        assert re.fullmatch(r"\d+[smh]", rule["for"])
+        assert rule["isPaused"] == "$SOUNDINGS_GRAFANA_ALERTS_PAUSED"
+        query, threshold = rule["data"]
+        assert query["datasourceUid"] == DATA_SOURCES[0]["uid"]
+        assert (threshold["datasourceUid"], threshold["model"]["expression"]) == ("__expr__", query["refId"])
+        assert rule["condition"] == threshold["refId"]
+
+
+def test_no_other_dollar_is_in_the_alert_rules() -> None:
+    """Provisioning would take it for a variable of the environment and put nothing in its place."""
+    text = (render.ALERTING_DIR / "soundings.json").read_text()
+
+    assert set(re.findall(r"\$\S*?(?=\")", text)) == {"$SOUNDINGS_GRAFANA_ALERTS_PAUSED"}
 
 
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
 def test_panels_lie_side_by_side_within_the_grid(dashboard: dict[str, Any]) -> None:
     for panel in dashboard["panels"]:
         assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        assert panel["gridPos"]["h"] >= 4
+    covered = sum(panel["gridPos"]["w"] * panel["gridPos"]["h"] for panel in dashboard["panels"])
+    bottom = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
+    assert covered == 24 * bottom, "there is a hole in it"
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
     for first, second in combinations(dashboard["panels"], 2):
         a, b = first["gridPos"], second["gridPos"]
@@ -144,11 +287,13 @@ def test_a_query_uses_only_variables_that_come_before_it() -> None:
         for variable in dashboard["templating"]["list"]:
             assert variables_of(variable["query"]) <= known
             known.add(variable["name"])
-        used = set().union(*(variables_of(t["rawSql"]) for panel in dashboard["panels"] for t in panel["targets"]))
+        texts = [t["rawSql"] for panel in dashboard["panels"] for t in panel["targets"]]
+        texts += [one["target"]["rawSql"] for one in dashboard["annotations"]["list"]]
+        used = set().union(*(variables_of(text) for text in texts))
         assert used <= known
 
 
 def variables_of(sql: str) -> set[str]:
     """Variables in a query. Each must be written ${name:sqlstring}, which quotes it whatever is in it."""
-    assert not re.search(r"\$(?!__|\{\w+:sqlstring\})", sql)
+    assert not re.search(r"\$(?!__(time|interval)|\{\w+:sqlstring\})", sql)
     return set(re.findall(r"\$\{(\w+):sqlstring\}", sql))

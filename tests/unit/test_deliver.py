@@ -21,7 +21,7 @@ from probes.site.plan import PlanCache, PlanPuller
 from probes.site.schedule import spread
 from probes.site.settings import SettingsError
 from probes.site.spool import NoRoom, Spool
-from probes.site.wire import Batch, Plan, Receipt, Refusal
+from probes.site.wire import IDENTITY_HEADER, Batch, Plan, Receipt, Refusal
 from tests.unit.test_spool import result
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -228,6 +228,23 @@ def test_after_a_failure_the_same_batch_comes_again_once_the_pause_is_over(
     assert [(batch.number, len(batch.results)) for batch in server.batches][-2:] == [(1, 2), (2, 1)]
 
 
+def test_an_agent_says_who_it_is_and_knows_why_it_is_refused_until_it_is_not(tmp_path, spool, server, clock):
+    (tmp_path / "token").write_text(TOKEN)
+    centre = Centre(server.url, tmp_path / "token", identity="00aa.7")
+    delivery = Delivery(spool, centre, back_off=BackOff(clock=clock))
+    server.answers = [(409, b'{"error": "another agent works for cern; stop one of the two"}'), (503, b"")]
+    spool.put([result(1)])
+
+    for _ in range(2):  # an answer that is of something else leaves the refusal as it was
+        assert delivery.run() == 0
+        assert centre.refusal.message == "409 Conflict: another agent works for cern; stop one of the two"
+        clock.now += LONGEST_PAUSE_S
+    assert delivery.run() == 1
+
+    assert server.requests[0][1][IDENTITY_HEADER] == "00aa.7"
+    assert centre.refusal is None
+
+
 def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, caplog):
     (tmp_path / "token").write_text(TOKEN)
     away = Centre("http://127.0.0.1:9", tmp_path / "token")
@@ -298,7 +315,31 @@ def test_where_the_centre_cannot_read_even_a_batch_of_nothing_all_is_kept(spool,
     assert delivery.run() == 50
 
 
-@pytest.mark.parametrize("answer", ["silent", "trickle", (408, b'{"error": "too slow"}')], ids=str)
+def test_a_batch_that_did_not_come_whole_in_time_is_halved_at_once(spool, delivery, server, clock):
+    server.answers = [(408, b'{"error": "70 of 100 bytes came in time"}')]
+    spool.put([result(label) for label in range(100)])
+
+    assert delivery.run() == 0
+    clock.now += LONGEST_PAUSE_S
+    assert delivery.run() == 100
+
+    assert len(server.batches[0].results) == 50
+    assert sorted(server.stored.values()) == list(range(100))
+
+
+def test_a_single_result_that_did_not_come_in_time_is_never_set_aside(spool, delivery, server, clock):
+    server.answers = [(408, b'{"error": "too slow"}')] * 3
+    spool.put([result(1)])
+
+    for _ in range(3):
+        assert delivery.run() == 0
+        clock.now += LONGEST_PAUSE_S
+
+    assert delivery.run() == 1
+    assert spool.quarantined() == []
+
+
+@pytest.mark.parametrize("answer", ["silent", "trickle"])
 def test_a_batch_that_takes_too_long_twice_is_halved(tmp_path, spool, server, clock, answer):
     (tmp_path / "token").write_text(TOKEN)
     centre = Centre(server.url, tmp_path / "token", timeout_s=0.3)

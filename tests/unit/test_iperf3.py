@@ -1,6 +1,8 @@
-"""iperf3's reports, real ones of version 3.12 made between two namespaces, against what jq reads out of them.
+"""iperf3's reports, real ones made between two namespaces, against what jq reads out of them (expected.jq).
 
-Other versions are made of those here, by the release notes and by public reports of them: they are not real.
+Those of version 3.12 are beside it; those in `versions` were made by the packages of Debian 11 (3.9), 13 (3.18) and
+unstable (3.22), both ends of one version, over 20 Mbit/s, with what iperf3 wrote to its errors. 3.1, 3.14 and 3.20 are
+made of those of 3.12 here, by the release notes and by public reports of them: they are not real.
 """
 
 import copy
@@ -61,6 +63,81 @@ def test_a_report_is_read_whole(name):
     for field, value in expected.items():
         there = (found["transfer"] if field in OF_TRANSFER else found).get(field)
         assert same(0.0 if (field, there) == ("omitted_s", None) else there, value), field
+
+
+VERSIONS = ("3.9", "3.18", "3.22")
+CANNOT_CONNECT = (
+    "unable to connect to server - server may have stopped running or use a different port, firewall issue, etc."
+)
+CLOSED = "control socket has closed unexpectedly"
+ENDS = {
+    "refused": (Outcome.REFUSED, f"{CANNOT_CONNECT}: Connection refused"),
+    "unreachable": (Outcome.REFUSED, f"{CANNOT_CONNECT}: Connection timed out"),
+    "no_route": (Outcome.NO_ROUTE, f"{CANNOT_CONNECT}: Network is unreachable"),
+    "busy": (Outcome.BUSY, "the server is busy running a test. try again later"),
+    "wrong_key": (Outcome.NOT_PERMITTED, "test authorization failed"),
+    "no_key": (Outcome.NOT_PERMITTED, "test authorization failed"),
+    "server_killed": (Outcome.TOOL_FAILURE, CLOSED),
+    "server_terminated": (Outcome.TOOL_FAILURE, "the server has terminated"),
+    "client_terminated": (Outcome.TOOL_FAILURE, "interrupt - the client has terminated"),
+}
+NO_CONNECTION = (Outcome.REFUSED, "unable to send control message: Bad file descriptor")
+"""All that 3.9 says when it was not let in, with a time limit for connecting."""
+ENDS_OF = {
+    "3.9": {
+        **dict.fromkeys(("refused", "unreachable", "no_route"), NO_CONNECTION),
+        "server_killed": (Outcome.TOOL_FAILURE, "unable to write to stream socket: Connection reset by peer"),
+    },
+    "3.18": {},
+    "3.22": {
+        **dict.fromkeys(("wrong_key", "no_key"), (Outcome.NOT_PERMITTED, f"{CLOSED} {report.WRONG_KEY}")),
+        "client_terminated": (
+            Outcome.TOOL_FAILURE,
+            "interrupt - the client has terminated by signal Terminated(15)",
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["tcp", "tcp_streams", "tcp_ipv6", "reverse", "udp", "udp_reverse"])
+def test_a_report_of_another_version_is_read_whole(version, name):
+    folder = FIXTURES / "versions" / version
+    expected = json.loads((folder / f"{name}.expected.json").read_text())
+
+    run = read((folder / f"{name}.json").read_bytes())
+
+    assert run.tool == f"iperf {version}"
+    found = msgspec.to_builtins(run)
+    for field, value in expected.items():
+        there = (found["transfer"] if field in OF_TRANSFER else found).get(field)
+        assert same(0.0 if (field, there) == ("omitted_s", None) else there, value), field
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ENDS)
+def test_a_failure_of_another_version_is_an_outcome_with_its_reason(version, name):
+    outcome, message = {**ENDS, **ENDS_OF[version]}[name]
+    spec = msgspec.structs.replace(SPEC, one_time_key="of this slot")
+
+    with pytest.raises(ProbeError) as failure:
+        report.read_report(
+            (FIXTURES / "versions" / version / f"{name}.json").read_bytes(), spec, "10.77.2.1", STARTED_AT
+        )
+
+    assert (failure.value.outcome, str(failure.value)) == (outcome, f"iperf3 to 10.77.2.1 port 5201: {message}")
+
+
+def test_a_control_connection_that_ends_early_says_nothing_of_a_key_where_there_was_none():
+    with pytest.raises(report.ToolFailure, match=f"{CLOSED}$"):
+        read((FIXTURES / "versions" / "3.22" / "no_key.json").read_bytes())
+
+
+def test_what_iperf3_says_of_its_options_is_the_reason():
+    said = b"iperf3: parameter error - some option you are trying to set is server only\n\nUsage: iperf3 [-s|-c host]\n"
+
+    with pytest.raises(report.ToolFailure, match="some option you are trying to set is server only"):
+        read(said)
 
 
 def test_the_rate_is_the_receivers_and_leaves_the_omitted_start_out():

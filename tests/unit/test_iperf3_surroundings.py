@@ -66,6 +66,16 @@ def test_versions_that_pad_otherwise_are_told_to_pad_as_before(monkeypatch, vers
         assert ("--use-pkcs1-padding" in server.arguments) is padded
 
 
+@pytest.mark.parametrize(("version", "told"), [("3.9", False), ("3.10", True), ("3.22", True)])
+def test_versions_that_cannot_be_told_how_far_clocks_are_apart_are_not(monkeypatch, version, told):
+    text = f"iperf {version} (cJSON 1.7.15)\nOptional features available: authentication\n"
+    monkeypatch.setattr(authentication, "_version_text", lambda: text)
+    monkeypatch.setattr(authentication, "key_pair", lambda secret: rsa.key_pair(secret, bits=512))
+
+    with authentication.of_server("secret") as server:
+        assert ("--time-skew-threshold" in server.arguments) is told
+
+
 def run_filter(program, packet):
     """What a classic BPF program of loads and jumps says of an IP packet: McCanne and Jacobson's machine, that part."""
     accumulator, at = 0, 0
@@ -163,4 +173,4 @@ def test_a_process_that_has_ended_is_not_looked_at():
 def test_without_ss_there_are_no_counts(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    assert watching.socket_lines("127.0.0.1", 5201) == []
+    assert watching.socket_lines(watching.Streams("127.0.0.1", 5201)) == []

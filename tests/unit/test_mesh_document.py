@@ -109,6 +109,20 @@ def test_settings_for_a_group_or_a_site_come_after_those_of_the_mesh():
     assert settings_for(alerts, "loss", places)[3] == LossRule(above_ratio=0.1)
 
 
+def test_settings_for_one_path_hold_there_and_on_no_other():
+    """Not on the way back, and not between other hosts of the same sites."""
+    alerts = alerts_of('[[alerts.for]]\npath = ["slac", "cern"]\nrtt = { least_rise_ms = 50 }\n')
+    places = {
+        1: Place("slac", "cern", hosts=("slac", "cern")),
+        2: Place("cern", "slac", hosts=("cern", "slac")),
+        3: Place("slac", "cern", hosts=("slac", "cern-data")),
+    }
+
+    found = settings_for(alerts, "rtt", places)
+
+    assert [found[path_id].least_rise_ms for path_id in (1, 2, 3)] == [50, 6, 6]
+
+
 def test_a_file_that_is_not_there_is_told():
     with pytest.raises(MeshError) as raised:
         read("no-such-folder/mesh.toml")

@@ -1,11 +1,12 @@
 """Where throughput tests are placed: never two on a host, one in each period, as early as can be for what is new."""
 
+from dataclasses import replace
 from itertools import combinations, pairwise, permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.mesh.timetable import Job, Timetable, place
+from monitor.mesh.timetable import Job, Standing, Timetable, arrange, place
 
 NOW_S = 1_800_000_000
 
@@ -148,3 +149,82 @@ def test_first_tests_of_many_hosts_run_side_by_side():
 
     # 380 tests of 15 s, at best ten at a time among twenty hosts.
     assert max(one.end_s for one in placements) - NOW_S <= 1.1 * (380 * 15 / 10)
+
+
+def test_hosts_that_share_an_uplink_take_turns():
+    pair = [Job(1, 1, 3, 600, 50, uplink_ids=(9,)), Job(2, 2, 4, 600, 50, uplink_ids=(9,))]
+
+    together = place(pair, Timetable(), NOW_S, NOW_S + 600)
+
+    (first, second) = sorted(one.start_s for one in together)
+    assert second >= first + 50
+    apart = Timetable()
+    apart.take([-9], NOW_S, NOW_S + 600)
+    assert [one.fits for one in place(pair, apart, NOW_S, NOW_S + 600)] == [False, False]
+
+
+@given(st.integers(0, 600), st.integers(0, 600))
+def test_a_slot_slips_no_further_than_it_may(taken_s, slip_s):
+    timetable = Timetable()
+    timetable.take([2], NOW_S, NOW_S + taken_s)
+
+    [placement] = place([Job(1, 1, 2, 1200, 15, slip_s=slip_s)], timetable, NOW_S, NOW_S + 1200)
+
+    # By hand: alone it wants to begin with its period, and can when its host is free.
+    assert (placement.fits, placement.start_s - NOW_S) == ((True, taken_s) if taken_s <= slip_s else (False, 0))
+
+
+@st.composite
+def jobs_that_stand(draw):
+    """A few jobs of three priorities, and where some of their slots stand since the last of them were placed first."""
+    pairs = draw(st.lists(st.sampled_from(list(permutations(range(3), 2))), min_size=2, max_size=6))
+    made = [
+        Job(number, *pair, every_s=600, length_s=draw(st.integers(20, 120)), priority=draw(st.integers(0, 2)))
+        for number, pair in enumerate(pairs)
+    ]
+    taken, standing = Timetable(), []
+    for job in reversed(made):
+        for one in place([job], taken, NOW_S, NOW_S + 1200):
+            if one.fits:
+                standing.append(
+                    Standing(len(standing), job.measurement_id, job.takes, one.start_s, one.end_s, job.priority)
+                )
+    kept = draw(st.integers(0, 2 ** len(standing) - 1))
+    from_s = NOW_S + draw(st.integers(0, 500))
+    standing = [one for one in standing if kept >> one.slot_id & 1 and one.start_s >= from_s]
+    return [replace(job, planned=_periods(job, standing)) for job in made], standing, from_s
+
+
+def _periods(job, standing):
+    return frozenset(one.start_s // job.every_s for one in standing if one.measurement_id == job.measurement_id)
+
+
+@given(jobs_that_stand())
+def test_what_stands_moves_for_nothing_but_a_higher_priority_and_is_never_lost(given_jobs):
+    jobs, standing, from_s = given_jobs
+    priority = {job.measurement_id: job.priority for job in jobs}
+    every_s = {job.measurement_id: job.every_s for job in jobs}
+
+    arrangement = arrange(jobs, Timetable(), from_s, NOW_S + 1200, standing)
+
+    stays = [one for one in standing if one not in arrangement.moved]
+    placed = [(one.job.takes, one.start_s, one.end_s) for one in arrangement.placements if one.fits]
+    everything = placed + [(one.takes, one.start_s, one.end_s) for one in stays]
+    assert not [(a, b) for a, b in combinations(everything, 2) if set(a[0]) & set(b[0]) and a[1] < b[2] and b[1] < a[2]]
+    for moved in arrangement.moved:
+        for_whom = [
+            one.job
+            for one in arrangement.placements
+            if one.fits
+            and set(one.job.takes) & set(moved.takes)
+            and one.start_s < moved.end_s
+            and moved.start_s < one.end_s
+        ]
+        assert any(job.priority > priority[moved.measurement_id] for job in for_whom)
+        period = moved.start_s // every_s[moved.measurement_id]
+        again = [
+            one
+            for one in arrangement.placements
+            if one.job.measurement_id == moved.measurement_id and one.start_s // one.job.every_s == period
+        ]
+        assert len(again) == 1, "it has another time, or is told to have none"

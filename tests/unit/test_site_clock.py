@@ -119,3 +119,16 @@ def test_an_answer_with_stamps_that_cannot_be_says_nothing(received, answered):
     world.clock.note(5000.0, received, answered, 5000.1)
 
     assert world.clock.offset() is None
+
+
+@pytest.mark.parametrize("ahead_s", [-3600.0, 0.3, 3600.0])
+def test_the_time_is_the_centres_where_ours_is_surely_off(ahead_s):
+    world = World(ahead_s)
+    before = world.clock.utc_now().timestamp()
+    world.request()
+
+    after = world.clock.utc_now().timestamp()
+
+    assert before == pytest.approx(CENTRE_EPOCH_S + 5000.0 + ahead_s, abs=1e-3)
+    off_s = ahead_s if abs(ahead_s) < CLOCK_OFF_S else 0.0
+    assert after == pytest.approx(CENTRE_EPOCH_S + world.true_s + off_s, abs=1e-3)

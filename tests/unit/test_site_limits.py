@@ -80,6 +80,28 @@ def test_the_broadcast_address_of_an_own_network_is_none_to_measure():
     assert forbids("192.0.2.255", **rules).startswith("networks.broadcast: 192.0.2.255 is the broadcast address of")
 
 
+@pytest.mark.parametrize("rule", ["own", "management"])
+def test_a_broadcast_address_that_is_a_hosts_is_opened_alone_and_links_of_two_have_none(rule):
+    link, network = ("192.0.2.128/31",), ("192.0.2.0/24",)
+
+    assert forbids("192.0.2.129", **{"allowed": link, rule: link}) is None  # RFC 3021
+    assert forbids("192.0.2.255", **{"allowed": network, rule: network}).startswith("networks.broadcast")
+    assert forbids("192.0.2.255", **{"allowed": (*network, "192.0.2.255/32"), rule: network}) is None
+
+
+def test_a_file_that_allows_what_is_never_measured_is_wrong(tmp_path):
+    file = tmp_path / "limits.toml"
+    file.write_text('[networks]\nallowed = ["0.0.0.0/0", "239.1.0.0/16"]\n')
+
+    with pytest.raises(LimitsError) as error:
+        read_limits(file)
+
+    assert str(error.value).startswith(
+        f"{file}:2: networks.allowed: 239.1.0.0/16 (networks.multicast) is no host's address: whoever answers has "
+        "another, so nothing could be measured; no rule opens it"
+    )
+
+
 def test_the_agents_own_addresses_are_for_management_unless_allowed(monkeypatch):
     monkeypatch.setattr("probes.site.limits.is_own", lambda address, family: address[0] in ("192.0.2.9", "2001:db8::9"))
 

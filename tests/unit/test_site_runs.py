@@ -14,9 +14,10 @@ from probes.site.own_tests import OwnTests
 from probes.site.slots import Slots
 from probes.site.spool import Spool
 from probes.site.wire import PingTask, Plan, ThroughputSlot
+from probes.throughput.iperf3 import Seen
 from probes.throughput.report import ServerBusy
 from probes.throughput.report import TestRefused as Refused
-from probes.throughput.spec import ThroughputRun, ThroughputSpec
+from probes.throughput.spec import KernelCounts, Served, ThroughputRun, ThroughputSpec
 from tests.unit.test_spool import next_batch
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -234,7 +235,7 @@ def slot(**fields):
     return ThroughputSlot(**{**given, **fields})
 
 
-def make_slots(spool, own_tests, clock, probe=None, serve=lambda spec, deadline: True, limits=None):
+def make_slots(spool, own_tests, clock, probe=None, serve=lambda spec, deadline: Seen(), limits=None):
     probe = probe if probe is not None else ThroughputProbe(GOOD)
     return Slots(spool, limits if limits is not None else Limits(), own_tests, probe, serve, now=clock)
 
@@ -311,9 +312,11 @@ def test_limits_hold_for_both_ends(spool, own_tests, clock):
     slots.run(slot())
     slots.run(slot(slot_id=6, role="server"))
 
-    (result,) = spooled(spool)
-    assert result.result.outcome is Outcome.NOT_PERMITTED
-    assert result.result.detail.startswith("throughput.max_duration_s")
+    (sent, received) = spooled(spool)
+    for result in (sent.result, received.result):
+        assert result.outcome is Outcome.NOT_PERMITTED
+        assert result.detail == "throughput.max_duration_s: 10 s wanted, 5 s allowed"
+    assert isinstance(received.result, Served)
     assert served == []
 
 
@@ -325,12 +328,12 @@ def test_a_peer_in_a_forbidden_network_is_neither_called_nor_served(spool, own_t
     slots.run(slot())
     slots.run(slot(slot_id=6, role="server"))
 
-    assert [one.result.outcome for one in spooled(spool)] == [Outcome.NOT_PERMITTED]
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.NOT_PERMITTED] * 2
     assert served == []
     assert "not served: networks.forbidden: 192.0.2.1" in caplog.text
 
 
-def test_a_server_listens_until_the_slot_ends_and_reports_nothing(spool, own_tests, clock):
+def test_a_server_listens_until_the_slot_ends_and_says_that_nobody_came(spool, own_tests, clock):
     deadlines = []
     slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: deadlines.append(deadline.remaining_s))
     clock.now = NOW - timedelta(seconds=2)
@@ -338,9 +341,28 @@ def test_a_server_listens_until_the_slot_ends_and_reports_nothing(spool, own_tes
     slots.run(slot(role="server"))
 
     assert deadlines == [pytest.approx(17, abs=0.5)]
-    assert spool.queued() == 0
+    (told,) = spooled(spool)
+    assert (told.slot_id, told.path_id, told.test) == (5, 7, "tcp")
+    assert (told.result.outcome, told.result.detail, told.result.sends) == (Outcome.MISSED, "nobody came", False)
     assert spool.unfinished_slots() == []
     assert own_tests.overlap(NOW - timedelta(seconds=2), NOW)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_server_reports_what_only_its_end_can_know(spool, own_tests, clock, reverse):
+    counts = KernelCounts(
+        age_s=10.0, busy_s=9.0, peer_window_limited_s=0.0, send_buffer_limited_s=0.0, resent_bytes=0, duplicates=0,
+        reordering_seen=0,
+    )  # fmt: skip
+    seen = Seen(wanted_ratio=0.93, kernel=counts if reverse else None)
+    spec = ThroughputSpec(address="192.0.2.1", source="192.0.2.2", reverse=reverse)
+
+    make_slots(spool, own_tests, clock, serve=lambda spec, deadline: seen).run(slot(role="server", spec=spec))
+
+    (told,) = spooled(spool)
+    assert (told.result.outcome, told.result.wanted_ratio) == (Outcome.MEASURED, 0.93)
+    assert (told.result.sends, told.result.kernel) == (reverse, seen.kernel)
+    assert spool.unfinished_slots() == []
 
 
 def test_servers_are_up_before_their_clients_come(spool, own_tests, clock):

@@ -17,9 +17,10 @@ from probes.broker import client_url
 from probes.ping.spec import PingSpec, PingTarget
 from probes.site import command
 from probes.site.plan import PlanCache
-from probes.site.schedule import CHORES, Aligned, PlanScheduler, chores, ping_entries
+from probes.site.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, ping_entries
 from probes.site.settings import AgentSettings, SettingsError, from_environment
-from probes.site.wire import PingTask, Plan
+from probes.site.wire import PingTask, Plan, ThroughputSlot
+from probes.throughput.spec import ThroughputSpec
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -63,12 +64,18 @@ def test_a_clock_that_is_set_back_an_hour_costs_one_interval_not_an_hour():
     assert schedule.is_due(at(1_000_000_000)) == (True, pytest.approx(20.5))
 
 
-def plan(version="v1", site="slac", **every_s):
+def a_slot():
+    window = {"starts_at": at(0), "ends_at": at(30)}
+    spec = ThroughputSpec(address="192.0.2.1")
+    return ThroughputSlot(slot_id=1, path_id=1, test="tcp", role="client", spec=spec, **window)
+
+
+def plan(version="v1", site="slac", throughput=(), **every_s):
     tasks = tuple(
         PingTask(test=test, every_s=seconds, spec=PingSpec(targets=(PingTarget(address="192.0.2.1", path_id=1),)))
         for test, seconds in every_s.items()
     )
-    return Plan(version=version, site=site, mesh="test", ping=tasks)
+    return Plan(version=version, site=site, mesh="test", ping=tasks, throughput=throughput)
 
 
 def test_the_phase_is_small_and_belongs_to_the_site():
@@ -91,12 +98,30 @@ def test_the_sites_of_a_mesh_do_not_deliver_together():
 def scheduler(tmp_path):
     app = Celery("test", set_as_current=False)
     app.conf.timezone = "UTC"
-    app.agent = SimpleNamespace(plans=PlanCache(tmp_path / "plan.json"))
+    app.agent = SimpleNamespace(plans=PlanCache(tmp_path / "plan.json"), spool=SimpleNamespace(has_results=True))
     return PlanScheduler(app, lazy=False)
 
 
-def test_without_a_plan_there_are_the_chores(scheduler):
+def test_without_slots_there_are_the_chores_but_that_of_sending_them(scheduler):
+    assert set(scheduler.schedule) == set(CHORES) - {DISPATCH}
+
+    scheduler.app.agent.plans.store(plan("v1", throughput=(a_slot(),)))
+
     assert set(scheduler.schedule) == set(CHORES)
+
+
+def test_an_empty_spool_is_not_delivered(scheduler, monkeypatch):
+    sent = []
+    monkeypatch.setattr(scheduler, "apply_async", lambda entry, **_: sent.append(entry.name))
+    monkeypatch.setattr(PlanScheduler, "producer", None)
+    entries = [scheduler.schedule[name] for name in ("site.deliver", "site.pulse")]
+
+    for has_results in (True, False):
+        scheduler.app.agent.spool.has_results = has_results
+        for entry in entries:
+            scheduler.apply_entry(entry)
+
+    assert sent == ["site.deliver", "site.pulse", "site.pulse"]
 
 
 def test_entries_follow_the_plan_and_keep_when_they_last_ran(scheduler):
@@ -112,7 +137,7 @@ def test_entries_follow_the_plan_and_keep_when_they_last_ran(scheduler):
     assert after["ping pinger"] is before["ping pinger"]
     assert after["ping fast"].schedule.every_s == 20
     plans.store(plan("v3"))
-    assert set(scheduler.schedule) == set(CHORES)
+    assert set(scheduler.schedule) == set(CHORES) - {DISPATCH}
 
 
 def test_a_message_expires_before_the_next_cycle(scheduler):
@@ -130,7 +155,7 @@ def test_at_the_start_chores_are_due_and_sent_once_but_cycles_wait_for_their_bou
     for _ in range(3 * len(CHORES)):
         scheduler.tick()
 
-    assert sorted(sent) == sorted(CHORES)
+    assert sorted(sent) == sorted(set(CHORES) - {DISPATCH})
 
 
 def test_when_the_clock_was_set_due_times_are_computed_again(scheduler, monkeypatch, caplog):

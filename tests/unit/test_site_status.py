@@ -5,6 +5,7 @@ import json
 import os
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from probes.__main__ import main
@@ -136,3 +137,18 @@ def test_a_spool_that_cannot_be_read_is_an_error_with_its_name(tmp_path, capsys)
     assert main(["site", "status", "--data", str(tmp_path)]) == 1
 
     assert f"spool {tmp_path}/spool.sqlite3: file is not a database" in capsys.readouterr().err
+
+
+def test_an_agent_that_the_centre_refuses_says_so_and_what_to_do(agent, now, capsys):
+    state = read_status(agent, now).state
+    said = "409 Conflict: another agent works for cern; stop one of the two"
+    write_state(agent / "state.json", msgspec.structs.replace(state, refusal=Trouble(at=now, message=said)))
+
+    shown = told(agent, now)
+
+    assert shown["agent"].endswith("but https://centre.example refuses it; all is kept")
+    assert shown["agent"].startswith("measures (process")
+    assert shown["running"] == "ping pinger for 7 s"
+    assert shown["refused"].endswith(said)
+    assert main(["site", "status", "--data", str(agent)]) == 1
+    assert said in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from monitor.alerts.rules.counts import DUPLICATES, LOSS_REGRESSION, REORDERING
+from monitor.alerts.rules.estimate import ESTIMATE
 from monitor.alerts.rules.finding import Rule
 from monitor.alerts.rules.loss import Threshold
 from monitor.alerts.rules.reach import NO_DATA, UNREACHABLE
@@ -14,6 +15,6 @@ LOSS = Threshold()
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
-        UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, DRIFT, JITTER, THROUGHPUT, REORDERING, DUPLICATES, NO_DATA
+        UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, DRIFT, JITTER, THROUGHPUT, ESTIMATE, REORDERING, DUPLICATES, NO_DATA
     )
 }  # fmt: skip

@@ -63,7 +63,7 @@ class Rise:
     def __init__(self, name: str, event: str, alarms_an_hour: float, words: str) -> None:
         self.name = name
         self._event = event
-        self._alarms_an_hour = alarms_an_hour
+        self.alarms_an_hour = alarms_an_hour
         self._words = words
 
     def judge(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
@@ -77,9 +77,7 @@ class Rise:
             base[f"{self._event}_squares"], base[f"hours_{self._event}"], base["hours_bursts"], base["hours"]
         )
         looks = LOOKS_A_CYCLE * 3600.0 / sweep.every_s
-        hit, chances = rises.proven(
-            windows.events, windows.bursts, events, bursts, scatter, looks, self._alarms_an_hour
-        )
+        hit, chances = rises.proven(windows.events, windows.bursts, events, bursts, scatter, looks, self.alarms_an_hour)
         ratios = _ratio(windows.hits, windows.of)
         rise = ratios - self._base_ratio(sweep)[:, np.newaxis]
         least = np.full(len(sweep.paths), np.inf)

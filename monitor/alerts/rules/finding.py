@@ -24,6 +24,7 @@ class Finding:
     sentence: str
     since: datetime
     figures: Mapping[str, Any] = field(default_factory=dict)
+    severity: str = "warning"
 
 
 class Rule(Protocol):

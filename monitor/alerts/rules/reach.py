@@ -115,7 +115,9 @@ class NoData:
         contact_s = sweep.agents.get(site)
         if contact_s is None:
             return f"the agent of {site} has never delivered anything"
-        return f"the agent of {site} delivered last {shown.duration(sweep.now.timestamp() - contact_s)} ago"
+        told = sweep.troubles.get(site, ())
+        of_itself = f"; it told that {' and '.join(told)}" if told else ""
+        return f"the agent of {site} delivered last {shown.duration(sweep.now.timestamp() - contact_s)} ago{of_itself}"
 
 
 def _began(sweep: Sweep) -> float:

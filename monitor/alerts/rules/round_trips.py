@@ -1,12 +1,13 @@
 """Round trips that rose: suddenly (rtt), in their variation (jitter), or slowly over days (rtt_drift).
 
 A sudden rise is what `monitor.analysis.changes` raises on the median or on the minimum of each burst, where both
-quartiles rose by `least_rise_ms` or more. If the minimum rose with the median the path itself has become longer, as
-after a change of route; if the median alone rose, packets wait in a queue. Variation is judged in the same way by the
-mean difference of one round trip to the next. A drift is proven by ranks: the medians of the last whole days against
-those of the days before them.
+quartiles rose by `least_rise_ms` or more, or by `least_rise_ratio` of what was before and a millisecond; with
+`every_change`, any change that is raised, falls too. If the minimum rose with the median the path itself has become
+longer, as after a change of route; if the median alone rose, packets wait in a queue. Variation is judged in the same
+way by the mean difference of one round trip to the next. A drift is proven by ranks: the medians of the last whole days
+against those of the days before them.
 
-A sudden rise is over when the level of the last 14 bursts has come back by half of the rise, and after a day at the new
+A sudden change is over when the level of the last 14 bursts has come back by half of it, and after a day at the new
 level, which then is the normal one. A drift is over when the newest whole day is back by half of the rise, or after a
 week.
 """
@@ -27,13 +28,16 @@ from monitor.analysis.alarms import ranks
 from monitor.analysis.changes import detector
 from monitor.analysis.changes.detector import AFTER, BEFORE, Change
 from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import DriftRule, RoundTripRule
+from monitor.mesh.alert_rules import DriftRule, JitterRule, RoundTripRule
 
 Floats = NDArray[np.float64]
 
 CLEAR_SHARE_OF_RISE = 0.5
 LEAST_TO_ASK_MS = 0.1
 """The least rise that mesh.toml can ask for: what rose by less alarms nobody."""
+
+LEAST_BY_RATIO_MS = 1.0
+"""What the detector can prove at all: a rise of less is no share of anything."""
 
 NEW_NORMAL_AFTER = timedelta(days=1)
 NEW_NORMAL_AFTER_DRIFT = timedelta(days=7)
@@ -51,13 +55,20 @@ class Step:
 
     def judge(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
         found: dict[int, Finding] = {}
-        for figure in self._watched:
-            for window, change in _raised(sweep.trips.values_ms[figure]):
-                path_id = int(sweep.trips.path_id[window])
-                rule = cast("RoundTripRule | None", settings.get(path_id))
-                if rule is not None and path_id not in found and change.shift_ms >= rule.least_rise_ms:
-                    found[path_id] = self._finding(sweep, path_id, window, figure, change)
+        for window, figure, change in self.raised(sweep, settings):
+            path_id = int(sweep.trips.path_id[window])
+            if path_id not in found:
+                found[path_id] = self._finding(sweep, path_id, window, figure, change)
         return list(found.values())
+
+    def raised(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> Iterator[tuple[int, str, Change]]:
+        """All changes that are asked for, of all new bursts: the window, the figure that changed, and the change."""
+        asks_for_every_change = any(getattr(rule, "every_change", False) for rule in settings.values())
+        for figure in self._watched:
+            for window, change in _raised(sweep.trips.values_ms[figure], with_falls=asks_for_every_change):
+                rule = settings.get(int(sweep.trips.path_id[window]))
+                if rule is not None and _is_asked_for(change, rule):
+                    yield window, figure, change
 
     def over(self, path_id: int, figures: Mapping[str, Any], sweep: Sweep) -> str | None:
         before, after = float(figures["before_ms"]), float(figures["after_ms"])
@@ -66,7 +77,7 @@ class Step:
         if levels is None or len(levels[figures["figure"]]) < AFTER:
             return None
         level = float(np.median(levels[figures["figure"]]))
-        if level <= before + CLEAR_SHARE_OF_RISE * (after - before):
+        if (after - level) * np.sign(after - before) >= CLEAR_SHARE_OF_RISE * abs(after - before):
             return f"{self._words} {shown.milliseconds(level)} again"
         if sweep.now - since >= NEW_NORMAL_AFTER:
             return f"{self._words} {shown.milliseconds(level)}, for a day now: this is the normal level from here on"
@@ -110,15 +121,20 @@ class Drift:
     def judge(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
         if not settings or not sweep.paths:
             return []
-        falls = ranks.falls(-sweep.daily_rtts_ms)
+        least_ms = min(cast("DriftRule", rule).least_rise_ms for rule in settings.values())
+        days = sweep.daily_rtts_ms
+        risen_ms = np.fmax.reduce(days, axis=1, initial=-np.inf) - np.fmin.reduce(days, axis=1, initial=np.inf)
+        rows = np.flatnonzero(risen_ms >= least_ms)  # all others cannot have risen by so much
+        falls = ranks.falls(-days[rows])
         rise = falls.before_median - falls.newest_median  # of negative values
         ids = list(sweep.paths)
         found = []
-        for row in np.flatnonzero(falls.chance <= DRIFT_CHANCE_A_DAY).tolist():
-            rule = cast("DriftRule | None", settings.get(ids[row]))
-            if rule is not None and rise[row] >= rule.least_rise_ms:
-                before_ms, after_ms = -float(falls.before_median[row]), -float(falls.newest_median[row])
-                found.append(self._finding(sweep, ids[row], int(falls.count[row]), before_ms, after_ms))
+        for place in np.flatnonzero(falls.chance <= DRIFT_CHANCE_A_DAY).tolist():
+            path_id = ids[rows[place]]
+            rule = cast("DriftRule | None", settings.get(path_id))
+            if rule is not None and rise[place] >= rule.least_rise_ms:
+                before_ms, after_ms = -float(falls.before_median[place]), -float(falls.newest_median[place])
+                found.append(self._finding(sweep, path_id, int(falls.count[place]), before_ms, after_ms))
         return found
 
     def over(self, path_id: int, figures: Mapping[str, Any], sweep: Sweep) -> str | None:
@@ -145,10 +161,19 @@ class Drift:
         )
 
 
-def _raised(windows_ms: Floats) -> Iterator[tuple[int, Change]]:
-    """The rises that the windows prove. Only where the median rose is it asked whether that is proven."""
-    rose = np.median(windows_ms[:, BEFORE:], axis=1) - np.median(windows_ms[:, :BEFORE], axis=1) > LEAST_TO_ASK_MS
-    windows = np.flatnonzero(rose)
+def _is_asked_for(change: Change, rule: alert_rules.Rule) -> bool:
+    """Whether the rule is about a change of this size."""
+    asked = cast("RoundTripRule | JitterRule", rule)
+    if not isinstance(asked, RoundTripRule):
+        return change.shift_ms >= asked.least_rise_ms
+    by_ratio = max(asked.least_rise_ratio * change.before_ms, LEAST_BY_RATIO_MS)
+    return asked.every_change or change.shift_ms >= min(asked.least_rise_ms, by_ratio)
+
+
+def _raised(windows_ms: Floats, *, with_falls: bool) -> Iterator[tuple[int, Change]]:
+    """The changes that the windows prove. Where falls do not matter, only what rose is asked about."""
+    rise_ms = np.median(windows_ms[:, BEFORE:], axis=1) - np.median(windows_ms[:, :BEFORE], axis=1)
+    windows = np.flatnonzero(with_falls | (rise_ms > LEAST_TO_ASK_MS))
     if len(windows):
         yield from ((int(windows[row]), change) for row, change in detector.raised(windows_ms[windows]).items())
 

@@ -140,8 +140,10 @@ def candidates(lines: Iterable[Line], links: Mapping[str, Collection[int]]) -> l
     alone = {host for of_site in hosts.values() if len(of_site) == 1 for host in of_site}
     if sum(kind is Kind.FAMILY for kind, _ in members) == 1:
         alone |= {"IPv4", "IPv6"}
+    others = [path_ids for (kind, _), path_ids in members.items() if kind is not Kind.PAIR]
     for name, path_ids in links.items():
-        members[Kind.LINK, name] = set(path_ids)
+        if set(path_ids) not in others:  # the only link of a site says no more than the site
+            members[Kind.LINK, name] = set(path_ids)
     return [
         Candidate(kind, name, frozenset(path_ids))
         for (kind, name), path_ids in sorted(members.items())

@@ -119,8 +119,11 @@ def _by_split(rows: Floats, before: int) -> Floats:
 
 def _misfit(stretch: Floats) -> Floats:
     """The negative maximum log-likelihood of Laplace-distributed samples, up to a constant per sample."""
-    deviation = np.abs(stretch - np.median(stretch, axis=1, keepdims=True)).mean(axis=1)
-    return np.asarray(stretch.shape[1] * np.log(deviation + _LEAST_DEVIATION))
+    samples = stretch.shape[1]
+    ordered = np.sort(stretch, axis=1)  # several times as fast as np.median for the few rows of a small mesh
+    middle = (ordered[:, (samples - 1) // 2] + ordered[:, samples // 2]) / 2.0
+    deviation = np.abs(stretch - middle[:, np.newaxis]).sum(axis=1) / samples
+    return np.asarray(samples * np.log(deviation + _LEAST_DEVIATION))
 
 
 def _change(window: Floats, proven: float) -> Change:

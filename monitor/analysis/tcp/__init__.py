@@ -1,9 +1,10 @@
 """TCP throughput: what loss, window and capacity let a transfer have on a path. Pure functions on numbers.
 
 `models` has the published formulas, `timing` how long TCP takes and what it needs, `estimates` which limit binds and
-what to change. What other rooms use is named here.
+what to change, `calibration` what a path's own tests say of its loss. What other rooms use is named here.
 """
 
+from monitor.analysis.tcp.calibration import LEAST_STRETCHES, Calibration, MeasuredDay, calibrate, stretches
 from monitor.analysis.tcp.estimates import (
     Advice,
     Estimate,
@@ -48,15 +49,18 @@ from monitor.analysis.tcp.timing import (
 from monitor.analysis.tcp.typed import NAME_OF_FIGURE, from_typed
 
 __all__ = [
+    "LEAST_STRETCHES",
     "MSS_BYTES",
     "NAME_OF_FIGURE",
     "Advice",
+    "Calibration",
     "CongestionControl",
     "Estimate",
     "FigureError",
     "Limit",
     "LimitName",
     "Loss",
+    "MeasuredDay",
     "Needs",
     "Rtt",
     "Sign",
@@ -64,6 +68,7 @@ __all__ = [
     "average_window",
     "buffer_bytes",
     "buffer_delay_ratio",
+    "calibrate",
     "cubic_window",
     "efficiency_ratio",
     "estimate",
@@ -82,6 +87,7 @@ __all__ = [
     "scalable_window",
     "slow_start_s",
     "streams_needed",
+    "stretches",
     "transfer_time_ratio",
     "window_limit_bps",
     "window_segments",

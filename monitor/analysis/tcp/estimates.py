@@ -13,7 +13,7 @@ Each limit has a sign, and so has their least:
     binds: the answer is then between the two.
 
 The 80% interval goes from the 10th to the 90th percentile. That of the loss is Clopper and Pearson's; it is joined to
-that of the round trip as two independent errors of a product are, by adding squares of logarithms.
+that of the round trip, and of a calibration, as independent errors of a product are, by adding squares of logarithms.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Self
 
 from monitor.analysis.binomial import lower_bound, upper_bound
 from monitor.analysis.loss import ZERO_LOSS_BOUND
+from monitor.analysis.tcp.calibration import Calibration
 from monitor.analysis.tcp.models import (
     MSS_BYTES,
     CongestionControl,
@@ -253,11 +254,18 @@ class Needs:
     recovery_s: float
 
 
-def estimate(rtt: Rtt, loss: Loss, transfer: Transfer, times: float = 2.0) -> Estimate:
-    """The throughput that these figures allow, and what gets `times` as much of it."""
+def estimate(
+    rtt: Rtt, loss: Loss, transfer: Transfer, times: float = 2.0, calibration: Calibration | None = None
+) -> Estimate:
+    """The throughput that these figures allow, and what gets `times` as much of it.
+
+    With a calibration the loss limit is of the loss that TCP makes of the given one, which remains the one that advice
+    and bounds are told in. The Reno index is never calibrated, nor the loss where everything is lost.
+    """
+    seen = _Seen(rtt, loss, transfer, None if loss.ratio == 1.0 else calibration)
     if not 1.0 < times <= 1e6:
         raise FigureError("times", times, "give how many times as much is wanted, above 1 and up to a million")
-    limits = _limits(rtt, loss, transfer)
+    limits = _limits(seen)
     given = (transfer.window_bytes, transfer.capacity_bps)
     not_known = tuple(
         name for name, value in zip((LimitName.WINDOW, LimitName.CAPACITY), given, strict=True) if value is None
@@ -272,10 +280,10 @@ def estimate(rtt: Rtt, loss: Loss, transfer: Transfer, times: float = 2.0) -> Es
         binding=binding,
         limits=limits,
         not_known=not_known,
-        packets_to_tell=_packets_to_tell(limits, rtt, transfer),
+        packets_to_tell=_packets_to_tell(limits, seen),
         reno_index_bps=None if math.isnan(index_bps) else index_bps,
         reno_index_sign=None if math.isnan(index_bps) else loss.sign_of_rate,
-        advice=None if loss.all_of_some else _advice(throughput_bps, binding, times, limits, rtt, transfer),
+        advice=None if loss.all_of_some else _advice(throughput_bps, binding, times, limits, seen),
     )
 
 
@@ -297,12 +305,40 @@ def _check(name: str, value: float, least: float, most: float, wanted: str) -> N
         raise FigureError(name, value, wanted)
 
 
-def _limits(rtt: Rtt, loss: Loss, transfer: Transfer) -> tuple[Limit, ...]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What an estimate is made of. A calibration that is None changes nothing."""
+
+    rtt: Rtt
+    loss: Loss
+    transfer: Transfer
+    calibration: Calibration | None
+
+    def by_loss_bps(self, rtt_ms: float, ratio: float) -> float:
+        """What a loss that pings see lets all streams have."""
+        made = ratio if self.calibration is None else self.calibration.loss_ratio(ratio)
+        stream_bps = float(loss_limit_bps(self.transfer.control, rtt_ms, made, self.transfer.mss_bytes))
+        return self.transfer.streams * stream_bps
+
+    def loss_needed(self, rate_bps: float) -> float:
+        """The most loss that pings may see for that rate of all streams."""
+        one_bps, transfer = rate_bps / self.transfer.streams, self.transfer
+        made = float(loss_ratio_for(transfer.control, one_bps, self.rtt.median_ms, transfer.mss_bytes))
+        return made if self.calibration is None else min(1.0, made / self.calibration.loss_factor)
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """The ends of the calibration's interval, over its middle."""
+        return (1.0, 1.0) if self.calibration is None else (self.calibration.low_ratio, self.calibration.high_ratio)
+
+
+def _limits(seen: _Seen) -> tuple[Limit, ...]:
     found = []
+    transfer, loss = seen.transfer, seen.loss
     if transfer.window_bytes is not None:
-        found.append(_window_limit(rtt, transfer.window_bytes * transfer.streams))
+        found.append(_window_limit(seen.rtt, transfer.window_bytes * transfer.streams))
     if loss.ratio > 0.0 or loss.none_of_some:
-        found.append(_loss_limit(rtt, loss, transfer))
+        found.append(_loss_limit(seen))
     if transfer.capacity_bps is not None:
         capacity_bps = transfer.capacity_bps
         found.append(Limit(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, capacity_bps, capacity_bps))
@@ -314,27 +350,29 @@ def _window_limit(rtt: Rtt, window_bytes: float) -> Limit:
     return Limit(LimitName.WINDOW, Sign.ABOUT, rate_bps, low_bps, high_bps)
 
 
-def _loss_limit(rtt: Rtt, loss: Loss, transfer: Transfer) -> Limit:
-    def rate_bps(rtt_ms: float, ratio: float) -> float:
-        return transfer.streams * float(loss_limit_bps(transfer.control, rtt_ms, ratio, transfer.mss_bytes))
-
-    middle_bps, sign = rate_bps(rtt.median_ms, loss.bound_ratio), loss.sign_of_rate
+def _loss_limit(seen: _Seen) -> Limit:
+    rtt, loss = seen.rtt, seen.loss
+    low_ratio, high_ratio = seen.ratios
+    middle_bps, sign = seen.by_loss_bps(rtt.median_ms, loss.bound_ratio), loss.sign_of_rate
     if sign is Sign.AT_LEAST:
-        return Limit(LimitName.LOSS, sign, middle_bps, middle_bps, None)
+        floor_bps = middle_bps * low_ratio
+        return Limit(LimitName.LOSS, sign, floor_bps, floor_bps, None)
     if sign is Sign.AT_MOST:
         return Limit(LimitName.LOSS, sign, middle_bps, None, middle_bps)
     if middle_bps == 0.0:
         return Limit(LimitName.LOSS, Sign.ABOUT, 0.0, 0.0, 0.0)
     least_loss, most_loss = loss.interval
-    low_bps = _joined(middle_bps, rate_bps(rtt.high_ms, loss.ratio), rate_bps(rtt.median_ms, most_loss))
-    high_bps = _joined(middle_bps, rate_bps(rtt.low_ms, loss.ratio), rate_bps(rtt.median_ms, least_loss))
+    slowest_bps, fastest_bps = (seen.by_loss_bps(rtt_ms, loss.ratio) for rtt_ms in (rtt.high_ms, rtt.low_ms))
+    lossy_bps, clean_bps = (seen.by_loss_bps(rtt.median_ms, ratio) for ratio in (most_loss, least_loss))
+    low_bps = _joined(middle_bps, slowest_bps, lossy_bps, middle_bps * low_ratio)
+    high_bps = _joined(middle_bps, fastest_bps, clean_bps, middle_bps * high_ratio)
     return Limit(LimitName.LOSS, Sign.ABOUT, middle_bps, low_bps, high_bps)
 
 
-def _joined(middle_bps: float, by_rtt_bps: float, by_loss_bps: float) -> float:
-    """Both errors at once, on the side that they are on."""
-    apart = math.hypot(math.log(by_rtt_bps / middle_bps), math.log(by_loss_bps / middle_bps))
-    return middle_bps * math.exp(math.copysign(apart, by_loss_bps + by_rtt_bps - 2.0 * middle_bps))
+def _joined(middle_bps: float, *others_bps: float) -> float:
+    """All errors at once, on the side that they are on."""
+    apart = math.hypot(*(math.log(other_bps / middle_bps) for other_bps in others_bps))
+    return middle_bps * math.exp(math.copysign(apart, sum(other_bps - middle_bps for other_bps in others_bps)))
 
 
 Least = tuple[float | None, Sign | None, float | None, float | None, LimitName | None]
@@ -363,16 +401,12 @@ def _floor(limits: tuple[Limit, ...]) -> float | None:
     return next((limit.throughput_bps for limit in limits if limit.sign is Sign.AT_LEAST), None)
 
 
-def _packets_to_tell(limits: tuple[Limit, ...], rtt: Rtt, transfer: Transfer) -> int | None:
+def _packets_to_tell(limits: tuple[Limit, ...], seen: _Seen) -> int | None:
     floor = _floor(limits)
     caps = [limit.throughput_bps for limit in limits if limit.sign is not Sign.AT_LEAST]
     if floor is None or not caps or floor >= min(caps):
         return None
-    return math.ceil(ZERO_LOSS_BOUND / _loss_needed(min(caps), rtt, transfer))
-
-
-def _loss_needed(rate_bps: float, rtt: Rtt, transfer: Transfer) -> float:
-    return float(loss_ratio_for(transfer.control, rate_bps / transfer.streams, rtt.median_ms, transfer.mss_bytes))
+    return math.ceil(ZERO_LOSS_BOUND / seen.loss_needed(min(caps) / seen.ratios[0]))
 
 
 def _advice(
@@ -380,13 +414,12 @@ def _advice(
     binding: LimitName | None,
     times: float,
     limits: tuple[Limit, ...],
-    rtt: Rtt,
-    transfer: Transfer,
+    seen: _Seen,
 ) -> Advice | None:
     """None where it is not known what binds, and where nothing arrives, of which no multiple is more."""
     if throughput_bps is None or binding is None or throughput_bps == 0.0:
         return None
-    target_bps = times * throughput_bps
+    target_bps, transfer = times * throughput_bps, seen.transfer
     short = {limit.name for limit in limits if limit.throughput_bps < target_bps}
     per_stream_bps = [
         limit.throughput_bps / transfer.streams for limit in limits if limit.name is not LimitName.CAPACITY
@@ -395,10 +428,10 @@ def _advice(
     return Advice(
         times=times,
         target_bps=target_bps,
-        window_bytes=max(transfer.mss_bytes, float(buffer_bytes(target_bps, rtt.median_ms, transfer.streams)))
+        window_bytes=max(transfer.mss_bytes, float(buffer_bytes(target_bps, seen.rtt.median_ms, transfer.streams)))
         if LimitName.WINDOW in short or transfer.window_bytes is None
         else None,
-        loss_ratio=_loss_needed(target_bps, rtt, transfer) if LimitName.LOSS in short else None,
+        loss_ratio=seen.loss_needed(target_bps) if LimitName.LOSS in short else None,
         capacity_bps=target_bps if LimitName.CAPACITY in short or transfer.capacity_bps is None else None,
         streams=streams if streams > transfer.streams else None,
     )

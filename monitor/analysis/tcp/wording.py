@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from monitor.analysis import figures
+from monitor.analysis.tcp.calibration import LEAST_LOST, LEAST_STRETCHES, Calibration
 from monitor.analysis.tcp.estimates import Advice, Estimate, LimitName, Loss, Needs, Rtt, Sign, Transfer
 
 
@@ -53,6 +54,29 @@ def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: Transfer) -> st
         return f"{transfer.control} at a loss of {loss(loss_seen.ratio)}{streams}"
     counts = f"{figures.count(loss_seen.lost)} of {figures.count(loss_seen.sent)} lost"
     return f"{transfer.control}, {counts} ({figures.loss(loss_seen.lost, loss_seen.sent)}){streams}"
+
+
+def calibrated(by: Calibration, raw: Estimate) -> list[str]:
+    """What a calibration that was used rests on, and the answer without it."""
+    return [
+        f"Calibrated: TCP met {by.loss_factor:.2g} times the loss that ping saw, by {by.stretches} stretches of days "
+        f"before this time. Each estimated by the others, they were off by a factor of {by.error_factor:.2f}; without "
+        f"calibration by {by.raw_error_factor:.2f}.",
+        f"Without calibration: {headline(raw)}.",
+    ]
+
+
+def not_calibrated(by: Calibration | None, stretches: int) -> str:
+    """Why the answer is not calibrated by the path's own tests."""
+    if by is None:
+        return (
+            f"Not calibrated: of {LEAST_STRETCHES} stretches of days with a test that the path held back and "
+            f"{LEAST_LOST} lost pings each there are {stretches}."
+        )
+    return (
+        f"Not calibrated: by {by.stretches} stretches of days, each estimated by the others, the estimate is off by a "
+        f"factor of {by.raw_error_factor:.2f}, and with calibration by {by.error_factor:.2f}."
+    )
 
 
 def advice_rows(advice: Advice, loss_seen: Loss, transfer: Transfer) -> list[tuple[str, str, str]]:

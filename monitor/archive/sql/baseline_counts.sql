@@ -15,8 +15,9 @@ hours AS (
     SELECT
         path_id, count(*) AS hours, sum(bursts) AS bursts, sum(sent) AS sent, sum(received) AS received,
         sum(lossy) AS lossy, sum(reordered) AS reordered, sum(duplicated) AS duplicated,
-        sum(lossy * lossy / bursts) AS lossy_squares, sum(reordered * reordered / bursts) AS reordered_squares,
-        sum(duplicated * duplicated / bursts) AS duplicated_squares
+        sum(lossy::double precision * lossy / bursts) AS lossy_squares,
+        sum(reordered::double precision * reordered / bursts) AS reordered_squares,
+        sum(duplicated::double precision * duplicated / bursts) AS duplicated_squares
     FROM hourly
     GROUP BY path_id
 ),

@@ -128,6 +128,7 @@ line AS (
         CASE WHEN slot.outcome = 'measured' THEN 0 WHEN slot.outcome IS NULL THEN 102 ELSE 1 END AS rank,
         coalesce(slot.outcome, 'awaited') AS outcome,
         CASE
+            WHEN slot.outcome = 'not_permitted' AND slot.detail LIKE %(budget)s THEN 'over_budget'
             WHEN slot.outcome IS DISTINCT FROM 'missed' THEN NULL
             WHEN EXISTS (
                 SELECT FROM agent_gap
@@ -135,7 +136,7 @@ line AS (
                     agent_gap.site_id = host.site_id AND agent_gap.test = '' AND agent_gap.reason = 'agent_offline'
                     AND agent_gap.since <= slot.starts_at AND agent_gap.until > slot.starts_at
             ) THEN 'agent_offline'
-            WHEN slot.detail = %(not_reported)s THEN 'not_reported'
+            WHEN slot.detail LIKE ANY(%(not_reported)s::text[]) THEN 'not_reported'
             ELSE 'late'
         END AS reason,
         1 AS count

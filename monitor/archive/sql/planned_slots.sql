@@ -2,6 +2,8 @@
 SELECT count(*)::integer AS slots_planned
 FROM slot
 INNER JOIN measurement ON measurement.id = slot.measurement_id
+INNER JOIN test ON test.id = measurement.test_id
 WHERE
-    measurement.path_id = counted.path_id
+    test.kind = 'throughput' AND test.name <> 'on-demand'
+    AND measurement.path_id = counted.path_id
     AND slot.starts_at >= {tier} AND slot.starts_at < {tier} + interval '1 {tier}'

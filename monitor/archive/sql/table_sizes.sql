@@ -11,8 +11,8 @@ INNER JOIN pg_class AS part
 WHERE
     parent.relkind = 'r' AND parent.relnamespace = current_schema()::regnamespace
     AND parent.relname IN (
-        'burst', 'throughput_test', 'capacity_result', 'burst_hour', 'burst_day', 'burst_month', 'burst_year',
-        'throughput_hour', 'throughput_day', 'throughput_month', 'throughput_year', 'dirty_hour', 'dirty_summary',
+        'burst', 'throughput_test', 'disk_to_disk_test', 'capacity_result', 'burst_hour', 'burst_day', 'burst_month',
+        'burst_year', 'throughput_hour', 'throughput_day', 'throughput_month', 'throughput_year', 'dirty_hour', 'dirty_summary',
         'received_batch', 'refused_result', 'delivered_day'
     )
 GROUP BY parent.relname

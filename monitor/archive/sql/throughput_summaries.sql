@@ -1,5 +1,6 @@
 -- One row for each path with a TCP throughput test that began in [since, until): the fields of
 -- monitor.archive.queries.ThroughputSummary. The latest test may be one that was not measured.
+-- Those that somebody asked for are left out: their settings are anybody's.
 SELECT
     path_id,
     count(*) AS tests,
@@ -12,7 +13,7 @@ SELECT
     (array_agg(throughput_bps ORDER BY measured_at DESC))[1] AS latest_bps
 FROM throughput_test
 WHERE
-    protocol = 'tcp'
+    protocol = 'tcp' AND test <> 'on-demand'
     AND measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
     AND (%(path_ids)s::integer[] IS NULL OR path_id = ANY(%(path_ids)s::integer[]))
 GROUP BY path_id

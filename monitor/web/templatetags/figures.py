@@ -8,9 +8,11 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from monitor.alerts.models import Incident, State
 from monitor.analysis import figures
 from monitor.archive import trouble
 from monitor.archive.queries import PathSummary
+from monitor.mesh.models import Path
 from monitor.web import times
 
 register = template.Library()
@@ -60,3 +62,38 @@ def words(outcome: str) -> str:
 def now_known_troubles() -> list[trouble.Trouble]:
     """Why nothing can be stored now; empty where nothing is known to be wrong."""
     return trouble.now_known()
+
+
+SIGNS = {
+    State.PENDING: ("○", "no-data"),
+    State.OPEN: ("▲", "incident"),
+    State.ACKNOWLEDGED: ("◐", "not-measured"),
+    State.RESOLVED: ("✓", "none-lost"),
+}
+"""The sign and the style of each state of an incident; its word is always there too."""
+
+
+@register.simple_tag
+def incident_state(incident: Incident) -> SafeString:
+    """State and severity of an incident as a sign and words."""
+    sign, style = SIGNS[incident.state]
+    return format_html(
+        '<span class="swatch {}"><span aria-hidden="true">{}&nbsp;</span>{}</span> <span class="severity {}">{}</span>',
+        *(style, sign, incident.state, incident.severity, incident.severity),
+    )
+
+
+@register.filter
+def paths_of(incident: Incident, most: int) -> list[Path]:
+    """The first so many paths of an incident, each once."""
+    return list(_paths(incident).values())[:most]
+
+
+@register.filter
+def paths_beyond(incident: Incident, most: int) -> int:
+    """How many paths an incident has beyond so many."""
+    return max(0, len(_paths(incident)) - most)
+
+
+def _paths(incident: Incident) -> dict[int, Path]:
+    return {row.path_id: row.path for row in incident.paths.all()}

@@ -1,8 +1,8 @@
 """`manage.py user …`: people who may see the pages, their roles, and tokens for their programs.
 
 `add NAME --role ROLE` asks for a password (or reads it from standard input), `role NAME ROLE` changes the role,
-`remove NAME` closes the account, `list` shows who there is. `token NAME --for WHAT` makes a token that reads the API,
-`revoke NAME [--for WHAT]` ends such tokens.
+`remove NAME` closes the account, `list` shows who there is. `token NAME --for WHAT` makes a token that reads the API
+(and acts there with `--operate`), `revoke NAME [--for WHAT]` ends such tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from monitor.api.models import UserToken, issue_user_token
-from monitor.api.roles import Role, roles_of
+from monitor.api.roles import Action, Role, may, roles_of
 
 ROLES = [str(role) for role in Role]
 
@@ -42,6 +42,11 @@ class Command(BaseCommand):
         token = verbs.add_parser("token", help="make a token for a program that reads the API, and print it")
         token.add_argument("name", help="the account whose program it is")
         token.add_argument("--for", dest="purpose", metavar="WHAT", default="a program", help="what it is for")
+        token.add_argument(
+            "--operate",
+            action="store_true",
+            help="it may also acknowledge, silence and plan maintenance, as the account",
+        )
         revoke = verbs.add_parser("revoke", help="end the tokens of an account's programs")
         revoke.add_argument("name")
         revoke.add_argument("--for", dest="purpose", metavar="WHAT", help="only those for this")
@@ -79,8 +84,12 @@ class Command(BaseCommand):
         self.stdout.write(f"{user.username}: the account and its tokens are gone")
 
     def _token(self, user: User, options: dict[str, Any]) -> None:
-        self.stdout.write(issue_user_token(user.pk, options["purpose"], timezone.now()))
-        self.stderr.write(f"shown once; send it as Authorization: Bearer TOKEN. It reads what {user.username} may")
+        may_operate = options["operate"]
+        if may_operate and not may(user, Action.OPERATE):
+            raise CommandError(f"{user.username} may not operate: `manage.py user role {user.username} operator`")
+        self.stdout.write(issue_user_token(user.pk, options["purpose"], timezone.now(), may_operate=may_operate))
+        does = "reads and operates as" if may_operate else "reads what"
+        self.stderr.write(f"shown once; send it as Authorization: Bearer TOKEN. It {does} {user.username} may")
 
     def _revoke(self, user: User, options: dict[str, Any]) -> None:
         tokens = UserToken.objects.filter(user=user, revoked_at=None)

@@ -23,6 +23,40 @@
     return spec;
   }
 
+  /* Dragging over a chart with [data-zoom] shows that stretch of time: it goes into the address. */
+  const LEAST_DRAG_PX = 8;
+
+  function zoomable(element, view) {
+    const canvas = element.querySelector("canvas");
+    const mark = document.createElement("div");
+    mark.className = "zoom";
+    let from = null;
+    const to = (event) => event.clientX - canvas.getBoundingClientRect().left;
+    const at = (x) => new Date(view.scale("x").invert(x - view.origin()[0])).toISOString().slice(0, 16);
+    canvas.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || event.pointerType === "touch") return;
+      from = to(event);
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (from === null) return;
+      mark.style.left = `${canvas.offsetLeft + Math.min(from, to(event))}px`;
+      mark.style.width = `${Math.abs(to(event) - from)}px`;
+      element.append(mark);
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      const ends = [from, to(event)].sort((one, other) => one - other);
+      from = null;
+      mark.remove();
+      if (ends[1] - ends[0] < LEAST_DRAG_PX) return;
+      const query = new URLSearchParams(location.search);
+      query.delete("period");
+      query.set("since", at(ends[0]));
+      query.set("until", at(ends[1]));
+      location.search = query;
+    });
+  }
+
   async function draw(element) {
     try {
       const result = await vegaEmbed(element, coloured(specOf(element)), {
@@ -30,6 +64,7 @@
         tooltip: { disableDefaultStyle: true },
       });
       drawn.set(element, result.view);
+      if ("zoom" in element.dataset) zoomable(element, result.view);
     } catch (error) {
       element.classList.add("failed");
       element.textContent = `This chart could not be drawn: ${error.message}`;

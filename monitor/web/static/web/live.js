@@ -1,10 +1,15 @@
 "use strict";
-/* Keeps a page current without a reload: fetches it again, and puts in those parts, marked data-live, that changed.
-   The scroll position stays since the frames around them stay; the focus is given back to the element of the same id.
-   A page says how often with data-live-every-s. After each exchange it dispatches "soundings:refreshed" on document. */
+/* Keeps a page current without a reload: fetches it again, and puts in those parts, marked data-live, of which the
+   centre says something else than before. Nothing jumps: the frames stay, a part in which text is being selected waits,
+   the focus goes back to the same link, opened details stay open. Incidents (data-incident) that are new get the class
+   "new" and, like those that ended, are said in #news, which is read out when the reader is free.
+   A page says how often with data-live-every-s. After each exchange it dispatches "soundings:refreshed" on document.
+   On every page, each <time> tells the local time to the pointer, and ages count on. */
 (() => {
   const page = document.querySelector("[data-live-every-s]");
   const status = document.getElementById("status");
+  const news = document.getElementById("news");
+  const served = new Map(); /* what the centre said of each part, before scripts touched it */
   let lastSuccess = Date.now();
   let clockSkewMs = 0;
   let waiting = false;
@@ -16,12 +21,54 @@
         if (part.id === "first-run") part.remove();
         continue;
       }
-      if (next.innerHTML === part.innerHTML) continue;
-      const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
-      part.replaceChildren(...next.childNodes);
-      if (focused !== "") document.getElementById(focused)?.focus({ preventScroll: true });
+      const says = next.innerHTML;
+      if (says === served.get(part.id) || isSelecting(part)) continue;
+      served.set(part.id, says);
+      replace(part, next);
     }
     document.title = fresh.title;
+  }
+
+  function replace(part, next) {
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    const opened = [...part.querySelectorAll("details[open][id]")].map((one) => one.id);
+    part.replaceChildren(...next.childNodes);
+    for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
+    if (focused !== null) twin(part, focused)?.focus({ preventScroll: true });
+  }
+
+  /* The element that stands for one that was replaced: of the same id, else the link that leads to the same place. */
+  function twin(part, gone) {
+    if (gone.id !== "") return document.getElementById(gone.id);
+    return [...part.querySelectorAll("a[href]")].find((one) => one.getAttribute("href") === gone.getAttribute("href"));
+  }
+
+  function isSelecting(part) {
+    const selection = document.getSelection();
+    return selection !== null && !selection.isCollapsed && part.contains(selection.anchorNode);
+  }
+
+  function incidents() {
+    const marked = [...document.querySelectorAll("[data-incident]")];
+    return new Map(marked.map((one) => [one.dataset.incident, one]));
+  }
+
+  function tellNews(before) {
+    const now = incidents();
+    const said = [];
+    for (const [id, element] of now) {
+      const was = before.get(id);
+      if (was === undefined && element.dataset.state !== "resolved") {
+        element.classList.add("new");
+        said.push(`New incident: ${element.dataset.cause}.`);
+      } else if (was !== undefined && was.dataset.state !== element.dataset.state) {
+        said.push(`Incident ${element.dataset.state}: ${element.dataset.cause}.`);
+      }
+    }
+    for (const [id, element] of before) {
+      if (!now.has(id) && element.dataset.state !== "resolved") said.push(`No longer listed: ${element.dataset.cause}.`);
+    }
+    if (news !== null && said.length > 0) news.textContent = said.join(" ");
   }
 
   function needsWholePage(fresh) {
@@ -41,7 +88,10 @@
         return;
       }
       noteClock(answer.headers.get("Date"));
+      page.dataset.liveEveryS = fresh.querySelector("[data-live-every-s]").dataset.liveEveryS;
+      const before = incidents();
       swap(fresh);
+      tellNews(before);
       lastSuccess = Date.now();
       status.textContent = "";
       document.dispatchEvent(new CustomEvent("soundings:refreshed"));
@@ -53,6 +103,11 @@
       waiting = false;
       count();
     }
+  }
+
+  /* A page may want to look more often while something is on its way, and says so each time. */
+  function keepCurrent() {
+    setTimeout(() => refresh().finally(keepCurrent), 1000 * Number(page.dataset.liveEveryS));
   }
 
   function noteClock(date) {
@@ -75,9 +130,10 @@
     }
   }
 
-  if (page === null) return;
-  setInterval(refresh, 1000 * Number(page.dataset.liveEveryS));
-  setInterval(count, 1000);
-  document.addEventListener("visibilitychange", refresh);
+  for (const part of document.querySelectorAll("[data-live]")) served.set(part.id, part.innerHTML);
   count();
+  setInterval(count, 1000);
+  if (page === null) return;
+  keepCurrent();
+  document.addEventListener("visibilitychange", refresh);
 })();

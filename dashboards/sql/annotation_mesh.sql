@@ -1,0 +1,11 @@
+-- All incidents that lasted at any moment of the period, each from opening to closing, the newest 200.
+SELECT
+    incident.opened_at AS "time",
+    COALESCE(incident.closed_at, LEAST($__timeTo()::timestamptz, now())) AS "timeEnd",
+    incident.summary AS "text",
+    incident.rule || ',' || incident.state AS "tags"
+FROM reporting.incident
+WHERE incident.opened_at < $__timeTo()::timestamptz
+    AND (incident.closed_at IS NULL OR incident.closed_at > $__timeFrom()::timestamptz)
+ORDER BY incident.opened_at DESC
+LIMIT 200

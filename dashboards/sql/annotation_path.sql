@@ -1,0 +1,13 @@
+-- Incidents that the chosen path belongs to and that lasted at any moment of the period, each from opening to closing.
+SELECT
+    incident.opened_at AS "time",
+    COALESCE(incident.closed_at, LEAST($__timeTo()::timestamptz, now())) AS "timeEnd",
+    incident.summary AS "text",
+    incident.rule || ',' || incident.state AS "tags"
+FROM reporting.incident
+WHERE incident.opened_at < $__timeTo()::timestamptz
+    AND (incident.closed_at IS NULL OR incident.closed_at > $__timeFrom()::timestamptz)
+    AND incident_id IN (
+        SELECT incident_id FROM reporting.incident_path WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
+    )
+ORDER BY incident.opened_at

@@ -1,0 +1,12 @@
+-- One row a site of which results came in the UTC days of the period, the least complete first: what was delivered, and
+-- what is missing by the gaps in its numbers.
+SELECT
+    site AS "Site",
+    SUM(delivered)::float8 AS "Delivered",
+    SUM(missing)::float8 AS "Missing",
+    SUM(delivered)::float8 / SUM(delivered + missing) AS "Complete"
+FROM reporting.completeness
+WHERE day >= ($__timeFrom()::timestamptz AT TIME ZONE 'UTC')::date
+    AND day <= ($__timeTo()::timestamptz AT TIME ZONE 'UTC')::date
+GROUP BY site
+ORDER BY "Complete", site

@@ -1,0 +1,18 @@
+-- One row an incident that lasted at any moment of the period, newest first, at most 500; how long it lasted, or has so
+-- far, in seconds.
+SELECT
+    incident.opened_at AS "Opened",
+    incident.closed_at AS "Closed",
+    EXTRACT(EPOCH FROM COALESCE(incident.closed_at, now()) - incident.opened_at)::float8 AS "Lasted",
+    incident.severity AS "Severity",
+    incident.state AS "State",
+    incident.rule AS "Rule",
+    incident.cause AS "Cause",
+    incident.summary AS "Summary",
+    COALESCE(NULLIF(incident.closing, ''), incident.correction) AS "Why it closed",
+    incident.incident_id::text AS "Number"
+FROM reporting.incident
+WHERE incident.opened_at < $__timeTo()::timestamptz
+    AND (incident.closed_at IS NULL OR incident.closed_at > $__timeFrom()::timestamptz)
+ORDER BY incident.opened_at DESC
+LIMIT 500

@@ -1,0 +1,31 @@
+-- One row for each site that paths begin at and each that paths end at: the loss in the period, pooled over it, of the
+-- worst path between the two; null where nothing was sent, and where there is no path.
+WITH pooled AS (
+    SELECT path_id, SUM(sent) AS sent, SUM(received) AS received
+    FROM reporting.ping
+    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
+        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
+        AND at < $__timeTo()::timestamptz
+        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+    GROUP BY path_id
+),
+chosen AS (
+    SELECT source, destination, path_id
+    FROM reporting.path
+    WHERE NOT is_retired
+    AND family = NULLIF(${family:sqlstring}, '')::integer
+    AND (${group:sqlstring} IN ('', '*') OR (
+        source IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+        AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+    ))
+)
+SELECT
+    source.name AS "From",
+    destination.name AS "To",
+    MAX((sent - received)::float8 / NULLIF(sent, 0)) AS "Loss"
+FROM (SELECT DISTINCT source AS name FROM chosen) AS source
+CROSS JOIN (SELECT DISTINCT destination AS name FROM chosen) AS destination
+LEFT JOIN chosen ON chosen.source = source.name AND chosen.destination = destination.name
+LEFT JOIN pooled ON pooled.path_id = chosen.path_id
+GROUP BY source.name, destination.name
+ORDER BY source.name, destination.name

@@ -1,0 +1,36 @@
+-- One row: how the mesh is. Paths in use, those of which packets were sent in the period, the loss of all of them
+-- together, bursts measured over bursts planned, incidents open now, and agents of which nothing came for 5 minutes.
+WITH chosen AS (
+    SELECT path_id
+    FROM reporting.path
+    WHERE NOT is_retired
+    AND family = NULLIF(${family:sqlstring}, '')::integer
+    AND (${group:sqlstring} IN ('', '*') OR (
+        source IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+        AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+    ))
+),
+pooled AS (
+    SELECT
+        COUNT(DISTINCT path_id) FILTER (WHERE sent > 0) AS paths,
+        SUM(sent) AS sent,
+        SUM(received) AS received,
+        SUM(bursts + bursts_during_test) AS bursts,
+        SUM(bursts_planned) AS planned
+    FROM reporting.ping
+    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
+        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
+        AND at < $__timeTo()::timestamptz
+        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+        AND path_id IN (SELECT path_id FROM chosen)
+)
+SELECT
+    (SELECT COUNT(*) FROM chosen)::float8 AS "Paths in use",
+    pooled.paths::float8 AS "Paths measured",
+    (pooled.sent - pooled.received)::float8 / NULLIF(pooled.sent, 0) AS "Packets lost",
+    CASE WHEN pooled.planned > 0 THEN LEAST(pooled.bursts::float8 / pooled.planned, 1) END AS "Measured of the plan",
+    (SELECT COUNT(*) FROM reporting.incident WHERE closed_at IS NULL)::float8 AS "Open incidents",
+    (
+        SELECT COUNT(*) FROM reporting.agent WHERE accepted_at IS NULL OR accepted_at < now() - INTERVAL '5 minutes'
+    )::float8 AS "Silent agents"
+FROM pooled

@@ -1,0 +1,14 @@
+-- One row an incident that is open now, newest first, with how many paths it explains.
+SELECT
+    incident.opened_at AS "Opened",
+    incident.severity AS "Severity",
+    incident.state AS "State",
+    incident.rule AS "Rule",
+    incident.cause AS "Cause",
+    incident.summary AS "Summary",
+    (SELECT COUNT(DISTINCT path_id) FROM reporting.incident_path AS found
+     WHERE found.incident_id = incident.incident_id)::float8 AS "Paths",
+    incident.incident_id::text AS "Number"
+FROM reporting.incident
+WHERE incident.closed_at IS NULL
+ORDER BY incident.opened_at DESC

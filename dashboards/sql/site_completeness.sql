@@ -1,0 +1,11 @@
+-- One row a UTC day of the period on which results of the chosen site began: how many came, and how many are missing by
+-- the gaps in their numbers.
+SELECT
+    day::timestamp AT TIME ZONE 'UTC' AS "time",
+    delivered::float8 AS "Delivered",
+    missing::float8 AS "Missing"
+FROM reporting.completeness
+WHERE site = ${site:sqlstring}
+    AND day >= ($__timeFrom()::timestamptz AT TIME ZONE 'UTC')::date
+    AND day <= ($__timeTo()::timestamptz AT TIME ZONE 'UTC')::date
+ORDER BY day

@@ -1,0 +1,25 @@
+-- One row an hour that the period touches (a day beyond two days, a month beyond 92): bursts that the chosen site's agent
+-- measured, those it could not, and those that the plan asked for and of which there is nothing; null without a plan.
+WITH pooled AS (
+    SELECT
+        ping.at,
+        SUM(bursts + bursts_during_test) AS measured,
+        SUM(bursts_not_measured) AS not_measured,
+        SUM(bursts_planned) AS planned
+    FROM reporting.ping
+    INNER JOIN reporting.path USING (path_id)
+    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
+        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
+        AND at < $__timeTo()::timestamptz
+        AND source = ${site:sqlstring}
+    GROUP BY ping.at
+)
+SELECT
+    step.at AS "time",
+    measured::float8 AS "Measured",
+    not_measured::float8 AS "Not measured",
+    CASE WHEN planned IS NOT NULL THEN GREATEST(0, planned - measured - not_measured)::float8 END AS "Nothing reported"
+FROM reporting.steps(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
+LEFT JOIN pooled ON pooled.at = step.at
+WHERE EXISTS (SELECT FROM pooled)
+ORDER BY step.at

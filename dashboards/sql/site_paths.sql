@@ -1,0 +1,47 @@
+-- One row a path from or to the chosen site, those that lost most first: its figures over the period. With none lost the
+-- loss is null and "Loss below" holds 3/N.
+WITH ping AS (
+    SELECT
+        path_id,
+        SUM(sent) AS sent,
+        SUM(received) AS received,
+        MIN(rtt_min_ms) AS rtt_min_ms,
+        SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms,
+        SUM(bursts + bursts_during_test) AS bursts,
+        SUM(bursts_planned) AS planned
+    FROM reporting.ping
+    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
+        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
+        AND at < $__timeTo()::timestamptz
+        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+        AND path_id IN (SELECT path_id FROM reporting.path WHERE ${site:sqlstring} IN (source, destination))
+    GROUP BY path_id
+),
+tcp AS (
+    SELECT
+        path_id,
+        SUM(throughput_avg_bps * tests_measured) / NULLIF(SUM(tests_measured), 0) AS throughput_bps
+    FROM reporting.throughput
+    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
+        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
+        AND at < $__timeTo()::timestamptz
+        AND path_id IN (SELECT path_id FROM reporting.path WHERE ${site:sqlstring} IN (source, destination))
+    GROUP BY path_id
+)
+SELECT
+    path.source AS "From",
+    path.destination AS "To",
+    path.name AS "Path",
+    path.family::text AS "Family",
+    path.path_id::text AS "Number",
+    CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Loss",
+    CASE WHEN received = sent AND sent > 0 THEN LEAST(3.0::float8 / sent, 1) END AS "Loss below",
+    ping.rtt_min_ms AS "RTT minimum",
+    ping.rtt_avg_ms AS "RTT mean",
+    tcp.throughput_bps AS "Throughput",
+    CASE WHEN ping.planned > 0 THEN LEAST(ping.bursts::float8 / ping.planned, 1) END AS "Measured of the plan"
+FROM reporting.path
+LEFT JOIN ping USING (path_id)
+LEFT JOIN tcp USING (path_id)
+WHERE ${site:sqlstring} IN (path.source, path.destination) AND NOT path.is_retired
+ORDER BY "Loss" DESC NULLS LAST, path.source <> ${site:sqlstring}, path.name

@@ -1,0 +1,28 @@
+-- One row an hour that the period touches (a day beyond two days, a month beyond 92): throughput tests that gave a
+-- figure, tests that were tried and gave none, and slots that were planned and of which there is no test.
+WITH pooled AS (
+    SELECT
+        throughput.at,
+        SUM(tests_measured) AS measured,
+        SUM(tests - tests_measured) AS failed,
+        SUM(GREATEST(0, slots_planned - tests)) AS untried
+    FROM reporting.throughput
+    INNER JOIN reporting.path USING (path_id)
+    WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
+        AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
+        AND at < $__timeTo()::timestamptz
+    AND (${group:sqlstring} IN ('', '*') OR (
+        source IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+        AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+    ))
+    GROUP BY throughput.at
+)
+SELECT
+    step.at AS "time",
+    measured::float8 AS "Measured",
+    failed::float8 AS "Failed",
+    untried::float8 AS "No test"
+FROM reporting.steps(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
+LEFT JOIN pooled ON pooled.at = step.at
+WHERE EXISTS (SELECT FROM pooled)
+ORDER BY step.at

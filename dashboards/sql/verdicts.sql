@@ -1,0 +1,15 @@
+-- One row a verdict: in how many throughput tests of the period it is what limited them, and on how many paths.
+SELECT
+    verdict AS "Limited by",
+    COUNT(*)::float8 AS "Tests",
+    COUNT(DISTINCT path_id)::float8 AS "Paths"
+FROM reporting.throughput_test
+INNER JOIN reporting.path USING (path_id)
+WHERE $__timeFilter(measured_at)
+    AND verdict IS NOT NULL
+    AND (${group:sqlstring} IN ('', '*') OR (
+        source IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+        AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+    ))
+GROUP BY verdict
+ORDER BY "Tests" DESC, verdict

@@ -1,0 +1,27 @@
+-- The 20 paths with the greatest loss in the period, pooled over it; those that lost nothing are not among them.
+SELECT
+    path.source AS "From",
+    path.destination AS "To",
+    path.name AS "Path",
+    path.family::text AS "Family",
+    path.path_id::text AS "Number",
+    (SUM(sent) - SUM(received))::float8 / SUM(sent) AS "Loss",
+    SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS "RTT mean",
+    SUM(bursts_all_lost)::float8 AS "Bursts all lost",
+    SUM(bursts)::float8 AS "Bursts"
+FROM reporting.ping
+INNER JOIN reporting.path USING (path_id)
+WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
+    AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
+    AND at < $__timeTo()::timestamptz
+    AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+    AND family = NULLIF(${family:sqlstring}, '')::integer
+    AND NOT is_retired
+    AND (${group:sqlstring} IN ('', '*') OR (
+        source IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+        AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+    ))
+GROUP BY path.source, path.destination, path.name, path.family, path.path_id
+HAVING SUM(received) < SUM(sent)
+ORDER BY "Loss" DESC, path.path_id
+LIMIT 20

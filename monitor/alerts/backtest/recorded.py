@@ -1,0 +1,265 @@
+"""Measurements in arrays that answer what a sweep asks, as the archive does: for labelled series and for simulations.
+
+In: measured bursts and throughput tests in any order, and if there is more of the past than its bursts, the counts of
+its whole hours. Out: a `monitor.alerts.sources.Source`; whatever is asked for a moment, nothing later is in the answer.
+The tests hold each answer against that of the archive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.analysis.tcp import mathis_estimate
+from monitor.archive.queries import LossWindow
+from monitor.archive.sweeps import COUNTS, DAY, EVENTS, HOUR, TIMES, Columns, RoundTrips
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+_MICROSECONDS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """Measured bursts, each an entry of every column; `rtts_ms` has the shape (bursts, packets sent), NaN where lost.
+
+    Times are seconds since the epoch. A burst is one of `packet_bytes`, as in the archive.
+    """
+
+    path_id: Ints
+    at_s: Floats
+    rtts_ms: Floats
+    packet_bytes: Ints
+    reordered: Ints
+    duplicated: Ints
+    ttl: Floats
+
+    @classmethod
+    def of(
+        cls, path_id: ArrayLike, at_s: ArrayLike, rtts_ms: ArrayLike, packet_bytes: ArrayLike = 100,
+        reordered: ArrayLike = 0, duplicated: ArrayLike = 0, ttl: ArrayLike = np.nan,
+    ) -> Bursts:  # fmt: skip
+        """Bursts in the order of paths and times; what is given once holds for all."""
+        ids, times = np.asarray(path_id, dtype=np.int64), np.asarray(at_s, dtype=np.float64)
+        order = np.lexsort((times, ids))
+        columns = [
+            np.broadcast_to(np.asarray(one, dtype=np.int64), ids.shape)[order]
+            for one in (packet_bytes, reordered, duplicated)
+        ]
+        rtts = np.asarray(rtts_ms, dtype=np.float64)
+        rtts = (rtts[:, np.newaxis] if rtts.ndim == 1 else rtts)[order]
+        ttls = np.broadcast_to(np.asarray(ttl, dtype=np.float64), ids.shape)[order]
+        return cls(ids[order], times[order], rtts, columns[0], columns[1], columns[2], ttls)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredTests:
+    """Measured throughput tests, each an entry of every column."""
+
+    path_id: Ints
+    at_s: Floats
+    throughput_bps: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of the hours from `since` on, before the first burst: of each name of `COUNTS` that is not 0
+    throughout, an array of shape (paths, hours), the paths by their ids."""
+
+    since: datetime
+    counts: Mapping[str, Floats]
+
+
+NO_TESTS = MeasuredTests(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+
+
+class Recorded:
+    """Bursts and tests as a source. `path_ids` are those of the bursts, in order, unless given."""
+
+    def __init__(
+        self,
+        bursts: Bursts,
+        tests: MeasuredTests = NO_TESTS,
+        past: Past | None = None,
+        path_ids: Sequence[int] | None = None,
+    ) -> None:
+        self._bursts, self._tests = bursts, tests
+        self.path_ids = np.unique(bursts.path_id if path_ids is None else np.asarray(path_ids, dtype=np.int64))
+        first_s, last_s = (float(bursts.at_s.min()), float(bursts.at_s.max())) if len(bursts.at_s) else (0.0, 0.0)
+        self._origin_s = first_s - first_s % HOUR_S if past is None else past.since.timestamp()
+        self._span = round((last_s - self._origin_s + 2 * DAY_S) * _MICROSECONDS)
+        place = np.searchsorted(self.path_ids, bursts.path_id)
+        self._keys = place * self._span + self._since_origin(bursts.at_s)
+        received = (~np.isnan(bursts.rtts_ms)).sum(axis=1)
+        of_burst = {
+            "bursts": np.ones(len(received)),
+            "sent": np.full(len(received), bursts.rtts_ms.shape[1]),
+            "received": received,
+            "lossy": received < bursts.rtts_ms.shape[1],
+            "reordered": bursts.reordered > 0,
+            "duplicated": bursts.duplicated > 0,
+        }
+        self._sums = {name: np.append(0.0, np.cumsum(column, dtype=np.float64)) for name, column in of_burst.items()}
+        answered = received > 0
+        self._answered = answered
+        self._last_answered = np.append(-1, np.maximum.accumulate(np.where(answered, np.arange(len(received)), -1)))
+        self._hours = self._hourly(past, int(self._span / _MICROSECONDS // HOUR_S) + 1)
+        self._figures_of = lru_cache(maxsize=200)(self._day_figures)
+
+    def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns:
+        end_s = until.timestamp()
+        edges = self._places(np.array([end_s - number * step_s for number in range(steps + 1)]))
+        newer, older = edges[:, :-1], edges[:, 1:]
+        columns: Columns = {
+            "path_id": np.repeat(self.path_ids, steps).astype(np.float64),
+            "step": np.tile(np.arange(steps, dtype=np.float64), len(self.path_ids)),
+        }
+        columns |= {name: (self._sums[name][newer] - self._sums[name][older]).ravel() for name in COUNTS}
+        newest = self._times(newer - 1, newer > older)
+        answered_at = self._last_answered[newer]
+        answered = self._times(answered_at, answered_at >= older)
+        return columns | dict(zip(TIMES, (newest, newest, answered), strict=True))
+
+    def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
+        hours = int((until - since) / HOUR)
+        ends = [until - number * HOUR for number in range(hours)]
+        running = [number for number, end in enumerate(ends) if end - HOUR < now < end]
+        columns = self._hours_between(since, until)
+        for number in running:
+            so_far = self.recent_counts(now, (now - ends[number] + HOUR).total_seconds(), 1)
+            for name in COUNTS:
+                columns[name][:, hours - 1 - number] = so_far[name]
+        return {
+            "path_id": np.repeat(self.path_ids, hours).astype(np.float64),
+            "step": np.tile(np.arange(hours, dtype=np.float64)[::-1], len(self.path_ids)),
+            **{name: column.ravel() for name, column in columns.items()},
+        }
+
+    def baseline_counts(
+        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+    ) -> Columns:
+        every, scattered = self._hours_between(since, until), self._hours_between(hours_since, until)
+        found: Columns = {"path_id": self.path_ids.astype(np.float64)}
+        found |= {name: column.sum(axis=1) for name, column in every.items()}
+        bursts = scattered["bursts"]
+        found["hours"] = (bursts > 0).sum(axis=1).astype(np.float64)
+        found["hours_bursts"] = bursts.sum(axis=1)
+        for event in EVENTS:
+            found[f"hours_{event}"] = scattered[event].sum(axis=1)
+            found[f"{event}_squares"] = (scattered[event] ** 2 / np.maximum(bursts, 1.0)).sum(axis=1)
+        in_season = [self._hours_between(hour, hour + HOUR) for hour in season]
+        for event in ("bursts", "lossy"):
+            found[f"season_{event}"] = sum((hour[event][:, 0] for hour in in_season), np.zeros(len(self.path_ids)))
+        return found
+
+    def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
+        tests = self._tests
+        asked = np.isin(tests.path_id, path_ids) & (tests.at_s >= since.timestamp()) & (tests.at_s < until.timestamp())
+        ids, at_s, rates = tests.path_id[asked], tests.at_s[asked], tests.throughput_bps[asked]
+        order = np.lexsort((-at_s, ids))
+        _, firsts, counts = np.unique(ids[order], return_index=True, return_counts=True)
+        place = np.arange(len(order)) - np.repeat(firsts, counts)
+        kept = order[place < most]
+        return {
+            "path_id": ids[kept].astype(np.float64),
+            "place": place[place < most].astype(np.float64),
+            "at_s": at_s[kept],
+            "throughput_bps": rates[kept],
+        }
+
+    def daily_figures(self, since: datetime, until: datetime) -> Columns:
+        days = range(round((until - since) / DAY))
+        first_s = max(since.timestamp(), self._origin_s - DAY_S)
+        found = [
+            (place, self._figures_of((until - (place + 1) * DAY).timestamp()))
+            for place in days
+            if (until - (place + 1) * DAY).timestamp() >= first_s
+        ]
+        columns = [np.column_stack([ids, np.full(len(ids), place), rtts, rates]) for place, (ids, rtts, rates) in found]
+        rows = np.concatenate(columns) if columns else np.zeros((0, 4))
+        return dict(zip(("path_id", "place", "rtt_median_ms", "estimate_bps"), rows.T.copy(), strict=True))
+
+    def recent_round_trips(
+        self, path_ids: Sequence[int], packet_bytes: Sequence[int], since: Sequence[datetime], until: datetime
+    ) -> RoundTrips:
+        until_s = until.timestamp()
+        since_s = np.maximum([one.timestamp() for one in since], until_s - DAY_S)
+        known = np.isin(path_ids, self.path_ids)
+        row = np.searchsorted(self.path_ids, np.asarray(path_ids, dtype=np.int64)[known])
+        begin = np.searchsorted(self._keys, row * self._span + self._since_origin(since_s[known]))
+        end = np.searchsorted(self._keys, row * self._span + self._since_origin(np.full(len(row), until_s)))
+        counts = np.maximum(end - begin, 0)
+        bursts = np.repeat(begin - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        sizes = np.repeat(np.asarray(packet_bytes, dtype=np.int64)[known], counts)
+        kept = bursts[self._answered[bursts] & (self._bursts.packet_bytes[bursts] == sizes)]
+        of = self._bursts
+        return RoundTrips(of.path_id[kept].astype(np.float64), of.at_s[kept], of.ttl[kept], of.rtts_ms[kept])
+
+    def loss_windows(self, since: datetime, until: datetime) -> list[LossWindow]:
+        counts = self.recent_counts(until, (until - since).total_seconds(), 1)
+        names = ("path_id", "bursts", "sent", "received", "lossy")
+        rows = np.column_stack([counts[name] for name in names]).astype(np.int64)
+        return [LossWindow(*row) for row in rows[rows[:, 1] > 0].tolist()]
+
+    def agents(self, now: datetime) -> Mapping[str, float]:
+        return {}
+
+    def _since_origin(self, times_s: Floats) -> Ints:
+        ticks = np.rint((times_s - self._origin_s) * _MICROSECONDS).astype(np.int64)
+        return np.asarray(np.clip(ticks, 0, self._span - 1), dtype=np.int64)
+
+    def _places(self, times_s: Floats) -> Ints:
+        """How many bursts of all paths lie before each time of each path; shape (paths, times)."""
+        asked = np.arange(len(self.path_ids))[:, np.newaxis] * self._span + self._since_origin(times_s)
+        return np.searchsorted(self._keys, asked)
+
+    def _times(self, places: Ints, there: NDArray[np.bool_]) -> Floats:
+        if not len(self._bursts.at_s):
+            return np.full(places.size, np.nan)
+        return np.where(there, self._bursts.at_s[np.maximum(places, 0)], np.nan).ravel()
+
+    def _hourly(self, past: Past | None, hours: int) -> dict[str, Floats]:
+        """The counts of all whole hours from the origin on; shape (paths, hours)."""
+        edges = self._places(self._origin_s + np.arange(hours + 1, dtype=np.float64) * HOUR_S)
+        found = {name: np.diff(self._sums[name][edges], axis=1) for name in COUNTS}
+        if past is not None:
+            for name, column in past.counts.items():
+                found[name][:, : column.shape[1]] += column
+        return found
+
+    def _hours_between(self, since: datetime, until: datetime) -> dict[str, Floats]:
+        """The counts of the hours that begin in [since, until), shape (paths, hours), 0 where nothing is known."""
+        first = round((since.timestamp() - self._origin_s) / HOUR_S)
+        hours = round((until - since) / HOUR)
+        at = np.arange(first, first + hours)
+        there = (at >= 0) & (at < self._hours["bursts"].shape[1])
+        found = {name: np.zeros((len(self.path_ids), hours)) for name in COUNTS}
+        for name, column in found.items():
+            column[:, there] = self._hours[name][:, at[there]]
+        return found
+
+    def _day_figures(self, begin_s: float) -> tuple[Floats, Floats, Floats]:
+        """Of one day: the paths with answers, the median round trip and the estimate of their smallest packets."""
+        edges = self._places(np.array([begin_s, begin_s + DAY_S]))
+        ids, medians, sent, received, means = [], [], [], [], []
+        for path_id, (begin, end) in zip(self.path_ids.tolist(), edges.tolist(), strict=True):
+            sizes = self._bursts.packet_bytes[begin:end][self._answered[begin:end]]
+            if not len(sizes):
+                continue
+            rtts = self._bursts.rtts_ms[begin:end][self._bursts.packet_bytes[begin:end] == sizes.min()]
+            answered = rtts[~np.isnan(rtts)]
+            ids.append(path_id)
+            medians.append(float(np.median(answered)))
+            means.append(float(answered.mean()))
+            sent.append(rtts.size)
+            received.append(answered.size)
+        rates, _ = mathis_estimate(np.array(means), np.array(sent), np.array(received))
+        return np.array(ids, dtype=np.float64), np.array(medians), rates

@@ -1,0 +1,163 @@
+"""`manage.py alerts backtest`: what the rules would have found in the archive, or find in labelled series. The other
+subcommands are modules of `monitor.alerts.commands`."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, cast
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError, ProgrammingError
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from monitor.alerts.backtest import archived, labelled, report
+from monitor.alerts.commands import dead_letters, test_notification
+from monitor.alerts.rules.catalogue import RULES
+from monitor.alerts.rules.round_trips import RTT
+from probes.toml_lines import suggestion
+
+USAGE = 2
+WIDTH_COLUMNS = 120
+OTHERS = {"dead-letters": dead_letters, "test-notification": test_notification}
+"""Each with its HELP, `add_arguments` and `run`."""
+
+
+class Command(BaseCommand):
+    help = "Replay alert rules on history, test channels, look after messages that nobody took: docs/alerts.md."
+    # Labelled series need neither a database nor the rest of the project.
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
+        one = commands.add_parser("backtest", help="what would have alarmed; opens nothing and tells nobody")
+        one.add_argument(
+            "--rule", action="append", dest="rules", type=_rule, metavar="RULE",
+            help=f"only this one, may be repeated: {', '.join(RULES)}; default: all, of labelled series {RTT.name}",
+        )  # fmt: skip
+        of = "as in 2026-03-14 or 2026-03-14T12:00, UTC unless it says otherwise"
+        one.add_argument("--from", dest="since", type=_time, metavar="TIME", help=f"where the period begins, {of}")
+        one.add_argument("--to", dest="until", type=_time, metavar="TIME", help="its end, likewise")
+        one.add_argument(
+            "--dataset", type=Path, metavar="DIR", help="in place of the archive: a folder of series in .csv files, "
+            "time;rtt;cp in UTC and ms, cp 1 where a change is marked",
+        )  # fmt: skip
+        one.add_argument(
+            "--every-s", type=_seconds, metavar="S",
+            help="seconds from one evaluation to the next; default: one cycle of the tests, of labelled series "
+            f"{labelled.EVERY_S:g}",
+        )  # fmt: skip
+        one.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+
+        for name, module in OTHERS.items():
+            module.add_arguments(commands.add_parser(name, help=module.HELP))
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:
+        if action in OTHERS:
+            OTHERS[action].run(self, options)
+        else:
+            self._backtest(**options)
+
+    def _backtest(self, *, dataset: Path | None, as_json: bool, **options: Any) -> None:
+        since, until, rules, every_s = (options[name] for name in ("since", "until", "rules", "every_s"))
+        if dataset is not None and (since or until):
+            raise CommandError("--dataset has its own times: leave out --from and --to", returncode=USAGE)
+        if dataset is None and (since is None or until is None):
+            raise CommandError("write --from and --to, or --dataset DIR", returncode=USAGE)
+        figures = (
+            _of_archive(since, until, rules, every_s) if dataset is None else _of_labelled(dataset, rules, every_s)
+        )
+        if as_json:
+            self.stdout.write(json.dumps(figures))
+            return
+        self.stdout.write(report.words(figures))
+        console = Console(file=cast("IO[str]", self.stdout), highlight=False, width=WIDTH_COLUMNS)
+        for table in report.tables(figures):
+            console.print()
+            console.print(table)
+        lines = report.incident_lines(figures)
+        if lines:
+            self.stdout.write("\n" + "\n".join(lines))
+
+
+def _of_archive(since: datetime, until: datetime, rules: Sequence[str] | None, every_s: float | None) -> dict[str, Any]:
+    if since >= until:
+        raise CommandError(f"--to {until:%Y-%m-%dT%H:%M} is not after --from {since:%Y-%m-%dT%H:%M}", returncode=USAGE)
+    asked = _in_order(rules or RULES)
+    try:
+        with _progress(since, until) as show:
+            return report.of_archive(asked, archived.replay(since, until, asked, every_s, show))
+    except archived.NothingThereError as error:
+        raise CommandError(str(error)) from error
+    except OperationalError as error:
+        raise CommandError(
+            f"the database cannot be used: {_first_line(error)}; start it with manage.py up, or set "
+            "SOUNDINGS_DATABASE_URL"
+        ) from error
+    except ProgrammingError as error:
+        raise CommandError(
+            f"the database has not the right tables: {_first_line(error)}; run manage.py migrate"
+        ) from error
+
+
+def _of_labelled(folder: Path, rules: Sequence[str] | None, every_s: float | None) -> dict[str, Any]:
+    asked = _in_order(rules or (RTT.name,))
+    try:
+        traces = labelled.load(folder)
+    except labelled.DatasetError as error:
+        raise CommandError(str(error)) from error
+    since = min(trace.series.measured_at[0] for trace in traces)
+    until = max(trace.series.measured_at[-1] for trace in traces)
+    with _progress(since, until) as show:
+        outcome = labelled.replay(traces, {}, asked, labelled.EVERY_S if every_s is None else every_s, show)
+    return report.of_labelled(asked, outcome)
+
+
+def _in_order(rules: Sequence[str] | Any) -> tuple[str, ...]:
+    """Once each, the gravest first."""
+    return tuple(name for name in RULES if name in rules)
+
+
+def _rule(text: str) -> str:
+    if text not in RULES:
+        raise ArgumentTypeError(f'there is no rule "{text}"{suggestion(text, RULES, "")}; write {", ".join(RULES)}')
+    return text
+
+
+def _time(text: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f'"{text}" is not a time; write it as in 2026-03-14 or 2026-03-14T12:00') from None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1.0 <= seconds <= 43_200.0:
+        raise ArgumentTypeError(f'"{text}": write seconds from 1 to 43200 (half a day)')
+    return seconds
+
+
+@contextmanager
+def _progress(since: datetime, until: datetime) -> Iterator[Callable[[datetime], None]]:
+    """A bar on a terminal, which goes from one moment to another."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, transient=True, console=console, disable=not console.is_terminal) as shown:
+        task = shown.add_task("replaying", total=(until - since).total_seconds())
+        yield lambda now: shown.update(
+            task, completed=(now - since).total_seconds(), description=f"{now:%Y-%m-%d %H:%M} UTC"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

@@ -1,0 +1,78 @@
+"""Where a sweep gets what was measured: the archive as it is now, or as it was at a moment of the past.
+
+In: the questions of `monitor.archive.sweeps`. Out: their answers. `monitor.alerts.backtest.recorded` answers the same
+from arrays, without a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+
+from monitor.archive import queries, sweeps
+from monitor.archive.queries import LossWindow
+from monitor.archive.sweeps import Columns, RoundTrips
+from monitor.mesh.models import Site
+
+
+class Source(Protocol):
+    """Answers as `monitor.archive.sweeps` has them. What is younger than `until` or `now` is in none of them."""
+
+    def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns: ...
+
+    def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns: ...
+
+    def baseline_counts(
+        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+    ) -> Columns: ...
+
+    def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns: ...
+
+    def daily_figures(self, since: datetime, until: datetime) -> Columns: ...
+
+    def recent_round_trips(
+        self, path_ids: Sequence[int], packet_bytes: Sequence[int], since: Sequence[datetime], until: datetime
+    ) -> RoundTrips: ...
+
+    def loss_windows(self, since: datetime, until: datetime) -> Sequence[LossWindow]: ...
+
+    def agents(self, now: datetime) -> Mapping[str, float]:
+        """When each site's agent was heard of last before `now`, in seconds since the epoch."""
+        ...
+
+
+class Stored:
+    """The archive as it is."""
+
+    recent_counts = staticmethod(sweeps.recent_counts)
+    baseline_counts = staticmethod(sweeps.baseline_counts)
+    newest_tests = staticmethod(sweeps.newest_tests)
+    daily_figures = staticmethod(sweeps.daily_figures)
+    recent_round_trips = staticmethod(sweeps.recent_round_trips)
+    loss_windows = staticmethod(queries.loss_windows)
+
+    def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
+        return sweeps.hourly_counts(since, until)
+
+    def agents(self, now: datetime) -> Mapping[str, float]:
+        contacts = {one.site_id: one.received_at for one in queries.agent_contacts() if one.received_at <= now}
+        sites = Site.objects.filter(pk__in=contacts).values_list("pk", "name")
+        return {name: contacts[site_id].timestamp() for site_id, name in sites}
+
+
+class StoredThen(Stored):
+    """The archive as it was at the moment that is asked about. The summary of an hour that was running then has by now
+    what came later as well, so that hour is counted from the raw bursts before the moment."""
+
+    def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
+        running = until - sweeps.HOUR
+        whole = sweeps.hourly_counts(since, running)
+        so_far = sweeps.recent_counts(now, (now - running).total_seconds(), 1) if now > running else {}
+        whole["step"] = whole["step"] + 1
+        return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
+
+
+STORED = Stored()

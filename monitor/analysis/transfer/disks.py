@@ -1,0 +1,132 @@
+"""Network or disk: what limited a file's way from disk to disk, by what each part of the way does alone.
+
+In: `DiskToDisk`, four rates in bit/s: the file's, memory to memory by the same streams, and each end's disk alone (RFC
+6349 measures the second, and leaves disks out). Out: a `DiskFinding` with one sentence. Parts that work at the same
+time are together as fast as the slowest of them; a file that comes near to that was held back by it. One that stays far
+below was held back by none of them alone: they took turns, or a host has not the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor.analysis.figures import bit_rate, percent
+
+REACHED = 0.75
+"""Of the slowest part: transfers of one path, and disks, differ by as much from one minute to the next."""
+HARDLY_FASTER = 1.25
+"""A part that is not faster than the slowest by more is named with it."""
+CACHED = 0.05
+"""A file of which more was in memory was not read from the disk."""
+
+
+class Limit(StrEnum):
+    """What limited a file's way."""
+
+    NETWORK = "network"
+    SENDERS_DISK = "sender's disk"
+    RECEIVERS_DISK = "receiver's disk"
+    NEITHER = "neither"
+    UNDETERMINED = "undetermined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskToDisk:
+    """Rates in bit/s, None where not known. `read_cached_ratio` is the share (0 to 1) of the sender's file that was in
+    memory when its disk was measured; None counts as none."""
+
+    disk_to_disk_bps: float
+    memory_to_memory_bps: float | None
+    read_bps: float | None
+    write_bps: float | None
+    read_cached_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFinding:
+    """The limit, with its evidence in one sentence."""
+
+    limit: Limit
+    sentence: str
+
+
+ALONE = {
+    Limit.NETWORK: "the same streams carry {} from memory to memory",
+    Limit.SENDERS_DISK: "the sender's disk alone reads {}",
+    Limit.RECEIVERS_DISK: "the receiver's disk alone writes {}",
+}
+
+
+def network_or_disk(rates: DiskToDisk) -> DiskFinding:
+    """What held a file back."""
+    parts = _parts(rates)
+    if not parts:
+        return DiskFinding(Limit.UNDETERMINED, "undetermined: nothing is known of the network or the disks alone")
+    slowest = min(parts, key=lambda limit: parts[limit])
+    share = rates.disk_to_disk_bps / parts[slowest]
+    unknown = _unknown(rates)
+    if share >= REACHED:
+        return DiskFinding(slowest, f"{slowest}: {_reached(rates, parts, slowest, share)}{unknown}")
+    if unknown:
+        return DiskFinding(
+            Limit.UNDETERMINED,
+            f"undetermined: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, where {_all(parts)}{unknown}",
+        )
+    return DiskFinding(
+        Limit.NEITHER,
+        f"neither: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, {percent(share)} of what the slowest part does"
+        f" alone; {_all(parts)}; {_why(rates, parts)}",
+    )
+
+
+def _parts(rates: DiskToDisk) -> dict[Limit, float]:
+    """What each part does alone, where that is known. A file in memory says nothing of its disk."""
+    in_memory = (rates.read_cached_ratio or 0.0) > CACHED
+    known = {
+        Limit.NETWORK: rates.memory_to_memory_bps,
+        Limit.SENDERS_DISK: None if in_memory else rates.read_bps,
+        Limit.RECEIVERS_DISK: rates.write_bps,
+    }
+    return {limit: rate_bps for limit, rate_bps in known.items() if rate_bps is not None and rate_bps > 0.0}
+
+
+def _unknown(rates: DiskToDisk) -> str:
+    cached = rates.read_cached_ratio or 0.0
+    if cached > CACHED:
+        return f"; the sender's disk is not known: {percent(cached)} of its file stayed in memory"
+    missing = [limit for limit in ALONE if limit not in _parts(rates)]
+    return f"; not known alone: {' and '.join(missing)}" if missing else ""
+
+
+def _reached(rates: DiskToDisk, parts: dict[Limit, float], slowest: Limit, share: float) -> str:
+    others = [limit for limit in parts if limit is not slowest]
+    close = [limit for limit in others if parts[limit] <= HARDLY_FASTER * parts[slowest]]
+    far = [limit for limit in others if limit not in close]
+    told = f"{bit_rate(rates.disk_to_disk_bps)} from disk to disk, and {_alone(slowest, parts)}"
+    if share > HARDLY_FASTER:
+        told += ", which it did better this time"
+    if close:
+        told += f"; hardly faster, {_list(close, parts)}"
+    return told + (f"; {_list(far, parts)}" if far else "")
+
+
+def _why(rates: DiskToDisk, parts: dict[Limit, float]) -> str:
+    """One after the other, each bit takes the time that every part takes for it."""
+    in_turn_bps = 1.0 / sum(1.0 / rate_bps for rate_bps in parts.values())
+    if rates.disk_to_disk_bps >= REACHED * in_turn_bps:
+        turns = f"reading, sending and writing took turns, which gives {bit_rate(in_turn_bps)}"
+        return f"{turns}: more streams, or a larger file"
+    return "less than they would give in turn: look at the hosts' processors, and at what else used the disks"
+
+
+def _all(parts: dict[Limit, float]) -> str:
+    return _list(list(parts), parts)
+
+
+def _list(limits: list[Limit], parts: dict[Limit, float]) -> str:
+    return ", ".join(_alone(limit, parts) for limit in limits)
+
+
+def _alone(limit: Limit, parts: dict[Limit, float]) -> str:
+    return ALONE[limit].format(bit_rate(parts[limit]))

@@ -1,0 +1,190 @@
+"""A grid of throughput tests over windows and streams: where its knee is, and how that stands to the path.
+
+In: cells, each a setting and how its test came out. Out: `Knee`s, and sentences about them. The knee is the least that
+is as good as the best: of the cells within 10% of the best the one with the fewest streams, and of those the one with
+the smallest window. A cell without a rate is no cell of 0 bit/s: it takes part in nothing but the count of what lacks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from monitor.analysis import figures
+from monitor.analysis.tcp import buffer_bytes, wording
+
+WITHIN = 0.1
+"""Of the best rate: what is nearer to it is as good, as tests of one setting are further apart than that."""
+NEAR_BDP = (0.8, 1.25)
+"""The knee's windows over the bandwidth-delay product: within these they are as large as each other."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Setting:
+    """What is changed from cell to cell. `window_bytes` is of each stream; None, and "" as `control`, is the system's
+    own."""
+
+    control: str
+    mss_bytes: int
+    streams: int
+    window_bytes: float
+
+    @classmethod
+    def of(
+        cls, streams: int, window_bytes: int | None = None, control: str | None = None, mss_bytes: int | None = None
+    ) -> Setting:
+        """None is what the system does by itself: no limit to the window, 0 as MSS."""
+        return cls(control or "", mss_bytes or 0, streams, math.inf if window_bytes is None else window_bytes)
+
+    @property
+    def together_bytes(self) -> float | None:
+        """The windows of all streams; None where the system chooses."""
+        return None if math.isinf(self.window_bytes) else self.streams * self.window_bytes
+
+    @property
+    def plane(self) -> Plane:
+        return self.control, self.mss_bytes
+
+    def __str__(self) -> str:
+        streams = f"{self.streams} stream{'' if self.streams == 1 else 's'}"
+        return f"{streams} of {window_label(self.window_bytes)}"
+
+
+Plane = tuple[str, int]
+"""Congestion control and MSS: one grid of windows and streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A setting and how its test came out. `throughput_bps` is None unless it was measured; `outcome` is None until it
+    has ended."""
+
+    setting: Setting
+    throughput_bps: float | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """Of one plane. `bdp_bytes` is the best rate times the idle round trip, None where that is not known.
+
+    `best_at_edge`: the best is at the most streams of the grid though there are fewer, or at the largest window though
+    there are smaller ones and this one does not hold more than the path does.
+    """
+
+    best: Cell
+    knee: Cell
+    bdp_bytes: float | None
+    best_at_edge: bool
+
+    @property
+    def over_bdp(self) -> float | None:
+        """The windows at the knee over the bandwidth-delay product."""
+        together = self.knee.setting.together_bytes
+        return None if together is None or self.bdp_bytes is None else together / self.bdp_bytes
+
+
+def knee_of(cells: Iterable[Cell], rtt_ms: float | None) -> Knee | None:
+    """The knee of the cells of one plane; None where none was measured."""
+    everything = list(cells)
+    measured = [cell for cell in everything if cell.throughput_bps]
+    if not measured:
+        return None
+    best = max(measured, key=_rate)
+    good = [cell for cell in measured if _rate(cell) >= (1.0 - WITHIN) * _rate(best)]
+    bdp_bytes = None if rtt_ms is None else float(buffer_bytes(_rate(best), rtt_ms))
+    return Knee(
+        best=best,
+        knee=min(good, key=lambda cell: (cell.setting.streams, cell.setting.window_bytes)),
+        bdp_bytes=bdp_bytes,
+        best_at_edge=_at_edge(best, everything, bdp_bytes),
+    )
+
+
+def knees(cells: Sequence[Cell], rtt_ms: float | None) -> dict[Plane, Knee]:
+    """The knee of each plane that has a measured cell, the fastest plane first."""
+    planes = dict.fromkeys(cell.setting.plane for cell in cells)
+    found = {plane: knee_of([cell for cell in cells if cell.setting.plane == plane], rtt_ms) for plane in planes}
+    known = {plane: knee for plane, knee in found.items() if knee is not None}
+    return dict(sorted(known.items(), key=lambda item: -_rate(item[1].best)))
+
+
+def sentences(found: Knee, rtt_ms: float | None) -> list[str]:
+    """What the grid says of the path."""
+    best, knee = found.best, found.knee
+    said = [
+        f"The knee is at {knee.setting}: {wording.rate(knee.throughput_bps)}."
+        if knee is best
+        else f"The knee is at {knee.setting}: {wording.rate(knee.throughput_bps)}, within 10% of the best, "
+        f"{wording.rate(best.throughput_bps)} with {best.setting}."
+    ]
+    if found.bdp_bytes is None or rtt_ms is None:
+        said.append("No round trip is known to compare it with.")
+    else:
+        said.append(_compared(found, found.bdp_bytes, rtt_ms))
+    if found.best_at_edge:
+        said.append("The best lies at the end of the grid: larger windows or more streams may give more.")
+    return said
+
+
+def lacking(cells: Iterable[Cell]) -> str | None:
+    """What is not measured; None where everything is."""
+    everything = list(cells)
+    others = Counter(
+        "not run yet" if cell.outcome is None else cell.outcome.replace("_", " ")
+        for cell in everything
+        if cell.throughput_bps is None
+    )
+    if not others:
+        return None
+    told = ", ".join(f"{why} {number}" for why, number in others.most_common())
+    return f"{sum(others.values())} of {len(everything)} cells have no rate ({told}): the knee may be elsewhere."
+
+
+def plane_label(plane: Plane) -> str:
+    """Congestion control and MSS in words; empty where both are the system's own."""
+    control, mss_bytes = plane
+    return ", ".join(part for part in (control, f"MSS {mss_bytes}" if mss_bytes else "") if part)
+
+
+def window_label(window_bytes: float) -> str:
+    """As it was asked for: windows are powers of two more often than not."""
+    if math.isinf(window_bytes):
+        return "the system's own window"
+    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if window_bytes >= scale and window_bytes * 4 % scale == 0:
+            return f"{window_bytes / scale:g} {unit}"
+    return wording.size(window_bytes)
+
+
+def _at_edge(best: Cell, cells: Sequence[Cell], bdp_bytes: float | None) -> bool:
+    streams = {cell.setting.streams for cell in cells}
+    windows = {cell.setting.window_bytes for cell in cells}
+    if len(streams) > 1 and best.setting.streams == max(streams):
+        return True
+    together = best.setting.together_bytes
+    if together is None or len(windows) == 1 or best.setting.window_bytes < max(windows):
+        return False
+    return bdp_bytes is None or together <= NEAR_BDP[1] * bdp_bytes
+
+
+def _compared(found: Knee, bdp_bytes: float, rtt_ms: float) -> str:
+    product = (
+        f"the bandwidth-delay product, {wording.size(bdp_bytes)} "
+        f"({wording.rate(found.best.throughput_bps)} × {figures.milliseconds(rtt_ms)})"
+    )
+    over, together = found.over_bdp, found.knee.setting.together_bytes
+    if over is None or together is None:
+        return f"Its windows are the system's own; the path holds {product}."
+    windows = f"Its windows together, {window_label(together)}, are {over:.2g} times {product}"
+    if over > NEAR_BDP[1]:
+        return f"{windows}: more than the path holds."
+    if over < NEAR_BDP[0]:
+        return f"{windows}: the system gives more than it is asked for, or the rate is not steady."
+    return f"{windows}: as much as the path holds."
+
+
+def _rate(cell: Cell) -> float:
+    return cell.throughput_bps or 0.0

@@ -1,0 +1,130 @@
+"""The users' API about throughput tests on demand: asking for one, what became of it, taking it back.
+
+As in `monitor.api.users`, which these addresses are part of. A test is a slot as every planned one, and its number is
+that of the slot; asking wants a role that may operate, which `monitor.web.access` sees to.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Router, Schema, Status
+from ninja.errors import HttpError
+from pydantic import Field
+
+from monitor.api.asked import ProblemOut
+from monitor.api.roles import Action, may
+from monitor.archive import on_demand as outcomes
+from monitor.archive.on_demand import OnDemand
+from monitor.mesh import on_demand
+from monitor.mesh.entries import RATE_BPS, THROUGHPUT_NUMBERS, Within
+from monitor.mesh.models import Path
+from monitor.mesh.on_demand import NoRoom, OnDemandError, Settings
+
+LARGEST_ID = 2**63 - 1
+
+router = Router(tags=["on demand"])
+
+
+def _number(of: Within, meaning: str) -> Any:
+    return Field(ge=of.low, le=of.high, description=meaning)
+
+
+_OF = THROUGHPUT_NUMBERS
+SlotId = Annotated[int, Field(ge=1, le=LARGEST_ID)]
+
+
+class SettingsIn(Schema, extra="forbid"):
+    """How the test is to be made; what is left out is as for a test in mesh.toml."""
+
+    duration_s: Annotated[int, _number(_OF["duration_s"], "measured, in seconds")] = 10
+    omit_s: Annotated[int, _number(_OF["omit_s"], "sent before that and left out, in seconds")] = 0
+    streams: Annotated[int, _number(_OF["streams"], "side by side")] = 1
+    port: Annotated[int, _number(_OF["port"], "of the end that listens")] = 5201
+    protocol: Literal["tcp", "udp"] = "tcp"
+    rate_bps: Annotated[int | None, _number(RATE_BPS, "of all streams together; UDP needs it")] = None
+    window_bytes: Annotated[int | None, _number(_OF["window_bytes"], "socket buffers of both ends")] = None
+    congestion_control: Annotated[str | None, Field(pattern="^[a-z_][a-z0-9_]*$", max_length=16)] = None
+    mss_bytes: Annotated[int | None, _number(_OF["mss_bytes"], "payload of a segment")] = None
+    reverse: Annotated[bool, Field(description="the receiver connects; data goes the same way")] = False
+
+
+class OnDemandOut(Schema):
+    """A test that was asked for. `state` is `planned`, `running`, `awaited` (it is over, and its result is on the way)
+    or `ended`; `outcome` and `detail` say how it ended, with the rule where `limits.toml` of a site does not permit it.
+    Figures are null unless the outcome is `measured`; `measured_at` is the address of the test in full, under
+    /paths/{path_id}/throughput/. `asked_by` is only told to those who may operate."""
+
+    id: int
+    path_id: int
+    asked_at: datetime
+    asked_by: str | None
+    starts_at: datetime
+    ends_at: datetime
+    settings: dict[str, Any]
+    state: Literal["planned", "running", "awaited", "ended"]
+    outcome: str | None
+    detail: str | None
+    measured_at: datetime | None
+    throughput_bps: float | None
+    average_bps: float | None
+    verdict: str | None
+    sentence: str | None
+
+
+@router.post(
+    "/paths/{int:path_id}/on-demand",
+    response={201: OnDemandOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
+    summary="Run a throughput test now",
+    description=f"It begins {on_demand.ON_DEMAND_LEAD_S} seconds later, or as soon as its hosts are free. "
+    "409 where they are not free within an hour, or a budget of mesh.toml is used up.",
+)
+def run_now(request: HttpRequest, path_id: int, body: SettingsIn) -> Status[dict[str, object]]:
+    path = Path.objects.with_hosts().filter(pk=path_id).first()
+    if path is None:
+        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
+    now = timezone.now()
+    try:
+        slot = on_demand.ask(path, Settings(**body.dict()), by=request.user.get_username(), now=now)
+    except OnDemandError as error:
+        raise HttpError(409 if isinstance(error, NoRoom) else 422, str(error)) from error
+    return Status(201, _out(request, _found(slot.pk, now)))
+
+
+@router.get(
+    "/on-demand/{int:slot_id}",
+    response={200: OnDemandOut, 404: ProblemOut},
+    summary="What became of a throughput test that was asked for",
+)
+def get_on_demand(request: HttpRequest, slot_id: SlotId) -> dict[str, object]:
+    return _out(request, _found(slot_id, timezone.now()))
+
+
+@router.delete(
+    "/on-demand/{int:slot_id}",
+    response={204: None, 404: ProblemOut, 409: ProblemOut},
+    summary="Take back a throughput test that no agent has in hand yet",
+    description="409 where it begins too soon for that, runs or has ended.",
+)
+def cancel(request: HttpRequest, slot_id: SlotId) -> HttpResponse:
+    now = timezone.now()
+    found = _found(slot_id, now)
+    if not on_demand.cancel(slot_id, now):
+        raise HttpError(409, f"test {slot_id} is {found.state}, and its agents have it in hand already")
+    return HttpResponse(status=204)
+
+
+def _found(slot_id: int, now: datetime) -> OnDemand:
+    found = outcomes.on_demand(slot_id, now)
+    if found is None:
+        raise HttpError(404, f"there is no on-demand test {slot_id}")
+    return found
+
+
+def _out(request: HttpRequest, found: OnDemand) -> dict[str, object]:
+    fields = {name: getattr(found, name) for name in OnDemandOut.model_fields if name != "settings"}
+    by = found.asked_by if may(request.user, Action.OPERATE) else None
+    return {**fields, "asked_by": by, "settings": found.parameters}

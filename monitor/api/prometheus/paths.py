@@ -1,0 +1,72 @@
+"""The newest of each path, under the names of smokeping_prober where it has one.
+
+In: counters of paths. Out: families of metrics. smokeping_prober counts since it started, we since the UTC day began;
+its labels `ip`, `host`, `source` and `tos` are here too, and ours beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from monitor.archive.counters import PathCounter, received_within
+
+BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
+"""smokeping_prober's own: 50 µs to 26 s."""
+LABELS = ("ip", "host", "source", "tos", "source_site", "destination_site", "path", "packet_bytes")
+TOS = "0"
+"""We set none."""
+
+
+class PathCollector(Collector):
+    """Of these counters."""
+
+    def __init__(self, counters: Sequence[PathCounter]) -> None:
+        self._counters = counters
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._counted("smokeping_requests", "Number of ping requests sent", lambda one: one.sent)
+        yield self._durations()
+        yield self._counted(
+            "smokeping_response_duplicates", "The number of duplicated response packets.", lambda one: one.duplicates
+        )
+        yield self._newest("smokeping_response_ttl", "The last response Time To Live (TTL).", lambda one: one.ttl)
+        yield self._newest(
+            "soundings_path_measured_timestamp_seconds",
+            "When the newest burst of the last day began, whatever came of it",
+            lambda one: None if one.measured_at is None else one.measured_at.timestamp(),
+        )
+
+    def _durations(self) -> Metric:
+        family = HistogramMetricFamily(
+            "smokeping_response_duration_seconds", "A histogram of latencies for ping responses.", labels=LABELS
+        )
+        bounds = [f"{bound:.6g}" for bound in BUCKETS_S]
+        within = received_within(self._counters, [bound * 1000 for bound in BUCKETS_S]).tolist()
+        for one, counts in zip(self._counters, within, strict=True):
+            buckets = [*zip(bounds, counts, strict=True), ("+Inf", one.received)]
+            family.add_metric(labels_of(one), buckets, sum_value=one.rtt_sum_ms / 1000)
+        return family
+
+    def _counted(self, name: str, said: str, value: Callable[[PathCounter], float]) -> Metric:
+        family = CounterMetricFamily(name, said, labels=LABELS)
+        for one in self._counters:
+            family.add_metric(labels_of(one), value(one))
+        return family
+
+    def _newest(self, name: str, said: str, value: Callable[[PathCounter], float | None]) -> Metric:
+        family = GaugeMetricFamily(name, said, labels=LABELS)
+        for one in self._counters:
+            found = value(one)
+            if found is not None:
+                family.add_metric(labels_of(one), found)
+        return family
+
+
+def labels_of(one: PathCounter) -> tuple[str, ...]:
+    """In the order of LABELS. The address is that of the newest burst, empty where none was sent."""
+    ends = (one.source_site, one.destination_site)
+    return (one.address or "", one.host, one.source, TOS, *ends, str(one.path_id), str(one.packet_bytes))

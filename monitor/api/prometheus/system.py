@@ -1,0 +1,182 @@
+"""How the system is, as metrics: the centre, its queue and its summaries, deliveries, agents, incidents.
+
+In: the time. Out: families of metrics, labelled by site at most. What is not known has no sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+import probes
+from monitor.alerts.queries import lasting_counts
+from monitor.api import tally
+from monitor.api.health import AgentReport, agent_reports
+from monitor.archive import counters, queries, samples
+
+Sample = tuple[tuple[str, ...], float | None]
+
+
+class SystemCollector(Collector):
+    """Each collection asks anew."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        yield gauge("soundings_build_info", "The centre's version", ("version",), [((probes.__version__,), 1)])
+        yield from self._centre()
+        yield from _redis()
+        yield from _deliveries()
+        yield from _agents(agent_reports(self._now))
+        yield gauge(
+            "soundings_incidents_open",
+            "Incidents that are open now, acknowledged ones included",
+            ("severity", "rule"),
+            [((one.severity, one.rule), one.incidents) for one in lasting_counts()],
+        )
+
+    def _centre(self) -> Iterator[Metric]:
+        sample = samples.newest()
+        newest_at = queries.newest_measured_at()
+        yield gauge(
+            "soundings_beat_tick_timestamp_seconds",
+            "When beat and worker last did the task of each minute",
+            (),
+            [((), None if sample is None else sample.at.timestamp())],
+        )
+        yield gauge(
+            "soundings_database_bytes",
+            "What the database takes on disk, at that tick",
+            (),
+            [((), None if sample is None else sample.database_bytes)],
+        )
+        yield gauge(
+            "soundings_newest_result_timestamp_seconds",
+            "When the newest stored result began",
+            (),
+            [((), None if newest_at is None else newest_at.timestamp())],
+        )
+        waiting = {one.tier: one for one in counters.waiting()}
+        tiers = ("hour", "day", "month", "year")
+        yield gauge(
+            "soundings_summaries_waiting",
+            "Summaries that wait to be computed",
+            ("tier",),
+            [((tier,), waiting[tier].summaries if tier in waiting else 0) for tier in tiers],
+        )
+        yield gauge(
+            "soundings_summaries_lag_seconds",
+            "How long the longest of them has waited",
+            ("tier",),
+            [((tier,), self._lag_s(waiting[tier].since) if tier in waiting else 0) for tier in tiers],
+        )
+
+    def _lag_s(self, since: datetime) -> float:
+        return max(0.0, (self._now - since).total_seconds())
+
+
+def _redis() -> Iterator[Metric]:
+    queue = samples.queue()
+    yield gauge("soundings_redis_up", "Whether the centre's Redis answers", (), [((), queue is not None)])
+    yield gauge(
+        "soundings_queue_tasks",
+        "Tasks of the centre's Celery, those that wait and those that a worker has taken",
+        ("state",),
+        [] if queue is None else [(("waiting",), queue.waiting), (("taken",), queue.taken)],
+    )
+
+
+def _deliveries() -> Iterator[Metric]:
+    yield counter(
+        "soundings_deliveries",
+        "Deliveries of agents by the HTTP status that they were answered, since Redis started",
+        ("status",),
+        [((status,), count) for status, count in tally.deliveries().items()],
+    )
+    yield counter(
+        "soundings_results_delivered",
+        "Results that ever came from a site, refused ones included",
+        ("site",),
+        [((one.site,), one.delivered) for one in counters.delivered_counts()],
+    )
+
+
+def _agents(reports: Iterable[AgentReport]) -> Iterator[Metric]:
+    """By the newest delivery of each that was accepted."""
+    by_site = {one.site: one for one in reports}
+    health = {site: one.health for site, one in by_site.items() if one.health is not None}
+    yield gauge(
+        "soundings_agent_info",
+        "The version of a site's agent",
+        ("site", "version"),
+        [((site, one.agent_version), 1) for site, one in by_site.items()],
+    )
+    for name, said, values in (
+        (
+            "accepted_timestamp_seconds",
+            "When its newest delivery was accepted",
+            {site: one.accepted_at.timestamp() for site, one in by_site.items()},
+        ),
+        ("spool_results", "Results left in its spool", {site: one.queued for site, one in by_site.items()}),
+        (
+            "set_aside_results",
+            "Results that its spool keeps and the centre refused",
+            {site: one.set_aside for site, one in health.items()},
+        ),
+        (
+            "clock_offset_seconds",
+            "Its clock less the centre's",
+            {site: one.clock_offset_s for site, one in health.items()},
+        ),
+        (
+            "clock_uncertainty_seconds",
+            "How far that may be wrong",
+            {site: one.clock_uncertainty_s for site, one in health.items()},
+        ),
+        (
+            "clock_synchronised",
+            "Whether its kernel says that something keeps its clock",
+            {site: one.kernel_clock.is_synchronised for site, one in health.items() if one.kernel_clock is not None},
+        ),
+        (
+            "load1",
+            "Processes that run or wait, mean of a minute",
+            {site: one.load_1min for site, one in health.items()},
+        ),
+    ):
+        yield gauge(f"soundings_agent_{name}", said, ("site",), [((site,), value) for site, value in values.items()])
+    yield counter(
+        "soundings_agent_dropped_results",
+        "Results that its spool had to drop, ever",
+        ("site",),
+        [((site,), one.dropped) for site, one in by_site.items()],
+    )
+    yield counter(
+        "soundings_agent_lost_cycles",
+        "Cycles that were due and did not begin, since it started",
+        ("site",),
+        [((site,), one.lost_ticks) for site, one in health.items()],
+    )
+
+
+def gauge(name: str, said: str, labels: tuple[str, ...], values: Iterable[Sample]) -> Metric:
+    return _filled(GaugeMetricFamily(name, said, labels=labels), values)
+
+
+def counter(name: str, said: str, labels: tuple[str, ...], values: Iterable[Sample]) -> Metric:
+    """Shown as `name`_total."""
+    return _filled(CounterMetricFamily(name, said, labels=labels), values)
+
+
+def _filled(family: Any, values: Iterable[Sample]) -> Metric:
+    for labels, value in values:
+        if value is not None:
+            family.add_metric(labels, float(value))
+    found: Metric = family
+    return found

@@ -1,0 +1,127 @@
+"""`/metrics` and `/metrics/paths`. Who may read is decided as for the API, by `monitor.web.access`.
+
+An answer is kept in Redis for a few seconds, so that scrapes cost the database little however many there are, and two
+processes never tell an older figure after a newer one. While Redis is away each scrape asks the database, one after the
+other in each process.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from monitor.api.prometheus.paths import PathCollector
+from monitor.api.prometheus.system import SystemCollector
+from monitor.archive.counters import path_counters
+from probes.broker import client_url
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+KEPT_S = 5
+"""Shorter than any interval that one scrapes at."""
+MOST_SERIES = 1000
+"""Paths and packet sizes that one scrape of /metrics/paths tells: each is 27 samples and a millisecond or more."""
+STATEMENT_TIMEOUT = "8s"
+"""Prometheus hangs up after 10 s."""
+REDIS_TIMEOUT_S = 0.25
+
+logger = logging.getLogger(__name__)
+_one_at_a_time = threading.Lock()
+
+
+class TooMany(Exception):
+    """More paths than one scrape tells; says what to ask instead."""
+
+
+@require_safe
+def system(request: HttpRequest) -> HttpResponse:
+    """How the centre and the agents are."""
+    return _answer("system", lambda: SystemCollector(timezone.now()))
+
+
+@require_safe
+def paths(request: HttpRequest) -> HttpResponse:
+    """The newest of each path; with ?source=SITE of those from there."""
+    source = request.GET.get("source") or None
+    return _answer(f"paths:{source or ''}", lambda: PathCollector(_counters(source)))
+
+
+def _counters(source: str | None) -> Any:
+    found = path_counters(timezone.now(), source=source, most=MOST_SERIES + 1)
+    if len(found) > MOST_SERIES:
+        raise TooMany(
+            f"more than {MOST_SERIES} paths and packet sizes: scrape each site by itself, with ?source=SITE "
+            "(docs/prometheus.md shows how)"
+        )
+    return found
+
+
+def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:
+    cache = _cache(settings.CELERY_BROKER_URL)
+    text = cache.get(key)
+    if text is None:
+        with _one_at_a_time:
+            text = cache.get(key)
+            if text is None:
+                try:
+                    text = _exposed(make)
+                except TooMany as error:
+                    return _refused(422, str(error))
+                except (DatabaseError, InterfaceError) as error:
+                    logger.warning("no metrics: the database does not answer: %s", error)
+                    return _refused(503, "the database does not answer; try again")
+                cache.put(key, text)
+    return HttpResponse(text, content_type=CONTENT_TYPE)
+
+
+def _exposed(make: Callable[[], Collector]) -> bytes:
+    """What a collector says, asked within one transaction whose statements are not long."""
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('statement_timeout', %s, true)", [STATEMENT_TIMEOUT])
+        return generate_latest(make())
+
+
+def _refused(status: int, detail: str) -> HttpResponse:
+    response = HttpResponse(f"{detail}\n", status=status, content_type="text/plain; charset=utf-8")
+    if status == 503:
+        response["Retry-After"] = str(KEPT_S)
+    return response
+
+
+class Cache:
+    """Answers in Redis; without it there are none."""
+
+    def __init__(self, url: str) -> None:
+        self._client: Any = redis.Redis.from_url(
+            client_url(url), socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+        )
+
+    def get(self, key: str) -> bytes | None:
+        try:
+            found: bytes | None = self._client.get(f"metrics:{key}")
+        except (redis.RedisError, OSError):
+            return None
+        return found
+
+    def put(self, key: str, text: bytes) -> None:
+        try:
+            self._client.set(f"metrics:{key}", text, ex=KEPT_S, nx=True)
+        except (redis.RedisError, OSError) as error:
+            logger.warning("metrics are not kept: Redis does not answer (%s)", type(error).__name__)
+
+
+@lru_cache(maxsize=1)
+def _cache(url: str) -> Cache:
+    return Cache(url)

@@ -1,0 +1,143 @@
+"""The users' API about sweeps: grids of throughput tests, with what each cell got and where the knee is.
+
+As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+from ninja.errors import HttpError
+from pydantic import Field
+
+from monitor.analysis.transfer.sweep import Setting, knees, lacking, sentences
+from monitor.api.asked import ProblemOut
+from monitor.archive.throughput_sweeps import Sweep, SweptCell, load, newest
+
+router = Router()
+
+
+class SweepLineOut(Schema):
+    """A sweep by its number."""
+
+    id: int
+    name: str
+    path_id: int
+    asked_at: datetime
+
+
+class SweepCellOut(Schema):
+    """One setting and its test. `state` is planned, running, awaited or ended, and null where it was not asked for yet;
+    `throughput_bps` is null unless the outcome is `measured`."""
+
+    congestion_control: str | None
+    mss_bytes: int | None
+    streams: int
+    window_bytes: float | None
+    place: int
+    slot_id: int | None
+    state: str | None
+    outcome: str | None
+    detail: str | None
+    measured_at: datetime | None
+    throughput_bps: float | None
+    idle_rtt_ms: float | None
+    verdict: str | None
+    sentence: str | None
+
+
+class KneeOut(Schema):
+    """Of one congestion control and MSS: the fewest streams, and of those the smallest window, within 10% of the best.
+    `windows_over_bdp` is all their windows over the best rate times the round trip."""
+
+    congestion_control: str | None
+    mss_bytes: int | None
+    streams: int
+    window_bytes: float | None
+    throughput_bps: float
+    best_bps: float
+    bdp_bytes: float | None
+    windows_over_bdp: float | None
+    best_at_edge: bool
+    sentences: list[str]
+
+
+class SweepOut(Schema):
+    """A grid of throughput tests on one path. `rtt_ms` is the idle round trip; `lacking` says which cells have no rate,
+    null where all have."""
+
+    id: int
+    name: str
+    path_id: int
+    asked_at: datetime
+    asked_by: str
+    rtt_ms: float | None
+    cells: list[SweepCellOut]
+    knees: list[KneeOut]
+    lacking: str | None
+
+
+@router.get("/sweeps", response={200: list[SweepLineOut], 422: ProblemOut}, summary="Sweeps, newest first")
+def list_sweeps(request: HttpRequest, limit: Annotated[int, Field(ge=1, le=1000)] = 100) -> list[dict[str, object]]:
+    return [
+        {"id": number, "name": name, "path_id": path_id, "asked_at": asked_at}
+        for number, name, path_id, asked_at in newest(limit)
+    ]
+
+
+@router.get(
+    "/sweeps/{int:sweep_id}",
+    response={200: SweepOut, 404: ProblemOut, 422: ProblemOut},
+    summary="A grid of throughput tests over windows and streams, with its knee",
+)
+def get_sweep(request: HttpRequest, sweep_id: int) -> dict[str, Any]:
+    found = load(sweep_id, timezone.now())
+    if found is None:
+        raise HttpError(404, f"there is no sweep {sweep_id}; /api/v1/sweeps lists them")
+    return sweep_out(found)
+
+
+def sweep_out(found: Sweep) -> dict[str, Any]:
+    """A sweep as plain data, for the API and for the command's --json."""
+    return {
+        "id": found.id,
+        "name": found.name,
+        "path_id": found.path_id,
+        "asked_at": found.asked_at,
+        "asked_by": found.asked_by,
+        "rtt_ms": found.rtt_ms,
+        "cells": [_cell(cell) for cell in found.cells],
+        "knees": [
+            {
+                **_setting(knee.knee.setting),
+                "throughput_bps": knee.knee.throughput_bps,
+                "best_bps": knee.best.throughput_bps,
+                "bdp_bytes": knee.bdp_bytes,
+                "windows_over_bdp": knee.over_bdp,
+                "best_at_edge": knee.best_at_edge,
+                "sentences": sentences(knee, found.rtt_ms),
+            }
+            for knee in knees(found.grid, found.rtt_ms).values()
+        ],
+        "lacking": lacking(found.grid),
+    }
+
+
+def _cell(cell: SweptCell) -> dict[str, Any]:
+    plain = {field.name: getattr(cell, field.name) for field in fields(cell) if field.name != "setting"}
+    return {**_setting(cell.setting), **plain}
+
+
+def _setting(setting: Setting) -> dict[str, Any]:
+    return {
+        "congestion_control": setting.control or None,
+        "mss_bytes": setting.mss_bytes or None,
+        "streams": setting.streams,
+        "window_bytes": None if math.isinf(setting.window_bytes) else setting.window_bytes,
+    }

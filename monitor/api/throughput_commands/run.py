@@ -1,0 +1,101 @@
+"""`manage.py throughput run SRC DST`: one throughput test, now.
+
+It asks for the test, and with `--wait` says how it ended. Exit status: 0 asked for, and with `--wait` measured; 1 it
+cannot be asked for, or was not measured.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from monitor.analysis import figures
+from monitor.archive.on_demand import OnDemand, State, on_demand, wait
+from monitor.mesh.endings import GRACE_S
+from monitor.mesh.on_demand import OnDemandError, Settings, ask, find_path
+from probes.contract import Deadline, Outcome
+
+REPORTED_S = 60
+"""How long after its end a report of a test is waited for; agents deliver every few seconds."""
+BITS_PER_MEGABIT = 1e6
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("source", help="site or host that sends")
+    parser.add_argument("destination", help="site or host that receives")
+    parser.add_argument("--family", type=int, choices=(4, 6), help="address family of the path")
+    parser.add_argument("--duration-s", type=int, default=10, help="measured, in seconds (10)")
+    parser.add_argument("--omit-s", type=int, default=0, help="sent before that and left out, in seconds (0)")
+    parser.add_argument("--streams", type=int, default=1, help="side by side (1)")
+    parser.add_argument("--window-bytes", type=int, help="socket buffers of both ends; default the systems' own")
+    parser.add_argument("--cc", help="congestion control of the sender, as cubic or bbr; default its own")
+    parser.add_argument("--mss-bytes", type=int, help="payload of a segment; default the system's own")
+    parser.add_argument("--udp", action="store_true", help="UDP instead of TCP; needs --rate-mbps")
+    parser.add_argument("--rate-mbps", type=float, help="what to keep to, all streams together, in Mbit/s")
+    parser.add_argument("--port", type=int, default=5201, help="of the end that listens (5201)")
+    parser.add_argument("--reverse", action="store_true", help="the receiver connects; data goes the same way")
+    parser.add_argument("--wait", action="store_true", help="until it has ended, and say how")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object at the end")
+
+
+def run(command: BaseCommand, options: dict[str, Any]) -> None:
+    """Raises `CommandError`."""
+    now = timezone.now()
+    try:
+        path = find_path(options["source"], options["destination"], options["family"])
+        slot = ask(path, _settings(options), by=f"{getpass.getuser()}, manage.py", now=now)
+    except OnDemandError as error:
+        raise CommandError(str(error)) from error
+    if not options["as_json"]:
+        begins_s = (slot.starts_at - now).total_seconds()
+        command.stdout.write(f"test {slot.pk} of {path} begins at {slot.starts_at:%H:%M:%S} UTC, in {begins_s:.0f} s")
+    if options["wait"]:
+        found = wait(slot.pk, Deadline((slot.ends_at - now).total_seconds() + REPORTED_S))
+    else:
+        planned = on_demand(slot.pk, now)
+        assert planned is not None
+        found = planned
+    if options["as_json"]:
+        command.stdout.write(json.dumps(_plain(found), default=str))
+    elif options["wait"] and found.outcome == Outcome.MEASURED:
+        command.stdout.write(_measured(found))
+    if options["wait"] and found.outcome != Outcome.MEASURED:
+        raise CommandError(_not_measured(found))
+
+
+def _settings(options: dict[str, Any]) -> Settings:
+    rate_mbps = options["rate_mbps"]
+    return Settings(
+        duration_s=options["duration_s"],
+        omit_s=options["omit_s"],
+        streams=options["streams"],
+        port=options["port"],
+        protocol="udp" if options["udp"] else "tcp",
+        rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
+        window_bytes=options["window_bytes"],
+        congestion_control=options["cc"],
+        mss_bytes=options["mss_bytes"],
+        reverse=options["reverse"],
+    )
+
+
+def _measured(found: OnDemand) -> str:
+    said = f"measured: {figures.bit_rate(found.throughput_bps)}"
+    return said if found.sentence is None else f"{said}\n{found.sentence}"
+
+
+def _not_measured(found: OnDemand) -> str:
+    if found.state is not State.ENDED:
+        return (
+            f"test {found.id} is {found.state}: no result yet; it becomes missed {GRACE_S // 60} minutes after its end"
+        )
+    return f"{found.outcome}: {found.detail or 'no reason given'}"
+
+
+def _plain(found: OnDemand) -> dict[str, Any]:
+    """As the API says it."""
+    return {name: getattr(found, name) for name in OnDemand.__slots__}

@@ -1,0 +1,201 @@
+"""The users' API about what transfers get: records, the spread of a path's tests, and the estimate for a path.
+
+As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router, Schema
+from ninja.errors import HttpError
+from pydantic import Field
+
+from monitor.analysis.tcp import Estimate
+from monitor.analysis.transfer import spread
+from monitor.api.asked import PacketBytes, ProblemOut, Range
+from monitor.api.grid import choose_packet_bytes
+from monitor.archive import queries
+from monitor.archive.calibrations import PathCalibration
+from monitor.archive.path_estimates import path_estimate
+from monitor.archive.record_transfers import RecordBy, RecordTransfer, best_transfers
+from monitor.mesh.models import Family, Path
+
+RECORDS_LENGTH = timedelta(days=30)
+
+router = Router()
+
+
+class RecordOut(Schema):
+    """The fastest TCP test of a path. `bit_metres_per_s` is its rate times the great-circle distance of its ends."""
+
+    path_id: int
+    source: str
+    destination: str
+    family: int
+    at: datetime
+    test: str
+    throughput_bps: float
+    bit_metres_per_s: float
+    distance_km: float
+    streams: int
+    congestion_control: str | None
+    duration_s: float | None
+    sentence: str | None
+
+
+class SpreadOut(Schema):
+    """The TCP tests of a path that were measured in [since, until). Figures are null where none was; the deviation is
+    the sample's, null of a single test."""
+
+    path_id: int
+    since: datetime
+    until: datetime
+    tests: int
+    min_bps: float | None
+    max_bps: float | None
+    mean_bps: float | None
+    deviation_bps: float | None
+
+
+class LimitOut(Schema):
+    """A limit that is known, with its 80% interval; null is an end that is open."""
+
+    name: str
+    sign: str
+    throughput_bps: float
+    low_bps: float | None
+    high_bps: float | None
+
+
+class EstimateOut(Schema):
+    """The least of the limits. `sign` is about, at least, at most, or between `low_bps` and `high_bps`, where
+    `throughput_bps` is null; it is null where nothing is known that limits."""
+
+    throughput_bps: float | None
+    sign: str | None
+    low_bps: float | None
+    high_bps: float | None
+    binding: str | None
+    limits: list[LimitOut]
+    not_known: list[str]
+    packets_to_tell: int | None
+    reno_index_bps: float | None
+    reno_index_sign: str | None
+
+
+class CalibrationOut(Schema):
+    """What the path's tests before the period say of its loss. Errors are factors, 1 for none, of stretches that were
+    left out. Figures are null of fewer stretches than it takes; it is used where it would have helped."""
+
+    used: bool
+    stretches: int
+    loss_factor: float | None
+    error_factor: float | None
+    raw_error_factor: float | None
+    low_ratio: float | None
+    high_ratio: float | None
+
+
+class PathEstimateOut(Schema):
+    """What one TCP transfer gets on a path, and what it is made of. `estimate` is the answer; where a calibration is
+    used, `uncalibrated` is the answer without it. `congestion_control` is that of the tests."""
+
+    path_id: int
+    packet_bytes: int
+    since: datetime
+    until: datetime
+    rtt_ms: float
+    lost: int
+    sent: int
+    window_bytes: float | None
+    capacity_bps: float | None
+    congestion_control: str | None
+    streams: int
+    estimate: EstimateOut
+    uncalibrated: EstimateOut | None
+    calibration: CalibrationOut | None
+
+
+@router.get("/records", response={200: list[RecordOut], 422: ProblemOut}, summary="The record transfers, best first")
+def list_records(
+    request: HttpRequest,
+    between: Query[Range],
+    by: RecordBy = RecordBy.RATE,
+    family: Family | None = None,
+    limit: Annotated[int, Field(ge=1, le=1000)] = 20,
+) -> list[dict[str, object]]:
+    since, until = between.resolve_at(timezone.now(), RECORDS_LENGTH)
+    return [_record(one) for one in best_transfers(since, until, by=by, family=family, limit=limit)]
+
+
+@router.get(
+    "/paths/{int:path_id}/spread",
+    response={200: SpreadOut, 404: ProblemOut, 422: ProblemOut},
+    summary="Least, largest, mean and deviation of a path's TCP throughput tests",
+)
+def get_spread(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
+    _require_path(path_id)
+    since, until = between.resolve_at(timezone.now())
+    tests = queries.throughput_series(path_id, since, until)
+    found = spread([one.throughput_bps for one in tests if one.protocol == "tcp" and one.throughput_bps is not None])
+    figures = {"tests": 0} if found is None else asdict(found)
+    nothing = dict.fromkeys(("min_bps", "max_bps", "mean_bps", "deviation_bps"))
+    return {"path_id": path_id, "since": since, "until": until, **nothing, **figures}
+
+
+@router.get(
+    "/paths/{int:path_id}/estimate",
+    response={200: PathEstimateOut, 404: ProblemOut, 422: ProblemOut},
+    summary="What one TCP transfer gets on a path, and what holds it",
+)
+def get_estimate(
+    request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
+) -> dict[str, object]:
+    _require_path(path_id)
+    since, until = between.resolve_at(timezone.now())
+    packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
+    summaries = queries.path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id])
+    tests = queries.throughput_series(path_id, since, until)
+    made = path_estimate(summaries[0] if summaries else None, tests, since, until)
+    if made is None:
+        raise HttpError(404, f"no ping of {packet_bytes} bytes was answered on path {path_id} in this time")
+    return {
+        "path_id": path_id,
+        "packet_bytes": packet_bytes,
+        "since": since,
+        "until": until,
+        "rtt_ms": made.rtt.median_ms,
+        "lost": summaries[0].lost,
+        "sent": summaries[0].sent,
+        "window_bytes": made.transfer.window_bytes,
+        "capacity_bps": made.transfer.capacity_bps,
+        "congestion_control": made.sender,
+        "streams": made.transfer.streams,
+        "estimate": _estimate(made.found),
+        "uncalibrated": None if made.uncalibrated is None else _estimate(made.uncalibrated),
+        "calibration": None if made.calibration is None else _calibration(made.calibration),
+    }
+
+
+def _require_path(path_id: int) -> None:
+    if not Path.objects.filter(id=path_id).exists():
+        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
+
+
+def _record(one: RecordTransfer) -> dict[str, object]:
+    return {**asdict(one.fastest), "distance_km": one.distance_km, "bit_metres_per_s": one.bit_metres_per_s}
+
+
+def _estimate(found: Estimate) -> dict[str, Any]:
+    return asdict(found)
+
+
+def _calibration(learnt: PathCalibration) -> dict[str, Any]:
+    nothing = dict.fromkeys(("loss_factor", "error_factor", "raw_error_factor", "low_ratio", "high_ratio"))
+    figures = {} if learnt.found is None else asdict(learnt.found)
+    return {**nothing, **figures, "used": learnt.used is not None, "stretches": learnt.stretches}

@@ -1,0 +1,105 @@
+"""What the throughput tests of a day took and will take, held against the budgets of mesh.toml.
+
+In: slots of the database, and placements or a path with what it is asked for. Out: the rules of `budgets` that forbid.
+A test that ran counts with what it carried; one to come with its length, and with what its rate or the fastest test of
+its path within a day makes of that. Without a [budget] in mesh.toml nothing is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+from django.db.models import Q
+
+from monitor.mesh.budgets import Account, Budgets, Cost
+from monitor.mesh.lengths import filling_s
+from monitor.mesh.models import Measurement, Mesh, Path, Slot
+from monitor.mesh.timetable import Placement
+from probes.contract import Outcome
+
+DAY = timedelta(days=1)
+
+
+class Spending:
+    """What is spent in the days of a span of time."""
+
+    def __init__(self, rules: Mapping[str, Mapping[str, float]]) -> None:
+        self._budgets = Budgets(rules)
+        self._bytes_per_s: dict[int, float] = {}
+        self.is_bounded = bool(rules)
+
+    @classmethod
+    def between(cls, since: datetime, until: datetime) -> Spending:
+        """Of all UTC days that this span touches."""
+        mesh = Mesh.objects.first()
+        spending = cls({} if mesh is None else mesh.budgets)
+        if spending.is_bounded:
+            spending._learn_rates(since)
+            spending._count(_midnight(since), _midnight(until) + DAY)
+        return spending
+
+    def refusals(self, placements: Collection[Placement]) -> dict[Placement, str]:
+        """Those for which there is no budget, with the rule; what is more important and earlier has it first."""
+        if not self.is_bounded:
+            return {}
+        rows = Measurement.objects.filter(pk__in={one.job.measurement_id for one in placements})
+        measurements = {row.pk: row for row in rows.select_related("test", *_ENDS)}
+        found = {}
+        for one in sorted(placements, key=lambda one: (-one.job.priority, one.start_s)):
+            row = measurements[one.job.measurement_id]
+            rule = self.take(row.path, row.test.parameters, one.start_s)
+            if rule is not None:
+                found[one] = rule
+        return found
+
+    def take(self, path: Path, parameters: Mapping[str, Any], start_s: int) -> str | None:
+        """Count a test to come; or the rule against it, and then it does not count."""
+        cost, accounts = self._expected(path.pk, parameters), _accounts(path)
+        rule = self._budgets.forbids(accounts, start_s, cost)
+        if rule is None:
+            self._budgets.spend(accounts, start_s, cost)
+        return rule
+
+    def _expected(self, path_id: int, parameters: Mapping[str, Any]) -> Cost:
+        length_s = float(filling_s(parameters))
+        rate_bps = parameters.get("rate_bps")
+        bytes_per_s = self._bytes_per_s.get(path_id, 0.0) if rate_bps is None else rate_bps / 8
+        return Cost(length_s, bytes_per_s * length_s)
+
+    def _learn_rates(self, now: datetime) -> None:
+        """The fastest of each path within a day."""
+        rows = Slot.objects.filter(starts_at__gt=now - DAY, carried_bytes__isnull=False)
+        for slot in rows.select_related("measurement__test", "measurement__path", "request"):
+            rate = (slot.carried_bytes or 0) / filling_s(slot.parameters)
+            path_id = slot.measurement.path_id
+            self._bytes_per_s[path_id] = max(rate, self._bytes_per_s.get(path_id, 0.0))
+
+    def _count(self, since: datetime, until: datetime) -> None:
+        """Count the slots that ran, may have run, or are to run."""
+        ran = Q(outcome=None) | Q(outcome__in=[Outcome.MEASURED, Outcome.TOOL_FAILURE])
+        rows = Slot.objects.filter(ran, starts_at__gte=since, starts_at__lt=until)
+        ends = [f"measurement__{end}" for end in _ENDS]
+        for slot in rows.select_related("measurement__test", "request", *ends):
+            cost = self._expected(slot.measurement.path_id, slot.parameters)
+            if slot.carried_bytes is not None:
+                cost = Cost(cost.seconds, slot.carried_bytes)
+            self._budgets.spend(_accounts(slot.measurement.path), slot.starts_at.timestamp(), cost)
+
+
+_ENDS = ("path__source__uplink__site", "path__destination__uplink__site")
+
+
+def _accounts(path: Path) -> list[Account]:
+    hosts = (path.source, path.destination)
+    uplinks = dict.fromkeys(str(host.uplink) for host in hosts if host.uplink is not None)
+    return [
+        ("path", str(path)),
+        *(("host", host.name) for host in hosts),
+        *(("uplink", name) for name in uplinks),
+    ]
+
+
+def _midnight(at: datetime) -> datetime:
+    return datetime.combine(at.astimezone(UTC).date(), time(), UTC)

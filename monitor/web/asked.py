@@ -1,0 +1,103 @@
+"""What the address of a page asks for: one of several choices, a page of a list; and the links that change one of them.
+
+A wrong choice is a 404 which names the right ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+PAGE_ROWS = 25
+MOST_PAGES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One link of a row of choices."""
+
+    label: str
+    query: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One sheet of a long list: rows `first` to `last` of `total` (None: not counted), and the addresses beside it."""
+
+    offset: int
+    rows: int
+    total: int | None
+    newer: str | None
+    older: str | None
+
+    @property
+    def first(self) -> int:
+        return self.offset + 1
+
+    @property
+    def last(self) -> int:
+        return self.offset + self.rows
+
+
+def choice(request: HttpRequest, name: str, kind: type[Choice], default: Choice) -> Choice:
+    """The member of `kind` that the address asks for."""
+    given = request.GET.get(name, default.value)
+    try:
+        return kind(given)
+    except ValueError as error:
+        raise Http404(f"{name}={given}: choose one of {', '.join(kind)}") from error
+
+
+def number(request: HttpRequest, name: str, most: int = 2**31 - 1) -> int | None:
+    """A whole number from 1 on, None where there is none."""
+    given = request.GET.get(name, "")
+    if given == "":
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) <= 10 and 1 <= int(given) <= most):
+        raise Http404(f"{name}={given}: give a whole number from 1 on")
+    return int(given)
+
+
+def text(request: HttpRequest, name: str) -> str | None:
+    """A word, None where there is none."""
+    given = request.GET.get(name, "")
+    if "\x00" in given:
+        raise Http404(f"{name}: not a text")
+    return given or None
+
+
+def options(
+    request: HttpRequest, name: str, labelled: list[tuple[str, Any]], chosen: object, *, without: tuple[str, ...] = ()
+) -> list[Option]:
+    """Links to this page with one parameter changed, and those of `without` left out."""
+    kept = {key: value for key, value in _kept(request).items() if key not in without}
+    return [Option(label, urlencode({**kept, name: value}), chosen=value == chosen) for label, value in labelled]
+
+
+def offset(request: HttpRequest) -> int:
+    """How many rows are before the sheet that `page` asks for, the first of which is 1."""
+    return ((number(request, "page", MOST_PAGES) or 1) - 1) * PAGE_ROWS
+
+
+def sheet(request: HttpRequest, rows: int, *, total: int | None = None, more: bool = False) -> Sheet:
+    """The sheet that `page` asks for. Without a `total`, `more` tells whether there are rows after it."""
+    before = offset(request)
+    has_older = more if total is None else before + rows < total
+    page = before // PAGE_ROWS + 1
+
+    def to(number: int) -> str:
+        return urlencode({**_kept(request), "page": number})
+
+    return Sheet(before, rows, total, to(page - 1) if page > 1 else None, to(page + 1) if has_older else None)
+
+
+def _kept(request: HttpRequest) -> dict[str, str]:
+    """What a link takes over: all but the page, which belongs to the list that was."""
+    return {name: value for name, value in request.GET.dict().items() if name != "page" and isinstance(value, str)}

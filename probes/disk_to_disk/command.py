@@ -1,0 +1,184 @@
+"""`python -m probes disk-to-disk send|receive|disk`: a file from disk to disk by hand, without a centre; a disk alone.
+
+Exit status: 0 measured, 1 could not be measured, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from rich.console import Console
+
+from probes.capacity.command import rate
+from probes.contract import Deadline, Outcome, ProbeError
+from probes.disk_to_disk.disk import drop_cached, read_alone, write_alone
+from probes.disk_to_disk.probe import measure, receive
+from probes.disk_to_disk.scratch import scratch_file
+from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
+
+WAIT_S = 60.0
+"""For the other end, which somebody has to start."""
+LEAST_KEY = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `disk-to-disk`."""
+    ends = parser.add_subparsers(dest="end", metavar="END", required=True)
+    default = DiskToDiskSpec(address="", source="")
+    for name, other, text in (
+        ("send", "RECEIVER", "send a file to a host that runs `receive`, and print what was measured"),
+        ("receive", "SENDER", "receive it from a host that runs `send`, with the same options"),
+    ):
+        end = ends.add_parser(name, help=text, description=text.capitalize() + ".")
+        end.add_argument("host", metavar=other, help="name or address of the other end")
+        end.add_argument(
+            "--here", metavar="ADDRESS", required=True, help="this host's address, as the other reaches it"
+        )
+        end.add_argument(
+            "--key", type=Path, required=True, metavar="FILE", help="one line that both ends have; - for stdin"
+        )
+        end.add_argument("--tool", choices=get_args(Tool), default=default.tool, help=f"(default {default.tool})")
+        end.add_argument("--streams", type=int, help=f"parallel TCP streams (default {default.streams}, iperf3: 1)")
+        end.add_argument("--port", type=int, default=default.port, help=f"TCP port (default {default.port})")
+        end.add_argument(
+            "--duration-s", type=int, default=default.duration_s, metavar="SECONDS",
+            help=f"the most that each of the two transfers takes (default {default.duration_s})",
+        )  # fmt: skip
+        end.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
+        end.add_argument("--json", action="store_true", help="one JSON object")
+        _add_file(end)
+    alone = ends.add_parser("disk", help="what the disk of a folder alone writes and reads")
+    alone.add_argument("--json", action="store_true", help="one JSON object")
+    _add_file(alone)
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    default = DiskToDiskSpec(address="", source="").file_bytes
+    parser.add_argument("--folder", required=True, metavar="DIR", help="where the file may lie; it is gone afterwards")
+    parser.add_argument(
+        "--file-bytes", type=int, default=default, metavar="BYTES", help=f"how large it is (default {default:,})"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print. Returns the exit status."""
+    run_end: dict[str, Callable[[argparse.Namespace], int]] = {"send": _send, "receive": _receive, "disk": _disk}
+    try:
+        return run_end[args.end](args)
+    except _Usage as error:
+        print(f"disk-to-disk: {error}", file=sys.stderr)
+        return 2
+    except ProbeError as error:
+        print(f"disk-to-disk: {error.outcome.value}: {error}", file=sys.stderr)
+        return 1
+
+
+def _send(args: argparse.Namespace) -> int:
+    asked = _asked(args, args.here, args.host)
+    found = measure(asked, _deadline(args))
+    print(json.dumps(as_json(found)) if args.json else "\n".join(as_text(found)))
+    return 0 if found.outcome is Outcome.MEASURED else 1
+
+
+def _receive(args: argparse.Namespace) -> int:
+    asked = _asked(args, args.host, args.here)
+    with Console(stderr=True).status(f"receiving from {args.host}"):
+        receive(asked, _deadline(args))
+    print(json.dumps({"received": True}) if args.json else "received; what was measured is told by the sender")
+    return 0
+
+
+def _disk(args: argparse.Namespace) -> int:
+    _check_size(args.file_bytes)
+    deadline = Deadline(3600.0)
+    with scratch_file(args.folder) as file:
+        written = write_alone(file, args.file_bytes, deadline)
+        drop_cached(file)
+        read, cached = read_alone(file, deadline)
+    found = {"write_bps": written.rate_bps, "read_bps": read.rate_bps, "read_cached_ratio": cached}
+    print(json.dumps(found) if args.json else "\n".join(_of_disks(**found)))
+    return 0
+
+
+class _Usage(Exception):
+    """An option that makes no sense; says what to write."""
+
+
+def _asked(args: argparse.Namespace, source: str, address: str) -> PermittedSpec:
+    streams = args.streams if args.streams is not None else 1 if args.tool == "iperf3" else 4
+    if not 1 <= streams <= (1 if args.tool == "iperf3" else 128):
+        raise _Usage("--streams: iperf3 takes 1, fetch 1 to 128")
+    if args.duration_s < 1 or not 1 <= args.port <= 65_535:
+        raise _Usage("--duration-s must be 1 or more, --port from 1 to 65535")
+    _check_size(args.file_bytes)
+    return PermittedSpec(
+        folder=args.folder,
+        spec=DiskToDiskSpec(
+            address=address,
+            source=source,
+            family=6 if args.ipv6 or ":" in address else 4,
+            port=args.port,
+            tool=args.tool,
+            file_bytes=args.file_bytes,
+            duration_s=args.duration_s,
+            streams=streams,
+            one_time_key=_key(args.key),
+        ),
+    )
+
+
+def _check_size(file_bytes: int) -> None:
+    if file_bytes < 1_000_000:
+        raise _Usage("--file-bytes must be 1000000 or more: a smaller file says nothing of a disk")
+
+
+def _key(file: Path) -> str:
+    try:
+        key = (sys.stdin.readline() if str(file) == "-" else file.read_text()).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _Usage(f"--key {file}: {error}") from error
+    if len(key) < LEAST_KEY:
+        raise _Usage(f"--key {file}: the key has fewer than {LEAST_KEY} characters; make one: openssl rand -hex 32")
+    return key
+
+
+def _deadline(args: argparse.Namespace) -> Deadline:
+    return Deadline(slot_length_s(args.duration_s) + WAIT_S)
+
+
+def as_json(found: DiskToDiskRun) -> dict[str, Any]:
+    """The run as `--json` prints it."""
+    fields: dict[str, Any] = msgspec.to_builtins(found, builtin_types=())
+    del fields["kind"]
+    return fields | {"started_at": found.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
+
+
+def as_text(found: DiskToDiskRun) -> list[str]:
+    """The run in words, one line each."""
+    if found.disk_to_disk_bps is None:
+        return [f"{found.target}: {found.outcome.value}: {found.detail}"]
+    streams = f"{found.streams} stream{'s' if found.streams > 1 else ''}, {found.tool}"
+    checked = ", checksum right" if found.is_verified else ""
+    return [
+        f"disk to disk      {rate(found.disk_to_disk_bps)} ({found.moved_bytes:,} of {found.file_bytes:,} bytes by "
+        f"{streams}{checked})",
+        f"                  {found.moving_s:.2f} s until all was there, {found.syncing_s:.2f} s until the disk had it",
+        f"memory to memory  {_rate(found.memory_to_memory_bps)}",
+        *_of_disks(found.write_bps, found.read_bps, found.read_cached_ratio),
+    ]
+
+
+def _of_disks(write_bps: float | None, read_bps: float | None, read_cached_ratio: float | None) -> list[str]:
+    note = f" ({read_cached_ratio:.0%} of it from memory)" if read_cached_ratio else ""
+    return [f"disk reads alone  {_rate(read_bps)}{note}", f"disk writes alone {_rate(write_bps)}"]
+
+
+def _rate(bps: float | None) -> str:
+    return "not known" if bps is None else rate(bps)

@@ -1,0 +1,150 @@
+"""`--metrics ADDRESS:PORT`: how this agent is, over HTTP for a Prometheus of its site. Off unless it is asked for.
+
+Read from the agent's files when it is scraped, as `probes.site.status` reads them, and again after a few seconds at the
+earliest; nothing is asked of the centre. It is plain HTTP without a password: an address on loopback, or on a network
+that only those reach who may know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from probes.site.settings import SettingsError
+from probes.site.spool import SpoolError
+from probes.site.status import Status, read_status
+
+KEPT_S = 5.0
+
+Labels = Mapping[str, str]
+
+
+@contextlib.contextmanager
+def served(given: str, data: Path) -> Iterator[str]:
+    """Serve `/metrics` at ADDRESS:PORT while the context lasts; its URL. Raises `SettingsError` where nobody can listen
+    there."""
+    address, port = parse_address(given)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(AgentCollector(data))
+    try:
+        server, thread = start_http_server(port, addr=address, registry=registry)
+    except OSError as error:
+        raise SettingsError(f"--metrics {given}: {error.strerror}; give another address of this machine") from error
+    try:
+        shown = f"[{address}]" if ":" in address else address
+        yield f"http://{shown}:{server.server_address[1]}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def parse_address(given: str) -> tuple[str, int]:
+    """The address and the port of 127.0.0.1:9375 or [::1]:9375. Raises `SettingsError`."""
+    try:
+        parts = urlsplit(f"//{given}")
+        address, port = parts.hostname, parts.port
+    except ValueError:
+        address, port = None, None
+    if not address or port is None or parts.netloc != given:
+        raise SettingsError(f"--metrics {given}: write ADDRESS:PORT, as 127.0.0.1:9375 or [::1]:9375")
+    return address, port
+
+
+class AgentCollector(Collector):
+    """The agent of a data folder."""
+
+    def __init__(self, data: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._data = data
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._read_at: float | None = None
+        self._families: list[Metric] = []
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            if self._read_at is None or self._clock() - self._read_at > KEPT_S:
+                self._families = self._read()
+                self._read_at = self._clock()
+            yield from self._families
+
+    def _read(self) -> list[Metric]:
+        try:
+            status = read_status(self._data, datetime.now(UTC))
+        except (SpoolError, OSError) as error:
+            print(f"site: metrics: {error}", file=sys.stderr, flush=True)
+            return [gauge("up", "Whether the agent works", {}, 0)]
+        return list(families(status))
+
+
+def families(status: Status) -> Iterator[Metric]:
+    """All that is known of an agent. `site` is a label of each, empty before there is a plan."""
+    site = {"site": status.plan.site if status.plan is not None else ""}
+    yield gauge("up", "Whether the agent works and the centre takes its results", site, status.works)
+    if status.plan is not None:
+        targets = sum(len(task.spec.targets) for task in status.plan.ping)
+        yield gauge("plan_info", "The version of the plan", {**site, "version": status.plan.version}, 1)
+        yield gauge("plan_targets", "Ping targets in the plan", site, targets)
+    if status.state is not None:
+        yield from _of_state(status, site)
+    if status.spool is not None:
+        spool = status.spool
+        yield gauge("spool_results", "Results that wait in the spool", site, spool.queued)
+        yield gauge("set_aside_results", "Results that the centre refused and the spool keeps", site, spool.set_aside)
+        dropped = CounterMetricFamily(
+            "soundings_site_dropped_results",
+            "Results that the spool could not keep, ever",
+            labels=[*site, "kind", "reason"],
+        )
+        for one in spool.dropped_for:
+            dropped.add_metric([*site.values(), one.kind, one.reason], one.count)
+        yield dropped
+
+
+def _of_state(status: Status, site: Labels) -> Iterator[Metric]:
+    state, health = status.state, status.state.health if status.state is not None else None
+    assert state is not None
+    yield gauge("build_info", "The agent's version", {**site, "version": state.agent_version}, 1)
+    trouble_at = None if state.last_trouble is None else state.last_trouble.at
+    for name, said, at in (
+        ("start", "When the worker started", state.started_at),
+        ("state", "When the worker last showed a sign of life", state.written_at),
+        ("accepted", "When the centre last accepted a delivery", state.last_accepted_at),
+        ("trouble", "When its newest warning or error was", trouble_at),
+    ):
+        yield gauge(f"{name}_timestamp_seconds", said, site, None if at is None else at.timestamp())
+    yield gauge("running_cycles", "Cycles that are being measured", site, len(state.running))
+    if health is not None:
+        clock = health.kernel_clock
+        yield gauge("clock_offset_seconds", "This clock less the centre's", site, health.clock_offset_s)
+        yield gauge("clock_uncertainty_seconds", "How far that may be wrong", site, health.clock_uncertainty_s)
+        yield gauge(
+            "clock_synchronised",
+            "Whether the kernel says that something keeps the clock",
+            site,
+            None if clock is None else clock.is_synchronised,
+        )
+        lost = CounterMetricFamily(
+            "soundings_site_lost_cycles", "Cycles that were due and did not begin, since the start", labels=list(site)
+        )
+        lost.add_metric(list(site.values()), health.lost_ticks)
+        yield lost
+
+
+def gauge(name: str, said: str, labels: Labels, value: Any) -> Metric:
+    """soundings_site_`name`, without a sample where the value is None."""
+    family = GaugeMetricFamily(f"soundings_site_{name}", said, labels=list(labels))
+    if value is not None:
+        family.add_metric(list(labels.values()), float(value))
+    return family

@@ -1,0 +1,149 @@
+"""The committed queries of Grafana, run as Grafana would run them: panels, variables, annotations and alert rules.
+
+Variables and `$__interval` are put in by Grafana's front end, macros by its PostgreSQL data source; `expand` does both,
+by the table of macros in Grafana's documentation ("PostgreSQL query editor"). The role is the read-only one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from dashboards.reader import ROLE
+from dashboards.render import ALERTING_DIR, JSON_DIR
+
+INTERVAL_S = 3600
+"""The panel's step in these tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query: of which dashboard, where in it (panel's title and target, or variable's name), and what it says."""
+
+    dashboard: str
+    where: str
+    sql: str
+
+    def __str__(self) -> str:
+        return f"{self.dashboard}: {self.where}"
+
+
+def queries() -> list[Query]:
+    """All queries of all committed dashboards and alert rules."""
+    found = []
+    for file in sorted(JSON_DIR.glob("*.json")):
+        name, dashboard = file.stem, json.loads(file.read_text())
+        found += [Query(name, f"${v['name']}", v["query"]) for v in dashboard["templating"]["list"]]
+        found += [Query(name, f"@{a['name']}", a["target"]["rawSql"]) for a in dashboard["annotations"]["list"]]
+        found += [
+            Query(name, f"{panel['title']}/{target['refId']}", target["rawSql"])
+            for panel in dashboard["panels"]
+            for target in panel["targets"]
+        ]
+    provisioned = json.loads((ALERTING_DIR / "soundings.json").read_text())
+    for group in provisioned["groups"]:
+        for rule in group["rules"]:
+            found += [
+                Query("alert rules", rule["uid"], data["model"]["rawSql"])
+                for data in rule["data"]
+                if "rawSql" in data["model"]
+            ]
+    return found
+
+
+def of_dashboard(name: str) -> dict[str, str]:
+    """The queries of one dashboard by where they are."""
+    return {query.where: query.sql for query in queries() if query.dashboard == name}
+
+
+def _time_group(args: list[str], since: str, until: str) -> str:
+    step_s = _seconds(args[1])
+    return f"floor(extract(epoch from {args[0]})/{step_s})*{step_s}"
+
+
+def _seconds(interval: str) -> int:
+    found = re.fullmatch(r"'?(\d+)([smhd])'?", interval)
+    assert found is not None, interval
+    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]]
+
+
+MACROS: Mapping[str, Callable[[list[str], str, str], str]] = {
+    "__time": lambda args, since, until: f'{args[0]} AS "time"',
+    "__timeFilter": lambda args, since, until: f"{args[0]} BETWEEN '{since}' AND '{until}'",
+    "__timeFrom": lambda args, since, until: f"'{since}'",
+    "__timeTo": lambda args, since, until: f"'{until}'",
+    "__timeGroup": _time_group,
+    "__timeGroupAlias": lambda args, since, until: f'{_time_group(args, since, until)} AS "time"',
+}
+# A variable in the text: $name, ${name} or ${name:format}.
+VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(?::(\w+))?\}")
+# A macro call: its arguments end at the first closing bracket, whatever they are.
+MACRO = re.compile(r"\$([_a-zA-Z0-9]+)\(([^)]*)\)")
+BUILT_IN = {"__interval": f"{INTERVAL_S}s", "__interval_ms": str(INTERVAL_S * 1000)}
+
+
+def expand(sql: str, variables: Mapping[str, str], since: datetime, until: datetime) -> str:
+    """The statement that reaches the database. A macro or variable that Grafana does not know is a KeyError."""
+
+    def variable(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if name in BUILT_IN:
+            return BUILT_IN[name]
+        if name.startswith("__"):
+            return found[0]
+        escaped = variables[name].replace("'", "''")
+        return {None: escaped, "raw": variables[name], "sqlstring": f"'{escaped}'"}[found[3]]
+
+    def macro(found: re.Match[str]) -> str:
+        args = [argument.strip(" ") for argument in found[2].split(",")]
+        return MACROS[found[1]](args, rfc3339(since), rfc3339(until))
+
+    return MACRO.sub(macro, VARIABLE.sub(variable, sql))
+
+
+def rfc3339(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def run(sql: str, variables: Mapping[str, str], since: datetime, until: datetime) -> list[dict[str, Any]]:
+    """The rows of a query, each a dict by column, read as the role that Grafana uses."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL ROLE {ROLE}")
+        cursor.execute(expand(sql, variables, since, until))
+        columns = [column.name for column in cursor.description]
+        assert len(set(columns)) == len(columns), "Grafana would show two columns under one name"
+        rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+        cursor.execute("RESET ROLE")
+    return rows
+
+
+def tables_read(sql: str, variables: Mapping[str, str], since: datetime, until: datetime) -> set[str]:
+    """The tables that the plan of a query reads; chunks of a hypertable count as that."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL ROLE {ROLE}")
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {expand(sql, variables, since, until)}")
+        plan = cursor.fetchone()[0]
+        cursor.execute("RESET ROLE")
+        cursor.execute(
+            "SELECT child.relname, parent.relname FROM pg_inherits"
+            " JOIN pg_class AS child ON child.oid = inhrelid JOIN pg_class AS parent ON parent.oid = inhparent"
+        )
+        of_chunk = dict(cursor.fetchall())
+    return {of_chunk.get(name, name) for name in _relations(plan[0]["Plan"])}
+
+
+def _relations(node: dict[str, Any]) -> set[str]:
+    own = {node["Relation Name"]} if "Relation Name" in node else set()
+    return own.union(*(_relations(child) for child in node.get("Plans", ())))
+
+
+def about(value: Any) -> Any:
+    """Equal up to the precision of a `real` column, for a number; anything else must be the same."""
+    return pytest.approx(value, rel=1e-6) if isinstance(value, (int, float)) else value

@@ -1,0 +1,99 @@
+"""The archive replayed: what would have opened, with nothing written and nobody told."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.models import Incident, JudgedPath
+from monitor.archive.models import Burst
+from tests.db.alert_rows import make_bursts, make_mesh
+
+NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+pytestmark = pytest.mark.django_db
+
+
+def backtest(*arguments):
+    out = StringIO()
+    call_command("alerts", "backtest", *arguments, stdout=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def path():
+    """Half an hour without loss, ten minutes of a fifth, an hour without."""
+    path = make_mesh(["slac", "cern"], NOW - timedelta(days=2), loss={}, no_data={})["slac → cern"]
+    make_bursts(path, [0] * 30 + [2] * 10 + [0] * 60, NOW)
+    return path
+
+
+def test_it_finds_what_the_live_evaluation_found_and_writes_nothing(path):
+    figures = json.loads(backtest("--from", "2026-11-21T10:00", "--to", "2026-11-21T11:30", "--rule", "loss", "--json"))
+    assert not Incident.objects.exists()
+    assert not JudgedPath.objects.exists()
+
+    for minute in range(1, 91):
+        evaluate(NOW + minute * MINUTE)
+    live = Incident.objects.get(rule="loss")
+
+    (incident,) = figures["incidents"]
+    assert (incident["rule"], incident["cause"]) == ("loss", live.cause)
+    assert datetime.fromisoformat(incident["found_at"]) == live.opened_at
+    assert datetime.fromisoformat(incident["ended_at"]) == live.closed_at
+    assert incident["findings"][0]["sentence"] == live.paths.get().sentence
+    assert [rule["rule"] for rule in figures["rules"]] == ["loss"]
+    weeks = 90 * 60 / (7 * 86_400)
+    assert figures["path_weeks"] == pytest.approx(weeks, rel=0.02)
+    assert figures["rules"][0]["incidents_per_path_week"] == pytest.approx(1 / figures["path_weeks"])
+
+
+def test_what_is_measured_later_changes_nothing_about_the_past(path):
+    asked = (
+        "--from",
+        "2026-11-21T10:00",
+        "--to",
+        "2026-11-21T11:00",
+        "--rule",
+        "loss",
+        "--rule",
+        "loss_regression",
+        "--json",
+    )
+    before = backtest(*asked)
+
+    make_bursts(path, [9] * 30, NOW + 100 * MINUTE)
+
+    assert backtest(*asked) == before
+
+
+def test_people_see_a_table_and_the_incidents(path):
+    shown = backtest("--from", "2026-11-21T10:00", "--to", "2026-11-21T11:30", "--rule", "loss")
+
+    assert "path-weeks, evaluated every 60 s" in shown
+    assert "cern ↔ slac" in shown
+
+
+def test_a_period_without_measurements_says_what_there_is(path):
+    with pytest.raises(CommandError) as error:
+        backtest("--from", "2026-10-01", "--to", "2026-10-01T01:00")
+
+    assert str(error.value) == (
+        "no burst was measured from 2026-10-01 00:00 to 2026-10-01 01:00 UTC; the archive has bursts from "
+        "2026-11-21 10:00 to 2026-11-21 11:39 UTC"
+    )
+
+
+def test_an_empty_archive_and_a_mesh_without_paths_are_told():
+    with pytest.raises(CommandError, match=r"no path is measured; apply a mesh\.toml"):
+        backtest("--from", "2026-10-01", "--to", "2026-10-02")
+    make_mesh(["slac", "cern"], NOW, loss={})
+    assert not Burst.objects.exists()
+    with pytest.raises(CommandError, match="the archive has no bursts at all"):
+        backtest("--from", "2026-10-01", "--to", "2026-10-01T01:00")

@@ -1,0 +1,394 @@
+"""The evidence of an incident: figures before and after in both directions, when it began, what excludes other causes.
+The evidence of an incident: figures before and after in both directions, when it began, what excludes other causes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from scipy.stats import binomtest
+
+from monitor.alerts import gather, incidents, queries
+from monitor.alerts.evidence import evidence
+from monitor.alerts.models import Incident, IncidentEvidence, Severity
+from monitor.alerts.rules.finding import Finding
+from monitor.alerts.shares import Share
+from monitor.alerts.ticket import ticket_text
+from monitor.api.models import AgentHealth
+from monitor.archive.models import Burst
+from monitor.mesh.models import Slot, SlotHost
+from tests.db.alert_rows import make_mesh
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
+BEGAN = NOW - timedelta(minutes=20)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def paths():
+    return make_mesh(["slac", "cern", "niit"], NOW - timedelta(days=2))
+
+
+def bursts(path, since, until, rtts_ms, *, size=100, lost=0, every=MINUTE, **fields):
+    """Bursts whose round trips are those given, plus so many that were lost."""
+    count = round((until - since) / every)
+    Burst.objects.bulk_create(
+        Burst(
+            path_id=path.pk,
+            packet_bytes=size,
+            measured_at=since + number * every,
+            sent=len(rtts_ms) + lost,
+            received=len(rtts_ms),
+            duplicates=0,
+            reordered=0,
+            **{"outcome": "measured", "during_test": False, "ttl": 54} | fields,
+            rtts_ms=[None] * lost + list(rtts_ms),
+        )
+        for number in range(count)
+    )
+
+
+def incident(*findings, cause="cern ↔ slac", shares=()) -> Incident:
+    incidents.find(cause, findings, NOW - timedelta(seconds=20), shares=shares)
+    (row,) = Incident.objects.filter(cause=cause)
+    incidents.confirm(row.pk, NOW)
+    return queries.incident_with_paths(row.pk)
+
+
+def finding(path, rule="loss", since=NOW - timedelta(minutes=10), **fields):
+    return Finding(rule, path.pk, str(path), f"{rule} is high", since, **fields)
+
+
+def lossy(path, back):
+    """A path that loses from BEGAN on, with a way back that is well."""
+    bursts(path, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
+    bursts(path, BEGAN, NOW, [20.0, 20.2, 20.1], lost=1)
+    bursts(back, NOW - timedelta(hours=6), NOW, [21.0, 21.5])
+
+
+def gathered(row, now=NOW):
+    gather.keep(row, now)
+    return evidence(row, now)
+
+
+def test_figures_before_and_after_are_those_of_the_bursts_counted_by_hand(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, back)
+
+    found = gathered(incident(finding(out)))
+
+    (one,) = found.paths
+    before, after = one.there.before, one.there.after
+    surely_old = Burst.objects.filter(path_id=out.pk, measured_at__lte=found.began.earliest).count()
+    assert 338 <= surely_old <= 340
+    assert (before.sent, before.lost, before.bursts) == (surely_old * 4, 0, surely_old)
+    assert (after.sent, after.lost, after.bursts) == (20 * 4, 20, 20)
+    exact = binomtest(20, 80).proportion_ci(0.95, method="exact")
+    assert (after.loss_low_ratio, after.loss_high_ratio) == pytest.approx((exact.low, exact.high))
+    values = np.float32([20.0, 20.2, 20.1] * 20)
+    assert [after.rtt_min_ms, after.rtt_median_ms, after.rtt_p95_ms] == pytest.approx(
+        np.quantile(values, [0, 0.5, 0.95]), abs=1e-4
+    )
+    differences = np.float32([0.2, -0.1] * 20)
+    assert after.ipdv_ms == pytest.approx(np.subtract(*np.quantile(differences, [0.75, 0.25])), abs=1e-4)
+    assert one.back.after.lost == 0
+    assert one.back.name == "cern → slac"
+    assert one.back.before.rtt_median_ms == pytest.approx(21.25)
+
+
+def test_it_began_between_the_last_good_burst_and_the_first_bad_one(paths):
+    lossy(paths["slac → cern"], paths["cern → slac"])
+
+    began = gathered(incident(finding(paths["slac → cern"]))).began
+
+    assert began.at == BEGAN
+    assert began.earliest <= BEGAN - MINUTE
+    assert began.earliest >= BEGAN - 3 * MINUTE
+    assert BEGAN <= began.latest <= BEGAN + 2 * MINUTE
+
+
+def test_what_began_before_the_rules_own_window_is_found_there(paths):
+    lossy(paths["slac → cern"], paths["cern → slac"])
+
+    began = gathered(incident(finding(paths["slac → cern"], since=NOW - 3 * MINUTE))).began
+
+    assert began.at == BEGAN
+
+
+def test_bursts_during_our_own_tests_are_counted_and_count_nowhere(paths):
+    out = paths["slac → cern"]
+    lossy(out, paths["cern → slac"])
+    bursts(out, NOW - 5 * MINUTE, NOW - 3 * MINUTE, [], lost=10, size=1000, during_test=True)
+
+    after = gathered(incident(finding(out))).paths[0].there.after
+
+    assert after.bursts_during_test == 2
+    assert after.lost == 20
+
+
+def test_own_tests_on_either_host_are_named(paths):
+    out = paths["slac → cern"]
+    lossy(out, paths["cern → slac"])
+    measurement = paths["niit → cern"].measurements.get()
+    slot = Slot.objects.create(
+        measurement=measurement, starts_at=NOW - 4 * MINUTE, ends_at=NOW - 3 * MINUTE, outcome="measured"
+    )
+    for host in (measurement.path.source, measurement.path.destination):
+        SlotHost.objects.create(slot=slot, host=host, starts_at=slot.starts_at, ends_at=slot.ends_at)
+
+    (test,) = gathered(incident(finding(out))).own_tests
+
+    assert (test.path, test.starts_at, test.outcome) == ("niit → cern", slot.starts_at, "measured")
+
+
+def test_what_was_kept_at_the_opening_stays_when_raw_bursts_expire(paths):
+    out = paths["slac → cern"]
+    lossy(out, paths["cern → slac"])
+    row = incident(finding(out))
+    first = gathered(row)
+    Burst.objects.all().delete()
+
+    later = evidence(queries.incident_with_paths(row.pk), NOW + timedelta(days=800))
+
+    assert later.paths[0].there.before == first.paths[0].there.before
+    assert later.paths[0].there.after == first.paths[0].there.after
+    assert later.began == first.began
+    assert later.likely == first.likely
+    assert later.paths[0].there.now.sent == 0
+
+
+def test_an_incident_that_grows_is_gathered_again_and_keeps_what_was_before(paths):
+    out = paths["slac → cern"]
+    lossy(out, paths["cern → slac"])
+    row = incident(finding(out))
+    assert gather.gather_due(NOW) == 1
+    assert gather.gather_due(NOW) == 0
+    before = evidence(row, NOW).paths[0].there.before
+    Burst.objects.filter(measured_at__lt=BEGAN).delete()
+    incidents.find(row.cause, [finding(paths["niit → cern"], since=NOW)], NOW + MINUTE)
+
+    assert gather.gather_due(NOW + MINUTE) == 1
+
+    found = evidence(queries.incident_with_paths(row.pk), NOW + MINUTE)
+    assert {one.name for one in found.paths} == {"slac → cern", "niit → cern"}
+    assert next(one for one in found.paths if one.name == "slac → cern").there.before == before
+
+
+def test_the_number_of_questions_does_not_grow_with_the_paths(paths):
+    lossy(paths["slac → cern"], paths["cern → slac"])
+    one = incident(finding(paths["slac → cern"]))
+    many = incident(*(finding(path, "jitter") for path in paths.values()), cause="all 6 paths")
+
+    def questions(row):
+        with CaptureQueriesContext(connection) as asked:
+            gather.gathered(row, NOW)
+        return len(asked)
+
+    assert questions(one) == questions(many) == 9
+    gather.keep(many, NOW)
+    with CaptureQueriesContext(connection) as asked:
+        evidence(many, NOW)
+    assert len(asked) == 2
+
+
+def test_an_incident_on_many_paths_has_the_gravest_in_detail_and_says_how_many_it_left_out():
+    names = [f"s{number}" for number in range(5)]
+    all_paths = list(make_mesh(names, NOW - timedelta(days=2)).values())
+    row = incident(*(finding(path) for path in all_paths), cause="all 20 paths")
+
+    found = gathered(row)
+
+    assert len(found.paths) == gather.PATHS_IN_DETAIL
+    assert found.paths_left_out == 20 - 2 * gather.PATHS_IN_DETAIL  # each is shown with its way back
+
+
+def test_one_incident_that_cannot_be_gathered_keeps_no_other_from_its_evidence(paths, monkeypatch, caplog):
+    lossy(paths["slac → cern"], paths["cern → slac"])
+    bad = incident(finding(paths["niit → cern"]), cause="bad")
+    good = incident(finding(paths["slac → cern"]))
+    whole = gather.gathered
+
+    def fail(row, now):
+        if row.pk == bad.pk:
+            raise ValueError("no such figure")
+        return whole(row, now)
+
+    monkeypatch.setattr(gather, "gathered", fail)
+
+    assert gather.gather_due(NOW) == 1
+
+    assert list(IncidentEvidence.objects.values_list("incident_id", flat=True)) == [good.pk]
+    assert f"the evidence of incident {bad.pk} cannot be gathered" in caplog.text
+
+
+def test_what_a_newer_version_kept_is_not_misread(paths):
+    lossy(paths["slac → cern"], paths["cern → slac"])
+    row = incident(finding(paths["slac → cern"]))
+    gather.keep(row, NOW)
+    IncidentEvidence.objects.update(version=gather.VERSION + 1)
+
+    found = evidence(row, NOW)
+
+    assert (found.gathered_at, found.paths) == (None, ())
+
+
+# --- the likely cause
+
+
+def test_loss_without_delay(paths):
+    lossy(paths["slac → cern"], paths["cern → slac"])
+
+    assert gathered(incident(finding(paths["slac → cern"]))).likely == (
+        "Loss without delay (25% on slac → cern, before < 0.23%, round trips as before): a faulty link or interface, a "
+        "policer, or a short queue."
+    )
+
+
+def test_a_queue_that_fills(paths):
+    out = paths["slac → cern"]
+    bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
+    bursts(out, BEGAN, NOW, [20.3, 35.2, 38.1], lost=1)
+
+    assert gathered(incident(finding(out))).likely.startswith(
+        "Congestion: a queue fills and drops packets (25% on slac"
+    )
+
+
+def test_a_longer_way(paths):
+    out = paths["slac → cern"]
+    bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
+    bursts(out, BEGAN, NOW, [40.0, 40.2, 40.1, 40.4], ttl=54)
+
+    found = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"})))
+
+    assert found.likely.startswith(
+        "A longer way, or a queue that never empties: on slac → cern the least round trip rose"
+    )
+    assert (found.began.at, found.began.earliest, found.began.latest) == (BEGAN, BEGAN - MINUTE, BEGAN)
+
+
+def test_another_route_by_the_ttl_of_replies(paths):
+    out = paths["slac → cern"]
+    bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2], ttl=54)
+    bursts(out, BEGAN, NOW, [40.0, 40.2], ttl=51)
+
+    found = gathered(incident(finding(out, "rtt", since=BEGAN)))
+
+    assert found.likely == (
+        "Another route: the TTL of replies on slac → cern went from 54 to 51, and the least round trip went by +20.0 "
+        "ms."
+    )
+
+
+def test_large_packets_only(paths):
+    out = paths["slac → cern"]
+    for size in (100, 1000):
+        bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0] * 10, size=size)
+    bursts(out, BEGAN, NOW, [20.0] * 10)
+    bursts(out, BEGAN, NOW, [20.0] * 5, lost=5, size=1000)
+
+    assert gathered(incident(finding(out))).likely.startswith(
+        "Large packets are lost more than small ones (50% at 1000"
+    )
+
+
+def test_a_name_that_resolves_to_another_address(paths):
+    out = paths["slac → cern"]
+    bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0], address="192.0.2.2")
+    bursts(out, BEGAN, NOW, [40.0], address="192.0.2.99")
+
+    assert gathered(incident(finding(out, "rtt", since=BEGAN))).likely == (
+        "The name 192.0.2.2 resolves to another address: 192.0.2.99, before 192.0.2.2."
+    )
+
+
+def test_an_interruption_that_a_router_tells_of(paths):
+    out = paths["slac → cern"]
+    bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0] * 10)
+    said = {"name": "host_unreachable", "icmp_type": 3, "icmp_code": 1, "router": "203.0.113.7", "count": 10}
+    bursts(out, BEGAN, NOW, [], lost=10, errors=[said], ttl=None)
+
+    found = gathered(incident(finding(out, "unreachable", since=BEGAN)))
+
+    assert found.likely == "The path is interrupted at 203.0.113.7, which answers host unreachable (200 times)."
+    assert (found.began.at, found.began.latest) == (BEGAN, BEGAN)
+
+
+def test_an_agent_that_is_silent_and_one_that_cannot_measure(paths):
+    out = paths["slac → cern"]
+    AgentHealth.objects.create(
+        site=out.source.site, accepted_at=BEGAN, agent_version="1", queued=0, dropped=0, health=None
+    )
+    silent = gathered(incident(finding(out, "no_data", since=BEGAN)))
+    assert silent.likely == (
+        "The agent of slac has been silent for 20 min: its machine, its service or its way to the centre is down."
+    )
+
+    bursts(out, BEGAN, NOW, [], outcome="not_permitted", detail="ping_group_range")
+
+    assert gathered(queries.incident_with_paths(silent.incident_id)).likely == (
+        "The agent tries and cannot measure, with the outcome not_permitted: ping_group_range."
+    )
+
+
+def test_an_agent_whose_own_interface_drops_packets(paths):
+    out = paths["slac → cern"]
+    lossy(out, paths["cern → slac"])
+    AgentHealth.objects.create(
+        site=out.source.site, accepted_at=NOW, agent_version="1", queued=0, dropped=0, health={},
+        drops_past=[[(BEGAN - MINUTE).timestamp(), 70], [NOW.timestamp(), 1270]],
+    )  # fmt: skip
+
+    found = gathered(incident(finding(out)))
+
+    assert found.likely == (
+        "The agent of slac itself: its own interfaces dropped 1,200 packets, and the reverse paths are well."
+    )
+    assert found.agents[0].text == "agent of slac: delivered 0 s before; its own interfaces dropped 1,200 packets"
+
+
+def test_what_cannot_be_told_is_said_to_be_unknown(paths):
+    bursts(paths["slac → cern"], NOW - timedelta(hours=6), NOW, [20.0])
+
+    assert gathered(incident(finding(paths["slac → cern"]))).likely.startswith("Not known")
+
+
+# --- the ticket
+
+
+def test_the_ticket_has_utc_addresses_figures_and_what_excludes_other_causes(paths, settings):
+    settings.PUBLIC_URL = "https://soundings.example.org"
+    lossy(paths["slac → cern"], paths["cern → slac"])
+    shares = [Share("paths to slac", 0, 2), Share("elsewhere", 1, 3)]
+    row = incident(
+        finding(paths["slac → cern"], figures={"sent": 80, "lost": 20}, severity=Severity.CRITICAL), shares=shares
+    )
+
+    text = ticket_text(row, gathered(row))
+
+    assert text.startswith("loss 25% on cern ↔ slac, since 2026-11-21 09:45 UTC\n")
+    for part in (
+        "(critical)",
+        "paths to slac: clean (2 paths)",
+        "elsewhere: 1 of 3 paths bad",
+        "slac → cern: 192.0.2.1 to 192.0.2.2, IPv4",
+        "20 of 80",
+        "25% (16% to 35.9%)",
+        "< 0.23%",
+        "TTL of replies        54",
+        "All times UTC.",
+        f"https://soundings.example.org/incidents/{row.pk}/",
+    ):
+        assert part in text
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_an_incident_that_was_just_opened_has_a_ticket_too(paths):
+    row = incident(finding(paths["slac → cern"]))
+
+    assert "Not known yet: the evidence is being gathered." in ticket_text(row, evidence(row, NOW))

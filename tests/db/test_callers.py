@@ -1,0 +1,60 @@
+"""Whose address a request comes from: proxies that are ours are believed, what anybody can write is not."""
+
+import uuid
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import RequestFactory
+
+from monitor import environment
+from monitor.api import rates
+from monitor.api.callers import client_address
+
+OURS = ["127.0.0.1", "::1", "10.1.0.0/16"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("192.0.2.7", None, "192.0.2.7"),
+        ("192.0.2.7", "198.51.100.1", "192.0.2.7"),  # no proxy of ours: anybody can write that
+        ("127.0.0.1", None, "127.0.0.1"),
+        ("127.0.0.1", "198.51.100.1", "198.51.100.1"),
+        ("10.1.2.3", "198.51.100.1", "198.51.100.1"),
+        ("::ffff:127.0.0.1", "198.51.100.1", "198.51.100.1"),
+        ("", "198.51.100.1", "198.51.100.1"),  # a Unix socket
+        ("", None, ""),
+        ("127.0.0.1", "203.0.113.9, 198.51.100.1", "198.51.100.1"),  # the client's own claim stands before
+        ("127.0.0.1", "203.0.113.9, 198.51.100.1, 10.1.2.3", "198.51.100.1"),
+        ("127.0.0.1", "10.1.2.3", "10.1.2.3"),  # asked by a proxy of ours itself
+        ("127.0.0.1", "2001:db8::7", "2001:db8::7"),
+        ("127.0.0.1", "unknown", "127.0.0.1"),
+        ("127.0.0.1", "198.51.100.1, ", "127.0.0.1"),
+        ("127.0.0.1", "<script>, 198.51.100.1", "198.51.100.1"),
+    ],
+)
+def test_the_nearest_address_that_is_no_proxy_of_ours_is_the_clients(settings, peer, forwarded, address):
+    settings.TRUSTED_PROXIES = OURS
+    headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
+
+    assert client_address(RequestFactory(headers=headers).get("/", REMOTE_ADDR=peer)) == address
+
+
+def test_a_network_that_is_none_is_refused_with_what_to_write(monkeypatch):
+    monkeypatch.setenv("SOUNDINGS_TRUSTED_PROXIES", "10.1.0.0/16, proxy.example")
+
+    with pytest.raises(ImproperlyConfigured, match=r"'proxy.example' .* write for example 192.0.2.7,10.1.0.0/16"):
+        environment.trusted_proxies()
+
+
+@pytest.mark.django_db
+def test_behind_a_proxy_each_client_has_logins_of_its_own(client, settings, monkeypatch):
+    settings.TRUSTED_PROXIES = OURS
+    asked = []
+    monkeypatch.setattr(rates, "wait_s", lambda key, rate: asked.append(key) or 0)
+    form = {"username": uuid.uuid4().hex, "password": "wrong"}
+
+    for forwarded in ("198.51.100.1", "198.51.100.2"):
+        client.post("/login/", form, REMOTE_ADDR="127.0.0.1", headers={"X-Forwarded-For": forwarded})
+
+    assert asked == ["login:198.51.100.1", "login:198.51.100.2"]

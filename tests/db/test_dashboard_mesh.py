@@ -1,0 +1,505 @@
+"""The queries of the dashboards about many paths, and of the alert rules: the answers by hand, from the rows inserted
+here; and which tables the plan of every query reads, as the period grows.
+
+A mesh of slac, cern and anl (slac and cern have agents) is measured for the two hours before noon, a day and a month
+ago. Figures are chosen so that each answer can be done in the head.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from dashboards.reader import grant
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.api.models import AgentHealth
+from monitor.archive.models import (
+    Burst,
+    BurstDay,
+    BurstHour,
+    BurstMonth,
+    CapacityResult,
+    CentreSample,
+    DeliveredDay,
+    DirtyHour,
+    ReceivedBatch,
+    RefusedResult,
+    ThroughputDay,
+    ThroughputHour,
+    ThroughputMonth,
+    ThroughputTest,
+)
+from monitor.mesh import models
+from monitor.mesh.models import Group, Measurement, MeasurementPeriod
+from tests.db.grafana import Query, about, of_dashboard, queries, run, tables_read
+from tests.db.mesh_of_three import MeshOfThree, make_mesh
+
+NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
+"""Yesterday's: some questions are about now."""
+SINCE, UNTIL = NOON - timedelta(hours=2), NOON
+HOURS = (SINCE, SINCE + timedelta(hours=1))
+DAY = NOON.replace(hour=0)
+MONTH = DAY.replace(day=1)
+
+PINGED = {"bursts": 60, "bursts_all_lost": 0, "bursts_none_lost": 60, "bursts_during_test": 0, "bursts_not_measured": 0}
+COUNTS = {"duplicates": 0, "reordered": 0}
+HEALTH = {
+    "clock_offset_s": 0.25,
+    "kernel_clock": {"is_synchronised": True},
+    "load_1min": 1.5,
+    "cpus": 2,
+    "lost_ticks": 3,
+    "set_aside": 1,
+}
+
+
+@pytest.fixture
+def mesh(db: None) -> MeshOfThree:
+    """With every kind of row that a dashboard asks for."""
+    three = make_mesh()
+    plan(three)
+    pings(three)
+    throughput(three)
+    incidents(three)
+    deliveries(three)
+    centre()
+    with connection.cursor() as cursor:
+        grant(cursor, "of the test")
+    return three
+
+
+def plan(three: MeshOfThree) -> None:
+    group = Group.objects.create(name="labs", shape="mesh")
+    group.sites.set([three.slac, three.cern])
+    ping = models.Test.objects.create(name="pinger", kind="ping", every_s=60)
+    for path in (three.slac_cern, three.slac_anl, three.cern_slac):
+        measurement = Measurement.objects.create(path=path, test=ping, started_at=MONTH)
+        MeasurementPeriod.objects.create(
+            measurement=measurement, every_s=60, packet_bytes=[100, 1000], started_at=MONTH
+        )
+
+
+def pings(three: MeshOfThree) -> None:
+    """In each hour: slac to cern loses 6 of 600 at 10 ms, cern to slac none of 600 at 20 ms, slac to anl all of 300 and
+    half of the plan; a day and a month are those two hours."""
+    of_path = {
+        three.slac_cern: {"sent": 600, "received": 594, "rtt_min_ms": 8.0, "rtt_avg_ms": 10.0, "bursts_planned": 60},
+        three.cern_slac: {"sent": 600, "received": 600, "rtt_min_ms": 18.0, "rtt_avg_ms": 20.0, "bursts_planned": 60},
+        three.slac_anl: {"sent": 300, "received": 0, "bursts": 30, "bursts_all_lost": 30, "bursts_planned": 60},
+    }
+    for path, values in of_path.items():
+        row = {"path_id": path.pk, "packet_bytes": 100, **PINGED, **COUNTS, **values}
+        counted = {name: value * 2 if isinstance(value, int) else value for name, value in row.items()}
+        whole = {**counted, "path_id": path.pk, "packet_bytes": 100}
+        for hour in HOURS:
+            BurstHour.objects.create(hour=hour, **row)
+        BurstDay.objects.create(day=DAY, **whole)
+        BurstMonth.objects.create(month=MONTH, **whole)
+    # A raw burst, which no dashboard may read.
+    burst = {"outcome": "measured", "sent": 1, "received": 1, "during_test": False, "rtts_ms": [1.0]}
+    Burst.objects.create(path_id=three.slac_cern.pk, measured_at=SINCE, packet_bytes=100, **COUNTS, **burst)
+
+
+def throughput(three: MeshOfThree) -> None:
+    """slac to cern: 10 and 30 Mbit/s in the hours, of three slots; a capacity of 100 Mbit/s."""
+    path_id = three.slac_cern.pk
+    for hour, bps, slots in zip(HOURS, (1e7, 3e7), (1, 2), strict=True):
+        of_hour = {
+            "tests": 1,
+            "tests_measured": 1,
+            "slots_planned": slots,
+            **{f"throughput_{name}_bps": bps for name in ("min", "median", "max", "avg")},
+        }
+        ThroughputHour.objects.create(path_id=path_id, hour=hour, **of_hour)
+        ThroughputTest.objects.create(
+            path_id=path_id,
+            measured_at=hour + timedelta(minutes=10),
+            test="tcp",
+            outcome="measured",
+            streams=1,
+            throughput_bps=bps,
+            verdict="window" if bps == 1e7 else "loss",
+        )
+    whole = {
+        "tests": 2,
+        "tests_measured": 2,
+        "slots_planned": 3,
+        "throughput_min_bps": 1e7,
+        "throughput_median_bps": 2e7,
+        "throughput_max_bps": 3e7,
+        "throughput_avg_bps": 2e7,
+    }
+    ThroughputDay.objects.create(path_id=path_id, day=DAY, **whole)
+    ThroughputMonth.objects.create(path_id=path_id, month=MONTH, **whole)
+    CapacityResult.objects.create(
+        path_id=path_id,
+        measured_at=SINCE + timedelta(minutes=5),
+        test="narrow",
+        outcome="measured",
+        verdict="measured",
+        capacity_bps=1e8,
+        sent=184,
+        received=184,
+        during_test=False,
+    )
+
+
+def incidents(three: MeshOfThree) -> None:
+    """One that is open since 11:00 with two paths, one resolved within ten minutes, and a pending one."""
+    rows = [
+        ("unreachable", "anl", HOURS[1], None, False, [three.slac_anl, three.slac_cern]),
+        ("loss", "slac → cern", SINCE, SINCE + timedelta(minutes=10), False, [three.slac_cern]),
+        ("rtt", "cern", SINCE, None, True, [three.cern_slac]),
+    ]
+    for rule, cause, opened_at, closed_at, is_pending, paths in rows:
+        incident = Incident.objects.create(
+            rule=rule,
+            cause=cause,
+            opened_at=opened_at,
+            closed_at=closed_at,
+            is_pending=is_pending,
+            summary=f"{cause} {rule}",
+            closing="well again" if closed_at else "",
+        )
+        for path in paths:
+            IncidentPath.objects.create(
+                incident=incident,
+                path=path,
+                added_at=opened_at,
+                rule=rule,
+                sentence="x",
+                since=opened_at,
+                figures={},
+                is_over=closed_at is not None,
+            )
+
+
+def deliveries(three: MeshOfThree) -> None:
+    """slac delivered 90 of 100 results an hour before noon and was well; cern has an agent of which nothing came."""
+    slac = three.slac
+    at = NOON - timedelta(hours=1)
+    batch = {"sent_at": at, "agent_version": "0.1.0", "accepted": 90, "refused": 1, "queued": 7, "dropped": 2}
+    ReceivedBatch.objects.create(site=slac, spool="x", number=1, received_at=at, **batch)
+    AgentHealth.objects.create(site=slac, accepted_at=at, agent_version="0.1.0", queued=7, dropped=2, health=HEALTH)
+    DeliveredDay.objects.create(site=slac, spool="x", day=DAY.date(), sequences="{[1,81),[91,101)}")
+    RefusedResult.objects.create(site=slac, spool="x", sequence=5, refused_at=at, reason="path 9 is unknown", result={})
+    DirtyHour.objects.create(path_id=1, hour=HOURS[1], marked_at=at)
+
+
+def centre() -> None:
+    """At 11:59 and 12:00: 600 and 60 results in a minute, of which 6 and 0 refused."""
+    for minutes, accepted, refused, waiting in ((1, 600, 6, 4), (0, 60, 0, None)):
+        at = NOON - timedelta(minutes=minutes)
+        CentreSample.objects.create(
+            at=at,
+            since=at - timedelta(minutes=1),
+            accepted=accepted,
+            refused=refused,
+            newest_measured_at=at - timedelta(seconds=20),
+            queued=7,
+            queue_length=waiting,
+            hours_waiting=1,
+            waited_s=30.0,
+            database_bytes=10**9,
+        )
+
+
+def variables(three: MeshOfThree, **changed: str) -> dict[str, str]:
+    return {
+        "group": "*",
+        "family": "4",
+        "packet_bytes": "100",
+        "site": "slac",
+        "source": "slac",
+        "destination": "cern",
+        "path": str(three.slac_cern.pk),
+        "soundings": "http://localhost:8000",
+        **changed,
+    }
+
+
+def answer(
+    dashboard: str, where: str, three: MeshOfThree, *, since: datetime = SINCE, until: datetime = UNTIL, **changed: str
+) -> list[tuple[Any, ...]]:
+    """The rows of a query, without their columns' names."""
+    found = run(of_dashboard(dashboard)[where], variables(three, **changed), since, until)
+    return [tuple(row.values()) for row in found]
+
+
+def like(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [tuple(about(value) for value in row) for row in rows]
+
+
+# --- the mesh
+
+LOSS = "Packet loss from each site to each (% of packets sent)/A"
+RTT = "Mean round-trip time from each site to each (ms)/A"
+THROUGHPUT = "Measured throughput from each site to each (bit/s)/A"
+
+
+@pytest.mark.parametrize(("where", "figures"), [(LOSS, (1.0, 0.01, 0.0)), (RTT, (None, 10, 20))])
+def test_a_matrix_has_each_source_and_destination_in_the_same_order(
+    where: str, figures: tuple[float | None, ...], mesh: MeshOfThree
+) -> None:
+    to_anl, to_cern, to_slac = figures
+
+    found = answer("mesh", where, mesh)
+
+    assert found == like(
+        [
+            ("cern", "anl", None),
+            ("cern", "cern", None),
+            ("cern", "slac", to_slac),
+            ("slac", "anl", to_anl),
+            ("slac", "cern", to_cern),
+            ("slac", "slac", None),
+        ]
+    )
+
+
+def test_the_matrix_of_throughput_has_the_mean_of_the_tests(mesh: MeshOfThree) -> None:
+    found = {(source, destination): bps for source, destination, bps in answer("mesh", THROUGHPUT, mesh)}
+
+    assert found["slac", "cern"] == 2e7
+    assert set(found.values()) == {2e7, None}
+
+
+def test_a_group_has_the_paths_between_its_sites(mesh: MeshOfThree) -> None:
+    found = answer("mesh", LOSS, mesh, group="labs")
+
+    assert [row[:2] for row in found] == [("cern", "cern"), ("cern", "slac"), ("slac", "cern"), ("slac", "slac")]
+    assert answer("mesh", LOSS, mesh, group="none such") == []
+
+
+@pytest.mark.parametrize("days", [0, 3, 120])
+def test_a_longer_period_of_the_same_bursts_says_the_same(days: int, mesh: MeshOfThree) -> None:
+    """From hours, days and months."""
+    found = answer("mesh", "The mesh/A", mesh, since=SINCE - timedelta(days=days))
+
+    # 12 and 600 of 3,000 lost; 60 + 60 + 30 bursts an hour of 180.
+    assert found == like([(3.0, 3.0, 612 / 3000, 150 / 180, 1.0, 2.0)])
+
+
+def test_the_worst_paths_are_those_that_lost_something(mesh: MeshOfThree) -> None:
+    found = answer("mesh", "The paths that lost most/A", mesh)
+
+    anl, cern = str(mesh.slac_anl.pk), str(mesh.slac_cern.pk)
+    assert found == like(
+        [
+            ("slac", "anl", "slac → anl", "4", anl, 1.0, None, 60.0, 60.0),
+            ("slac", "cern", "slac → cern", "4", cern, 0.01, 10.0, 0.0, 120.0),
+        ]
+    )
+
+
+def test_open_incidents_are_those_that_are_confirmed_and_not_over(mesh: MeshOfThree) -> None:
+    number = str(Incident.objects.get(rule="unreachable").pk)
+    for dashboard in ("mesh", "alerts"):
+        assert answer(dashboard, "Open incidents/A", mesh) == [
+            (HOURS[1], "warning", "open", "unreachable", "anl", "anl unreachable", 2, number)
+        ]
+
+
+# --- a site
+
+
+def test_a_site_shows_its_paths_out_and_in(mesh: MeshOfThree) -> None:
+    found = answer("site", "Its paths, out and in/A", mesh)
+
+    assert [(row[0], row[1], *row[5:]) for row in found] == like(
+        [
+            ("slac", "anl", 1.0, None, None, None, None, 0.5),
+            ("slac", "cern", 0.01, None, 8.0, 10.0, 2e7, 1.0),
+            ("cern", "slac", None, 3 / 1200, 18.0, 20.0, None, 1.0),
+        ]
+    )
+
+
+def test_a_site_pools_what_its_paths_lost_by_direction(mesh: MeshOfThree) -> None:
+    found = answer("site", "Packet loss of all its paths (% of packets sent)/A", mesh)
+
+    assert found == like([(HOURS[0], 306 / 900, 0.0), (HOURS[1], 306 / 900, 0.0)])
+
+
+def test_a_step_in_which_nothing_was_measured_is_a_gap(mesh: MeshOfThree) -> None:
+    found = answer("site", "What its agent measured of its plan (bursts)/A", mesh, since=SINCE - timedelta(hours=1))
+
+    # 60 + 30 bursts of 120 that the plan asks for.
+    assert found == [(SINCE - timedelta(hours=1), None, None, None), (HOURS[0], 90, 0, 30), (HOURS[1], 90, 0, 30)]
+
+
+def test_the_agent_of_a_site_is_as_it_last_said(mesh: MeshOfThree) -> None:
+    [(silent_s, *rest)] = answer("site", "Its agent/A", mesh)
+
+    assert silent_s > 3600
+    assert rest == ["0.1.0", 7, 2, 0.25, 3, 1.5]
+    assert answer("site", "Its agent/A", mesh, site="anl") == []
+
+
+def test_what_a_site_delivered_is_counted_by_the_day_with_what_is_missing(mesh: MeshOfThree) -> None:
+    """81 to 90 never came."""
+    assert answer("site", "What it delivered, by day (results)/A", mesh) == [(DAY, 90, 10)]
+    assert answer("alerts", "Delivered, by site/A", mesh) == [("slac", 90, 10, 0.9)]
+
+
+def test_incidents_of_a_site_are_those_of_its_paths(mesh: MeshOfThree) -> None:
+    assert [row[4] for row in answer("site", "Its incidents, newest first/A", mesh, site="anl")] == ["anl unreachable"]
+    assert [row[2] for row in answer("site", "@Incidents", mesh, site="anl")] == ["anl unreachable"]
+    assert [row[2] for row in answer("site", "@Incidents", mesh)] == ["slac → cern loss", "anl unreachable"]
+
+
+# --- throughput
+
+
+def test_a_path_with_tests_shows_what_was_measured_and_what_was_to_be_expected(mesh: MeshOfThree) -> None:
+    [row] = answer("throughput", "All paths with tests or a capacity, the slowest first/A", mesh)
+
+    # Mathis with C = 1: 1460 bytes over 10 ms and the root of 1%.
+    assert row[5:] == tuple(about(value) for value in (2.0, 2.0, 2e7, 3e7, 1460 * 8 / (0.010 * 0.1), None, 1e8))
+
+
+def test_what_became_of_the_planned_tests(mesh: MeshOfThree) -> None:
+    assert answer("throughput", "What became of the planned tests (tests)/A", mesh) == [
+        (HOURS[0], 1, 0, 0),
+        (HOURS[1], 1, 0, 1),
+    ]
+    assert answer("throughput", "What limited the tests/A", mesh) == [("loss", 1, 1), ("window", 1, 1)]
+
+
+# --- alerts and completeness
+
+
+def test_incidents_are_counted_by_day_and_rule(mesh: MeshOfThree) -> None:
+    found = answer(
+        "alerts", "Incidents that opened, by day and rule (incidents)/A", mesh, since=SINCE - timedelta(days=1)
+    )
+
+    assert found == [(DAY - timedelta(days=1), "none", 0), (DAY, "loss", 1), (DAY, "unreachable", 1)]
+
+
+def test_the_history_tells_how_long_and_why(mesh: MeshOfThree) -> None:
+    [_, (opened_at, closed_at, lasted_s, _, state, rule, cause, _, why, _)] = answer(
+        "alerts", "Incidents of the period, newest first/A", mesh
+    )
+
+    assert (opened_at, closed_at, lasted_s) == (SINCE, SINCE + timedelta(minutes=10), 600)
+    assert (state, rule, cause, why) == ("resolved", "loss", "slac → cern", "well again")
+
+
+def test_the_path_in_most_incidents_comes_first(mesh: MeshOfThree) -> None:
+    found = answer("alerts", "The paths in most incidents/A", mesh)
+
+    assert [(row[2], *row[5:]) for row in found] == [
+        ("slac → cern", 2, "loss, unreachable"),
+        ("slac → anl", 1, "unreachable"),
+    ]
+
+
+def test_the_plan_of_a_site_is_counted_over_all_its_paths(mesh: MeshOfThree) -> None:
+    assert answer("alerts", "Measured of the plan, by site/A", mesh) == [
+        ("slac", 240, 180, 0, 0.75),
+        ("cern", 120, 120, 0, 1.0),
+    ]
+    assert answer("alerts", "Results that were refused/A", mesh) == [
+        ("slac", "path 9 is unknown", 1, NOON - timedelta(hours=1))
+    ]
+
+
+# --- the system
+
+STEPPED = [
+    ("Results that come in (results/s)/A", (10.0, 0.1), (1.0, 0.0)),
+    ("How far behind (s)/A", (20.0, 30.0), (20.0, 30.0)),
+    ("What waits at the centre (tasks, hours)/A", (4.0, 1.0), (None, 1.0)),
+    ("What waits at the agents (results)/A", (7.0,), (7.0,)),
+    ("The database on its disk (bytes)/A", (1e9,), (1e9,)),
+]
+
+
+@pytest.mark.parametrize(("where", "before_noon", "at_noon"), STEPPED)
+def test_the_samples_of_the_centre_are_shown_by_the_panels_interval(
+    where: str, before_noon: tuple[Any, ...], at_noon: tuple[Any, ...], mesh: MeshOfThree
+) -> None:
+    found = answer("system", where, mesh)
+
+    assert found == like([(HOURS[1].timestamp(), *before_noon), (NOON.timestamp(), *at_noon)])
+
+
+def test_the_spool_of_each_site_is_shown_for_the_last_day_only(mesh: MeshOfThree) -> None:
+    where = "What waits at each agent, in the last day of the period (results)/A"
+
+    assert answer("system", where, mesh) == [(HOURS[1].timestamp(), "slac", 7)]
+    assert answer("system", where, mesh, until=NOON + timedelta(hours=23, minutes=30)) == []
+
+
+def test_how_the_system_is_now(mesh: MeshOfThree) -> None:
+    [(worker_s, delivery_s, waiting, queued, database_bytes)] = answer("system", "Now/A", mesh)
+    agents = answer("system", "Agents, the longest silent first/A", mesh)
+
+    assert 0 < worker_s < delivery_s
+    assert (waiting, queued, database_bytes) == (1, 7, 1e9)
+    assert agents[0] == ("cern", *[None] * 10)
+    assert (agents[1][0], *agents[1][2:]) == ("slac", "0.1.0", 7, 2, 1, 3, 0.25, "yes", 1.5, 2)
+
+
+# --- alert rules
+
+
+def test_the_alert_rule_fires_for_each_open_incident_under_its_rule(mesh: MeshOfThree) -> None:
+    assert answer("alert rules", "soundings-incident", mesh) == [("unreachable", "warning", "anl", 2)]
+
+
+def test_the_rules_of_the_system_tell_how_long(mesh: MeshOfThree) -> None:
+    [(site, silent_s)] = answer("alert rules", "soundings-agent-silent", mesh)
+    [(stopped_s,)] = answer("alert rules", "soundings-centre-stopped", mesh)
+    [(waited_s,)] = answer("alert rules", "soundings-summaries-behind", mesh)
+
+    assert site == "slac"
+    assert silent_s == pytest.approx(waited_s, abs=5)
+    assert 3600 < silent_s - stopped_s + 1 < 3700
+
+
+def test_a_centre_that_never_noted_anything_gives_no_row(mesh: MeshOfThree) -> None:
+    """Which the rule takes for an alert."""
+    CentreSample.objects.all().delete()
+
+    assert answer("alert rules", "soundings-centre-stopped", mesh) == []
+
+
+# --- all of them
+
+
+@pytest.mark.parametrize("query", queries(), ids=str)
+def test_every_query_returns_rows_on_this_mesh(query: Query, mesh: MeshOfThree) -> None:
+    assert run(query.sql, variables(mesh), SINCE, UNTIL)
+
+
+@pytest.mark.parametrize("query", queries(), ids=str)
+def test_a_query_reads_the_summaries_that_its_period_wants(query: Query, mesh: MeshOfThree) -> None:
+    """Many paths by the day beyond two days, and by the month beyond 92; one by the day beyond 83, by the month beyond
+    1999; never a raw burst, and no other summaries beside."""
+    for days in (2.5, 30, 120, 3000):
+        pooled = "day" if days <= 92 else "month"
+        single = "hour" if days <= 83 else "day" if days <= 1999 else "month"
+        tier = pooled if "pooled_tier" in query.sql else single
+
+        read = tables_read(query.sql, variables(mesh), UNTIL - timedelta(days=days), UNTIL)
+
+        summaries = {
+            table for table in read if table.startswith(("burst_", "throughput_")) and table != "throughput_test"
+        }
+        assert "burst" not in read
+        assert summaries <= {f"burst_{tier}", f"throughput_{tier}"}, days
+        assert bool(summaries) == bool(re.search(r"reporting\.(ping|throughput)\b", query.sql))
+
+
+def test_a_path_without_a_plan_is_not_said_to_be_measured_in_full(mesh: MeshOfThree) -> None:
+    BurstHour.objects.update(bursts_planned=None)
+
+    assert {row[-1] for row in answer("site", "Its paths, out and in/A", mesh)} == {None}
+    assert {row[-1] for row in answer("alerts", "Measured of the plan, by site/A", mesh)} == {None}
+    assert answer("mesh", "The mesh/A", mesh)[0][3] is None

@@ -1,0 +1,142 @@
+"""One agent at a time holds a site's token: the second is refused, told what to do, and shown."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import msgspec
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from monitor.api.bodies import Refused
+from monitor.api.holders import require_holder, second_agents
+from monitor.api.models import AgentToken, issue_token
+from monitor.archive.models import Burst, ReceivedBatch
+from probes.site.wire import IDENTITY_HEADER
+from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
+
+pytestmark = pytest.mark.django_db
+PLAN, RESULTS = "/api/agent/plan", "/api/agent/results"
+ONE, OTHER = "00000000000000aa", "00000000000000bb"
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+@pytest.fixture
+def token(mesh):
+    return issue_token(mesh.slac.pk, NOW)
+
+
+@pytest.fixture
+def ask(client, token):
+    """What the centre answers to an agent with the token that says it is this one."""
+
+    def ask(identity, with_token=None):
+        headers = {"Authorization": f"Bearer {with_token or token}"}
+        if identity is not None:
+            headers[IDENTITY_HEADER] = identity
+        return client.get(PLAN, headers=headers, REMOTE_ADDR="192.0.2.77")
+
+    return ask
+
+
+def test_the_first_instance_holds_the_token_and_another_is_refused_with_what_to_do(ask, mesh):
+    assert ask(f"{ONE}.5").status_code == 200
+
+    refused = ask(f"{OTHER}.9")
+
+    assert refused.status_code == 409
+    assert refused.json()["error"].startswith("another agent works for slac since 20")
+    assert "stop one of the two" in refused.json()["error"]
+    assert "`manage.py site rotate slac`" in refused.json()["error"]
+    assert ask(f"{ONE}.5").status_code == 200
+    (second,) = second_agents(timezone.now()).values()
+    assert (second.site_id, second.address) == (mesh.slac.pk, "192.0.2.77")
+
+
+def test_a_restart_goes_on_and_what_was_started_earlier_is_a_copy(ask):
+    assert [ask(f"{ONE}.{start}").status_code for start in (5, 5, 8, 8)] == [200] * 4
+
+    refused = ask(f"{ONE}.5")
+
+    assert refused.status_code == 409
+    assert refused.json()["error"].startswith("a copy of this agent's data folder was started later and works for slac")
+
+
+def test_nothing_of_a_second_agents_batch_is_stored(ask, client, mesh, token):
+    ask(f"{ONE}.5")
+    body = msgspec.json.encode(batch(delivered(mesh.slac_cern, burst(1.0, at=timezone.now() - timedelta(minutes=1)))))
+    headers = {"Authorization": f"Bearer {token}"}
+
+    answers = [
+        client.post(RESULTS, body, content_type="application/json", headers={**headers, IDENTITY_HEADER: who})
+        for who in (f"{OTHER}.6", f"{ONE}.5", f"{ONE}.5")
+    ]
+
+    assert [answer.status_code for answer in answers] == [409, 200, 200]
+    assert (Burst.objects.count(), ReceivedBatch.objects.count()) == (1, 1)
+
+
+def test_an_agent_that_does_not_say_who_it_is_is_taken_until_one_does(ask):
+    assert ask(None).status_code == 200
+    ask(f"{ONE}.5")
+
+    assert ask(None).status_code == 409
+
+
+@pytest.mark.parametrize(
+    "identity", ["", "x", f"{ONE}", f"{ONE}.-1", f"{ONE}.1.2", f"{ONE}.{'9' * 19}", f"{'a' * 99}.1"]
+)
+def test_what_is_no_identity_is_refused_and_holds_nothing(ask, identity):
+    assert ask(identity).status_code == 400
+    assert AgentToken.objects.get().instance is None
+
+
+def test_with_a_token_of_its_own_the_other_takes_the_place(ask, mesh):
+    ask(f"{ONE}.5")
+    ask(f"{OTHER}.6")
+
+    call_command("site", "revoke", "slac", verbosity=0)
+    fresh = issue_token(mesh.slac.pk, NOW)
+
+    assert ask(f"{OTHER}.6", fresh).status_code == 200
+    assert ask(f"{ONE}.5").status_code == 401
+    assert second_agents(timezone.now()) == {}
+
+
+def test_a_second_agent_that_was_stopped_is_soon_shown_no_more(ask):
+    ask(f"{ONE}.5")
+    ask(f"{OTHER}.6")
+
+    assert second_agents(timezone.now() + timedelta(minutes=4))
+    assert second_agents(timezone.now() + timedelta(minutes=6)) == {}
+
+
+def test_who_is_known_costs_no_query_more(ask, django_assert_num_queries):
+    ask(None)
+    with django_assert_num_queries(0):
+        require_holder(AgentToken(instance=ONE, instance_start=5), f"{ONE}.5", "", timezone.now())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_at_once_one_holds_the_token(mesh, token):
+    together = threading.Barrier(8)
+
+    def claim(number):
+        found = AgentToken.objects.get()
+        together.wait(30)
+        try:
+            require_holder(found, f"{number:016x}.1", "", timezone.now())
+        except Refused:
+            return 0
+        finally:
+            connection.close()
+        return 1
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(claim, range(8))) == 1

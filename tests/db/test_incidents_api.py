@@ -1,0 +1,458 @@
+"""The users' API about incidents, silences, maintenance and deeds: what is listed, what is done, twice and too late, by
+whom."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from monitor.alerts import incidents
+from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.api.models import issue_user_token
+from tests.db.alert_rows import at_once
+from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+LOCAL = {"host": "localhost"}
+
+
+@pytest.fixture
+def paths():
+    return watched()
+
+
+@pytest.fixture
+def call(client):
+    """A request to the API as JSON; its status and what was answered."""
+
+    def ask(method, address, body=None, **headers):
+        answer = client.generic(
+            method,
+            f"/api/v1/{address}",
+            "" if body is None else json.dumps(body),
+            content_type="application/json",
+            headers={**LOCAL, **headers},
+        )
+        return answer.status_code, answer.json()
+
+    return ask
+
+
+@pytest.fixture
+def operator(client):
+    client.force_login(person("les", "operator"))
+
+
+def ended(path, at):
+    """An incident of the past on a path, as the rules leave it."""
+    incident = lossy(path, at)
+    keys = [(path.pk, "loss")]
+    assert incidents.close(incident.pk, keys, "loss is over", at + HOUR)
+    return incident
+
+
+class TestListing:
+    def test_an_incident_says_what_it_is_and_which_paths_it_has(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+
+        [found] = call("GET", "incidents")[1]
+
+        assert (found["id"], found["state"], found["rule"]) == (incident.pk, "open", "loss")
+        assert (found["severity"], found["acknowledged_by"], found["closed_at"]) == (incident.severity, "", None)
+        assert found["path_ids"] == [paths["slac → cern"].pk]
+        assert found["summary"].startswith("slac → cern: loss 20% (20 of 100 packets")
+
+    @pytest.mark.parametrize(
+        ("query", "found"),
+        [
+            ("", {"now"}),
+            ("?state=all", {"now", "past"}),
+            ("?state=resolved", {"past"}),
+            ("?state=acknowledged", set()),
+            ("?state=unacknowledged", {"now"}),
+            ("?state=pending", set()),
+            ("?state=all&site=slac", {"now"}),
+            ("?state=all&site=cern", {"now", "past"}),
+            ("?state=all&group=coast", {"now"}),
+            ("?state=all&since=2026-11-21T00:00:00Z", {"now"}),
+            ("?state=all&until=2026-11-21T00:00:00Z", {"past"}),
+            # It ended at 2026-11-20 12:30, which is not part of it any more.
+            ("?state=all&since=2026-11-20T12:30:00Z", {"now"}),
+            ("?state=all&since=2026-11-20T12:29:59Z", {"now", "past"}),
+            ("?state=all&severity=notice", set()),
+        ],
+    )
+    def test_filters_choose_by_state_place_and_time(self, call, client, paths, query, found):
+        past = ended(paths["fnal → cern"], NOW - 25 * HOUR)
+        now = lossy(paths["slac → cern"])
+        names = {past.pk: "past", now.pk: "now"}
+
+        status, listed = call("GET", f"incidents{query}")
+
+        assert (status, {names[one["id"]] for one in listed}) == (200, found)
+
+    def test_a_path_chooses_its_own_incidents(self, call, paths):
+        lossy(paths["slac → cern"])
+
+        assert len(call("GET", f"incidents?path_id={paths['slac → cern'].pk}")[1]) == 1
+        assert call("GET", f"incidents?path_id={paths['cern → fnal'].pk}")[1] == []
+
+    def test_pages_follow_each_other_and_say_how_many_there_are(self, client, paths):
+        days = [ended(paths["fnal → cern"], NOW - timedelta(days=day)).pk for day in (4, 3, 2)][::-1]
+
+        pages = [
+            client.get(f"/api/v1/incidents?state=all&limit=2&offset={offset}", headers=LOCAL) for offset in (0, 2, 4)
+        ]
+
+        assert [[one["id"] for one in page.json()] for page in pages] == [days[:2], days[2:], []]
+        assert {page["X-Total-Count"] for page in pages} == {"3"}
+
+    @pytest.mark.parametrize(
+        ("query", "message"),
+        [
+            ("site=nowhere", "site=nowhere: there is no such site; there are cern, fnal, slac"),
+            ("group=nobody", "group=nobody: there is no such group; there are coast"),
+            ("since=2026-11-21T00:00:00", "timezone"),
+            ("since=9999-12-31T23:59:59-12:00", "within the years 1 to 9999"),
+            ("severity=bad", "'notice', 'warning' or 'critical'"),
+            ("limit=1000", "less than or equal to 200"),
+        ],
+    )
+    def test_a_wrong_filter_is_named(self, call, paths, query, message):
+        status, answer = call("GET", f"incidents?{query}")
+
+        assert status == 422
+        assert message in json.dumps(answer)
+
+    def test_the_list_keeps_to_its_queries(self, call, paths, django_assert_num_queries):
+        lossy(paths["slac → cern"])
+        with django_assert_num_queries(3):  # how many, incidents, their paths
+            call("GET", "incidents")
+        lossy(paths["fnal → cern"])
+        with django_assert_num_queries(3):
+            call("GET", "incidents")
+
+
+class TestOne:
+    def test_it_comes_with_evidence_history_and_the_text_for_a_ticket(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+
+        status, found = call("GET", f"incidents/{incident.pk}")
+
+        assert status == 200
+        [path] = found["evidence"]["paths"]
+        before, after, back = path["there"]["before"], path["there"]["after"], path["back"]["after"]
+        assert (before["lost"], after["lost"], back["lost"]) == (0, 20, 0)
+        assert after["sent"] == 100
+        assert [one["turn"] for one in found["history"]] == ["found", "opened"]
+        assert found["findings"][0]["sentence"].startswith("loss 20%")
+        assert "192.0.2.1" in found["ticket"]
+        assert found["notifications"][0]["change"] == "opened"
+
+    def test_what_late_results_say_stays_in_the_history(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+        for words in ("first", "second"):
+            incidents.correct(incident.pk, words, NOW)
+
+        found = call("GET", f"incidents/{incident.pk}")[1]
+
+        assert found["correction"] == "second"
+        assert [one["note"] for one in found["history"] if one["turn"] == "corrected"] == ["first", "second"]
+
+    def test_one_that_there_is_not(self, call, paths):
+        assert call("GET", "incidents/77") == (404, {"detail": "there is no incident 77; /api/v1/incidents lists them"})
+
+    def test_it_keeps_to_its_queries(self, call, paths, django_assert_num_queries):
+        incident = lossy(paths["slac → cern"])
+
+        with django_assert_num_queries(7):  # itself, paths, turns, notifications, deeds, evidence, the last hour
+            call("GET", f"incidents/{incident.pk}")
+
+
+@pytest.mark.usefixtures("operator")
+class TestAcknowledging:
+    def test_once_and_twice_by_the_same_person_is_one_deed(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+        address = f"incidents/{incident.pk}/acknowledgement"
+
+        answers = [call("PUT", address) for _ in range(2)]
+
+        assert [(status, one["state"], one["acknowledged_by"]) for status, one in answers] == [
+            (200, "acknowledged", "les")
+        ] * 2
+        assert [one.what for one in Deed.objects.all()] == [f"acknowledged incident {incident.pk}"]
+
+    def test_by_another_person_it_is_a_conflict_that_names_the_first(self, call, client, paths):
+        incident = lossy(paths["slac → cern"])
+        call("PUT", f"incidents/{incident.pk}/acknowledgement")
+        client.force_login(person("warren", "operator"))
+
+        status, answer = call("PUT", f"incidents/{incident.pk}/acknowledgement")
+
+        assert (status, answer["detail"]) == (409, f"les acknowledged incident {incident.pk} at 12:30 UTC")
+
+    def test_it_can_be_taken_back_and_given_again(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+        address = f"incidents/{incident.pk}/acknowledgement"
+
+        states = [call(method, address)[1]["state"] for method in ("PUT", "DELETE", "DELETE", "PUT")]
+
+        assert states == ["acknowledged", "open", "open", "acknowledged"]
+        turns = [one["turn"] for one in call("GET", f"incidents/{incident.pk}")[1]["history"]]
+        assert turns == ["found", "opened", "acknowledged", "unacknowledged", "acknowledged"]
+
+    def test_one_that_is_over_cannot_be_acknowledged(self, call, paths):
+        incident = ended(paths["slac → cern"], NOW - 2 * HOUR)
+
+        for method in ("PUT", "DELETE"):
+            status, answer = call(method, f"incidents/{incident.pk}/acknowledgement")
+            assert (status, answer["detail"]) == (409, f"incident {incident.pk} closed at 2026-11-21 11:30 UTC")
+
+    def test_one_that_there_is_not(self, call, paths):
+        assert call("PUT", "incidents/77/acknowledgement") == (404, {"detail": "there is no incident 77"})
+
+
+@pytest.mark.usefixtures("operator")
+class TestComments:
+    def test_a_comment_sent_again_with_its_key_is_one(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+        body, key = {"text": "  the provider <b>knows</b>  "}, {"Idempotency-Key": "c1"}
+
+        answers = [call("POST", f"incidents/{incident.pk}/comments", body, **key) for _ in range(2)]
+
+        assert [status for status, _ in answers] == [200, 200]
+        assert answers[0] == answers[1]
+        assert [one.comment for one in Deed.objects.all()] == ["the provider <b>knows</b>"]
+
+    def test_a_key_of_something_else_is_a_conflict(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+        address, key = f"incidents/{incident.pk}/comments", {"Idempotency-Key": "c1"}
+        call("POST", address, {"text": "one"}, **key)
+
+        status, answer = call("POST", address, {"text": "two"}, **key)
+
+        assert status == 409
+        assert f"the key c1 was used before, and les then commented on incident {incident.pk}" in answer["detail"]
+
+    @pytest.mark.parametrize("text", ["", "   ", "a\x00b", "x" * 4001])
+    def test_what_is_no_comment_is_refused(self, call, paths, text):
+        incident = lossy(paths["slac → cern"])
+
+        assert call("POST", f"incidents/{incident.pk}/comments", {"text": text})[0] == 422
+        assert not Deed.objects.exists()
+
+
+@pytest.mark.usefixtures("operator")
+class TestSilences:
+    def test_made_listed_ended_and_ended_again(self, call, paths):
+        until = (NOW + HOUR).isoformat().replace("+00:00", "Z")
+
+        status, made = call("POST", "silences", {"site": "cern", "until": until, "reason": "fibre cut"})
+
+        assert (status, made["site"], made["standing"], made["ends_at"]) == (200, "cern", "in force", until)
+        assert [one["id"] for one in call("GET", "silences")[1]] == [made["id"]]
+        for _ in range(2):
+            assert call("DELETE", f"silences/{made['id']}")[1]["standing"] == "ended"
+        assert call("GET", "silences")[1] == []
+        assert [one["id"] for one in call("GET", "silences?past=true")[1]] == [made["id"]]
+        assert [one.what for one in Deed.objects.order_by("pk")] == [
+            f"made silence {made['id']} for cern from 2026-11-21 12:30 to 2026-11-21 13:30 UTC",
+            f"ended silence {made['id']}",
+        ]
+
+    def test_sent_again_with_its_key_it_is_one(self, call, paths):
+        body = {"group": "coast", "until": (NOW + HOUR).isoformat()}
+
+        answers = [call("POST", "silences", body, **{"Idempotency-Key": "s1"}) for _ in range(3)]
+
+        assert len({one["id"] for _, one in answers}) == 1
+        assert Quiet.objects.count() == Deed.objects.count() == 1
+
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            ({"site": "nowhere"}, "site nowhere: there is none in use"),
+            ({"path_id": 9999}, "path 9999: there is none in use"),
+            ({"site": "cern", "group": "coast"}, "name one of them"),
+            ({"until": "2026-11-21T12:30:00Z"}, "before it begins or in the past"),
+            ({"until": "tomorrow"}, "until"),
+            ({"sight": "cern"}, "Extra inputs are not permitted"),
+            ({"reason": "a\x00b"}, "String should match pattern"),
+        ],
+    )
+    def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, body, message):
+        status, answer = call("POST", "silences", {"until": (NOW + HOUR).isoformat(), **body})
+
+        assert status == 422
+        assert message in json.dumps(answer)
+        assert not Quiet.objects.exists()
+
+
+@pytest.mark.usefixtures("operator")
+class TestMaintenance:
+    WEEKLY = {
+        "group": "coast",
+        "starts_at": "2026-11-23T02:00:00Z",
+        "ends_at": "2026-11-23T04:00:00Z",
+        "every_s": 604800,
+        "reason": "updates",
+    }
+
+    def test_a_recurring_one_says_when_it_comes_next(self, call, paths, monkeypatch):
+        made = call("POST", "maintenance", self.WEEKLY)[1]
+
+        seen = []
+        for now in (NOW, NOW + timedelta(days=1, hours=14), NOW + timedelta(days=3)):
+            monkeypatch.setattr("django.utils.timezone.now", lambda now=now: now)
+            one = call("GET", f"maintenance/{made['id']}")[1]
+            seen.append((one["standing"], one["next_starts_at"]))
+
+        assert seen == [
+            ("to come", "2026-11-23T02:00:00Z"),
+            ("in force", "2026-11-23T02:00:00Z"),
+            ("to come", "2026-11-30T02:00:00Z"),
+        ]
+
+    def test_a_change_that_did_not_see_the_last_one_is_lost_and_says_so(self, call, paths):
+        made = call("POST", "maintenance", self.WEEKLY)[1]
+        later = {**self.WEEKLY, "ends_at": "2026-11-23T05:00:00Z", "revision": made["revision"]}
+
+        first = call("PUT", f"maintenance/{made['id']}", later)
+        again = call("PUT", f"maintenance/{made['id']}", later)
+        other = call("PUT", f"maintenance/{made['id']}", {**later, "reason": "others"})
+
+        assert (first[0], first[1]["revision"], first[1]["ends_at"]) == (200, 1, "2026-11-23T05:00:00Z")
+        assert again == first, "what is so already stays so"
+        assert other[0] == 409
+        assert "was changed or ended since you read it" in other[1]["detail"]
+        assert Quiet.objects.get().reason == "updates"
+        assert [one.what for one in Deed.objects.order_by("pk")][1] == (
+            f"changed maintenance {made['id']}, now for group coast from 2026-11-23 02:00 to 2026-11-23 05:00 UTC, "
+            "every 7 days"
+        )
+
+    def test_one_that_was_ended_is_not_changed(self, call, paths):
+        made = call("POST", "maintenance", self.WEEKLY)[1]
+        call("DELETE", f"maintenance/{made['id']}")
+
+        assert call("PUT", f"maintenance/{made['id']}", {**self.WEEKLY, "revision": 0})[0] == 409
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ({"ends_at": "2026-11-23T02:00:00Z"}, "before it begins"),
+            ({"every_s": 3600}, "it lasts longer than the 60 min until it comes again"),
+            ({"until": "2026-11-20T00:00:00Z"}, "it ends for good, 2026-11-20 00:00 UTC, before it begins"),
+            ({"every_s": None, "until": "2027-01-01T00:00:00Z"}, "it is once"),
+            ({"every_s": 10**12}, "less than or equal"),
+        ],
+    )
+    def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, wrong, message):
+        status, answer = call("POST", "maintenance", {**self.WEEKLY, **wrong})
+
+        assert status == 422
+        assert message in json.dumps(answer)
+        assert not Quiet.objects.exists()
+
+    def test_a_silence_is_no_maintenance(self, call, paths):
+        made = call("POST", "silences", {"until": (NOW + HOUR).isoformat()})[1]
+
+        for method, body in (("GET", None), ("DELETE", None), ("PUT", {**self.WEEKLY, "revision": 0})):
+            assert call(method, f"maintenance/{made['id']}", body)[0] == 404
+        assert call("GET", "silences")[1][0]["standing"] == "in force"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_who_acknowledge_and_silence_at_once_one_is_first(paths):
+    from monitor.alerts import actions
+
+    incident = lossy(paths["slac → cern"])
+
+    def attempt(number):
+        try:
+            actions.acknowledge(incident.pk, f"operator {number}", NOW)
+        except actions.TooLate:
+            return False
+        return True
+
+    made = at_once(4, lambda _: actions.silence(actions.Scope(), NOW + HOUR, "", "les", NOW, key="same").pk)
+
+    assert sorted(at_once(4, attempt)) == [False, False, False, True]
+    assert len(set(made)) == Quiet.objects.count() == 1
+    assert Deed.objects.count() == 2
+
+
+WRITES = [
+    ("PUT", "incidents/{incident}/acknowledgement", None),
+    ("DELETE", "incidents/{incident}/acknowledgement", None),
+    ("POST", "incidents/{incident}/comments", {"text": "hello"}),
+    ("POST", "silences", {"until": (NOW + HOUR).isoformat()}),
+    ("POST", "maintenance", {"starts_at": NOW.isoformat(), "ends_at": (NOW + HOUR).isoformat()}),
+    ("DELETE", "silences/{silence}", None),
+]
+READS = ["incidents", "incidents/{incident}", "silences", "maintenance"]
+
+
+@pytest.fixture
+def there(paths):
+    silence = Quiet.objects.create(
+        kind="silence", starts_at=NOW - MINUTE, ends_at=NOW + HOUR, made_by="ann", made_at=NOW
+    )
+    return {"incident": lossy(paths["slac → cern"]).pk, "silence": silence.pk}
+
+
+@pytest.mark.parametrize(
+    ("role", "reads", "writes", "trail"),
+    [(None, 200, 401, 403), ("viewer", 200, 403, 403), ("operator", 200, 200, 200), ("admin", 200, 200, 200)],
+)
+def test_who_may_do_what(call, client, there, role, reads, writes, trail):
+    """Anonymous here is somebody on the machine itself, who may read."""
+    if role is not None:
+        client.force_login(person("somebody", role))
+
+    assert {call("GET", address.format(**there))[0] for address in READS} == {reads}
+    assert {call(method, address.format(**there), body)[0] for method, address, body in WRITES} == {writes}
+    assert call("GET", "deeds")[0] == trail
+    assert bool(Deed.objects.exists()) is (writes == 200)
+
+
+@pytest.mark.parametrize(("may_operate", "status"), [(False, 403), (True, 200)])
+def test_a_token_writes_only_if_it_was_made_for_that(call, there, may_operate, status):
+    token = issue_user_token(person("robot", "operator").pk, "tickets", NOW, may_operate=may_operate)
+    bearer = {"Authorization": f"Bearer {token}"}
+
+    answers = {call(method, address.format(**there), body, **bearer)[0] for method, address, body in WRITES}
+
+    assert answers == {status}
+    assert {one.who for one in Deed.objects.all()} == ({"robot"} if may_operate else set())
+
+
+def test_a_token_that_may_operate_does_not_outlive_the_role(call, there):
+    user = person("robot", "operator")
+    token = issue_user_token(user.pk, "tickets", NOW, may_operate=True)
+    user.groups.clear()
+
+    assert call("PUT", f"incidents/{there['incident']}/acknowledgement", Authorization=f"Bearer {token}")[0] == 403
+    assert Incident.objects.get().acknowledged_at is None
+
+
+def test_a_session_without_the_pages_token_changes_nothing(client, call, there):
+    client.handler.enforce_csrf_checks = True
+    client.force_login(person("les", "operator"))
+
+    assert call("PUT", f"incidents/{there['incident']}/acknowledgement")[0] == 403
+
+
+def test_the_trail_has_everything_newest_first_and_by_person(call, client, there):
+    for name in ("les", "warren"):
+        client.force_login(person(name, "operator"))
+        call("POST", f"incidents/{there['incident']}/comments", {"text": f"from {name}"})
+
+    trail = call("GET", "deeds")[1]
+    of_les = call("GET", f"deeds?who=les&incident_id={there['incident']}")[1]
+
+    assert [(one["who"], one["comment"]) for one in trail] == [("warren", "from warren"), ("les", "from les")]
+    assert [one["who"] for one in of_les] == ["les"]
+    assert call("GET", "deeds?limit=1&offset=1")[1] == [trail[1]]

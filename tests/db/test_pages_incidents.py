@@ -1,0 +1,357 @@
+"""The pages of incidents, maintenance and deeds: what they show, what their buttons do and to whom they show them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+
+from monitor.alerts import actions, incidents
+from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.mesh.models import Group, Site
+from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+LOCAL = {"host": "localhost"}
+LIST_QUERIES = 6
+"""How many there are, which, their paths, sites, groups, the mesh."""
+INCIDENT_QUERIES = 10
+"""The incident, paths, turns, notifications, deeds; what was kept, the last hour; quiet times; and the series of two
+directions."""
+MAINTENANCE_QUERIES = 3
+
+
+@pytest.fixture
+def paths():
+    return watched()
+
+
+@pytest.fixture
+def page(client):
+    def get(address, status=200):
+        answer = client.get(address, headers=LOCAL)
+        assert answer.status_code == status, answer.content
+        return unescape(answer.content.decode())
+
+    return get
+
+
+@pytest.fixture
+def press(client):
+    def post(address, status=302, **fields):
+        answer = client.post(address, fields, headers=LOCAL)
+        assert answer.status_code == status, answer.content
+        return answer
+
+    return post
+
+
+@pytest.fixture
+def operator(client):
+    client.force_login(person("les", "operator"))
+
+
+def text(html: str) -> str:
+    return " ".join(re.sub(r"<[^ >][^>]*>", " ", html).split())
+
+
+class TestTheList:
+    def test_an_open_incident_has_its_cause_a_sign_and_words(self, page, paths):
+        incident = lossy(paths["slac → cern"])
+
+        html = page("/incidents/")
+
+        row = re.search(rf'<li class="open [a-z]+" data-incident="{incident.pk}".*?</li>', html, re.DOTALL)[0]
+        assert f'href="/incidents/{incident.pk}/">cern ↔ slac</a>' in row
+        assert "▲" in row
+        assert "open since 2026-11-21 12:30 UTC" in text(row)
+        assert "1 nobody looks after" in text(html)
+
+    def test_filters_are_in_the_address_and_kept_by_the_other_filters(self, page, paths):
+        past = lossy(paths["fnal → cern"], NOW - 30 * HOUR)
+        incidents.close(past.pk, [(paths["fnal → cern"].pk, "loss")], "over", NOW - 29 * HOUR)
+        lossy(paths["slac → cern"])
+
+        resolved = page("/incidents/?state=resolved&site=cern")
+
+        assert re.findall(r'data-incident="(\d+)"', resolved) == [str(past.pk)]
+        assert 'href="?state=all&site=cern"' in resolved
+        assert re.findall(r'data-incident="(\d+)"', page("/incidents/?state=resolved&last=day")) == []
+        assert "all 2" in text(page("/incidents/"))
+
+    def test_without_incidents_it_says_what_is_watched(self, page, paths):
+        said = text(page("/incidents/"))
+
+        assert "No incident is open" in said
+        # Only the rule of loss is on in this mesh: the others were switched off when it was made.
+        assert "6 paths are watched for: loss." in said
+
+    def test_without_a_mesh_it_says_what_to_do(self, page, db):
+        assert "manage.py mesh apply mesh.toml" in page("/incidents/")
+
+    @pytest.mark.parametrize(
+        ("query", "message"),
+        [
+            ("state=odd", "choose one of open, unacknowledged"),
+            ("site=nowhere", "there is no such site; there are cern, fnal, slac"),
+            ("severity=odd", "there is no such severity"),
+            ("path=9999", "there is no such path"),
+            ("path=x", "give a whole number"),
+            ("page=0", "give a whole number"),
+            ("site=%00", "not a text"),
+        ],
+    )
+    def test_a_wrong_filter_is_named(self, page, paths, query, message):
+        assert message in page(f"/incidents/?{query}", status=404)
+
+    def test_long_lists_come_in_sheets(self, page, paths):
+        for number in range(30):
+            at = NOW - number * HOUR
+            Incident.objects.create(rule="loss", cause=f"c{number}", opened_at=at, closed_at=at, summary="s")
+
+        first, second = page("/incidents/?state=all"), page("/incidents/?state=all&page=2")
+
+        assert "1 to 25 of 30" in text(first)
+        assert "26 to 30 of 30" in text(second)
+        assert '?state=all&page=2" rel="next"' in first
+        assert '?state=all&page=1" rel="prev"' in second
+
+    def test_it_keeps_to_its_queries(self, page, client, paths, django_assert_num_queries):
+        lossy(paths["slac → cern"])
+        with django_assert_num_queries(LIST_QUERIES):
+            page("/incidents/")
+        lossy(paths["fnal → cern"])
+        with django_assert_num_queries(LIST_QUERIES):
+            page("/incidents/")
+
+
+class TestOneIncident:
+    def test_it_shows_both_directions_before_and_after(self, page, paths):
+        incident = lossy(paths["slac → cern"])
+
+        html = page(f"/incidents/{incident.pk}/")
+
+        there, back = re.findall(r'<table class="plain before-after">.*?</table>', html, re.DOTALL)
+        # 120 clean bursts of 10 before, then 10 bursts that lost 2 of 10 each, and nothing back.
+        assert re.search(r"loss < 0\.\d+% \(0 of 1,\d\d\d\) 20% \(20 of 100\)", text(there))
+        assert re.search(r"loss < 0\.\d+% \(0 of 1,\d\d\d\) < 3% \(0 of 100\)", text(back))
+        assert html.count("data-chart=") == 4
+        assert re.search(r'"incidents": \[\{"t": \d+', html), "the moment is marked in the charts"
+
+    def test_the_ticket_can_be_copied_without_inline_script(self, page, paths):
+        incident = lossy(paths["slac → cern"])
+
+        html = page(f"/incidents/{incident.pk}/")
+
+        ticket = re.search(r'<pre id="ticket".*?</pre>', html, re.DOTALL)[0]
+        assert "192.0.2.1" in ticket
+        assert 'data-copy="ticket"' in html
+        assert not re.search(r"<script(?![^>]*(src=|application/json))", html)
+        assert not re.search(r'\son\w+="', html)
+
+    def test_its_history_has_each_turn_and_each_correction(self, page, paths):
+        incident = lossy(paths["slac → cern"])
+        incidents.correct(incident.pk, "with results that came late it was less", NOW)
+        incidents.close(incident.pk, [(paths["slac → cern"].pk, "loss")], "loss < 1%", NOW + HOUR)
+
+        history = re.search(r'<ol id="history".*?</ol>', page(f"/incidents/{incident.pk}/"), re.DOTALL)[0]
+
+        turns = re.findall(r"<b>(\w+)</b>", history)
+        assert turns == ["found", "opened", "corrected", "resolved"]
+        assert "with results that came late it was less" in history
+
+    def test_what_a_person_wrote_is_shown_as_text(self, client, press, operator, paths):
+        incident = lossy(paths["slac → cern"])
+        press(f"/incidents/{incident.pk}/comment/", text="<script>alert(1)</script>")
+
+        html = client.get(f"/incidents/{incident.pk}/", headers=LOCAL).content.decode()
+
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+        assert "<script>alert" not in html
+
+    def test_one_that_there_is_not(self, page, paths):
+        assert "There is no incident 77" in page("/incidents/77/", status=404)
+
+    def test_it_keeps_to_its_queries(self, page, client, paths, django_assert_num_queries):
+        incident = lossy(paths["slac → cern"])
+
+        with django_assert_num_queries(INCIDENT_QUERIES):
+            page(f"/incidents/{incident.pk}/")
+
+
+@pytest.mark.usefixtures("operator")
+class TestButtons:
+    def test_acknowledging_is_seen_on_the_page_and_can_be_taken_back(self, page, press, paths):
+        incident = lossy(paths["slac → cern"])
+        address = f"/incidents/{incident.pk}/"
+
+        assert press(f"{address}acknowledge/")["Location"] == address
+        assert "les looks after it since" in text(page(address))
+        press(f"{address}unacknowledge/")
+
+        assert "Acknowledge: I look after it" in page(address)
+        assert Deed.objects.count() == 2
+
+    def test_who_comes_second_reads_who_was_first(self, client, press, paths):
+        incident = lossy(paths["slac → cern"])
+        actions.acknowledge(incident.pk, "warren", NOW)
+
+        said = text(press(f"/incidents/{incident.pk}/acknowledge/", status=409).content.decode())
+
+        assert f"Somebody else was first Warren acknowledged incident {incident.pk} at 12:30 UTC." in said
+
+    def test_a_silence_from_an_incident_is_said_there(self, page, press, paths):
+        incident = lossy(paths["slac → cern"])
+        fields = {"scope": f"path:{paths['slac → cern'].pk}", "length_s": 14400, "reason": "known", "key": "k"}
+
+        for _ in range(2):
+            press("/silences/", incident=incident.pk, **fields)
+
+        assert Quiet.objects.get().ends_at == NOW + 4 * HOUR
+        said = text(page(f"/incidents/{incident.pk}/"))
+        assert "silence of les until 2026-11-21 16:30 UTC : known" in said
+        assert "Nobody is told of this incident meanwhile." in said
+
+    def test_maintenance_is_planned_changed_and_ended(self, page, press, paths):
+        fields = {"scope": "group:coast", "every_s": "604800", "reason": "updates"}
+        times = {"starts_at": "2026-11-23T02:00", "ends_at": "2026-11-23T04:00"}
+
+        press("/maintenance/", **fields, **times)
+        one = Quiet.objects.get()
+        assert "group coast" in text(page("/maintenance/"))
+        form = page(f"/maintenance/{one.pk}/")
+        assert 'value="2026-11-23T04:00"' in form
+        press(f"/maintenance/{one.pk}/", **fields, **{**times, "ends_at": "2026-11-23T05:00"}, revision=0)
+        one.refresh_from_db()
+        assert (one.ends_at - one.starts_at, one.every_s, one.revision) == (3 * HOUR, 604_800, 1)
+        late = press(f"/maintenance/{one.pk}/", status=409, **{**fields, "reason": "else"}, **times, revision=0)
+        assert "was changed or ended since you read it" in text(late.content.decode())
+        press(f"/maintenance/{one.pk}/end/")
+
+        html = page("/maintenance/")
+        assert "None is planned." in html
+        assert "Over lately" in html
+        assert [what.split()[0] for what in Deed.objects.order_by("pk").values_list("what", flat=True)] == [
+            "made",
+            "changed",
+            "ended",
+        ]
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ({"ends_at": "2026-11-23T01:00"}, "before it begins or in the past"),
+            ({"ends_at": "tomorrow"}, "Enter a valid date/time."),
+            ({"scope": "site:nowhere"}, "Select a valid choice"),
+            ({"every_s": "77"}, "Select a valid choice"),
+            ({"every_s": "86400", "ends_at": "2026-11-24T03:00"}, "It lasts longer than the 24 h until it comes again"),
+        ],
+    )
+    def test_a_wrong_window_is_explained_beside_the_form(self, press, paths, wrong, message):
+        fields = {"scope": "mesh", "starts_at": "2026-11-23T02:00", "ends_at": "2026-11-23T04:00", **wrong}
+
+        answer = press("/maintenance/", status=422, **fields)
+
+        assert message in unescape(answer.content.decode())
+        assert not Quiet.objects.exists()
+
+    def test_a_silence_of_nothing_known_is_explained(self, press, paths):
+        answer = press("/silences/", status=422, scope="site:nowhere", length_s=3600)
+
+        assert "Select a valid choice" in unescape(answer.content.decode())
+
+    def test_the_trail_shows_everything_and_leads_to_it(self, page, press, paths):
+        incident = lossy(paths["slac → cern"])
+        press(f"/incidents/{incident.pk}/comment/", text="called the provider")
+
+        html = page("/audit/")
+
+        assert "called the provider" in html
+        assert f'href="/incidents/{incident.pk}/">commented on incident {incident.pk}</a>' in html
+        assert "Nobody did anything" in page("/audit/?who=warren")
+
+
+def test_the_trail_comes_in_sheets(client, page, operator, paths):
+    for number in range(30):
+        Deed.objects.create(at=NOW - number * MINUTE, who="les", what=f"did {number}")
+
+    assert "did 24" in page("/audit/")
+    assert "did 25" not in page("/audit/")
+    assert "26 to 30" in text(page("/audit/?page=2"))
+
+
+PAGES = ["/incidents/", "/incidents/{incident}/", "/maintenance/"]
+FOR_OPERATORS = ["/audit/", "/maintenance/{maintenance}/"]
+BUTTONS = {
+    "/incidents/{incident}/acknowledge/": {},
+    "/incidents/{incident}/unacknowledge/": {},
+    "/incidents/{incident}/comment/": {"text": "hello"},
+    "/silences/": {"scope": "mesh", "length_s": 3600},
+    "/maintenance/": {"scope": "mesh", "starts_at": "2026-11-23T02:00", "ends_at": "2026-11-23T04:00"},
+    "/maintenance/{maintenance}/end/": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "trail", "buttons"),
+    [(None, 302, 302), ("viewer", 403, 403), ("operator", 200, 302), ("admin", 200, 302)],
+)
+def test_who_sees_and_does_what(client, paths, role, trail, buttons):
+    """Anonymous here is somebody on the machine itself, who may read; what is done leads back to a page, what wants a
+    login leads to the login."""
+    maintenance = Quiet.objects.create(
+        kind="maintenance", starts_at=NOW + HOUR, ends_at=NOW + 2 * HOUR, made_by="ann", made_at=NOW
+    )
+    there = {"incident": lossy(paths["slac → cern"]).pk, "maintenance": maintenance.pk}
+    if role is not None:
+        client.force_login(person("somebody", role))
+    may_operate = role in ("operator", "admin")
+
+    for address in PAGES:
+        answer = client.get(address.format(**there), headers=LOCAL)
+        assert answer.status_code == 200
+        assert ('<form id="operate"' in answer.content.decode()) is (may_operate and address != "/incidents/")
+    assert {client.get(address.format(**there), headers=LOCAL).status_code for address in FOR_OPERATORS} == {trail}
+    done = [client.post(address.format(**there), fields, headers=LOCAL) for address, fields in BUTTONS.items()]
+
+    assert {one.status_code for one in done} == {buttons}
+    assert all(("/login/" in one["Location"]) is (role is None) for one in done if one.status_code == 302)
+    assert Deed.objects.count() == (len(BUTTONS) if may_operate else 0)
+
+
+def test_a_form_of_somebody_elses_page_does_nothing(client, paths, operator):
+    incident = lossy(paths["slac → cern"])
+    client.handler.enforce_csrf_checks = True
+
+    assert client.post(f"/incidents/{incident.pk}/acknowledge/", headers=LOCAL).status_code == 403
+    assert not Deed.objects.exists()
+
+
+def test_the_maintenance_page_keeps_to_its_queries(page, paths, django_assert_num_queries):
+    for name in ("slac", "cern"):
+        site = actions.Scope(site=Site.objects.get(name=name))
+        actions.silence(site, NOW + HOUR, "", "les", NOW)
+    with django_assert_num_queries(MAINTENANCE_QUERIES):
+        page("/maintenance/")
+
+
+def test_the_grid_tells_maintenance_and_incidents_by_sign_and_in_words(page, paths):
+    lossy(paths["slac → cern"])
+    actions.maintain(
+        actions.Scope(group=Group.objects.get()), NOW - HOUR, NOW + HOUR, "", "les", NOW, every=timedelta(days=1)
+    )
+
+    html = page("/")
+
+    both = re.search(
+        rf'<td class="([^"]*)"><a id="p{paths["slac → cern"].pk}"[^>]*aria-label="([^"]*)">(.*?)</a>', html
+    )
+    other = re.search(rf'<td class="([^"]*)"><a id="p{paths["slac → fnal"].pk}"[^>]*>(.*?)</a>', html)
+    assert both[1].split()[1:] == ["incident", "maintenance"]
+    assert both[2].endswith("incident open, in maintenance")
+    assert both[3].index("▲") < both[3].index("⚒")
+    assert "maintenance" not in other[1]
+    assert "⚒" not in other[2]
+    assert "2 in maintenance" in text(html)

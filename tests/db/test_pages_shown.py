@@ -1,0 +1,132 @@
+"""The stretch of time of the path page: kept in the address, told in words, and the same in the files it links to."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+
+import pytest
+from django.http import Http404
+from django.test import RequestFactory
+
+from monitor.web.shown import BAR_S, Shown, shown_of
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, throughput
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+
+
+@pytest.fixture
+def get(client):
+    def fetch(address, status=200):
+        answer = client.get(address, headers={"host": "localhost"})
+        assert answer.status_code == status, answer.content
+        return unescape(answer.content.decode())
+
+    return fetch
+
+
+@pytest.fixture
+def path(paths):
+    """Bursts at 12:00, 12:02 (two lost) and 12:10, and two tests."""
+    path = paths["slac", "cern"]
+    burst(path, HOUR, *[150.0] * 10)
+    burst(path, HOUR + 2 * MINUTE, *[160.0] * 8, None, None)
+    burst(path, HOUR + 10 * MINUTE, *[170.0] * 10)
+    throughput(path, HOUR + 1 * MINUTE, 90e6)
+    throughput(path, HOUR + 3 * MINUTE, None)
+    return path
+
+
+ZOOMED = "since=2026-11-21T12:00&until=2026-11-21T12:05"
+
+
+def test_what_was_zoomed_into_is_what_is_drawn(get, path):
+    html = get(f"/paths/{path.pk}/?{ZOOMED}")
+    spec = json.loads(re.search(r'<script id="rtt-spec" type="application/json">(.*?)</script>', html)[1])
+
+    begins = [row["t"] for row in spec["datasets"]["steps"] if row["t2"] is not None]
+    assert begins == [1000 * int(at.timestamp()) for at in (HOUR, HOUR + 2 * MINUTE)]
+    assert {one["name"]: one["value"] for one in spec["params"]} == {
+        "since": 1000 * int(HOUR.timestamp()),
+        "until": 1000 * int((HOUR + 5 * MINUTE).timestamp()),
+    }
+    assert "over the time from 2026-11-21 12:00 to 12:05 UTC" in html
+
+
+def test_links_keep_the_ends_and_a_period_drops_them(get, path):
+    html = get(f"/paths/{path.pk}/?{ZOOMED}&size=100")
+
+    assert '<a href="?size=100&period=hour">hour</a>' in html
+    assert re.search(r'href="/paths/\d+/\?since=2026-11-21T12%3A00&until=2026-11-21T12%3A05&size=100"', html)
+    assert 'name="since" value="2026-11-21T12:00"' in html
+
+
+def test_the_steps_as_csv_are_those_of_the_api(get, path):
+    rows = list(csv.DictReader(get(f"/paths/{path.pk}/series.csv?{ZOOMED}").splitlines()))
+    points = json.loads(
+        get(f"/api/v1/paths/{path.pk}/series?since=2026-11-21T12:00:00Z&until=2026-11-21T12:05:00Z&size=100")
+    )["points"]
+
+    assert [(row["at"], row["sent"], row["received"], row["rtt_median_ms"]) for row in rows] == [
+        ("2026-11-21T12:00:00Z", "10", "10", "150.0"),
+        ("2026-11-21T12:02:00Z", "10", "8", "160.0"),
+    ]
+    assert [(one["sent"], one["received"]) for one in points] == [(10, 10), (10, 8)]
+    assert {(row["step_s"], row["packet_bytes"]) for row in rows} == {("60", "100")}
+
+
+def test_the_tests_as_csv_leave_a_failed_rate_empty(get, path):
+    rows = list(csv.DictReader(get(f"/paths/{path.pk}/tests.csv?{ZOOMED}").splitlines()))
+
+    assert [(row["outcome"], row["throughput_bps"]) for row in rows] == [("measured", "90000000.0"), ("busy", "")]
+
+
+def test_no_text_begins_as_a_formula(get, path):
+    throughput(path, HOUR + 4 * MINUTE, None, detail="=cmd|calc")
+
+    assert "'=cmd|calc" in get(f"/paths/{path.pk}/tests.csv?{ZOOMED}")
+
+
+@pytest.mark.parametrize("what", ["series.csv", "tests.csv"])
+def test_a_path_that_is_not_there_is_told(get, paths, what):
+    assert "There is no path 999" in get(f"/paths/999/{what}", 404)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("until=2026-11-20T12:00", "until without since"),
+        ("since=yesterday", "since=yesterday: give a moment in UTC, like since="),
+        ("since=2026-11-21T12:00&until=2026-11-21T12:00", "show one minute to five years"),
+        ("since=2026-11-21T12:05&until=2026-11-21T12:00", "the first end first"),
+        ("since=1990-01-01&until=2026-11-21", "show one minute to five years"),
+        ("since=2026-11-22", "the first end first"),
+        ("since=0001-01-01T00:00%2B14:00", "give a moment in UTC"),
+    ],
+)
+def test_ends_that_cannot_be_are_told(get, path, query, said):
+    assert said in get(f"/paths/{path.pk}/?{query}", 404)
+
+
+def asked(query):
+    return shown_of(RequestFactory().get(f"/?{query}"), NOW)
+
+
+def test_without_a_zone_a_moment_is_utc_and_with_one_it_is_turned_into_it():
+    assert asked("since=2026-11-21T11:00").since == datetime(2026, 11, 21, 11, tzinfo=UTC)
+    assert asked("since=2026-11-21T12:00%2B01:00").since == datetime(2026, 11, 21, 11, tzinfo=UTC)
+    assert asked("since=2026-11-21T11:00").until == NOW
+    with pytest.raises(Http404):
+        asked("since=2026-11-21T11:00&until=never")
+
+
+@pytest.mark.parametrize(
+    ("length", "bar_s"),
+    [(timedelta(hours=1), 300), (timedelta(days=1), 900), (timedelta(days=7), 3600), (timedelta(days=30), 21_600)],
+)
+def test_bars_are_few_enough_to_be_seen(length, bar_s):
+    assert Shown(NOW - length, NOW, None).bar_s == bar_s
+    assert Shown(NOW - timedelta(days=5 * 366), NOW, None).bar_s in BAR_S

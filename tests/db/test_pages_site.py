@@ -1,0 +1,126 @@
+"""A site's page: whom to call, its paths out and in side by side with the worst first, its days and its incidents."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.mesh.models import Host, Path, Site
+from tests.db.pages_mesh import HOUR, MINUTE, hour, throughput
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+QUERIES = 14
+
+
+@pytest.fixture
+def get(client):
+    def fetch(address, status=200):
+        answer = client.get(address, headers={"host": "localhost"})
+        assert answer.status_code == status, answer.content
+        return answer.content.decode()
+
+    return fetch
+
+
+def rows(html):
+    """The other site and the texts of the cells of each row."""
+    body = re.search(r'<tbody id="ways".*?</tbody>', html, re.DOTALL)[0]
+    return [
+        [
+            unescape(" ".join(re.sub(r"<[^>]*>", " ", cell).split()))
+            for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)
+        ]
+        for row in re.findall(r"<tr>.*?</tr>", body, re.DOTALL)
+    ]
+
+
+def test_both_directions_stand_side_by_side(get, paths):
+    hour(paths["cern", "slac"], sent=1000, received=979, rtt_ms=150.0, estimate_bps=9e5, estimate_is_floor=False)
+    hour(paths["slac", "cern"], sent=1000, received=1000, rtt_ms=151.0, estimate_bps=2e6, estimate_is_floor=True)
+    throughput(paths["slac", "cern"], HOUR + MINUTE, 90e6)
+
+    (slac, uct) = rows(get("/sites/cern/"))
+
+    assert slac[0] == "slac"
+    assert slac[1:3] == ["2.1%", "150.0 ms"]
+    assert slac[5:7] == ["< 0.3%", "151.0 ms"]
+    assert slac[7].startswith("≥ ")
+    assert (slac[4], slac[8]) == ("–", "90 Mbit/s")
+    assert uct == ["uct", "no data", "–", "–", "–", "no data", "–", "–", "–"]
+
+
+def test_an_incident_comes_before_total_loss_and_that_before_a_loss(get, paths):
+    hour(paths["uct", "slac"], sent=1000, received=999, rtt_ms=1.0)
+    hour(paths["uct", "cern"], sent=1000, received=0, bursts_all_lost=100)
+    assert [row[0] for row in rows(get("/sites/uct/"))] == ["cern", "slac"]
+
+    incident = Incident.objects.create(rule="loss", cause="uct", opened_at=HOUR, summary="Loss from uct")
+    IncidentPath.objects.create(
+        incident=incident,
+        path=paths["uct", "slac"],
+        added_at=HOUR,
+        rule="loss",
+        sentence="loss",
+        since=HOUR,
+        figures={},
+    )
+    html = get("/sites/uct/")
+
+    assert [(row[0], row[1]) for row in rows(html)] == [("slac", "▲ 0.1%"), ("cern", "all lost")]
+    assert "Loss from uct" in html
+
+
+def test_of_several_paths_between_two_sites_the_worst_is_shown(get, paths):
+    second = Host.objects.create(site=Site.objects.get(name="slac"), name="slac-2", address="192.0.2.99", family=4)
+    other = Path.objects.create(source=paths["cern", "slac"].source, destination=second, family=4)
+    hour(paths["cern", "slac"], sent=1000, received=999, rtt_ms=1.0)
+    hour(other, sent=1000, received=900, rtt_ms=1.0)
+
+    html = get("/sites/cern/")
+
+    assert rows(html)[0][1] == "10%"
+    assert f"/paths/{other.pk}/" in html
+
+
+def test_it_says_whom_to_call_or_that_nobody_wrote_it_down(get, paths):
+    assert "Whom to call is not in mesh.toml" in get("/sites/cern/")
+    Site.objects.filter(name="cern").update(contact="noc@cern.example <b>")
+    assert "To call: <b>noc@cern.example &lt;b&gt;</b>" in get("/sites/cern/")
+
+
+def test_a_site_that_only_answers_has_no_agent_and_no_days(get, paths):
+    Site.objects.filter(name="uct").update(has_agent=False)
+    html = get("/sites/uct/")
+
+    assert "None: this site only answers" in html
+    assert "day-cells" not in html
+
+
+def test_an_agent_that_never_delivered_says_so_and_each_day_has_a_cell(get, paths):
+    html = get("/sites/cern/")
+
+    assert "its agent has not delivered yet" in html
+    assert len(re.findall(r"<li class=.*?<time", re.search(r'<ul class="day-cells".*?</ul>', html, re.DOTALL)[0])) == 7
+
+
+def test_an_unknown_site_is_told(get, paths):
+    assert "There is no site mars; /sites/ lists" in get("/sites/mars/", 404)
+
+
+def test_the_grid_leads_to_it(get, paths):
+    assert get("/").count('<a href="/sites/cern/">cern</a>') == 2
+
+
+def test_it_keeps_to_its_queries_whatever_the_number_of_paths(get, paths, django_assert_num_queries):
+    hour(paths["uct", "slac"], sent=1000, received=999, rtt_ms=1.0)
+    get("/sites/uct/")
+    with django_assert_num_queries(QUERIES):
+        get("/sites/uct/")
+    for path in paths.values():
+        hour(path, sent=1000, received=999, rtt_ms=1.0, hour=HOUR - timedelta(hours=1))
+    with django_assert_num_queries(QUERIES):
+        get("/sites/uct/")

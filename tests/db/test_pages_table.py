@@ -1,0 +1,213 @@
+"""The table page: medians between pairs, order, bands, what is left out, and the same figures as a file."""
+
+from __future__ import annotations
+
+import csv
+import re
+from datetime import timedelta
+from html import unescape
+from statistics import median
+
+import pytest
+
+from monitor.mesh.models import Host, Measurement, Path, Site
+from tests.db.merging import merge_hours
+from tests.db.pages_mesh import HOUR, NOW, hour
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+DAY = timedelta(days=1)
+QUERIES = 4
+"""The mesh, its packet sizes, its paths, the table."""
+
+
+@pytest.fixture
+def get(client):
+    def fetch(address, status=200):
+        answer = client.get(address, headers={"host": "localhost"})
+        assert answer.status_code == status, answer.content
+        return answer.content.decode()
+
+    return fetch
+
+
+@pytest.fixture
+def days(paths):
+    """Two days of three paths; of one of them only the older day."""
+    measured(paths["slac", "cern"], 0, 0.02)
+    measured(paths["slac", "cern"], 1, 0.06)
+    measured(paths["cern", "slac"], 0, 0.0005)
+    measured(paths["cern", "slac"], 1, 0.0005)
+    measured(paths["uct", "cern"], 1, 0.3)
+    merge_hours(NOW)
+    return paths
+
+
+def measured(path, days_ago, loss_ratio):
+    hour(
+        path,
+        sent=10_000,
+        received=round(10_000 * (1 - loss_ratio)),
+        rtt_ms=50.0,
+        ipdv_ms=1.0,
+        hour=HOUR - days_ago * DAY,
+    )
+
+
+def rows(html):
+    """Source, destination and the text and class of each cell of each row."""
+    body = re.search(r"<tbody.*?</tbody>", html, re.DOTALL)[0]
+    return [
+        (*re.findall(r'<th scope="row">(.*?)</th>', row), *re.findall(r'<td class="(.*?)">(.*?)</td>', row))
+        for row in re.findall(r"<tr>.*?</tr>", body, re.DOTALL)
+    ]
+
+
+def test_the_worst_pair_is_first_and_each_cell_has_its_band(get, days):
+    assert rows(get("/table/")) == [
+        ("uct", "cern", ("loss-5", "30%"), ("loss-5", "30%"), ("no-data", "–"), ("loss-5", "30%")),
+        ("slac", "cern", ("loss-4", "6%"), ("loss-3", "4%"), ("loss-2", "2%"), ("loss-4", "6%")),
+        ("cern", "slac", ("loss-0", "0.05%"), ("loss-0", "0.05%"), ("loss-0", "0.05%"), ("loss-0", "0.05%")),
+    ]
+
+
+def test_none_lost_is_not_a_loss_of_zero(get, paths):
+    measured(paths["slac", "cern"], 0, 0.0)
+
+    (found,) = rows(get("/table/?tick=hour"))
+
+    assert found[2:] == (("none-lost", "none lost"),) * 3
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"),
+    [
+        ("-worst", "cern"),
+        ("source", "cern"),
+        ("-source", "uct"),
+        ("median", "uct"),
+        ("2026-11-21T00:00Z", "slac"),
+        ("-2026-11-21T00:00Z", "cern"),
+    ],
+)
+def test_any_column_sorts_either_way_and_pairs_without_a_figure_are_last(get, days, sort, first):
+    found = rows(get(f"/table/?sort={sort}"))
+
+    assert found[0][0] == first
+    if "2026" in sort:
+        assert found[-1][:2] == ("uct", "cern")
+
+
+def test_the_head_says_how_it_is_sorted_and_links_to_the_other_way(get, days):
+    head = re.search(r"<thead.*?</thead>", get("/table/?metric=mos&tick=hour"), re.DOTALL)[0]
+
+    (sorted_by,) = re.findall(r'<th scope="col" aria-sort="(.*?)"><a href="(.*?)">worst</a>', head)
+    assert sorted_by[0] == "ascending"
+    assert "sort=-worst" in unescape(sorted_by[1])
+
+
+def test_low_throughput_and_mos_are_the_worst(get, paths):
+    measured(paths["slac", "cern"], 0, 0.05)
+    measured(paths["cern", "slac"], 0, 0.0)
+    merge_hours(NOW)
+
+    assert [row[0] for row in rows(get("/table/?metric=mos&tick=hour"))] == ["slac", "cern"]
+
+
+def test_a_table_by_region_is_the_median_over_its_paths(get, paths):
+    losses = {pair: 0.01 * number for number, pair in enumerate(paths, 1)}
+    for pair, path in paths.items():
+        measured(path, 0, losses[pair])
+    merge_hours(NOW)
+
+    (found,) = rows(get("/table/?by=region"))
+
+    assert found[:2] == ("North America", "North America")
+    assert found[2][1] == f"{median(losses.values()) * 100:.1f}%"
+    assert found[4][1] == found[2][1] + "<sup>6</sup>"
+
+
+def test_a_source_and_a_destination_narrow_it(get, days):
+    assert [row[:2] for row in rows(get("/table/?to=cern"))] == [("uct", "cern"), ("slac", "cern")]
+    assert "Nothing was measured between these" in get("/table/?from=cern&to=uct")
+
+
+def test_every_metric_can_be_asked_for(get, days):
+    found = re.findall(r'<option value="([a-z][a-z_0-9]+)"', get("/table/"))
+
+    assert len(found) > 25
+    for metric in found:
+        get(f"/table/?metric={metric}")
+
+
+def test_the_file_has_the_figures_in_full(get, days):
+    lines = list(csv.reader(get("/table.tsv").splitlines(), dialect="excel-tab"))
+
+    assert lines[0] == ["source", "destination", "loss_ratio 2026-11-20T00:00Z", "loss_ratio 2026-11-21T00:00Z"]
+    assert lines[1] == ["uct", "cern", "0.3", ""]
+    assert lines[2] == ["slac", "cern", "0.06", "0.02"]
+
+
+def test_a_table_that_nobody_can_read_is_refused_with_a_way_out(get, paths):
+    """120 sites each way for 30 days are 14,280 paths and 440,000 cells."""
+    crowd(120)
+
+    page = get("/table/", 422)
+
+    assert "are the most: ask for a shorter time or a longer tick, or by country" in page
+    assert get("/table.tsv", 422).startswith("that may be")
+    get("/table/?by=country")
+
+
+def test_of_many_pairs_the_first_are_shown_and_the_file_has_all(get, paths):
+    """There are 600 pairs of 25 sites."""
+    for path in crowd(25):
+        hour(path, sent=100, received=99, rtt_ms=9.0)
+    merge_hours(NOW)
+
+    page = get("/table/?tick=year&by=node")
+
+    assert len(rows(page)) == 500
+    assert "The first 500 pairs in this order; 100 more are in the file" in page
+    assert len(get("/table.tsv?tick=year&by=node").splitlines()) == 601
+
+
+def crowd(sites):
+    """That many more sites, all measuring each other, pinged."""
+    test = Measurement.objects.filter(test__name="pinger")[0].test
+    made = Site.objects.bulk_create(
+        Site(name=f"s{n}", title=f"S{n}", latitude_deg=0.0, longitude_deg=n, country="US", region="R", has_agent=True)
+        for n in range(sites)
+    )
+    hosts = Host.objects.bulk_create(
+        Host(site=site, name=site.name, address=f"198.18.0.{number}", family=4) for number, site in enumerate(made)
+    )
+    found = Path.objects.bulk_create(
+        Path(source=here, destination=there, family=4) for here in hosts for there in hosts if here is not there
+    )
+    Measurement.objects.bulk_create(Measurement(path=path, test=test, started_at=NOW) for path in found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("by=town", "by=town: choose one of node, site, country, region, group"),
+        ("metric=speed", "metric=speed: choose one of loss_ratio,"),
+        ("tick=week", "tick=week: choose one of hour, day, month, year"),
+        ("family=5", "family=5: choose 4 or 6"),
+        ("size=64", "size=64: no packets of that size were measured"),
+        ("size=x", "size=x: give a whole number"),
+    ],
+)
+def test_a_wrong_choice_is_named(get, days, query, said):
+    assert said in unescape(get(f"/table/?{query}", 404))
+
+
+def test_before_there_is_anything_it_says_where_to_look(get):
+    assert "Nothing was measured in this time yet" in get("/table/")
+
+
+def test_it_keeps_to_its_queries(get, days, django_assert_num_queries):
+    get("/table/")
+    with django_assert_num_queries(QUERIES):
+        get("/table/")

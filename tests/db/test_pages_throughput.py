@@ -1,0 +1,86 @@
+"""The page of throughput tests: the slowest paths first, what gave no result, and what limited whom."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from monitor.archive.models import ThroughputTest
+from tests.db.pages_mesh import HOUR, MINUTE, throughput
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+QUERIES = 4
+"""The mesh, the tests, their paths, what limited them."""
+
+
+@pytest.fixture
+def get(client):
+    def fetch(address, status=200):
+        answer = client.get(address, headers={"host": "localhost"})
+        assert answer.status_code == status, answer.content
+        return answer.content.decode()
+
+    return fetch
+
+
+@pytest.fixture
+def tested(paths):
+    """Of one path two tests and a failure, of another one that a window limits, of a third only failures."""
+    for minute, rate in enumerate((90e6, 110e6, None)):
+        throughput(paths["slac", "cern"], HOUR + minute * MINUTE, rate)
+    throughput(paths["cern", "slac"], HOUR + MINUTE, 40e6)
+    ThroughputTest.objects.filter(path_id=paths["cern", "slac"].pk).update(
+        verdict="window-limited", sentence="window-limited at 40 Mbit/s"
+    )
+    throughput(paths["uct", "cern"], HOUR + 2 * MINUTE, None)
+    return paths
+
+
+def rows(html):
+    body = re.search(r'<tbody id="rows".*?</tbody>', html, re.DOTALL)[0]
+    return [
+        [words(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
+        for row in re.findall(r"<tr.*?</tr>", body, re.DOTALL)
+    ]
+
+
+def words(html):
+    return unescape(" ".join(re.sub(r"<[^>]*>", " ", html).split()))
+
+
+def test_what_gave_nothing_comes_first_and_then_the_slowest(get, tested):
+    found = rows(get("/throughput/"))
+
+    assert [row[0] for row in found] == ["uct → cern", "cern → slac", "window-limited at 40 Mbit/s", "slac → cern"]
+    assert found[0][1:5] == ["–", "–", "–", "0 of 1"]
+    assert found[0][5].endswith("busy")
+    assert found[3][1:5] == ["100 Mbit/s", "90 Mbit/s", "110 Mbit/s", "2 of 3"]
+
+
+def test_the_counts_are_over_all(get, tested):
+    html = get("/throughput/")
+
+    assert "<b>5</b> tests on 3 paths" in html
+    assert "<b>2</b> gave no result" in html
+
+
+def test_a_verdict_is_counted_and_shows_those_it_limits(get, tested):
+    assert 'href="?limit=window-limited">window-limited 1</a>' in get("/throughput/")
+    assert rows(get("/throughput/?limit=window-limited"))[0][0] == "cern → slac"
+    assert "Nothing was limited so" in get("/throughput/?limit=policer")
+
+
+def test_a_verdict_that_is_none_is_told(get, tested):
+    assert "limit=magic: choose one of window-limited," in unescape(get("/throughput/?limit=magic", 404))
+
+
+def test_before_any_test_it_says_how_to_run_one(get, paths):
+    assert "manage.py throughput run SRC DST" in get("/throughput/")
+
+
+def test_it_keeps_to_its_queries(get, tested, django_assert_num_queries):
+    get("/throughput/")
+    with django_assert_num_queries(QUERIES):
+        get("/throughput/")

@@ -1,0 +1,182 @@
+"""What the fault tests share: a stack over the lab, and the ledger that must balance after each fault.
+
+In: a running stack of `three-sites`. The ledger's columns come from different places: planned, and what became of it,
+from the centre's ledger of cycles; spooled from the agents' own files; accepted, refused and stored from the tables.
+`make test-faults` sets SOUNDINGS_TEST_FAULTS=whole: the outages of ten minutes and the twenty rounds. Without it all of
+the same is done, for shorter.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
+
+from tests.e2e.stack import RunningStack, wait_for
+
+WHOLE = os.environ.get("SOUNDINGS_TEST_FAULTS") == "whole"
+SITES = ("bern", "rome", "oslo")
+RTT_MS = {("bern", "rome"): 20.0, ("bern", "oslo"): 60.0, ("rome", "oslo"): 120.0}
+"""Of the scenario, either way."""
+PING_EVERY_S = 10
+SIZES = 2
+OPEN = ("awaited", "unknown")
+"""What the centre calls cycles that nobody has accounted for, and those before the agent's first account."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Of all pings since all agents measured: cycles planned, with a result, and without one by reason. Of all results
+    ever: spooled by agents, and accepted, refused and stored by the centre."""
+
+    planned: int
+    measured: int
+    missing: dict[str, int]
+    spooled: int
+    waiting: int
+    accepted: int
+    refused: int
+    stored: int
+
+    @property
+    def balances(self) -> bool:
+        """Whether all that was planned is accounted for, and all that was spooled is at the centre, once."""
+        return (
+            self.planned > 0
+            and self.planned == self.measured + sum(self.missing.values())
+            and not any(self.missing.get(outcome) for outcome in OPEN)
+            and self.waiting == 0
+            and self.spooled == self.accepted + self.refused
+            and self.accepted == self.stored
+        )
+
+    def __str__(self) -> str:
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(self.missing.items())) or "none"
+        return (
+            f"planned {self.planned} = measured {self.measured} + missing ({why}); spooled {self.spooled} = accepted "
+            f"{self.accepted} + refused {self.refused}, {self.waiting} wait; stored {self.stored}"
+        )
+
+
+def balanced(stack: RunningStack, timeout_s: float, capsys) -> Ledger:
+    """Wait for a moment at which all is delivered and the ledger of the stack's whole life balances; print it."""
+    seen: list[Ledger] = []
+
+    def look() -> Ledger | None:
+        seen[:] = [take(stack, stack.measuring_since)]
+        return seen[0] if seen[0].balances else None
+
+    try:
+        ledger = wait_for(look, timeout_s, "the ledger balances")
+    except AssertionError:
+        raise AssertionError(f"does not balance within {timeout_s} s: {seen[0]}") from None
+    assert gaps_in_batches(stack) == []
+    with capsys.disabled():
+        print(f"\nledger: {ledger}")
+    return ledger
+
+
+def take(stack: RunningStack, since: datetime) -> Ledger:
+    """As it is now. The spools are read first: what is spooled meanwhile makes a ledger that does not balance."""
+    # Cycles that have not ended yet are nobody's to account for.
+    until = datetime.fromtimestamp(datetime.now(UTC).timestamp() - 2 * PING_EVERY_S, UTC)
+    spools = [spool_counts(stack.spool_file(site)) for site in SITES]
+    accepted, refused, stored = counts(stack)
+    outcomes = Counter[str]()
+    for path in stack.get("paths") if until >= since + timedelta(seconds=1) else []:
+        outcomes += cycles(stack, path["id"], since, until)
+    missing = {name: number for name, number in outcomes.items() if name not in ("planned", "measured")}
+    return Ledger(
+        planned=outcomes["planned"],
+        measured=outcomes["measured"],
+        missing=missing,
+        spooled=sum(ever for ever, _ in spools),
+        waiting=sum(waiting for _, waiting in spools),
+        accepted=accepted,
+        refused=refused,
+        stored=stored,
+    )
+
+
+def cycles(stack: RunningStack, path_id: int, since: datetime, until: datetime) -> Counter[str]:
+    """The pings of a path that were to begin in [since, until): `planned`, `measured` (any result), and the others by
+    their reason, or outcome."""
+    asked = f"since={_query(since)}&until={_query(until)}"
+    told = stack.get(f"paths/{path_id}/ledger?{asked}")
+    assert sum(line["count"] for line in told["lines"]) == told["planned"]
+    found = Counter[str]()
+    for line in told["lines"]:
+        if line["test"] == "ping":
+            has_result = line["reason"] is None and line["outcome"] not in OPEN
+            found["planned"] += line["count"]
+            found["measured" if has_result else line["reason"] or line["outcome"]] += line["count"]
+    return found
+
+
+def spool_counts(path: Path) -> tuple[int, int]:
+    """How many results an agent has ever put into its spool, and how many still wait there."""
+    if not path.exists():
+        return 0, 0
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as spool:
+        if not spool.execute("SELECT 1 FROM sqlite_master WHERE name = 'result'").fetchone():
+            # The file is made before what is in it.
+            return 0, 0
+        ever = spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()
+        return (ever[0] if ever else 0), spool.execute("SELECT count(*) FROM result").fetchone()[0]
+
+
+def counts(stack: RunningStack) -> tuple[int, int, int]:
+    """Results accepted, refused and stored, at one moment."""
+    [row] = rows(
+        stack,
+        "SELECT (SELECT coalesce(sum(accepted), 0) FROM received_batch),"
+        " (SELECT coalesce(sum(refused), 0) FROM received_batch),"
+        " (SELECT count(*) FROM burst) + (SELECT count(*) FROM throughput_test) + (SELECT count(served) FROM slot)"
+        " + (SELECT count(*) FROM disk_to_disk_test) + (SELECT count(*) FROM capacity_result)",
+    )
+    return row
+
+
+def gaps_in_batches(stack: RunningStack) -> list[tuple[str]]:
+    """The spools of which a batch is missing; each agent has one spool, for ever."""
+    assert len(rows(stack, "SELECT DISTINCT spool FROM received_batch")) <= len(SITES)
+    return rows(stack, "SELECT spool FROM received_batch GROUP BY site_id, spool HAVING count(*) <> max(number)")
+
+
+def rows(stack: RunningStack, query: str, *values: object) -> list[tuple]:
+    with psycopg.connect(stack.database_url) as connection:
+        return connection.execute(query, values).fetchall()
+
+
+def agent_processes(stack: RunningStack, site: str, *words: str) -> list[int]:
+    """Ids of the processes of a site's agent, by words of their command line."""
+    return [pid for pid in stack.processes(*words) if f"/sites/{site}" in _told_of(pid)]
+
+
+def _told_of(pid: int) -> str:
+    folder = Path(f"/proc/{pid}")
+    try:
+        return (folder / "environ").read_text() + (folder / "cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def path_ids(stack: RunningStack) -> dict[tuple[str, str], int]:
+    """The paths by the sites at their ends."""
+    return {(path["source"]["site"], path["destination"]["site"]): path["id"] for path in stack.get("paths")}
+
+
+def wait_until_all_measure(stack: RunningStack) -> None:
+    """Until something of each agent is stored, and so each has accounted for its first cycles."""
+    measuring = "SELECT count(DISTINCT path_id) FROM burst WHERE outcome = 'measured'"
+    wait_for(lambda: rows(stack, measuring)[0][0] == len(SITES) * (len(SITES) - 1), 120, "every agent measures")
+
+
+def _query(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

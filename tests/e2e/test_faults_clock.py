@@ -1,0 +1,142 @@
+"""A clock that is set an hour forward, and back, in the middle of a cycle: round trips stay right, times are flagged.
+
+The worker of one site's agent is started again as its supervisor started it, but with a wall clock that goes by a file
+(`tests.e2e.stepped_clock`), as do the stamps that it gets of the kernel; its monotonic clocks are the machine's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import faults, stepped_clock
+from tests.e2e.faults import RTT_MS, WHOLE
+from tests.e2e.stack import TOP, wait_for
+
+SITE = "oslo"
+HOUR_S = 3600
+OFFSETS_S = (HOUR_S, 0, -HOUR_S, 0) if WHOLE else (HOUR_S, 0)
+"""To which the clock is set, one after the other."""
+TOLERANCE_MS = 15.0
+"""Of a median: the lab keeps to a millisecond, a busy machine's program adds the rest; a clock's step is 3,600,000."""
+
+
+class SteppedAgent:
+    """The agent of a site whose clock can be set."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.clock = lab.data / "clock"
+        (self.supervisor,) = faults.agent_processes(lab, SITE, "-m probes site")
+        (worker,) = faults.agent_processes(lab, SITE, "probes.site.worker")
+        variables = Path(f"/proc/{worker}/environ").read_text().split("\0")
+        self.environment = dict(one.partition("=")[::2] for one in variables if one)
+        self.set_by(0)
+        # A supervisor that stands still starts nothing in the place of the worker.
+        os.kill(self.supervisor, signal.SIGSTOP)
+        os.kill(worker, signal.SIGKILL)
+        self.process = self._start()
+
+    def _start(self):
+        inside = [sys.executable, "-m", "probes", "lab", "exec", "--run-dir", str(self.lab.data / "lab"), SITE]
+        command = [*inside, sys.executable, "-m", "tests.e2e.stepped_clock", str(self.clock), "probes.site.worker"]
+        with (self.lab.data / "stepped.log").open("wb") as log:
+            return subprocess.Popen(command, cwd=TOP, env=self.environment, stdout=log, stderr=subprocess.STDOUT)
+
+    def set_by(self, offset_s):
+        """Its clock is ahead of the true one by so much from now on."""
+        stepped_clock.write(self.clock, offset_s)
+
+    def set_in_the_middle_of_a_cycle(self, offset_s):
+        """When that was, by the true clock."""
+        before = self.cycles_begun()
+        wait_for(lambda: self.cycles_begun() != before, 60, "a cycle begins")
+        time.sleep(1.5)  # a third of the cycle; where in it does not matter
+        self.set_by(offset_s)
+        return datetime.now(UTC)
+
+    def cycles_begun(self):
+        """How often the spool was told that a ping cycle began: the number of the newest."""
+        with self.lab.spool(SITE) as spool:
+            (newest,) = spool.execute("SELECT sum(newest) FROM test WHERE name = 'ping'").fetchone()
+        spool.close()
+        return newest or 0
+
+    def log(self):
+        return (self.lab.data / "stepped.log").read_text()
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        os.kill(self.supervisor, signal.SIGCONT)
+
+
+@pytest.fixture
+def stepped(lab):
+    agent = SteppedAgent(lab)
+    try:
+        yield agent
+    finally:
+        agent.stop()
+        print(agent.log()[-5000:])
+
+
+def medians(lab, since, until):
+    """Path, median round trip and stamp of each burst from the site that was stored in [since, until)."""
+    return faults.rows(
+        lab,
+        "SELECT path_id, measured_at, stamp, (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY rtt)"
+        " FROM unnest(rtts_ms) AS rtt) FROM burst WHERE path_id = ANY(%s) AND outcome = 'measured' AND received > 0"
+        " AND measured_at >= %s AND measured_at < %s",
+        [number for (source, _), number in faults.path_ids(lab).items() if source == SITE],
+        since,
+        until,
+    )
+
+
+@pytest.mark.timeout(420)
+def test_a_clock_that_is_set_by_an_hour_bends_no_round_trip_and_is_flagged(lab, stepped, capsys):
+    true_ms = {
+        number: RTT_MS[tuple(sorted(ends, key=faults.SITES.index))]
+        for ends, number in faults.path_ids(lab).items()
+        if SITE in ends
+    }
+    began = datetime.now(UTC)
+    wait_for(lambda: medians(lab, began, datetime.now(UTC)), 90, "the agent measures again")
+    set_at = []
+
+    for offset_s in OFFSETS_S:
+        at = stepped.set_in_the_middle_of_a_cycle(offset_s)
+        set_at.append(at)
+        wait_for(
+            lambda at=at: len(medians(lab, at + timedelta(seconds=5), datetime.now(UTC))) >= 2,
+            90,
+            f"it measures on with its clock off by {offset_s} s",
+        )
+
+    stored = medians(lab, began - timedelta(hours=2), datetime.now(UTC) + timedelta(hours=2))
+    now = datetime.now(UTC)
+    assert all(abs(median_ms - true_ms[number]) < TOLERANCE_MS for number, _, _, median_ms in stored)
+    recent = [one for one in stored if one[1] >= began]
+    assert len(recent) >= 3 * len(OFFSETS_S)
+    # Beyond five minutes off the agent puts its times right: nothing lies an hour away.
+    assert faults.rows(lab, "SELECT count(*) FROM burst WHERE measured_at > %s", now + timedelta(minutes=5)) == [(0,)]
+    away = "SELECT count(*) FROM burst WHERE measured_at < %s"
+    assert faults.rows(lab, away, began - timedelta(minutes=30)) == [(0,)]
+    flagged = "SELECT round(offset_s) FROM clock_off_period JOIN site ON site.id = site_id WHERE site.name = %s"
+    offsets = [offset_s for (offset_s,) in faults.rows(lab, flagged, SITE)]
+    assert offsets
+    assert all(abs(abs(offset_s) - HOUR_S) <= 1 for offset_s in offsets)
+    assert faults.rows(lab, "SELECT reason FROM refused_result") == []
+    stepped.stop()
+    assert faults.balanced(lab, 180, capsys).refused == 0
+    with capsys.disabled():
+        stamps = {stamp: sum(one[2] == stamp for one in recent) for stamp in sorted({one[2] for one in recent})}
+        print(f"clock set at {', '.join(f'{at:%H:%M:%S}' for at in set_at)}; bursts by stamp: {stamps}")

@@ -1,0 +1,111 @@
+"""Deliveries that go wrong: an acknowledgement lost after the commit, a batch cut in the middle, and two agents with
+one site's token. Whatever happens on the way, each result is stored once."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from tests.e2e import faults
+from tests.e2e.meddler import Fault, meddling
+from tests.e2e.stack import TOP, wait_for
+
+PROBES = [sys.executable, "-m", "probes"]
+
+
+@pytest.fixture
+def way(lab):
+    with meddling(lab.data) as way:
+        yield way
+
+
+@pytest.mark.timeout(300)
+def test_an_acknowledgement_that_is_lost_after_the_commit_brings_the_batch_again_and_it_is_stored_once(
+    lab, way, capsys
+):
+    way.arm(Fault.ANSWER_LOST)
+
+    met, *after = wait_for(
+        lambda: len(found := way.deliveries(Fault.ANSWER_LOST)) > 1 and found, 90, "the batch comes again"
+    )
+
+    assert met.status == 200
+    again = after[0]
+    assert (again.number, again.results, again.status) == (met.number, met.results, 200)
+    noted = "SELECT accepted FROM received_batch WHERE spool = %s AND number = %s"
+    assert faults.rows(lab, noted, met.spool, met.number) == [(met.results,)]
+    faults.balanced(lab, 120, capsys)
+
+
+@pytest.mark.timeout(300)
+def test_a_batch_that_is_cut_in_the_middle_comes_again_in_halves_and_is_stored_once(lab, way, capsys):
+    way.arm(Fault.CUT)
+
+    def all_there():
+        met, *after = way.deliveries(Fault.CUT) or [None]
+        return met is not None and sum(one.results for one in after) >= met.results and [met, *after]
+
+    met, *after = wait_for(all_there, 90, "all of the batch comes again")
+
+    assert met.status == 408
+    assert met.results > 1
+    assert (after[0].number, after[0].results, after[0].status) == (met.number, met.results // 2, 200)
+    assert [one.number for one in after] == list(range(met.number, met.number + len(after)))
+    faults.balanced(lab, 120, capsys)
+
+
+def status(data):
+    """Exit status and output of `site status`."""
+    done = subprocess.run(
+        [*PROBES, "site", "status", "--data", str(data)], cwd=TOP, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout
+
+
+def sites_page(lab):
+    with urllib.request.urlopen(f"http://127.0.0.1:{lab.port}/sites/", timeout=30) as answer:
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", answer.read().decode()))
+
+
+@pytest.fixture
+def second(lab):
+    """A second agent of oslo, at bern: with oslo's token and plan, in a folder of its own."""
+    data = lab.data / "second"
+    data.mkdir()
+    for name in ("token", "plan.json", "limits.toml"):
+        shutil.copy(lab.data / "sites" / "oslo" / name, data / name)
+    inside = [*PROBES, "lab", "exec", "--run-dir", str(lab.data / "lab"), "--end-with-lab", "bern"]
+    command = [*inside, *PROBES, "site", "--centre", f"http://127.0.0.1:{lab.port}"]
+    with (data / "out").open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--token-file", str(data / "token"), "--data", str(data)],
+            cwd=TOP,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    yield data
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=30)
+
+
+@pytest.mark.timeout(300)
+def test_a_second_agent_with_the_same_token_is_refused_and_shown_and_nothing_of_it_is_stored(lab, second, capsys):
+    spool = second / "spool.sqlite3"
+    wait_for(lambda: faults.spool_counts(spool)[1] > 0, 90, "the second agent measures by its plan, and keeps it")
+    code, told = wait_for(lambda: "\nrefused " in (answer := status(second))[1] and answer, 60, "it says why")
+
+    assert code == 1
+    assert "refuses it; all is kept" in told
+    assert "409 Conflict: another agent works for oslo since 20" in told
+    assert "stop one of the two. If this one is to take its place, `manage.py site rotate oslo`" in told
+    assert "a second agent shows this site" in sites_page(lab)
+    ever, waiting = faults.spool_counts(spool)
+    assert ever == waiting
+    assert status(lab.data / "sites" / "oslo")[0] == 0
+    faults.balanced(lab, 120, capsys)

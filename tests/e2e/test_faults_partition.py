@@ -1,0 +1,84 @@
+"""The centre is away: the lab cuts all sites off it. Measuring goes on, and soon after, each slot is there, once."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.e2e import faults
+from tests.e2e.faults import PING_EVERY_S, SIZES, WHOLE
+from tests.e2e.stack import wait_for
+
+OUTAGE_S = 600 if WHOLE else 60
+HEALED_WITHIN_S = 120
+SHARE_MEASURED = 0.8
+"""Of the cycles of the outage; a busy machine may be late now and then, and says so."""
+
+
+def accounted(lab, since, until):
+    """The cycles of the outage by what became of them; None while any is not accounted for."""
+    found = [faults.cycles(lab, number, since, until) for number in faults.path_ids(lab).values()]
+    whole = sum(found[1:], found[0])
+    return None if any(whole[outcome] for outcome in faults.OPEN) else whole
+
+
+def cycles_measured(lab, since, until):
+    """How many cycles of paths to begin in [since, until) were measured."""
+    first, stop = (round(at.timestamp()) // PING_EVERY_S for at in (since, until))
+    [[count]] = faults.rows(
+        lab,
+        "SELECT count(*) FROM cycle_day, generate_series(%s, %s) AS number"
+        " WHERE test = 'ping' AND outcome = 'measured' AND cycles @> number::bigint",
+        first,
+        stop - 1,
+    )
+    return count
+
+
+def bursts_measured(lab, since, until):
+    """How many bursts each path and size has that began in [since, until)."""
+    there = faults.rows(
+        lab,
+        "SELECT count(*) FROM burst WHERE outcome = 'measured' AND measured_at >= %s AND measured_at < %s"
+        " GROUP BY path_id, packet_bytes",
+        since,
+        until,
+    )
+    return [count for (count,) in there]
+
+
+def boundary(at):
+    """When the cycle of a moment was to begin."""
+    return datetime.fromtimestamp(at.timestamp() // PING_EVERY_S * PING_EVERY_S, UTC)
+
+
+@pytest.mark.timeout(OUTAGE_S + 600)
+def test_cut_off_from_the_centre_agents_measure_on_and_deliver_each_slot_once(lab, capsys):
+    lab.lab("set", "--centre", "down")
+    cut_at = datetime.now(UTC)
+    try:
+        # The length of the outage is the fault itself; nothing is awaited here.
+        time.sleep(OUTAGE_S)
+        waiting = [faults.spool_counts(lab.spool_file(site))[1] for site in faults.SITES]
+    finally:
+        lab.lab("set", "--centre", "up")
+    healed_at = datetime.now(UTC)
+    since, until = boundary(cut_at), boundary(healed_at)
+    assert all(waiting), "each agent keeps what it measured"
+
+    found = wait_for(lambda: accounted(lab, since, until), HEALED_WITHIN_S, "each slot is accounted for")
+    took_s = (datetime.now(UTC) - healed_at).total_seconds()
+
+    cycles = (until - since).total_seconds() / PING_EVERY_S
+    assert found["planned"] == cycles * len(faults.path_ids(lab))
+    assert found["measured"] >= SHARE_MEASURED * found["planned"]
+    ledger = faults.balanced(lab, 120, capsys)
+    assert ledger.refused == 0
+    # One that begins late may begin after its cycle's time; of each path and size that is one at either end.
+    there = bursts_measured(lab, since, until)
+    assert max(there) <= cycles + 1
+    assert sum(there) >= SIZES * cycles_measured(lab, since, until) - len(there)
+    with capsys.disabled():
+        print(f"cut off for {OUTAGE_S} s: {sum(waiting)} results kept; all slots there {took_s:.0f} s after healing")

@@ -1,0 +1,239 @@
+"""The pages of incidents in a real browser: what is found appears without a reload, nothing jumps, the focus stays, the
+keyboard does everything, and nothing is wrong for a screen reader in light, in dark and on a phone."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.test import Client
+from django.utils import timezone
+from playwright.sync_api import sync_playwright
+
+from monitor.alerts import actions, incidents
+from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.mesh.models import Group
+from tests.db.incident_rows import HOUR, lossy, person, watched
+from tests.e2e.test_whole_job import CHROMIUM, CHROMIUM_OPTIONS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SCREENS = {"desktop": (1280, 900, "light"), "phone": (390, 844, "light"), "dark": (1280, 900, "dark")}
+SHOTS = os.environ.get("SOUNDINGS_TEST_SHOTS")
+"""Where screenshots are put, for people who want to look at them."""
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture
+def served(settings, tmp_path, monkeypatch, live_server):
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's own loop runs in this thread
+    settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
+    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
+    settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
+    settings.DATA_DIR = tmp_path
+    return live_server.url
+
+
+@pytest.fixture
+def browser():
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_OPTIONS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def paths():
+    return watched()
+
+
+def open_page(browser, address, screen="desktop", **options):
+    """A page, which fails the test for whatever it says on its console."""
+    width, height, scheme = SCREENS[screen]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=scheme, timezone_id="Europe/Zurich", **options
+    )
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.said = []
+    page.on("console", lambda message: page.said.append(message.text))
+    page.on("pageerror", lambda error: page.said.append(str(error)))
+    page.goto(address)
+    return page
+
+
+def logged_in(browser, served, address, screen="desktop", **options):
+    client = Client()
+    client.force_login(person(f"les-{screen}", "operator"))
+    page = open_page(browser, served + "/login/", screen, **options)
+    page.context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": served}])
+    page.goto(served + address)
+    return page
+
+
+def refreshed(page):
+    """Have the page fetch itself now, as it does every few seconds."""
+    page.evaluate(
+        "() => new Promise((done) => { document.addEventListener('soundings:refreshed', done, { once: true });"
+        " document.dispatchEvent(new Event('visibilitychange')); })"
+    )
+
+
+def wrong_for_readers(page):
+    found = Axe().run(page).response["violations"]
+    return [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found]
+
+
+def shot(page, name):
+    if SHOTS:
+        page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
+
+
+def now() -> datetime:
+    return timezone.now().replace(microsecond=0)
+
+
+@pytest.mark.parametrize("address", ["/", "/incidents/"])
+def test_an_incident_appears_without_a_reload_and_nothing_jumps(browser, served, paths, address):
+    earlier = lossy(paths["slac → fnal"], now())
+    page = open_page(browser, served + address)
+    page.evaluate("() => { window.kept = 'since the beginning'; }")
+    link = page.locator(f"#i{earlier.pk}")
+    link.focus()
+    before = page.evaluate("() => window.scrollY")
+
+    planted = lossy(paths["cern → slac"], now())
+    refreshed(page)
+
+    assert page.locator(f'[data-incident="{planted.pk}"]').is_visible()
+    assert page.evaluate("() => window.kept") == "since the beginning", "the page was loaded again"
+    assert page.evaluate("() => document.activeElement.id") == f"i{earlier.pk}"
+    assert page.evaluate("() => window.scrollY") == before
+    assert page.locator("#news").inner_text() == f"New incident: {planted.cause}."
+    assert page.said == []
+
+
+def test_the_page_asks_again_by_itself(browser, served, paths):
+    page = open_page(browser, f"{served}/incidents/")
+
+    planted = lossy(paths["cern → slac"], now())
+
+    page.wait_for_selector(f'[data-incident="{planted.pk}"]')
+    assert "ago" in page.locator(".freshness time").inner_text()
+
+
+def test_the_end_is_said_and_a_centre_that_is_away_too(browser, served, paths):
+    incident = lossy(paths["slac → cern"], now())
+    page = open_page(browser, f"{served}/incidents/?state=all")
+
+    incidents.close(incident.pk, [(paths["slac → cern"].pk, "loss")], "over", now())
+    refreshed(page)
+    said = page.locator("#news").inner_text()
+    page.context.set_offline(True)
+    page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_function("() => document.getElementById('status').textContent !== ''")
+
+    assert said == f"Incident resolved: {incident.cause}."
+    assert page.locator("#status").inner_text().startswith("Not current: the centre does not answer. Shown as of")
+
+
+def test_with_little_motion_nothing_moves(browser, served, paths):
+    page = open_page(browser, f"{served}/incidents/", reduced_motion="reduce")
+    lossy(paths["slac → cern"], now())
+    refreshed(page)
+
+    styles = page.evaluate(
+        "() => { const found = getComputedStyle(document.querySelector('li.new'));"
+        " return [found.animationName, found.outlineStyle]; }"
+    )
+
+    assert styles == ["none", "solid"]
+
+
+def test_what_is_selected_and_written_survives_a_refresh(browser, served, paths):
+    incident = lossy(paths["slac → cern"], now())
+    page = logged_in(browser, served, f"/incidents/{incident.pk}/")
+    page.fill("#id_text", "I am writing this")
+    page.evaluate("() => getSelection().selectAllChildren(document.getElementById('ticket'))")
+
+    incidents.correct(incident.pk, "it was less", now())
+    refreshed(page)
+
+    assert page.input_value("#id_text") == "I am writing this"
+    assert "For a ticket" not in page.evaluate("() => String(getSelection())")
+    assert len(page.evaluate("() => String(getSelection())")) > 100
+    assert "it was less" in page.locator("#history").inner_text()
+
+
+def test_the_ticket_is_copied(browser, served, paths):
+    incident = lossy(paths["slac → cern"], now())
+    page = open_page(browser, f"{served}/incidents/{incident.pk}/", permissions=["clipboard-read", "clipboard-write"])
+
+    page.click("[data-copy]")
+    page.wait_for_function("() => document.getElementById('copied').textContent !== ''")
+
+    assert page.locator("#copied").inner_text() == "Copied."
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    # Not all of it: what the last hour was like goes on changing.
+    assert copied.startswith("loss 20% on cern ↔ slac")
+    assert copied.splitlines()[:3] == page.locator("#ticket").text_content().splitlines()[:3]
+    assert "slac → cern: 192.0.2.1 to 192.0.2.2, IPv4" in copied
+    assert page.said == []
+
+
+def test_the_keyboard_acknowledges_and_plans_maintenance(browser, served, paths):
+    incident = lossy(paths["slac → cern"], now())
+    page = logged_in(browser, served, f"/incidents/{incident.pk}/")
+
+    page.locator("#acknowledge").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=looks after it since")
+    page.goto(f"{served}/maintenance/?site=cern")
+    page.locator("#id_reason").focus()
+    page.keyboard.type("new router")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=new router")
+
+    assert Incident.objects.get().acknowledged_by == "les-desktop"
+    assert Quiet.objects.get().site.name == "cern"
+    assert Deed.objects.count() == 2
+
+
+def test_times_tell_the_local_time_on_hover(browser, served, paths):
+    incident = lossy(paths["slac → cern"], datetime.fromisoformat("2026-07-01T12:00:00+00:00"))
+    page = open_page(browser, f"{served}/incidents/")
+
+    title = page.locator(f'[data-incident="{incident.pk}"] time').first.get_attribute("title")
+
+    assert "2026-07-01 12:00:00 UTC" in title
+    assert "14:00" in title or "2:00:00 PM" in title, "Zurich is two hours ahead in summer"
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_pages_fit_and_are_right_for_screen_readers(browser, served, paths, screen):
+    at = now()
+    incident = lossy(paths["slac → cern"], at)
+    incidents.correct(incident.pk, "slac → cern: with results that came late loss 9%, which proves the same", at)
+    actions.maintain(
+        actions.Scope(group=Group.objects.get()), at - HOUR, at + HOUR, "new router", "ann", at, every=24 * HOUR
+    )
+    actions.silence(actions.Scope(path=paths["slac → cern"]), at + HOUR, "the provider knows", "ann", at)
+    page = logged_in(browser, served, "/incidents/", screen)
+
+    for name, address in {
+        "list": "/incidents/",
+        "incident": f"/incidents/{incident.pk}/",
+        "maintenance": "/maintenance/?site=cern",
+        "audit": "/audit/",
+        "grid": "/",
+    }.items():
+        page.goto(served + address)
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('[data-chart]')].every((one) => one.querySelector('canvas'))"
+        )
+        shot(page, f"{name}-{screen}")
+        assert wrong_for_readers(page) == [], name
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+    assert page.said == []

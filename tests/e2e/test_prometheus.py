@@ -1,0 +1,204 @@
+"""`/metrics` of a centre as it is deployed, two processes with a Redis, while an agent delivers; and the example files.
+
+Where the machine has promtool, it looks at what is served and at the files as well.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from django.contrib.auth.models import Group, User
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.api.models import issue_token, issue_user_token
+from monitor.archive import rollups, samples
+from monitor.archive.models import BurstHour
+from probes import broker
+from probes.ping.spec import Burst
+from tests.db.mesh_of_three import MeshOfThree, batch, burst, delivered, make_mesh
+from tests.e2e.centre import web_server
+from tests.e2e.stack import wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+EXAMPLES = Path(__file__).parents[2] / "packaging" / "prometheus"
+RULES = yaml.safe_load((EXAMPLES / "soundings.rules.yml").read_text())["groups"]
+CONFIG = yaml.safe_load((EXAMPLES / "prometheus.yml").read_text())
+DOCS = Path(__file__).parents[2] / "docs" / "prometheus.md"
+PROMTOOL = shutil.which("promtool")
+
+
+@pytest.fixture
+def groups(transactional_db: None) -> None:
+    """The roles, which an earlier test's clean-up takes away."""
+    Group.objects.get_or_create(name="viewer")
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    socket = tmp_path / "redis.sock"
+    process = subprocess.Popen(broker.command(socket), stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: broker.answers(socket), 30, "Redis answers")
+        yield f"redis+socket://{socket}"
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+@pytest.fixture
+def mesh(groups: None) -> MeshOfThree:
+    return make_mesh()
+
+
+@pytest.fixture
+def centre(mesh: MeshOfThree, redis_url: str, tmp_path: Path) -> Iterator[str]:
+    """The address of a centre that wants a token even of this machine."""
+    with web_server(tmp_path, SOUNDINGS_REDIS_URL=redis_url, SOUNDINGS_ALLOW_PLAIN_HTTP="1") as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def token(groups: None) -> str:
+    user = User.objects.create_user("prometheus")
+    user.groups.add(Group.objects.get(name="viewer"))
+    return issue_user_token(user.pk, "scrapes", datetime.now(UTC))
+
+
+def scrape(address: str, token: str) -> str:
+    asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def values(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def deliver(centre: str, token: str, number: int, result: Burst, path_id: int) -> None:
+    body = msgspec.json.encode(batch(delivered(path_id, result, number), number=number, sent_at=datetime.now(UTC)))
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    asked = urllib.request.Request(f"{centre}/api/agent/results", data=body, headers=headers)
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        assert answer.status == 200
+
+
+def test_every_process_tells_the_same_and_counts_never_fall(
+    centre: str, token: str, mesh: MeshOfThree, settings: object, redis_url: str
+) -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    agent = issue_token(mesh.slac.pk, now)
+    delivered_so_far, seen = 0, []
+
+    for number in range(1, 9):
+        at = now - timedelta(seconds=number)
+        deliver(centre, agent, number, burst(1.0, None, at=at), mesh.slac_cern.pk)
+        rollups.roll_up(now, 100)
+        delivered_so_far += 1
+        found = values(scrape(f"{centre}/metrics", token))
+        seen.append(
+            (
+                found[("soundings_results_delivered_total", "site=slac")],
+                found[("soundings_deliveries_total", "status=200")],
+            )
+        )
+
+    assert seen == sorted(seen)
+    wait_for(
+        lambda: (
+            values(scrape(f"{centre}/metrics", token))[("soundings_results_delivered_total", "site=slac")]
+            == delivered_so_far
+        ),
+        30,
+        "all that was delivered is told",
+    )
+    if now.date() == (now - timedelta(seconds=8)).date():
+        paths = values(scrape(f"{centre}/metrics/paths", token))
+        [requests] = [value for key, value in paths.items() if key[0] == "smokeping_requests_total"]
+        assert requests == BurstHour.objects.get().sent == 2 * delivered_so_far
+
+
+@pytest.fixture
+def everything(centre: str, token: str, mesh: MeshOfThree, redis_url: str, settings: object) -> str:
+    """All that a centre and an agent can tell, with an incident and a minute's note."""
+    settings.CELERY_BROKER_URL = redis_url  # type: ignore[attr-defined]
+    now = datetime.now(UTC)
+    agent = issue_token(mesh.slac.pk, now)
+    deliver(centre, agent, 1, burst(1.0, at=now), mesh.slac_cern.pk)
+    rollups.roll_up(now, 100)
+    samples.take(now)
+    return scrape(f"{centre}/metrics", token) + scrape(f"{centre}/metrics/paths", token)
+
+
+NAME = re.compile(r"\b(?:soundings|smokeping)_\w+\b")
+
+
+def names_of(text: str) -> set[str]:
+    """Names of families and of their samples."""
+    return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)) | set(
+        re.findall(r"^(\w+)(?:\{| )", text, re.MULTILINE)
+    )
+
+
+def test_the_example_rules_ask_for_what_is_served(everything: str) -> None:
+    asked = {name for group in RULES for rule in group["rules"] for name in NAME.findall(rule["expr"])}
+    recorded = {rule.get("record", "").split(":")[-2] for group in RULES for rule in group["rules"] if "record" in rule}
+
+    assert len(asked) > 10
+    assert recorded == {"smokeping_probe_success", "smokeping_response_duration_seconds"}
+    assert asked <= names_of(everything)
+
+
+def test_the_documentation_names_all_that_is_served_and_nothing_else(everything: str, tmp_path: Path) -> None:
+    served = set(re.findall(r"^# TYPE (\S+)", everything, re.MULTILINE))
+    documented = set(re.findall(r"^\| `((?:soundings|smokeping)_\w+)", DOCS.read_text(), re.MULTILINE))
+
+    assert {name for name in documented if not name.startswith("soundings_site_")} == served
+
+
+def test_the_example_scrapes_what_there_is(centre: str, token: str) -> None:
+    jobs = {job["job_name"]: job for job in CONFIG["scrape_configs"]}
+
+    assert CONFIG["rule_files"] == ["soundings.rules.yml"]
+    for job in (jobs["soundings"], jobs["soundings-paths"]):
+        assert job["authorization"].keys() == {"credentials_file"}
+        assert scrape(centre + job.get("metrics_path", "/metrics"), token) is not None
+    by_site = jobs["soundings-paths"]["relabel_configs"]
+    assert [one["target_label"] for one in by_site] == ["__param_source", "__address__"]
+    assert scrape(
+        f"{centre}/metrics/paths?source={jobs['soundings-paths']['static_configs'][0]['targets'][0]}", token
+    ) == (scrape(f"{centre}/metrics/paths?source=nowhere", token))
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="this machine has no promtool")
+def test_promtool_finds_nothing_wrong(everything: str, tmp_path: Path) -> None:
+    assert PROMTOOL is not None
+    served = subprocess.run(
+        [PROMTOOL, "check", "metrics"], input=everything, capture_output=True, text=True, check=False
+    )
+    (tmp_path / "soundings.token").write_text("x")
+    text = (
+        (EXAMPLES / "prometheus.yml")
+        .read_text()
+        .replace("/etc/prometheus/soundings.token", str(tmp_path / "soundings.token"))
+    )
+    (tmp_path / "prometheus.yml").write_text(text)
+    shutil.copy(EXAMPLES / "soundings.rules.yml", tmp_path)
+    config = subprocess.run(
+        [PROMTOOL, "check", "config", str(tmp_path / "prometheus.yml")], capture_output=True, text=True, check=False
+    )
+
+    assert (served.returncode, served.stderr) == (0, "")
+    assert config.returncode == 0, config.stderr

@@ -1,0 +1,456 @@
+"""Files from disk to disk between two ends on loopback addresses, and over a path of the lab; and each way to fail."""
+
+import contextlib
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from monitor.analysis.transfer import DiskToDisk, Limit, network_or_disk
+from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
+from probes.disk_to_disk import disk, door, probe, streams
+from probes.disk_to_disk.conversation import CONTROL, admit, greet
+from probes.disk_to_disk.spec import DiskToDiskSpec, PermittedSpec
+from tests.diagnosis.runs import LAB, prepare
+from tests.lab import RunningLab, wait_until
+
+ROOT = Path(__file__).parents[2]
+SENDER, RECEIVER, STRANGER = "127.79.1.1", "127.79.2.1", "127.79.3.1"
+KEY = "the key of this slot"
+SIZE = 8_000_000
+
+needs_iperf3 = pytest.mark.skipif(
+    shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed"
+)
+
+
+@pytest.fixture
+def port():
+    """A port that nothing listens on."""
+    with socket.socket() as free:
+        free.bind((SENDER, 0))
+        return free.getsockname()[1]
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """One for each end."""
+    for name in ("sender", "receiver"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "sender", tmp_path / "receiver"
+
+
+def asked(port, folder, **fields):
+    given = {
+        "address": RECEIVER,
+        "source": SENDER,
+        "port": port,
+        "file_bytes": SIZE,
+        "duration_s": 1,
+        "one_time_key": KEY,
+    }
+    return PermittedSpec(spec=DiskToDiskSpec(**{**given, **fields}), folder=str(folder))
+
+
+class Receiving(threading.Thread):
+    """`receive` in a thread; what it raised."""
+
+    def __init__(self, spec, seconds=30.0):
+        super().__init__()
+        self.spec, self.deadline, self.raised = spec, Deadline(seconds), None
+
+    def run(self):
+        try:
+            probe.receive(self.spec, self.deadline)
+        except ProbeError as error:
+            self.raised = error
+
+
+def between(port, folders, *, seconds=30.0, **fields):
+    """The run between two ends of this process, and what the receiver raised."""
+    sender, receiver = folders
+    receiving = Receiving(asked(port, receiver, **fields), seconds)
+    receiving.start()
+    run = probe.measure(asked(port, sender, **fields), Deadline(seconds))
+    receiving.join()
+    assert [*sender.iterdir(), *receiver.iterdir()] == [], "files were left"
+    return run, receiving.raised
+
+
+def not_measured(run):
+    """Whether a run has no figure at all."""
+    rates = (run.disk_to_disk_bps, run.memory_to_memory_bps, run.read_bps, run.write_bps)
+    return run.outcome is not Outcome.MEASURED and rates == (None, None, None, None)
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_file_goes_from_disk_to_disk_and_its_checksum_is_right(port, folders, count):
+    run, raised = between(port, folders, streams=count)
+
+    assert (run.outcome, run.detail, raised) == (Outcome.MEASURED, None, None)
+    assert (run.target, run.address, run.streams) == (RECEIVER, RECEIVER, count)
+    assert (run.moved_bytes, run.file_bytes, run.is_verified) == (SIZE, SIZE, True)
+    assert run.disk_to_disk_bps == pytest.approx(8 * SIZE / (run.moving_s + run.syncing_s))
+    assert min(run.memory_to_memory_bps, run.read_bps, run.write_bps) > 0
+    assert run.read_cached_ratio in (0.0, 1.0), "all of it on a disk, or all in memory"
+
+
+@needs_iperf3
+def test_iperf3_reads_and_writes_files_at_both_ends(port, folders):
+    run, raised = between(port, folders, tool="iperf3", streams=1, seconds=60.0)
+
+    assert (run.outcome, run.detail, raised) == (Outcome.MEASURED, None, None)
+    # iperf3 leaves what is under way when the sender's file ends out of its figures.
+    assert 0.5 * SIZE < run.moved_bytes <= SIZE
+    assert run.disk_to_disk_bps == pytest.approx(8 * run.moved_bytes / (run.moving_s + run.syncing_s))
+    assert run.is_verified is None
+    assert run.memory_to_memory_bps > 0
+
+
+@needs_iperf3
+def test_iperf3_cannot_write_more_than_was_agreed(port, folders, monkeypatch):
+    """The sender's file is ten times as long as it said."""
+    written = probe.write_alone
+    monkeypatch.setattr(
+        probe,
+        "write_alone",
+        lambda file, size, deadline: written(file, size * (10 if names_sender(file, folders) else 1), deadline),
+    )
+
+    run, raised = between(port, folders, tool="iperf3", streams=1, file_bytes=5_000_000, seconds=40.0)
+
+    assert not_measured(run)
+    assert raised is not None
+
+
+def names_sender(file, folders):
+    return str(folders[0]) in str(Path(f"/proc/self/fd/{file}").readlink())
+
+
+def test_what_there_is_no_time_for_is_a_measurement_of_the_part_that_went(port, folders, monkeypatch):
+    """Buffers of both kernels take some 30 MB of what this disk has not taken yet."""
+    pace(monkeypatch, streams, 200e6)
+
+    run, _ = between(port, folders, file_bytes=120_000_000)
+
+    assert (run.outcome, run.is_verified) == (Outcome.MEASURED, True)
+    assert 0 < run.moved_bytes < run.file_bytes
+    assert run.disk_to_disk_bps < 220e6
+
+
+def pace(monkeypatch, module, rate_bps):
+    """A disk that takes no more than this, all its writers together."""
+    turn, written = threading.Lock(), disk.write_at
+
+    def slowly(descriptor, data, offset):
+        with turn:
+            threading.Event().wait(8 * len(data) / rate_bps)
+            written(descriptor, data, offset)
+
+    monkeypatch.setattr(module, "write_at", slowly)
+
+
+def verdict(run):
+    """Of a run, or the JSON of one."""
+    given = run if isinstance(run, dict) else {name: getattr(run, name) for name in run.__struct_fields__}
+    names = ("disk_to_disk_bps", "memory_to_memory_bps", "read_bps", "write_bps", "read_cached_ratio")
+    return network_or_disk(DiskToDisk(**{name: given[name] for name in names}))
+
+
+def test_a_slow_disk_of_the_receiver_is_found(port, folders, monkeypatch):
+    pace(monkeypatch, disk, 100e6)
+    pace(monkeypatch, streams, 100e6)
+
+    run, _ = between(port, folders, file_bytes=10_000_000)
+
+    found = verdict(run)
+    assert found.limit is Limit.RECEIVERS_DISK, found.sentence
+
+
+def test_a_wrong_key_ends_in_not_permitted_at_the_receiver_and_nobody_came_for_the_sender(port, folders):
+    sender, receiver = folders
+    receiving = Receiving(asked(port, receiver, one_time_key="another key"), 10.0)
+    receiving.start()
+
+    run = probe.measure(asked(port, sender), Deadline(2.5))
+    receiving.join()
+
+    assert (run.outcome, not_measured(run)) == (Outcome.REFUSED, True)
+    assert isinstance(receiving.raised, NotPermitted)
+
+
+def test_without_any_key_nothing_is_sent(port, folders):
+    run, raised = between(port, folders, one_time_key=None, seconds=5.0)
+
+    assert (run.outcome, run.detail) == (Outcome.NOT_PERMITTED, probe.NO_KEY)
+    assert raised.outcome is Outcome.NOT_PERMITTED
+
+
+def test_nobody_comes(port, folders):
+    run = probe.measure(asked(port, folders[0]), Deadline(1.5))
+
+    assert (run.outcome, not_measured(run)) == (Outcome.REFUSED, True)
+    assert "the receiver did not come" in run.detail
+    assert list(folders[0].iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_busy(port, folders):
+    with socket.socket() as holder:
+        holder.bind((SENDER, port))
+        holder.listen()
+
+        run = probe.measure(asked(port, folders[0]), Deadline(5))
+
+    assert (run.outcome, run.detail) == (Outcome.BUSY, f"cannot listen on port {port}: Address already in use")
+
+
+def test_a_stranger_is_not_answered_and_the_receiver_still_is(port, folders):
+    sender, receiver = folders
+    found = []
+    sending = threading.Thread(target=lambda: found.append(probe.measure(asked(port, sender), Deadline(30))))
+    sending.start()
+    wait_until(lambda: listens(port), "the sender listens")
+    with socket.socket() as stranger:
+        stranger.bind((STRANGER, 0))
+        stranger.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            stranger.connect((SENDER, port))
+    with socket.create_connection((SENDER, port), source_address=(RECEIVER, 0)) as other_program:
+        other_program.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100))
+        receiving = Receiving(asked(port, receiver))
+        receiving.start()
+        receiving.join()
+    sending.join()
+
+    assert found[0].outcome is Outcome.MEASURED
+
+
+def test_where_no_filter_can_be_put_a_stranger_is_sent_away(port, folders, monkeypatch, caplog):
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(door, "attach", refused)
+    with (
+        door.listening(asked(port, folders[0]).spec, KEY.encode()) as opened,
+        socket.create_connection((SENDER, port), source_address=(STRANGER, 0)) as stranger,
+    ):
+        with pytest.raises(door.NobodyCame), opened.conversation(Deadline(0.5)):
+            pass
+        assert stranger.recv(100) == b"", "he was told nothing"
+
+    assert f"{STRANGER} was sent away: only the receiver is to come" in caplog.text
+
+
+def listens(port):
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
+
+
+def test_what_was_recorded_of_a_slot_does_not_open_the_door_again(port, folders, caplog):
+    """Everything that a receiver says first, written down on the way and said again by the same address."""
+    caplog.set_level(logging.WARNING)
+    spec = asked(port, folders[0]).spec
+    key = hashlib.sha256(KEY.encode()).digest()
+    here, there = socket.socketpair()
+    said = []
+
+    class WrittenDown:
+        def sendall(self, data):
+            said.append(data)
+            there.sendall(data)
+
+        def __getattr__(self, name):
+            return getattr(there, name)
+
+    thread = threading.Thread(target=greet, args=(WrittenDown(), key, CONTROL, 0, Deadline(5)))
+    thread.start()
+    admit(here, key, Deadline(5))
+    thread.join()
+
+    with (
+        door.listening(spec, key) as opened,
+        socket.create_connection((SENDER, port), source_address=(RECEIVER, 0)) as replaying,
+    ):
+        replaying.sendall(b"".join(said))
+        with pytest.raises(door.NobodyCame), opened.conversation(Deadline(1)):
+            pass
+
+    assert "somebody without the key of this test connected" in caplog.text
+
+
+def test_why_the_receiver_declines_is_the_outcome(port, folders):
+    spec = asked(port, folders[0]).spec
+    rule = "disk.folder: this site names none, so that no file may be written"
+    declining = threading.Thread(target=probe.decline, args=(spec, Outcome.NOT_PERMITTED, rule, Deadline(20)))
+    declining.start()
+
+    run = probe.measure(asked(port, folders[0]), Deadline(20))
+    declining.join()
+
+    assert (run.outcome, run.detail, not_measured(run)) == (Outcome.NOT_PERMITTED, f"the receiver: {rule}", True)
+
+
+def test_a_disk_that_gives_back_something_else_is_found_by_the_checksum(port, folders, monkeypatch):
+    written = streams.write_at
+
+    def spoilt(descriptor, data, offset):
+        written(descriptor, data, offset)
+        os.pwrite(descriptor, bytes([data[0] ^ 1]), offset)
+
+    monkeypatch.setattr(streams, "write_at", spoilt)
+
+    run, _ = between(port, folders)
+
+    assert (run.outcome, not_measured(run)) == (Outcome.TOOL_FAILURE, True)
+    assert run.detail == "what lies on the receiver's disk is not what was sent: the checksums differ"
+
+
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_a_folder_that_is_a_symbolic_link_is_not_followed(port, folders, tmp_path, end):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    linked = tmp_path / "linked"
+    linked.symlink_to(elsewhere)
+    sender, receiver = (
+        linked if end == name else folder for name, folder in zip(("sender", "receiver"), folders, strict=True)
+    )
+    receiving = Receiving(asked(port, receiver), 2.0)
+    receiving.start()
+
+    run = probe.measure(asked(port, sender), Deadline(2))
+    receiving.join()
+
+    assert not_measured(run)
+    assert list(elsewhere.iterdir()) == []
+    failed = run.detail if end == "sender" else str(receiving.raised)
+    assert "must be a folder, and no symbolic link" in failed
+
+
+COMMAND = [sys.executable, "-m", "probes", "disk-to-disk"]
+
+
+def command(end, port, folder, key, *options):
+    other, here = (RECEIVER, SENDER) if end == "send" else (SENDER, RECEIVER)
+    given = ["--here", here, "--port", str(port), "--folder", str(folder), "--key", str(key), "--duration-s", "1"]
+    return [*COMMAND, end, other, *given, "--file-bytes", str(SIZE), *options]
+
+
+@pytest.fixture
+def key(tmp_path):
+    (tmp_path / "key").write_text(KEY + "\n")
+    return tmp_path / "key"
+
+
+def test_by_hand_both_ends_are_one_command_each(port, folders, key):
+    sender, receiver = folders
+    receiving = subprocess.Popen(command("receive", port, receiver, key), cwd=ROOT, stderr=subprocess.DEVNULL)
+
+    sent = subprocess.run(
+        command("send", port, sender, key, "--json"), cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+    )
+
+    assert (sent.returncode, receiving.wait(30)) == (0, 0), sent.stderr
+    assert json.loads(sent.stdout)["moved_bytes"] == SIZE
+
+
+def test_on_a_full_disk_the_receiver_says_so_and_the_sender_repeats_it(port, folders, key, request):
+    request.getfixturevalue("namespaces_required")
+    sender, receiver = folders
+    script = 'mount -t tmpfs -o size=5m none "$1" && shift && exec "$@"'
+    in_5_mb = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", str(receiver)]
+    receiving = subprocess.Popen(
+        [*in_5_mb, *command("receive", port, receiver, key)], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+
+    run = probe.measure(asked(port, sender), Deadline(30))
+    _, told = receiving.communicate(timeout=60)
+
+    said = f"{receiver}: No space left on device; make room, or ask for a smaller file_bytes"
+    assert (run.outcome, run.detail, not_measured(run)) == (Outcome.TOOL_FAILURE, f"the receiver: {said}", True)
+    assert (receiving.returncode, said in told) == (1, True)
+
+
+def test_on_a_full_disk_of_its_own_the_sender_says_so(port, folders, key, request):
+    request.getfixturevalue("namespaces_required")
+    script = 'mount -t tmpfs -o size=5m none "$1" && shift && exec "$@"'
+    in_5_mb = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", str(folders[0])]
+
+    sent = subprocess.run(
+        [*in_5_mb, *command("send", port, folders[0], key, "--json")],
+        cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+
+    run = json.loads(sent.stdout)
+    assert (sent.returncode, run["outcome"], run["disk_to_disk_bps"]) == (1, "tool_failure", None)
+    assert "No space left on device; make room" in run["detail"]
+
+
+@pytest.mark.parametrize("killed", ["sender", "receiver"])
+def test_an_end_that_is_killed_in_the_middle_leaves_no_file_and_no_figure(port, folders, key, killed):
+    sender, receiver = folders
+    end, folder = ("send", sender) if killed == "sender" else ("receive", receiver)
+    # Long enough that it is in the middle when both ends have their streams.
+    theirs = subprocess.Popen(
+        [*command(end, port, folder, key), "--duration-s", "20"],
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    killer = threading.Thread(target=kill_when_streaming, args=(port, theirs))
+    killer.start()
+    try:
+        if killed == "receiver":
+            run = probe.measure(asked(port, sender, duration_s=20), Deadline(30))
+            assert (run.outcome, not_measured(run)) == (Outcome.TOOL_FAILURE, True)
+        else:
+            with pytest.raises(ProbeError):
+                probe.receive(asked(port, receiver, duration_s=20), Deadline(30))
+    finally:
+        killer.join()
+        theirs.kill()
+        theirs.wait()
+    assert [*sender.iterdir(), *receiver.iterdir()] == []
+
+
+def kill_when_streaming(port, process):
+    """As soon as the data go: control and four streams, each with two ends."""
+    with contextlib.suppress(ProcessLookupError):
+        wait_until(lambda: established(port) >= 10, "the streams are there")
+        process.send_signal(signal.SIGKILL)
+
+
+def established(port):
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(f":{port:04X}" in (row[1][8:], row[2][8:]) and row[3] == "01" for row in rows)
+
+
+@pytest.fixture
+def two_ends(namespaces_required):
+    with RunningLab(LAB) as lab:
+        prepare(lab)
+        yield lab
+
+
+def test_over_a_narrow_path_it_is_the_network(two_ends, folders, key):
+    """The lab's path carries 50 Mbit/s, with a round trip of 40 ms; disks do ten times as much."""
+    here, there = two_ends.address("bern"), two_ends.address("rome")
+    given = ["--key", str(key), "--duration-s", "3", "--file-bytes", "10000000"]
+    receiving = two_ends.popen("rome", *COMMAND, "receive", here, "--here", there, "--folder", str(folders[1]), *given)
+
+    sent = two_ends.exec("bern", *COMMAND, "send", there, "--here", here, "--folder", str(folders[0]), "--json", *given)
+    receiving.wait(60)
+
+    run = json.loads(sent.stdout)
+    assert run["outcome"] == "measured", run["detail"]
+    assert 15e6 < run["disk_to_disk_bps"] < 50e6
+    assert 25e6 < run["memory_to_memory_bps"] < 50e6
+    found = verdict(run)
+    assert found.limit is Limit.NETWORK, found.sentence

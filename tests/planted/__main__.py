@@ -1,0 +1,51 @@
+"""Plant faults and see what the rules find: `python -m tests.planted [NAME…] [--write]`; tables: docs/planted.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.planted import lab, simulated
+from tests.planted.simulated import Sizes
+from tests.reproduce.table import Table, placed
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "planted.md"
+TABLES: dict[str, Callable[[Sizes], Table]] = {
+    "loss": simulated.loss,
+    "round-trips": simulated.round_trips,
+    "throughput": simulated.throughput_falls,
+    "causes": simulated.causes,
+    "blips": simulated.blips,
+    "quiet": simulated.quiet,
+    "lab": lambda sizes: lab.table(),
+}
+
+
+def main() -> int:
+    """Exit status 0 where everything came out as it must, 1 where it did not, 2 usage."""
+    parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TABLES)}; all without one")
+    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{DOCUMENT.name}")
+    asked = parser.parse_args()
+    for name in asked.names:
+        if name not in TABLES:
+            parser.error(f"there is no table {name}: write {', '.join(TABLES)}")
+    return max([_table(name, asked.write) for name in asked.names or TABLES])
+
+
+def _table(name: str, write: bool) -> int:
+    began_s = time.monotonic()
+    table = TABLES[name](Sizes())
+    print(f"\n{name}, {time.monotonic() - began_s:.0f} s\n\n{table.markdown()}", flush=True)
+    if write:
+        DOCUMENT.write_text(placed(DOCUMENT.read_text(), name, table.markdown()))
+    for failure in table.failures:
+        print(f"{name}: {failure}", file=sys.stderr)
+    return 1 if table.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

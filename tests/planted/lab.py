@@ -1,0 +1,111 @@
+"""Faults planted in the lab: real echoes over an emulated path, and the rules that run live on what they measured.
+
+In: stages, each some settings of the path and how many bursts to measure under them. A burst takes a fifth of a second
+and counts as one of a cycle of a minute, so that time runs 300 times as fast; packets, loss and round trips are real.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.backtest.recorded import Bursts, Recorded
+from monitor.alerts.backtest.replay import Alarm, Replay, moments
+from monitor.analysis.changes import detector
+from probes.lab.namespaces import namespaces_available
+from tests.lab import RunningLab
+from tests.planted import paths, theory
+from tests.planted.paths import BEGAN, CYCLE_S, PACKETS
+from tests.reproduce.table import Table
+
+Floats = NDArray[np.float64]
+
+SOURCE, DESTINATION = "bern", "rome"
+PATH = f"{SOURCE}-{DESTINATION}"
+SPACING_S = 0.02
+LONGEST_BURSTS = 50
+WITHIN = 1.5
+QUIET = ("--loss", "0", "--rtt-ms", "20")
+CLEAN_BURSTS = 40
+"""Before a fault: what a window of round trips holds, and more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Settings of `lab set`, and so many bursts under them."""
+
+    settings: tuple[str, ...]
+    bursts: int
+
+
+def measured(lab: RunningLab, stages: Sequence[Stage]) -> Floats:
+    """Round trips of shape (bursts, packets), NaN where lost."""
+    return np.concatenate([_stage(lab, stage) for stage in stages])
+
+
+def replayed(rtts_ms: Floats) -> tuple[list[Alarm], list[int]]:
+    """The incidents that opened, and at which burst (from 0) each was found."""
+    source = Recorded(Bursts.of(np.ones(len(rtts_ms)), BEGAN.timestamp() + CYCLE_S * np.arange(len(rtts_ms)), rtts_ms))
+    runner = Replay(paths.scope(paths.paths([(SOURCE, DESTINATION)])), source)
+    began = BEGAN - timedelta(seconds=CYCLE_S / 2)
+    for now in moments(began, began + timedelta(seconds=(len(rtts_ms) + 1) * CYCLE_S), CYCLE_S):
+        runner.at(now)
+    opened = [alarm for alarm in runner.alarms if alarm.opened_at is not None]
+    return opened, [round((alarm.found_at - BEGAN).total_seconds() / CYCLE_S - 0.5) for alarm in opened]
+
+
+def table() -> Table:
+    """Each fault after clean bursts, a blip in between. Raises `RuntimeError` where there can be no lab."""
+    reason = namespaces_available()
+    if reason is not None:
+        raise RuntimeError(f"the lab cannot run here: {reason}")
+    shown = Table(("planted", "should be", "found", "after bursts", "allowed"))
+    step = math.ceil(WITHIN * detector.AFTER)
+    cases = [
+        ("+2 ms", ("--rtt-ms", "22"), "rtt", step),
+        ("+5 ms", ("--rtt-ms", "25"), "rtt", step),
+        ("+20 ms", ("--rtt-ms", "40"), "rtt", step),
+        ("loss 0 to 5%", ("--loss", "0.05"), "loss", math.ceil(WITHIN * theory.bursts_above(0.05, 0.01, PACKETS, 3))),
+        ("one burst of 100% loss", ("--loss", "1"), None, 1),
+    ]
+    for what, settings, rule, bursts in cases:
+        with RunningLab("three-sites") as lab:
+            planted = [Stage(settings, bursts)] if rule else [Stage(settings, 1), Stage(QUIET, 20)]
+            alarms, found = replayed(measured(lab, [Stage(QUIET, CLEAN_BURSTS), *planted]))
+        after = [number - CLEAN_BURSTS + 1 for number in found]
+        rules = ", ".join(alarm.rule for alarm in alarms) or "nothing"
+        shown.rows.append(
+            (what, rule or "nothing", rules, ", ".join(map(str, after)) or "-", f"{bursts}" if rule else "-")
+        )
+        if [alarm.rule for alarm in alarms] != ([rule] if rule else []):
+            shown.failures.append(f"{what}: found {rules}")
+    return shown
+
+
+def _stage(lab: RunningLab, stage: Stage) -> Floats:
+    lab.set(PATH, *stage.settings)
+    left, found = stage.bursts, []
+    while left:
+        bursts = min(left, LONGEST_BURSTS)
+        found.append(_bursts(lab, bursts))
+        left -= bursts
+    return np.concatenate(found)
+
+
+def _bursts(lab: RunningLab, bursts: int) -> Floats:
+    done = lab.exec(
+        SOURCE, sys.executable, "-m", "probes", "ping", lab.address(DESTINATION), "--json", "--no-priming",
+        "--no-rate-check", "--count", str(bursts * PACKETS), "--sizes", "100", "--spacing-s", str(SPACING_S),
+        "--timeout-s", "1", "--late-s", "0",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (burst,) = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    rtts = np.array([math.nan if rtt is None else rtt for rtt in burst["rtts_ms"]])
+    return rtts.reshape(bursts, PACKETS)

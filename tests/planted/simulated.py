@@ -1,0 +1,263 @@
+"""Planted faults on many paths at once, in arrays, through the sweep and the rules that run live.
+
+Each table has what is measured beside what `theory` reckons; `failures` of it say what did not come out as it must:
+found by half of the paths, and by nine of ten, within 1.5 times the samples that the test's power allows; blips and
+quiet paths no more alarms than stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.backtest.recorded import Bursts, MeasuredTests, Recorded
+from monitor.alerts.backtest.replay import Replay, moments
+from monitor.alerts.evaluate import Scope, findings
+from monitor.alerts.rules import counts, throughput
+from monitor.analysis.alarms import ranks, rises
+from monitor.analysis.changes import detector
+from monitor.mesh.queries import MeasuredPath
+from tests.planted import paths, theory
+from tests.planted.paths import BEGAN, CYCLE_S, SIZES
+from tests.reproduce.table import Table
+
+Floats = NDArray[np.float64]
+
+WITHIN = 1.5
+"""Times the samples that the power of the test allows."""
+
+BEFORE_CYCLES = 60
+FOUND_CYCLES = 240
+WINDOWS = len(counts.RECENT_WINDOWS) + len(counts.HOUR_WINDOWS)
+LOOKS_AN_HOUR = counts.LOOKS_A_CYCLE * 3600 / CYCLE_S
+PATHS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is simulated. `quiet_hours` are of each of `quiet_paths`."""
+
+    paths: int = PATHS
+    quiet_paths: int = 1000
+    quiet_hours: int = 10
+
+
+def loss(sizes: Sizes) -> Table:
+    """Loss that rises, on each path by itself."""
+    table = Table(
+        ("loss", "power ½: bursts", "found by half", "power 0.9", "found by 9 of 10", "found in 4 h", "bound for any")
+    )
+    size = counts.LOSS_REGRESSION.alarms_an_hour / (LOOKS_AN_HOUR * WINDOWS)
+    for before, after in ((0.0, 0.003), (0.001, 0.01), (0.01, 0.03)):
+        random = np.random.default_rng(1)
+        ratio = np.r_[np.full(BEFORE_CYCLES, before), np.full(FOUND_CYCLES, after)]
+        drawn = paths.bursts(sizes.paths, len(ratio), ratio, random)
+        source = Recorded(drawn, past=paths.past(sizes.paths, before, random))
+        minutes = _first_found(paths.scope(paths.apart(sizes.paths)), source, ("loss_regression",))
+        p, q, base = paths.lossy_ratio(before), paths.lossy_ratio(after), 28 * 24 * paths.BURSTS_AN_HOUR
+        allowed = [theory.bursts_for_loss(p, q, base, size, power, rises.LEAST_EVENTS) for power in (0.5, 0.9)]
+        bound = theory.lorden_bursts(p, q, LOOKS_AN_HOUR / counts.LOSS_REGRESSION.alarms_an_hour)
+        _row(table, f"{before:.1%} to {after:.1%}", minutes * len(SIZES), allowed, f"{bound:.0f}")
+    return table
+
+
+def round_trips(sizes: Sizes) -> Table:
+    """Round trips that rise by a step, on paths of 20 and of 160 ms: as the rule is by default, and each change."""
+    table = Table(("round trip", "rule", "power: bursts", "found by half", "found by 9 of 10", "found in 1 h"))
+    cases = [(20.0, step, {}) for step in (2.0, 5.0, 20.0)]
+    cases += [(160.0, 20.0, {})] + [(160.0, step, {"rtt": {"every_change": True}}) for step in (2.0, 5.0)]
+    allowed = detector.AFTER
+    for level, step, alerts in cases:
+        random = np.random.default_rng(2)
+        rtt_ms = np.r_[np.full(BEFORE_CYCLES, level), np.full(60, level + step)]
+        source = Recorded(paths.bursts(sizes.paths, len(rtt_ms), np.zeros(1), random, rtt_ms))
+        minutes = _first_found(paths.scope(paths.apart(sizes.paths), alerts=alerts), source, ("rtt",))
+        _row(
+            table, f"{level:g} ms + {step:g} ms", minutes, [allowed, allowed], None,
+            "`every_change`" if alerts else "default",
+        )  # fmt: skip
+    return table
+
+
+def throughput_falls(sizes: Sizes) -> Table:
+    """Measured throughput that falls, a test an hour, with rates that scatter by 8%."""
+    table = Table(
+        ("throughput", "power ½: tests", "found by half", "power 0.9", "found by 9 of 10", "found in 24 tests")
+    )
+    spread, hours, before = 0.08, 24, ranks.LONGEST
+    for ratio in (0.8, 0.5):
+        random = np.random.default_rng(3)
+        level = np.r_[np.ones(before), np.full(hours, ratio)]
+        rates = 9.4e8 * level * np.exp(random.normal(0.0, spread, (sizes.paths, len(level))))
+        ids = np.repeat(np.arange(1, sizes.paths + 1), len(level))
+        at_s = np.tile(BEGAN.timestamp() + 3600.0 * (np.arange(len(level)) - before), sizes.paths)
+        source = Recorded(Bursts.of([], [], np.zeros((0, 1))), MeasuredTests(ids, at_s, rates.ravel()))
+        tested = paths.apart(sizes.paths, "throughput", every_s=3600)
+        scope = paths.scope({}, tested)
+        found = _first_found(scope, source, ("throughput",), BEGAN - timedelta(minutes=30), hours, 3600.0)
+        allowed = [
+            theory.tests_for_fall(ratio, spread, ranks.MOST_BEFORE, throughput.ALARMS_AN_HOUR, power, ranks.NEWEST)
+            for power in (0.5, 0.9)
+        ]
+        _row(table, f"−{1 - ratio:.0%}", found, allowed, None)
+    return table
+
+
+def causes(sizes: Sizes) -> Table:
+    """Trouble in one place of a mesh of six sites: how many incidents, and how many rounds name the place."""
+    table = Table(("trouble", "should be", "+20 ms: incidents", "named so", "loss 0.1 to 3%: incidents", "named so"))
+    pinged = paths.full_mesh(["cern", "desy", "fnal", "in2p3", "kek", "slac"])
+    places: dict[str, tuple[str, Callable[[str, str], bool]]] = {
+        "the site cern, both directions": ("cern", lambda a, b: "cern" in (a, b)),
+        "what the agent of cern sends and hears": ("cern outbound", lambda a, b: a == "cern"),
+        "one path, one direction or both": ("cern ↔ slac", lambda a, b: {a, b} == {"cern", "slac"}),
+    }
+    rounds = 3
+    for place, (should, is_hit) in places.items():
+        hit = np.array([is_hit(one.source, one.destination) for one in pinged.values()])
+        cells = []
+        for loss_ratio, step_ms, cycles in ((0.001, 20.0, 90), (0.03, 0.0, 150)):
+            named: Counter[str] = Counter()
+            for seed in range(rounds):
+                named.update(_causes_found(pinged, hit, loss_ratio, step_ms, cycles, seed))
+            cells += [f"{named.total() / rounds:.1f}", f"{named[should]} of {rounds}"]
+            if step_ms and (named.total(), named[should]) != (rounds, rounds):
+                table.failures.append(f"{place}, +{step_ms:g} ms: {dict(named)}, should be {should} {rounds} times")
+        table.rows.append((place, should, *cells))
+    return table
+
+
+def _causes_found(
+    pinged: Mapping[int, MeasuredPath],
+    hit: NDArray[np.bool_],
+    loss_ratio: float,
+    step_ms: float,
+    cycles: int,
+    seed: int,
+) -> list[str]:
+    random = np.random.default_rng(seed)
+    is_bad = hit[:, np.newaxis] & (np.arange(cycles) >= BEFORE_CYCLES)
+    ratio, rtt_ms = np.where(is_bad, loss_ratio, 0.001), paths.RTT_MS + np.where(is_bad, step_ms, 0.0)
+    drawn = paths.bursts(len(pinged), cycles, ratio, random, rtt_ms)
+    source = Recorded(drawn, past=paths.past(len(pinged), 0.001, random))
+    return [alarm.cause for alarm in _incidents(paths.scope(pinged), source, _cycles(BEFORE_CYCLES, cycles))]
+
+
+def blips(sizes: Sizes) -> Table:
+    """Short troubles, at which nobody is to be woken."""
+    table = Table(("blip, on each path", "paths", "alarms"))
+    cycles, at = 150, BEFORE_CYCLES + 5
+    one = np.zeros(cycles)
+    one[at] = 1.0
+    bump = np.zeros(cycles)
+    bump[at : at + 5] = 50.0
+    half = np.zeros(cycles)
+    half[at] = 0.5
+    cases: dict[str, dict[str, Any]] = {
+        "a cycle that loses everything": {"loss": one},
+        "a cycle that loses half": {"loss": half},
+        "five minutes of +50 ms": {"rtt": bump},
+        "one cycle of +500 ms": {"rtt": 500.0 * one},
+    }
+    for name, blip in cases.items():
+        random = np.random.default_rng(5)
+        ratio = blip.get("loss", np.zeros(1))
+        drawn = paths.bursts(sizes.paths, cycles, ratio, random, paths.RTT_MS + blip.get("rtt", 0.0))
+        scope = paths.scope(paths.apart(sizes.paths))
+        source = Recorded(drawn, past=paths.past(sizes.paths, 0.0, random))
+        alarms = len(_incidents(scope, source, _cycles(BEFORE_CYCLES, cycles)))
+        table.rows.append((name, f"{sizes.paths}", f"{alarms}"))
+        if alarms:
+            table.failures.append(f"{name}: {alarms} alarms, where there should be none")
+    return table
+
+
+def quiet(sizes: Sizes) -> Table:
+    """Nothing planted: all rules, by default, on paths that lose what they always lost."""
+    table = Table(("loss", "path-hours", "incidents", "allowed"))
+    for ratio in (0.0, 0.001, 0.01):
+        random = np.random.default_rng(6)
+        cycles = sizes.quiet_hours * 3600 // CYCLE_S
+        drawn = paths.bursts(sizes.quiet_paths, cycles, np.full(1, ratio), random)
+        source = Recorded(drawn, past=paths.past(sizes.quiet_paths, ratio, random))
+        hours = sizes.quiet_paths * sizes.quiet_hours
+        found = Counter(
+            one.rule for one in _incidents(paths.scope(paths.apart(sizes.quiet_paths)), source, _cycles(1, cycles))
+        )
+        alarms = found.total()
+        by_rule = ", ".join(f"{rule} {count}" for rule, count in found.items()) or "none"
+        table.rows.append((f"{ratio:.1%}", f"{hours:,}", by_rule, f"{hours / 1e4:.1f}"))
+        if alarms > most_alarms(hours / 1e4):
+            table.failures.append(f"quiet paths at {ratio:.1%} loss: {alarms} alarms in {hours:,} path-hours")
+    return table
+
+
+def most_alarms(expected: float) -> int:
+    """So many at least come by chance in one of a hundred runs where `expected` come on average (Poisson); fewer is
+    no proof of more than that."""
+    chance, term, number = 0.0, math.exp(-expected), 0
+    while chance + term < 0.99:
+        chance += term
+        number += 1
+        term *= expected / number
+    return number
+
+
+def _first_found(
+    scope: Scope, source: Recorded, rules: tuple[str, ...], begin: datetime | None = None, steps: int | None = None,
+    every_s: float = CYCLE_S,
+) -> Floats:  # fmt: skip
+    """After how many cycles (tests) since the fault each path is found; infinite where it is not."""
+    began = BEGAN + timedelta(seconds=BEFORE_CYCLES * CYCLE_S - CYCLE_S / 2) if begin is None else begin
+    of = scope.pinged or scope.tested
+    first = np.full(len(of) + 1, np.inf)
+    runner = Replay(scope, source, rules)
+    if begin is None:
+        runner.look(began)
+    total = FOUND_CYCLES if rules != ("rtt",) else 60
+    for number, now in enumerate(moments(began, began + timedelta(days=3), every_s), start=1):
+        if number > (steps or total):
+            break
+        for finding in findings(runner.look(now), scope, rules):
+            first[finding.path_id] = min(first[finding.path_id], number)
+    return first[1:]
+
+
+def _incidents(scope: Scope, source: Recorded, times: Iterator[datetime]) -> list[Any]:
+    runner = Replay(scope, source)
+    for now in times:
+        runner.at(now)
+    return [alarm for alarm in runner.alarms if alarm.opened_at is not None]
+
+
+def _cycles(first: int, last: int) -> Iterator[datetime]:
+    """An evaluation in the middle of each cycle."""
+    began = BEGAN + timedelta(seconds=first * CYCLE_S - CYCLE_S / 2)
+    return moments(began, began + timedelta(seconds=(last - first) * CYCLE_S), CYCLE_S)
+
+
+def _row(
+    table: Table, what: str, found: Floats, allowed: list[int], bound: str | None, rule: str | None = None
+) -> None:
+    """A row of medians and of the ninth of ten, in samples, against what power allows."""
+    half, most = (float(np.quantile(found, share, method="higher")) for share in (0.5, 0.9))
+    share = f"{np.isfinite(found).mean():.1%}"
+    if rule is None:
+        cells = [what, f"{allowed[0]}", _number(half), f"{allowed[1]}", _number(most), share]
+    else:
+        cells = [what, rule, f"{allowed[0]}", _number(half), _number(most), share]
+    table.rows.append((*cells, *([bound] if bound else [])))
+    for measured, of in ((half, allowed[0]), (most, allowed[1])):
+        if measured > WITHIN * of:
+            table.failures.append(f"{what}: found after {measured:g} samples, where {WITHIN * of:g} are allowed")
+
+
+def _number(samples: float) -> str:
+    return "not" if math.isinf(samples) else f"{samples:.0f}"

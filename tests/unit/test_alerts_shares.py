@@ -1,0 +1,74 @@
+"""What speaks for a cause and against others: the counts, against counting one by one."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from monitor.alerts.shares import Share, Shares
+from monitor.mesh.alert_rules import Place
+from monitor.mesh.queries import MeasuredPath
+
+SITES = ("cern", "slac", "niit", "ictp", "kek")
+PATHS = {
+    number: MeasuredPath(number, a, b, 4, Place(a, b), 60, 100, datetime(2026, 1, 1, tzinfo=UTC))
+    for number, (a, b) in enumerate((a, b) for a in SITES for b in SITES if a != b)
+}
+
+
+def ids(source=None, destination=None):
+    return {
+        number
+        for number, path in PATHS.items()
+        if source in (None, path.source) and destination in (None, path.destination)
+    }
+
+
+def test_a_direction_of_a_site_has_the_opposite_one_and_the_rest_beside_it():
+    outbound = ids("cern")
+
+    assert Shares(PATHS, outbound, ()).of(outbound) == [Share("paths to cern", 0, 4), Share("elsewhere", 0, 12)]
+
+
+def test_a_single_path_has_the_others_of_both_its_sites_beside_it():
+    one = ids("cern", "slac")
+
+    assert [share.text for share in Shares(PATHS, one | ids("niit", "kek"), ()).of(one)] == [
+        "other paths from cern: clean (3 paths)",
+        "paths to cern: clean (4 paths)",
+        "paths from slac: clean (4 paths)",
+        "other paths to slac: clean (3 paths)",
+        "elsewhere: 1 of 6 paths bad",
+    ]
+
+
+def test_paths_of_which_nothing_is_known_count_nowhere():
+    outbound = ids("cern")
+
+    assert Shares(PATHS, outbound, ids(None, "cern")).of(outbound) == [Share("elsewhere", 0, 12)]
+
+
+def test_where_everything_is_bad_nothing_is_beside_it():
+    assert Shares(PATHS, PATHS, ()).of(PATHS) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_count_is_that_of_counting_one_by_one(seed):
+    chance = random.Random(seed)
+    bad = {number for number in PATHS if chance.random() < 0.3}
+    unknown = {number for number in PATHS if chance.random() < 0.1} - bad
+    own = {number for number in bad if chance.random() < 0.5} or {next(iter(PATHS))}
+    common = set.intersection(*({PATHS[one].source, PATHS[one].destination} for one in own))
+    rest = PATHS.keys() - own - unknown
+
+    for share in Shares(PATHS, bad, unknown).of(own):
+        *_, way, site = ["", "", *share.where.removeprefix("other ").split()]
+        if way == "from":
+            area = rest & ids(site)
+        elif way == "to":
+            area = rest & ids(None, site)
+        else:
+            area = {one for one in rest if not common & {PATHS[one].source, PATHS[one].destination}}
+        assert (share.bad, share.known) == (len(area & bad), len(area)), share

@@ -1,0 +1,429 @@
+"""The parts of a disk-to-disk measurement: its nameless file, what a disk does alone, the key, the streams."""
+
+import errno
+import hashlib
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
+from probes.disk_to_disk import conversation, disk, scratch, streams
+from probes.disk_to_disk.conversation import CONTROL, DATA, Conversation, Open, PeerGone, Ready, admit, greet
+from probes.disk_to_disk.spec import DiskToDiskSpec, slot_length_s
+
+KEY = hashlib.sha256(b"of this slot").digest()
+
+
+def soon():
+    return Deadline(10)
+
+
+# The file
+
+
+def test_the_file_has_no_name_while_it_is_used(tmp_path):
+    with scratch.scratch_file(str(tmp_path)) as file:
+        os.pwrite(file, b"something", 0)
+        assert os.pread(file, 100, 0) == b"something"
+        assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_no_nameless_file_can_be_made_its_name_is_gone_at_once(tmp_path, monkeypatch):
+    opened = os.open
+
+    def without_tmpfile(path, flags, *arguments, **options):
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        return opened(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", without_tmpfile)
+
+    with scratch.scratch_file(str(tmp_path)) as file:
+        os.pwrite(file, b"something", 0)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
+def test_the_file_is_gone_with_its_process(tmp_path, signal):
+    program = (
+        "import os, signal, sys\n"
+        "from probes.disk_to_disk.scratch import scratch_file\n"
+        "with scratch_file(sys.argv[1]) as file:\n"
+        "    os.pwrite(file, bytes(1_000_000), 0)\n"
+        "    os.kill(os.getpid(), getattr(signal, sys.argv[2]))\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path), signal], check=False)
+
+    assert done.returncode < 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: None, "No such file or directory; make it, or name another as disk.folder in limits.toml"),
+        (lambda folder: folder.write_text(""), "must be a folder, and no symbolic link"),
+        (lambda folder: folder.symlink_to("/var"), "must be a folder, and no symbolic link"),
+    ],
+)
+def test_what_is_no_folder_is_refused_with_what_to_do(tmp_path, make, message):
+    folder = tmp_path / "there"
+    make(folder)
+
+    with pytest.raises(scratch.DiskFailure, match=message) as failed, scratch.scratch_file(str(folder)):
+        pass
+    assert (failed.value.outcome, str(failed.value).startswith(f"{folder}: ")) == (Outcome.TOOL_FAILURE, True)
+
+
+def test_a_disk_that_fails_in_the_middle_says_so(tmp_path):
+    with (
+        pytest.raises(scratch.DiskFailure, match="No space left on device; make room, or ask for a smaller file_bytes"),
+        scratch.scratch_file(str(tmp_path)),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+# The disk alone
+
+
+@pytest.fixture
+def file(tmp_path):
+    with scratch.scratch_file(str(tmp_path)) as descriptor:
+        yield descriptor
+
+
+@pytest.mark.parametrize("size", [1, disk.BLOCK_BYTES, 3 * disk.BLOCK_BYTES + 17])
+def test_a_file_is_written_whole_and_no_two_blocks_are_alike(file, size):
+    moved = disk.write_alone(file, size, soon())
+
+    content = os.pread(file, size + 1, 0)
+    assert (moved.moved_bytes, len(content)) == (size, size)
+    blocks = [content[at : at + disk.BLOCK_BYTES] for at in range(0, size, disk.BLOCK_BYTES)]
+    assert len(set(blocks)) == len(blocks)
+    assert moved.rate_bps == pytest.approx(8 * size / moved.seconds)
+
+
+def test_a_file_is_read_whole(file):
+    disk.write_alone(file, 5_000_000, soon())
+
+    moved, _ = disk.read_alone(file, soon())
+
+    assert moved.moved_bytes == 5_000_000
+
+
+def test_a_file_in_memory_is_known_to_be_there():
+    with scratch.scratch_file("/dev/shm") as in_memory:
+        disk.write_alone(in_memory, 3_000_000, soon())
+        disk.drop_cached(in_memory)
+
+        assert disk.cached_ratio(in_memory) == 1.0
+
+
+def test_half_a_file_in_memory_is_half(file):
+    disk.write_alone(file, 64 * disk.BLOCK_BYTES, soon())
+    disk.drop_cached(file)
+    before = disk.cached_ratio(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # or the system would read ahead
+    for offset in range(0, 32 * disk.BLOCK_BYTES, disk.BLOCK_BYTES):
+        os.pread(file, disk.BLOCK_BYTES, offset)
+
+    if before == 1.0:
+        assert disk.cached_ratio(file) == 1.0, "this folder is in memory"
+    else:
+        assert (before, disk.cached_ratio(file)) == (0.0, pytest.approx(0.5, abs=0.02))
+
+
+def test_an_empty_file_has_no_share_in_memory(file):
+    assert disk.cached_ratio(file) is None
+
+
+def test_nothing_moved_is_no_rate():
+    assert disk.Moved(0, 1.0).rate_bps is None
+
+
+def test_a_disk_that_has_no_time_left_says_how_far_it_came(file):
+    with pytest.raises(disk.OutOfTime, match="after writing 5,000,000 bytes for 0 bytes"):
+        disk.write_alone(file, 5_000_000, Deadline(0))
+
+
+def test_the_checksum_is_that_of_the_stretches(file):
+    content = os.urandom(3_000_000)
+    os.pwrite(file, content, 0)
+
+    found = disk.digest(file, [(0, 1_500_000), (2_000_000, 2_000_007)], soon())
+
+    assert found == hashlib.sha256(content[:1_500_000] + content[2_000_000:2_000_007]).hexdigest()
+
+
+# The key
+
+
+def met(of_receiver=KEY, of_sender=KEY, what=CONTROL, number=0):
+    """What both ends get of a connection: a session key, or what was raised."""
+    here, there = socket.socketpair()
+    found = {}
+
+    def receiver():
+        try:
+            found["receiver"] = greet(there, of_receiver, what, number, soon())
+        except ProbeError as error:
+            found["receiver"] = error
+
+    thread = threading.Thread(target=receiver)
+    thread.start()
+    try:
+        found["sender"] = admit(here, of_sender, soon())
+    except ProbeError as error:
+        found["sender"] = error
+        here.close()
+    thread.join()
+    return found["sender"], found["receiver"], here, there
+
+
+def test_both_ends_with_the_key_agree_on_one_of_their_own():
+    (what, number, session), theirs, *_ = met(what=DATA, number=7)
+    (_, _, another), *_ = met(what=DATA, number=7)
+
+    assert (what, number, theirs) == (DATA, 7, session)
+    assert len({session, another, KEY}) == 3
+
+
+@pytest.mark.parametrize("wrong", ["of_receiver", "of_sender"])
+def test_without_the_key_neither_end_goes_on(wrong):
+    sender, receiver, *_ = met(**{wrong: bytes(32)})
+
+    assert isinstance(sender, NotPermitted)
+    assert isinstance(receiver, NotPermitted)
+
+
+class Recording:
+    """A socket that writes down what is sent."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.sent = b""
+
+    def sendall(self, data):
+        self.sent += data
+        self.connection.sendall(data)
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+
+def test_what_was_said_once_opens_nothing_again():
+    here, there = socket.socketpair()
+    recording = Recording(there)
+    thread = threading.Thread(target=greet, args=(recording, KEY, CONTROL, 0, soon()))
+    thread.start()
+    admit(here, KEY, soon())
+    thread.join()
+
+    here, there = socket.socketpair()
+    there.sendall(recording.sent)
+
+    with pytest.raises(NotPermitted, match="without the key"):
+        admit(here, KEY, soon())
+
+
+def test_who_listens_cannot_show_the_key_by_saying_back_what_it_hears():
+    here, there = socket.socketpair()
+    here.sendall(bytes(32))
+    found = []
+
+    def receiver():
+        with pytest.raises(NotPermitted):
+            greet(there, KEY, CONTROL, 0, soon())
+        found.append("refused")
+
+    thread = threading.Thread(target=receiver)
+    thread.start()
+    said = here.recv(1000)
+    here.sendall(said[-32:])
+    thread.join()
+
+    assert found == ["refused"]
+
+
+def talking():
+    (_, _, session), _, here, there = met()
+    return Conversation(here, session, sends=True), Conversation(there, session, sends=False), here, there
+
+
+def test_messages_come_as_they_were_said():
+    sender, receiver, *_ = talking()
+
+    receiver.say(Ready(moved_bytes=5, seconds=0.5))
+    receiver.say(Open())
+
+    assert sender.hear(soon()) == Ready(moved_bytes=5, seconds=0.5)
+    assert sender.hear(soon()) == Open()
+
+
+@pytest.mark.parametrize("spoil", ["bit", "again", "back"])
+def test_a_message_that_was_changed_repeated_or_thrown_back_is_refused(spoil):
+    _, receiver, here, there = talking()
+    recording = Recording(there)
+    speaker = Conversation(recording, receiver.session, sends=False)
+    speaker.say(Ready(moved_bytes=5, seconds=0.5))
+    said = recording.sent
+    sender = Conversation(here, receiver.session, sends=True)
+    if spoil == "bit":
+        here.recv(len(said))
+        there.sendall(said[:-3] + bytes([said[-3] ^ 1]) + said[-2:])
+    elif spoil == "again":
+        there.sendall(said)
+        sender.hear(soon())
+    else:
+        here.sendall(said)
+        sender = Conversation(there, receiver.session, sends=False)
+
+    with pytest.raises(NotPermitted, match="not made with the key"):
+        sender.hear(soon())
+
+
+def test_a_message_longer_than_any_is_not_read():
+    sender, _, _, there = talking()
+    there.sendall(conversation.LENGTH.pack(2**31))
+
+    with pytest.raises(NotPermitted, match="longer than any"):
+        sender.hear(soon())
+
+
+def test_a_peer_that_goes_or_stays_silent_is_gone():
+    sender, _, _, there = talking()
+
+    with pytest.raises(PeerGone, match="in time"):
+        sender.hear(Deadline(0.05))
+    there.close()
+    with pytest.raises(PeerGone, match="closed the connection"):
+        sender.hear(soon())
+
+
+# The streams
+
+
+@given(st.integers(0, 10**13), st.integers(1, 128))
+def test_stretches_cover_a_file_once(file_bytes, count):
+    parts = streams.stretches(file_bytes, count)
+
+    assert len(parts) == count
+    assert (parts[0][0], parts[-1][1]) == (0, file_bytes)
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(parts))
+    assert max(end - start for start, end in parts) - min(end - start for start, end in parts) <= 1
+
+
+def moved(content, file, count, until):
+    """Send a file by streams from one file to another; what was sent and received by each."""
+    parts = streams.stretches(len(content), count)
+    pairs = [socket.socketpair() for _ in range(count)]
+    found = []
+    receiver = threading.Thread(
+        target=lambda: found.append(
+            streams.run_all(
+                [there for _, there in pairs],
+                lambda number, one: streams.receive_file(one, file, parts[number]),
+                soon(),
+            )
+        )
+    )
+    receiver.start()
+    with scratch.scratch_file("/dev/shm") as source:
+        os.pwrite(source, content, 0)
+        sent = streams.run_all(
+            [here for here, _ in pairs],
+            lambda number, one: streams.send_file(one, source, parts[number], until),
+            soon(),
+        )
+    receiver.join()
+    return sent, found[0]
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_a_file_arrives_as_it_was_sent(file, count):
+    content = os.urandom(2_000_003)
+
+    sent, received = moved(content, file, count, soon())
+
+    assert sent == received
+    assert sum(sent) == len(content)
+    assert os.pread(file, len(content) + 1, 0) == content
+
+
+def test_what_there_was_no_time_for_is_not_sent(file):
+    sent, received = moved(os.urandom(2_000_003), file, 4, Deadline(0))
+
+    assert sent == received == (0, 0, 0, 0)
+
+
+def test_memory_is_sent_until_the_time_is_over():
+    here, there = socket.socketpair()
+    found = []
+    receiver = threading.Thread(target=lambda: found.append(streams.receive_memory(there)))
+    receiver.start()
+
+    sent = streams.send_memory(here, Deadline(0.1))
+    receiver.join()
+
+    assert sent == found[0] > 0
+
+
+def test_more_than_its_stretch_is_not_written(file):
+    here, there = socket.socketpair()
+    here.sendall(bytes(1001))
+    here.close()
+
+    with pytest.raises(PeerGone, match="more than its stretch"):
+        streams.receive_file(there, file, (0, 1000))
+    assert os.fstat(file).st_size <= 1000
+
+
+def test_a_stream_that_breaks_ends_the_others():
+    pairs = [socket.socketpair() for _ in range(2)]
+
+    def work(number, one):
+        if number == 0:
+            raise PeerGone("a stream broke")
+        return streams.receive_memory(one)
+
+    with pytest.raises(PeerGone, match="a stream broke"):
+        streams.run_all([there for _, there in pairs], work, soon())
+
+
+def test_streams_that_do_not_end_in_time_are_cut():
+    here, there = socket.socketpair()
+
+    with pytest.raises(disk.OutOfTime):
+        streams.run_all([there], lambda _, one: streams.receive_memory(one), Deadline(0.05))
+    assert here.recv(1) == b"", "the other end sees it"
+
+
+def test_an_error_of_the_disk_is_not_taken_for_one_of_the_peer(tmp_path):
+    here, there = socket.socketpair()
+    here.sendall(bytes(1000))
+    (tmp_path / "file").write_bytes(b"")
+    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        streams.receive_file(there, descriptor, (0, 1000))
+    os.close(descriptor)
+
+
+def test_a_slot_has_room_for_each_step():
+    assert slot_length_s(10) == 65
+    assert DiskToDiskSpec(address="", source="", duration_s=10).length_s == 20.0
+
+
+def test_nothing_of_this_machine_is_named_in_what_the_centre_asks():
+    assert "folder" not in DiskToDiskSpec.__struct_fields__
+    assert Path("/") not in [Path(str(one)) for one in DiskToDiskSpec.__struct_defaults__]

@@ -1,0 +1,48 @@
+"""Budgets of a day: what is over one is told with its rule, and days do not mix. The oracle is counting by hand."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.mesh.budgets import DAY_S, Budgets, Cost
+
+SLAC, CERN = ("host", "slac"), ("host", "cern")
+
+
+def test_a_day_that_is_used_up_leaves_the_next_one_whole():
+    budgets = Budgets({"host": {"max_minutes_per_day": 1}})
+    budgets.spend([SLAC], 10, Cost(50))
+
+    assert budgets.forbids([SLAC], DAY_S - 1, Cost(10)) is None
+    assert budgets.forbids([SLAC], DAY_S - 1, Cost(11)) == (
+        "budget.host.max_minutes_per_day: 11 s after 0.8 minutes of slac on 1970-01-01, 1 minutes allowed"
+    )
+    assert budgets.forbids([SLAC], DAY_S, Cost(60)) is None
+    assert budgets.forbids([CERN], 10, Cost(60)) is None
+
+
+def test_a_budget_of_nothing_permits_nothing_and_none_permits_all():
+    assert Budgets({"path": {"max_bytes_per_day": 0}}).forbids([("path", "a → b")], 0, Cost(1)) is not None
+    assert Budgets({}).forbids([SLAC], 0, Cost(1e9, 1e18)) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([SLAC, CERN]), st.integers(0, 2 * DAY_S), st.integers(1, 40), st.integers(0, 9))
+    ),
+    st.integers(1, 3),
+    st.integers(1, 30),
+)
+def test_what_is_permitted_never_exceeds_the_budget(tests, minutes, most_bytes):
+    budgets = Budgets({"host": {"max_minutes_per_day": minutes, "max_bytes_per_day": most_bytes}})
+    ran: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for account, at_s, seconds, size in tests:
+        of_day = ran.setdefault((account[1], at_s // DAY_S), [])
+        fits = sum(one for one, _ in of_day) + seconds <= 60 * minutes
+        used = sum(one for _, one in of_day)
+        fits = fits and used < most_bytes and used + size <= most_bytes
+        cost = Cost(seconds, size)
+
+        assert (budgets.forbids([account], at_s, cost) is None) == fits
+        if fits:
+            budgets.spend([account], at_s, cost)
+            of_day.append((seconds, size))

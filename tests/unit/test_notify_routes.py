@@ -1,0 +1,152 @@
+"""Who is told: routes of mesh.toml, which incident takes which, and when a digest is due."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time
+
+import pytest
+
+from monitor.mesh import alert_rules
+from monitor.mesh.alert_rules import Place
+from monitor.mesh.document import MeshError, parse
+from monitor.mesh.notify_routes import Route, chosen, routes
+
+CERN_OUT = Place("cern", "slac", frozenset({"hep"}))
+MESH = """
+[mesh]
+name = "Laboratories"
+
+[[site]]
+name = "cern"
+latitude_deg = 46.2
+longitude_deg = 6.1
+country = "CH"
+host = [{ address = "192.0.2.1" }]
+
+[[site]]
+name = "slac"
+latitude_deg = 37.4
+longitude_deg = -122.2
+country = "US"
+host = [{ address = "192.0.2.2" }]
+
+[[test]]
+name = "pinger"
+kind = "ping"
+every_s = 60
+
+[[group]]
+name = "hep"
+shape = "mesh"
+sites = ["cern", "slac"]
+tests = ["pinger"]
+
+"""
+
+
+def alerts(text):
+    return parse((MESH + text).encode(), "mesh.toml").alerts
+
+
+def problems(text):
+    with pytest.raises(MeshError) as error:
+        parse((MESH + text).encode(), "mesh.toml")
+    return [line.partition(": ")[2] for line in error.value.lines]
+
+
+def test_without_routes_every_channel_is_told_of_everything_at_once():
+    assert routes({}, ["mail", "oncall"]) == [Route("mail"), Route("oncall")]
+
+
+def test_routes_are_read_from_mesh_toml():
+    found = routes(
+        alerts(
+            '[[alerts.notify]]\nchannel = "oncall"\nseverity = "critical"\n'
+            '[[alerts.notify]]\nchannel = "mail"\ngroup = "hep"\ndigest = "07:30"\nzone = "Europe/Zurich"\n'
+        ),
+        ["ignored"],
+    )
+
+    assert found == [
+        Route("oncall", "critical"),
+        Route("mail", "notice", time(7, 30), "Europe/Zurich", {"group": "hep"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("severity", "told"), [("notice", {"all"}), ("warning", {"all", "some"}), ("critical", {"all", "some", "oncall"})]
+)
+def test_a_route_takes_its_severity_and_what_is_graver(severity, told):
+    of = [Route("oncall", "critical"), Route("some", "warning"), Route("all")]
+
+    assert set(chosen(of, severity, [CERN_OUT])) == told
+
+
+@pytest.mark.parametrize(
+    ("selector", "takes"),
+    [({"group": "hep"}, True), ({"group": "tier2"}, False), ({"from": "cern"}, True), ({"to": "cern"}, False)],
+)
+def test_a_route_of_a_place_takes_incidents_with_any_path_there(selector, takes):
+    elsewhere = Place("niit", "ictp")
+
+    assert Route("mail", selector=selector).takes("warning", [elsewhere, CERN_OUT]) is takes
+    assert Route("mail", selector=selector).takes("warning", [elsewhere]) is False
+
+
+def test_a_channel_that_is_told_at_once_does_not_get_the_same_in_its_digest():
+    of = [Route("mail", digest=time(7)), Route("mail", "critical")]
+
+    assert chosen(of, "critical", [CERN_OUT])["mail"].digest is None
+    assert chosen(of, "warning", [CERN_OUT])["mail"].digest == time(7)
+
+
+@pytest.mark.parametrize(
+    ("at", "due_at"),
+    [
+        (
+            datetime(2026, 11, 21, 5, 59, tzinfo=UTC),
+            datetime(2026, 11, 21, 6, tzinfo=UTC),
+        ),  # 07:00 in Zurich is 06:00 UTC
+        (datetime(2026, 11, 21, 6, tzinfo=UTC), datetime(2026, 11, 22, 6, tzinfo=UTC)),
+        (datetime(2026, 11, 21, 23, 30, tzinfo=UTC), datetime(2026, 11, 22, 6, tzinfo=UTC)),
+        (datetime(2026, 7, 1, 12, tzinfo=UTC), datetime(2026, 7, 2, 5, tzinfo=UTC)),  # and 05:00 UTC in summer
+    ],
+)
+def test_a_digest_is_due_at_its_time_of_day_where_its_readers_are(at, due_at):
+    assert Route("mail", digest=time(7), zone="Europe/Zurich").due_at(at) == due_at
+
+
+def test_the_severity_of_a_rule_is_its_default_or_what_mesh_toml_says():
+    places = {1: CERN_OUT}
+    asked = alerts(
+        '[alerts.loss]\nseverity = "critical"\n[[alerts.for]]\nfrom = "cern"\nrtt = { severity = "notice" }\n'
+    )
+
+    def severity(name):
+        return alert_rules.severity_of(name, alert_rules.settings_for(asked, name, places)[1])
+
+    assert [severity(name) for name in ("loss", "rtt", "unreachable", "jitter", "no_data")] == [
+        "critical", "notice", "critical", "notice", "warning",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('severity = "notice"', 'channel is missing; write channel = "…" (a name in SOUNDINGS_NOTIFY_URLS)'),
+        (
+            'channel = "slack://token@host"',
+            'channel: write the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"',
+        ),
+        ('channel = "a"\nseverity = "bad"', 'severity: "bad" is not known; write "notice" or "warning" or "critical"'),
+        ('channel = "a"\ndigest = "7am"', 'digest = "7am" is not a time of day; write it as "07:00"'),
+        ('channel = "a"\ndigest = "07:00"\nzone = "Mars"', 'zone "Mars" is not known; write it as "Europe/Zurich"'),
+        ('channel = "a"\nzone = "UTC"', 'zone is for a digest; add digest = "07:00", or leave the line out'),
+        ('channel = "a"\ngroup = "hap"', 'group "hap" is not defined (did you mean "hep"?)'),
+        ('channel = "a"\nseverty = "notice"', 'unknown key "severty" (did you mean "severity"?)'),
+    ],
+)
+def test_what_is_wrong_with_a_route_is_told_with_what_to_write(text, message):
+    (problem,) = problems("[[alerts.notify]]\n" + text + "\n")
+
+    assert problem.startswith(f"[[alerts.notify]]: {message}")

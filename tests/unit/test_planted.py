@@ -1,0 +1,76 @@
+"""The planted faults of the benchmark, on a small scale; what their theory reckons; that docs have a place for each."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from monitor.alerts.rules import counts
+from tests.planted import simulated, theory
+from tests.planted.__main__ import DOCUMENT, TABLES
+from tests.planted.simulated import Sizes
+from tests.reproduce.table import Table, placed
+
+SMALL = Sizes(paths=12, quiet_paths=10, quiet_hours=2)
+
+
+@pytest.mark.parametrize("name", ["round-trips", "throughput"])
+def test_what_is_planted_is_found_in_time(name):
+    assert TABLES[name](SMALL).failures == []
+
+
+def test_a_table_tells_what_came_too_late_or_not_at_all():
+    table = Table(())
+
+    simulated._row(table, "in time", np.array([14.0, 14.0, 21.0]), [14, 14], None)
+    simulated._row(table, "late", np.array([14.0, 14.0, 22.0]), [14, 14], None)
+    simulated._row(table, "never", np.array([np.inf, np.inf]), [14, 14], None)
+
+    assert table.failures == [
+        "late: found after 22 samples, where 21 are allowed",
+        "never: found after inf samples, where 21 are allowed",
+        "never: found after inf samples, where 21 are allowed",
+    ]
+
+
+def test_the_docs_have_a_place_for_each_table():
+    for name in TABLES:
+        placed(DOCUMENT.read_text(), name, "")
+
+
+def test_the_docs_name_the_size_that_the_live_rule_has():
+    """One source: A an hour, over the looks of an hour and the windows."""
+    size = counts.LOSS_REGRESSION.alarms_an_hour / (simulated.LOOKS_AN_HOUR * simulated.WINDOWS)
+
+    assert f"{simulated.WINDOWS} windows and {simulated.LOOKS_AN_HOUR:.0f} looks an hour" in DOCUMENT.read_text()
+    assert f"a test of size {size * 1e8:.1f} × 10⁻⁸" in DOCUMENT.read_text()
+
+
+def test_the_bursts_for_a_rise_are_the_fewest_that_have_the_power():
+    """By trying every number of events, of bursts that are known to be clean."""
+    size, base, now = 1e-3, 0.0, 0.2
+    bound = 1 - (0.1 * size) ** (1 / 1000)  # of 0 in 1,000, exactly
+
+    def power(bursts):
+        proving = [k for k in range(3, bursts + 1) if binom.sf(k - 1, bursts, bound) <= 0.9 * size]
+        return binom.sf(min(proving, default=bursts + 1) - 1, bursts, now)
+
+    found = theory.bursts_for_loss(base, now, 1000, size, 0.5, least=3)
+
+    assert power(found) >= 0.5 > max(power(fewer) for fewer in range(1, found))
+
+
+def test_few_tests_prove_no_more_than_their_orders_allow():
+    """Four lowest of 52 come in one of C(52, 4) orders and six comparisons are made; five in one of C(53, 5)."""
+    sizes = {count: 6 / math.comb(48 + count, count) for count in (3, 4, 5)}
+    assert sizes[4] > 2e-5 > sizes[5]
+
+    assert theory.tests_for_fall(0.1, 0.01, 48, 2e-5, 0.9, (3, 4, 5, 6, 8, 12)) == 5
+
+
+def test_chance_alone_is_told_from_too_many_alarms():
+    for expected, seed in product((1.0, 3.0), (1, 2)):
+        drawn = np.random.default_rng(seed).poisson(expected, 20_000)
+        assert 0.98 < (drawn <= simulated.most_alarms(expected)).mean() < 1.0

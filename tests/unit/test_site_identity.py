@@ -1,0 +1,49 @@
+"""Which instance a data folder is, and which of its starts: through restarts, clocks that go back, and copies."""
+
+import json
+import shutil
+
+from probes.site.identity import begin, read
+
+
+def test_a_folder_stays_one_instance_and_each_start_has_a_larger_number(tmp_path):
+    path = tmp_path / "identity.json"
+
+    first, second = begin(path), begin(path)
+
+    assert first.instance == second.instance
+    assert first.start < second.start
+    assert read(path) == second
+
+
+def test_a_clock_that_was_set_back_makes_no_start_an_earlier_one(tmp_path):
+    path = tmp_path / "identity.json"
+
+    starts = [begin(path, now_us).start for now_us in (5_000_000, 1_000_000, 6_000_000)]
+
+    assert starts == [5_000_000, 5_000_001, 6_000_000]
+
+
+def test_two_folders_are_two_instances_and_a_copy_is_the_same_one(tmp_path):
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    one = begin(here)
+    assert begin(there).instance != one.instance
+
+    shutil.copy(here, there)
+
+    assert begin(there).instance == one.instance
+
+
+def test_a_damaged_file_is_another_instance(tmp_path):
+    path = tmp_path / "identity.json"
+    one = begin(path)
+    path.write_text(json.dumps({"instance": 7}))
+
+    assert read(path) is None
+    assert begin(path).instance != one.instance
+
+
+def test_it_travels_as_name_and_number(tmp_path):
+    begun = begin(tmp_path / "identity.json", 7)
+
+    assert str(begun) == f"{begun.instance}.7"

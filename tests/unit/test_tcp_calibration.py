@@ -1,0 +1,236 @@
+"""Calibration of a loss by measured tests: known truths are found again, and nothing is claimed of too little.
+
+Days are made by RFC 3649's window of Reno, 1.2/sqrt(p) segments a round trip, without timeouts and resent packets, of
+which there are few at these losses; so what the factor should be is known without the model under test.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from monitor.analysis.tcp import (
+    LEAST_STRETCHES,
+    Calibration,
+    CongestionControl,
+    Loss,
+    MeasuredDay,
+    Rtt,
+    Sign,
+    Transfer,
+    calibrate,
+    estimate,
+    stretches,
+)
+
+RENO = CongestionControl.RENO
+RTT_MS = 50.0
+PINGS = 200_000
+
+
+def reno(loss_ratio):
+    return 1460 * 8 * 1.2 / math.sqrt(loss_ratio) / (RTT_MS / 1000)
+
+
+def day(loss_ratio, made=1.0, noise=1.0, streams=1, **fields):
+    """A day whose pings met that loss and whose TCP met `made` times it."""
+    lost = round(PINGS * loss_ratio)
+    return MeasuredDay(RTT_MS, lost, PINGS, streams * noise * reno(made * lost / PINGS), **fields)
+
+
+LOSSES = [loss / 10_000 for loss in (1.0, 2.0, 1.5, 4.0, 1.0, 3.0, 1.2, 2.2, 5.0, 1.0, 1.8, 2.7)]
+
+
+def random_days(count, made, noise, seed):
+    """Days whose loss is drawn, whose pings are counted by chance, and whose tests scatter."""
+    random = np.random.default_rng(seed)
+    losses = 0.0002 * np.exp(0.5 * random.standard_normal(count))
+    return [
+        MeasuredDay(RTT_MS, int(random.binomial(PINGS, loss)), PINGS, reno(made * loss) * math.exp(scatter))
+        for loss, scatter in zip(losses, noise * random.standard_normal(count), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("made", [0.2, 0.5, 3.0])
+@pytest.mark.parametrize("streams", [1, 4])
+def test_the_factor_that_the_days_were_made_with_is_found(made, streams):
+    found = calibrate([day(loss, made, streams=streams) for loss in LOSSES], RENO, streams)
+
+    # Half of the loss gives a rate of sqrt(2) times as much.
+    assert found.loss_factor == pytest.approx(made, rel=0.03)
+    assert found.raw_error_factor == pytest.approx(max(made, 1 / made) ** 0.5, rel=0.05)
+    assert found.error_factor < 1.02
+    assert found.helps
+
+
+def test_one_day_gone_wrong_changes_nothing():
+    days = [day(loss, 0.5) for loss in LOSSES]
+    spoilt = [replace(days[0], measured_bps=1000.0), *days[1:]]
+
+    assert calibrate(spoilt, RENO).loss_factor == pytest.approx(calibrate(days, RENO).loss_factor, rel=0.05)
+
+
+def test_where_the_model_is_right_already_the_calibration_does_not_help():
+    scatter = [1.3, 1 / 1.3, 1.1, 1 / 1.1] * 3
+
+    found = calibrate([day(loss, 1.0, noise) for loss, noise in zip(LOSSES, scatter, strict=True)], RENO)
+
+    assert not found.helps
+    assert found.error_factor >= found.raw_error_factor
+
+
+def test_a_stretch_is_estimated_without_its_own_figure():
+    """Nine tests of one loss get 2^-1, 2^0 … 2^7 times what is expected: each is estimated by the other eight."""
+    found = calibrate([day(0.0002, 1.0, 2.0**power) for power in range(-1, 8)], RENO)
+
+    # By hand: all between the middle two of eight are as good, and the one is taken that changes least. Without one of
+    # -1 to 2 that is 3, without one of 4 to 7 it is 2; and without 3 itself, it is 2 and not 3.
+    by_hand = [4, 3, 2, 1, 1, 2, 3, 4, 5]
+    assert math.log2(found.error_factor) == pytest.approx(sum(by_hand) / 9, abs=0.03)
+
+
+def test_days_with_few_losses_are_joined_and_none_is_dropped():
+    lost = [0, 4, 0, 7, 30, 0, 3, 0, 8, 2]
+
+    found = stretches([MeasuredDay(10.0 + place, few, 1000, 1e6) for place, few in enumerate(lost)])
+
+    assert [(one.lost, one.sent) for one in found] == [(11, 4000), (30, 1000), (13, 5000)]
+    assert found[0].rtt_ms == 11.5
+    assert sum(one.sent for one in found) == 10_000
+
+
+@pytest.mark.parametrize("lost", [[], [0] * 40, [1] * 9])
+def test_days_that_lost_too_little_make_no_stretch(lost):
+    assert stretches([MeasuredDay(10.0, few, 1000, 1e6) for few in lost]) == []
+
+
+def test_too_few_stretches_give_none():
+    days = [day(loss, 0.5) for loss in LOSSES]
+
+    assert calibrate(days[: LEAST_STRETCHES - 1], RENO) is None
+    assert calibrate(days[:LEAST_STRETCHES], RENO) is not None
+    assert calibrate([], RENO) is None
+
+
+def test_what_the_capacity_held_back_is_not_laid_to_the_loss():
+    """Half of the days the path was full at a quarter of what the loss let through."""
+    full = [replace(day(loss), measured_bps=reno(loss) / 4, capacity_bps=reno(loss) / 4) for loss in LOSSES[:7]]
+
+    found = calibrate([*full, *(day(loss) for loss in LOSSES[7:])], RENO)
+
+    assert found.loss_factor == pytest.approx(1.0, abs=0.03)
+
+
+def test_a_path_that_fills_against_its_loss_has_less_of_it():
+    """Pings are dropped that data is not: 0.02% of them, and the path is full at four times what that would let."""
+    full_bps = 4 * reno(0.0002)
+
+    found = calibrate([replace(day(0.0002), measured_bps=full_bps, capacity_bps=full_bps) for _ in range(9)], RENO)
+
+    assert found.helps
+    assert found.loss_factor <= 1 / 16 * 1.05
+
+
+def test_four_of_five_days_to_come_lie_in_the_interval():
+    inside = []
+    for seed in range(200):
+        *before, after = random_days(10, 0.5, 0.3, seed)
+        found = calibrate(before, RENO)
+        expected = reno(found.loss_factor * after.lost / after.sent)
+        inside.append(found.low_ratio <= after.measured_bps / expected <= found.high_ratio)
+
+    # 80% of 200 have a standard deviation of 2.8%.
+    assert np.mean(inside) == pytest.approx(0.8, abs=0.085)
+
+
+def test_calibrated_estimates_of_days_to_come_are_nearer():
+    """And where there is nothing to calibrate, the price is small."""
+
+    def mean_errors(made):
+        raw, used = [], []
+        for seed in range(100):
+            *before, after = random_days(13, made, 0.3, seed)
+            found = calibrate(before, RENO)
+            one, factor = after.lost / after.sent, found.loss_factor if found.helps else 1.0
+            raw.append(abs(math.log(after.measured_bps / reno(one))))
+            used.append(abs(math.log(after.measured_bps / reno(factor * one))))
+        return np.mean(raw), np.mean(used)
+
+    raw, used = mean_errors(0.25)
+    assert raw > math.log(1.9)
+    assert used < math.log(1.4)
+    raw, used = mean_errors(1.0)
+    assert used < 1.1 * raw
+
+
+HALF = Calibration(0.5, 12, 1.1, 1.4, 0.8, 1.3)
+PLAIN = Transfer(control=RENO, window_bytes=1e9, capacity_bps=1e12)
+
+
+def limit(found, name="loss"):
+    return next(one for one in found.limits if one.name == name)
+
+
+def test_an_estimate_takes_the_loss_that_tcp_makes():
+    seen = Loss.counted(40, 20_000)
+
+    found = estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF)
+
+    assert found.throughput_bps == pytest.approx(estimate(Rtt(RTT_MS), Loss(0.001), PLAIN).throughput_bps, rel=1e-9)
+    assert found.reno_index_bps == estimate(Rtt(RTT_MS), seen, PLAIN).reno_index_bps
+
+
+def test_the_interval_is_that_of_loss_and_calibration_together():
+    seen = Loss.counted(40, 20_000)
+    plain = limit(estimate(Rtt(RTT_MS), seen, PLAIN))
+
+    found = limit(estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF))
+
+    # Errors of a product: the squares of the logarithms add up. That of the loss is the same at half of it.
+    low, high = (math.log(end / found.throughput_bps) for end in (found.low_bps, found.high_bps))
+    own_low, own_high = (math.log(end / plain.throughput_bps) for end in (plain.low_bps, plain.high_bps))
+    assert low == pytest.approx(-math.hypot(own_low, math.log(0.8)), rel=0.02)
+    assert high == pytest.approx(math.hypot(own_high, math.log(1.3)), rel=0.02)
+
+
+def test_with_no_loss_a_calibrated_floor_is_a_floor():
+    seen = Loss.counted(0, 3000)
+
+    found = limit(estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF))
+
+    # 3/N is 0.001; half of it, and the lower end of the interval.
+    at_half = estimate(Rtt(RTT_MS), Loss(0.0005), PLAIN).throughput_bps
+    assert found.sign is Sign.AT_LEAST
+    assert found.throughput_bps == pytest.approx(0.8 * at_half, rel=1e-9)
+
+
+def test_where_everything_was_lost_nothing_is_calibrated():
+    seen = Loss.counted(10, 10)
+
+    assert estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF) == estimate(Rtt(RTT_MS), seen, PLAIN)
+    assert estimate(Rtt(RTT_MS), Loss(1.0), PLAIN, calibration=HALF).throughput_bps == 0.0
+
+
+def test_advice_is_told_in_the_loss_that_ping_sees():
+    seen = Loss.counted(40, 20_000)
+
+    found = estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF)
+
+    # Following it gives what it promises.
+    kept = estimate(Rtt(RTT_MS), Loss(found.advice.loss_ratio), PLAIN, calibration=HALF)
+    assert kept.throughput_bps == pytest.approx(2 * found.throughput_bps, rel=1e-6)
+
+
+def test_so_many_packets_without_a_loss_tell():
+    path = replace(PLAIN, capacity_bps=50e6)
+    wanted = estimate(Rtt(RTT_MS), Loss.counted(0, 100), path, calibration=HALF).packets_to_tell
+
+    assert estimate(Rtt(RTT_MS), Loss.counted(0, wanted), path, calibration=HALF).packets_to_tell is None
+    assert estimate(Rtt(RTT_MS), Loss.counted(0, wanted - 1), path, calibration=HALF).packets_to_tell == wanted
+
+
+def test_no_factor_makes_more_than_all_of_a_loss():
+    found = estimate(Rtt(RTT_MS), Loss.counted(400, 1000), PLAIN, calibration=replace(HALF, loss_factor=100.0))
+
+    assert 0.0 < found.throughput_bps < 10_000

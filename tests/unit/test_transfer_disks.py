@@ -1,0 +1,121 @@
+"""Network or disk: the verdict on a file's way, by rates whose slowest part was set."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.analysis.transfer import DiskToDisk, Limit, network_or_disk
+
+M = 1e6
+
+
+def found(disk_to_disk, memory, read, write, cached=0.0):
+    """All in Mbit/s, None where not known."""
+    rates = [None if one is None else one * M for one in (memory, read, write)]
+    return network_or_disk(
+        DiskToDisk(
+            disk_to_disk_bps=disk_to_disk * M,
+            memory_to_memory_bps=rates[0],
+            read_bps=rates[1],
+            write_bps=rates[2],
+            read_cached_ratio=cached,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("rates", "limit", "sentence"),
+    [
+        (
+            (92, 94, 4000, 1200),
+            Limit.NETWORK,
+            "network: 92 Mbit/s from disk to disk, and the same streams carry 94 Mbit/s from memory to memory; the "
+            "sender's disk alone reads 4 Gbit/s, the receiver's disk alone writes 1.2 Gbit/s",
+        ),
+        (
+            (390, 9400, 400, 3200),
+            Limit.SENDERS_DISK,
+            "sender's disk: 390 Mbit/s from disk to disk, and the sender's disk alone reads 400 Mbit/s; the same "
+            "streams carry 9.4 Gbit/s from memory to memory, the receiver's disk alone writes 3.2 Gbit/s",
+        ),
+        (
+            (800, 9400, 4000, 1000),
+            Limit.RECEIVERS_DISK,
+            "receiver's disk: 800 Mbit/s from disk to disk, and the receiver's disk alone writes 1 Gbit/s; the same "
+            "streams carry 9.4 Gbit/s from memory to memory, the sender's disk alone reads 4 Gbit/s",
+        ),
+        (
+            (90, 94, 4000, 100),
+            Limit.NETWORK,
+            "network: 90 Mbit/s from disk to disk, and the same streams carry 94 Mbit/s from memory to memory; hardly "
+            "faster, the receiver's disk alone writes 100 Mbit/s; the sender's disk alone reads 4 Gbit/s",
+        ),
+        (
+            (150, 94, 4000, 1200),
+            Limit.NETWORK,
+            "network: 150 Mbit/s from disk to disk, and the same streams carry 94 Mbit/s from memory to memory, "
+            "which it "
+            "did better this time; the sender's disk alone reads 4 Gbit/s, the receiver's disk alone writes 1.2 Gbit/s",
+        ),
+        # A third each: one after the other, 900, 900 and 900 give 300.
+        (
+            (310, 900, 900, 900),
+            Limit.NEITHER,
+            "neither: 310 Mbit/s from disk to disk, 34.4% of what the slowest part does alone; the same streams carry "
+            "900 Mbit/s from memory to memory, the sender's disk alone reads 900 Mbit/s, the receiver's disk alone "
+            "writes 900 Mbit/s; reading, sending and writing took turns, which gives 300 Mbit/s: more streams, "
+            "or a larger file",
+        ),
+        (
+            (50, 900, 900, 900),
+            Limit.NEITHER,
+            "neither: 50 Mbit/s from disk to disk, 5.6% of what the slowest part does alone; the same streams carry "
+            "900 Mbit/s from memory to memory, the sender's disk alone reads 900 Mbit/s, the receiver's disk alone "
+            "writes 900 Mbit/s; less than they would give in turn: look at the hosts' processors, and at what "
+            "else used the "
+            "disks",
+        ),
+        (
+            (90, 94, None, 1200),
+            Limit.NETWORK,
+            "network: 90 Mbit/s from disk to disk, and the same streams carry 94 Mbit/s from memory to memory; the "
+            "receiver's disk alone writes 1.2 Gbit/s; not known alone: sender's disk",
+        ),
+        (
+            (20, 94, None, 1200),
+            Limit.UNDETERMINED,
+            "undetermined: 20 Mbit/s from disk to disk, where the same streams carry 94 Mbit/s from memory to memory, "
+            "the receiver's disk alone writes 1.2 Gbit/s; not known alone: sender's disk",
+        ),
+        (
+            (20, None, None, None),
+            Limit.UNDETERMINED,
+            "undetermined: nothing is known of the network or the disks alone",
+        ),
+    ],
+)
+def test_the_slowest_part_is_named_with_its_evidence(rates, limit, sentence):
+    assert (found(*rates).limit, found(*rates).sentence) == (limit, sentence)
+
+
+def test_a_file_that_was_in_memory_says_nothing_of_the_senders_disk():
+    told = found(90, 94, 80, 1200, cached=1.0)
+
+    assert told.limit is Limit.NETWORK
+    assert told.sentence.endswith("; the sender's disk is not known: 100% of its file stayed in memory")
+    assert found(20, 94, 20, 1200, cached=1.0).limit is Limit.UNDETERMINED
+
+
+rates = st.floats(1e3, 1e12)
+
+
+@given(rates, rates, rates, st.floats(0.8, 1.0))
+def test_parts_that_work_at_the_same_time_are_as_fast_as_the_slowest(memory, read, write, share):
+    slowest = min((memory, Limit.NETWORK), (read, Limit.SENDERS_DISK), (write, Limit.RECEIVERS_DISK))
+
+    told = network_or_disk(
+        DiskToDisk(disk_to_disk_bps=share * slowest[0], memory_to_memory_bps=memory, read_bps=read, write_bps=write)
+    )
+
+    others = {memory, read, write}
+    assert told.limit is slowest[1] or len(others) < 3

@@ -1,0 +1,138 @@
+"""The knee of a grid of tests: found where the published ones are, told against the path, never from a failed cell."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.analysis.transfer import sweep
+from monitor.analysis.transfer.sweep import Cell, Setting, knee_of, knees, lacking, sentences
+
+KIB, MIB = 2**10, 2**20
+
+
+def grid(rate_of, windows, streams, **setting):
+    return [
+        Cell(Setting.of(number, window, **setting), rate_of(number, window), "measured")
+        for number, window in itertools.product(streams, windows)
+    ]
+
+
+def of_path(capacity_bps, rtt_ms):
+    """One window a round trip for each stream, up to the capacity (RFC 6349, section 3.3.1)."""
+    return lambda streams, window: min(capacity_bps, streams * window * 8 / (rtt_ms / 1000))
+
+
+def test_slac_to_in2p3_has_its_knee_at_two_megabytes():
+    """Published: 175 ms, 80 to 100 Mbit/s; about 2.2 MB is the best window of one stream, window × streams of 2,048 KB
+    gave 70 to 80 Mbit/s (Matthews and Cottrell 2001)."""
+    windows = [64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB]
+
+    found = knee_of(grid(of_path(100e6, 175.0), windows, [1, 2, 8]), 175.0)
+
+    assert found.knee.setting == Setting.of(1, 2 * MIB)
+    assert found.bdp_bytes == pytest.approx(2.19e6, rel=0.01)
+    assert found.over_bdp == pytest.approx(0.96, abs=0.01)
+
+
+def test_without_large_windows_it_takes_streams():
+    found = knee_of(grid(of_path(100e6, 175.0), [64 * KIB, 256 * KIB], [1, 4, 8, 16, 32]), 175.0)
+
+    assert found.knee.setting == Setting.of(8, 256 * KIB)
+
+
+def test_a_cell_that_failed_is_not_a_slow_one():
+    cells = [
+        Cell(Setting.of(1, MIB), None, "busy"),
+        Cell(Setting.of(1, 2 * MIB), 90e6, "measured"),
+        Cell(Setting.of(2, MIB), None, None),
+        Cell(Setting.of(2, 2 * MIB), None, "busy"),
+    ]
+
+    assert knee_of(cells, 10.0).knee is cells[1]
+    assert lacking(cells) == "3 of 4 cells have no rate (busy 2, not run yet 1): the knee may be elsewhere."
+    assert lacking(cells[1:2]) is None
+
+
+def test_a_grid_without_a_measured_cell_has_no_knee():
+    assert knee_of([Cell(Setting.of(1, MIB), None, "refused")], 10.0) is None
+    assert knees([], None) == {}
+
+
+def test_each_plane_has_its_own_knee_and_the_fastest_comes_first():
+    cubic = grid(of_path(50e6, 100.0), [MIB], [1, 2], control="cubic")
+    bbr = grid(of_path(120e6, 100.0), [MIB], [1, 2], control="bbr")
+
+    found = knees([*cubic, *bbr], 100.0)
+
+    assert list(found) == [("bbr", 0), ("cubic", 0)]
+    assert [knee.knee.setting.streams for knee in found.values()] == [2, 1]
+
+
+@pytest.mark.parametrize(("streams", "at_edge"), [([1, 2], True), ([1, 2, 8], True), ([1], False)])
+def test_it_is_said_when_the_best_lies_at_the_end_of_the_grid(streams, at_edge):
+    found = knee_of(grid(lambda number, window: 1e6 * number, [MIB], streams), None)
+
+    assert found.best_at_edge == at_edge
+
+
+def test_the_systems_own_window_is_not_compared():
+    found = knee_of([Cell(Setting.of(1), 90e6, "measured")], 100.0)
+
+    assert found.over_bdp is None
+    assert sentences(found, 100.0) == [
+        "The knee is at 1 stream of the system's own window: 90 Mbit/s.",
+        "Its windows are the system's own; the path holds the bandwidth-delay product, 1.12 MB (90 Mbit/s × 100.0 ms).",
+    ]
+
+
+def test_the_sentences_name_knee_best_and_product():
+    cells = [
+        Cell(Setting.of(1, MIB), 40e6, "measured"),
+        Cell(Setting.of(1, 2 * MIB), 85e6, "measured"),
+        Cell(Setting.of(2, 2 * MIB), 90e6, "measured"),
+        Cell(Setting.of(2, MIB), 80e6, "measured"),
+        Cell(Setting.of(4, 256 * KIB), 50e6, "measured"),
+    ]
+
+    # 90 Mbit/s × 175 ms / 8 = 1.97 MB; 2 MiB are 2.097 MB.
+    assert sentences(knee_of(cells, 175.0), 175.0) == [
+        "The knee is at 1 stream of 2 MiB: 85 Mbit/s, within 10% of the best, 90 Mbit/s with 2 streams of 2 MiB.",
+        "Its windows together, 2 MiB, are 1.1 times the bandwidth-delay product, 1.97 MB (90 Mbit/s × 175.0 ms): "
+        "as much as the path holds.",
+    ]
+
+
+@pytest.mark.parametrize(("window", "at_edge"), [(128 * KIB, True), (512 * KIB, False)])
+def test_a_window_that_the_path_does_not_fill_is_no_end_of_the_grid(window, at_edge):
+    """10 Mbit/s × 120 ms are 150 kB: 128 KiB may be too little, 512 KiB cannot be."""
+    found = knee_of(grid(of_path(10e6, 120.0), [32 * KIB, window], [1]), 120.0)
+
+    assert found.best.setting.window_bytes == window
+    assert found.best_at_edge == at_edge
+    assert ("The best lies at the end" in sentences(found, 120.0)[-1]) == at_edge
+
+
+@pytest.mark.parametrize(
+    ("window_bytes", "label"),
+    [(65536, "64 KiB"), (MIB, "1 MiB"), (1_572_864, "1.5 MiB"), (2**30, "1 GiB"), (100_000, "100 kB")],
+)
+def test_windows_are_called_as_they_were_asked_for(window_bytes, label):
+    assert sweep.window_label(window_bytes) == label
+
+
+RATES = st.one_of(st.none(), st.floats(1e3, 1e11))
+
+
+@given(st.lists(RATES, min_size=12, max_size=12), st.randoms())
+def test_the_knee_by_brute_force(rates, random):
+    settings = [Setting.of(streams, window) for streams in (1, 2, 4) for window in (KIB, MIB, 2 * MIB, None)]
+    cells = [Cell(one, rate, "measured" if rate else "busy") for one, rate in zip(settings, rates, strict=True)]
+    random.shuffle(cells)
+
+    found = knee_of(cells, 20.0)
+
+    known = [rate for rate in rates if rate]
+    first = next((one for one, rate in zip(settings, rates, strict=True) if rate and rate >= 0.9 * max(known)), None)
+    assert (found.knee.setting if found else None) == first
