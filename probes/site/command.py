@@ -25,6 +25,7 @@ import msgspec
 
 from probes import broker
 from probes.site import identity
+from probes.site.journal import LONGEST_SILENCE_S
 from probes.site.limits import LimitsError, read_limits
 from probes.site.settings import (
     AgentSettings,
@@ -43,7 +44,6 @@ from probes.site.usage import UsageError, read_usage
 from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 READY_TIMEOUT_S = 30.0
-LONGEST_SILENCE_S = 60.0
 POLL_S = 0.5
 REDIS_SOCKET = "redis.sock"
 SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has many threads that do little

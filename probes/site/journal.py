@@ -19,6 +19,8 @@ import probes
 from probes.site.health import Health
 
 LONGEST_MESSAGE = 500
+LONGEST_SILENCE_S = 60.0
+"""A worker that has written nothing for as long has stopped working, whatever its process does."""
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
