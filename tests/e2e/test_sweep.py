@@ -7,35 +7,34 @@ import urllib.request
 
 import pytest
 
-from tests.e2e.stack import running_stack, wait_for
+from tests.e2e.stack import wait_for
 
 WINDOWS_BYTES = (32 * 1024, 256 * 1024)
 STREAMS = (1, 2)
 
 
 @pytest.mark.timeout(900)
-def test_a_small_grid_over_the_lab_finds_the_larger_window(root_required):
+def test_a_small_grid_over_the_lab_finds_the_larger_window(lab):
     """Rome to Oslo has 120 ms and 10 Mbit/s, 150 kB: a window of 32 KiB cannot fill it, 256 KiB can."""
-    with running_stack("--lab", "three-sites") as stack:
-        wait_for(lambda: stack.get("grid?period=hour")["newest_measured_at"], 180, "the agents deliver")
+    wait_for(lambda: lab.get("grid?period=hour")["newest_measured_at"], 180, "the agents deliver")
 
-        said = stack.manage(
-            "throughput", "sweep", "rome", "oslo", "--json",
-            "--windows", "32K,256K", "--streams", "1,2", "--duration-s", "2", "--cc", "cubic",
-        )  # fmt: skip
-        found = json.loads(said)
-        number = str(found["id"])
-        for _ in range(3):
-            # A busy machine may spoil a test: that is an outcome, and such cells are run again.
-            if all(cell["outcome"] == "measured" for cell in found["cells"]):
-                break
-            assert all((cell["throughput_bps"] is None) == (cell["outcome"] != "measured") for cell in found["cells"])
-            found = json.loads(stack.manage("throughput", "sweep", "--resume", number, "--retry", "--json"))
+    said = lab.manage(
+        "throughput", "sweep", "rome", "oslo", "--json",
+        "--windows", "32K,256K", "--streams", "1,2", "--duration-s", "2", "--cc", "cubic",
+    )  # fmt: skip
+    found = json.loads(said)
+    number = str(found["id"])
+    for _ in range(3):
+        # A busy machine may spoil a test: that is an outcome, and such cells are run again.
+        if all(cell["outcome"] == "measured" for cell in found["cells"]):
+            break
+        assert all((cell["throughput_bps"] is None) == (cell["outcome"] != "measured") for cell in found["cells"])
+        found = json.loads(lab.manage("throughput", "sweep", "--resume", number, "--retry", "--json"))
 
-        shown = stack.get(f"sweeps/{number}")
-        with urllib.request.urlopen(f"http://127.0.0.1:{stack.port}/sweeps/{number}/", timeout=30) as answer:
-            page = answer.read().decode()
-        print(stack.manage("throughput", "sweep", "--resume", number))
+    shown = lab.get(f"sweeps/{number}")
+    with urllib.request.urlopen(f"http://127.0.0.1:{lab.port}/sweeps/{number}/", timeout=30) as answer:
+        page = answer.read().decode()
+    print(lab.manage("throughput", "sweep", "--resume", number))
     rates = {(cell["streams"], cell["window_bytes"]): cell["throughput_bps"] for cell in found["cells"]}
     # With two streams a busy machine may not end in time whatever is tried; the page then has that outcome.
     assert all(rates[1, window] for window in WINDOWS_BYTES), found["cells"]
