@@ -55,23 +55,26 @@ class StampClock:
             self.offset_ns = offset_ns
         return self._observed_ns
 
-    def to_monotonic(self, stamps_ns: Int64s, not_before_ns: Int64s, not_after_ns: int) -> tuple[Int64s, Bools]:
-        """Monotonic times of kernel stamps, and which of them can be trusted.
+    def to_monotonic(
+        self, stamps_ns: Int64s, not_before_ns: Int64s, not_after_ns: int | Int64s
+    ) -> tuple[Int64s, Bools]:
+        """Monotonic times of kernel stamps, and which of them can be trusted; of the others, the latest they can be.
 
         A stamp is trusted if it falls between what must have come before it (for example the call that sent the
         packet) and `not_after_ns`. Where the clock has just stepped, the old difference is tried as well; if both fit,
-        nobody can tell which holds, and the stamp is not trusted.
+        nobody can tell which holds: the stamp is not trusted, and its time is the later of the two.
         """
         times_ns = stamps_ns - self.offset_ns
         trusted = _between(times_ns, not_before_ns, not_after_ns)
+        times_ns = np.where(trusted, times_ns, not_after_ns)
         if self._stepped_from_ns is not None:
             earlier_ns = stamps_ns - self._stepped_from_ns
             fits = _between(earlier_ns, np.maximum(not_before_ns, self._since_ns), not_after_ns)
-            times_ns = np.where(fits & ~trusted, earlier_ns, times_ns)
+            times_ns = np.where(fits, np.where(trusted, np.maximum(times_ns, earlier_ns), earlier_ns), times_ns)
             trusted = trusted ^ fits
         return times_ns, trusted
 
 
-def _between(times_ns: Int64s, not_before_ns: Int64s, not_after_ns: int) -> Bools:
+def _between(times_ns: Int64s, not_before_ns: Int64s, not_after_ns: int | Int64s) -> Bools:
     inside: Bools = (times_ns >= not_before_ns - SLACK_NS) & (times_ns <= not_after_ns + SLACK_NS)
     return inside

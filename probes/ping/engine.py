@@ -5,7 +5,8 @@ when, and what came back. Names, privileges and PingER's bursts are the business
 
 Round trips run from the kernel's send stamp to its receive stamp, so it costs no accuracy to wake rarely and to read
 many stamps at once. No Python runs for a single packet, except for one that the kernel refuses. Over a channel that
-is not stamped (`probes.ping.plain`) they run from the call that sends to the one that reads, and a reply wakes us.
+is not stamped (`probes.ping.plain`) they run from the call that sends to the one that reads, and a reply wakes us; so
+it does while nobody can tell whether the stamps of the kernel can be trusted.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ class Flight:
         """Send what is due and read what has come."""
         self._stepped_ns = time.monotonic_ns()
         self._buffer_full = False
-        if not self.channel.is_stamped:
-            # The moment of reading a reply is its time, so it does not wait until what is due has been sent.
+        if self.reads_at_once:
+            # The reply does not wait until what is due has been sent.
             self._drain()
         if self._records.next < self._stop:
             self._send_due()
@@ -154,6 +155,11 @@ class Flight:
         wake_ns = max(min(together_ns, longest_ns), self._stepped_ns + SHORTEST_TICK_NS)
         self._meant_ns = wake_ns - due_ns
         return min(wake_ns, max(self._drained_ns + DRAIN_NS, self._stepped_ns + SHORTEST_TICK_NS))
+
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether a reply is to be read as soon as it comes, because the moment of reading may be its time."""
+        return self._receiver.entry.doubts_stamps
 
     def echoes(self) -> Echoes:
         """What became of each packet."""
@@ -211,13 +217,13 @@ def _fly(flights: Sequence[Flight], deadline: Deadline, timeout_s: float) -> Non
 
 
 def _sleep_until(wake_at_ns: int, flights: Sequence[Flight]) -> None:
-    """Sleep; where the kernel stamps nothing, a reply wakes us, for then the moment of reading it is its time."""
+    """Sleep, or be woken by a reply that is to be read at once."""
     sleep_ns = max(0, wake_at_ns - time.monotonic_ns())
-    unstamped = [flight.channel.descriptor for flight in flights if not flight.channel.is_stamped]
-    if not unstamped:
+    watched = [flight.channel.descriptor for flight in flights if flight.reads_at_once]
+    if not watched:
         time.sleep(sleep_ns / NS_PER_S)
         return
     poll = select.poll()
-    for descriptor in unstamped:
+    for descriptor in watched:
         poll.register(descriptor, select.POLLIN)
     poll.poll(sleep_ns / NS_PER_MS)

@@ -23,6 +23,11 @@ HOST_COLUMNS = {4: slice(4, 8), 6: slice(8, 24)}
 """Where the address lies in a sockaddr."""
 IPV4_SOURCE = slice(12, 16)
 
+LONGEST_DRAIN_NS = 100_000_000
+
+DOUBT_NS = 5_000_000_000
+"""How long a stamp that cannot be trusted casts doubt on those after it: a clock that was set may be set again."""
+
 
 def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int) -> int:
     """How much of a message to read.
@@ -59,9 +64,13 @@ class Receiver:
         self.entry = Entry(echo_format, records, hosts[:, HOST_COLUMNS[channel.family]], self.clock)
 
     def drain(self) -> None:
-        """Read all that waits: replies first, so that the stamp of every request that was answered is read too."""
+        """Read all that waits: replies first, so that the stamp of every request that was answered is read too.
+
+        A raw socket is given the replies to every program on this host. Where they never end, sending must go on.
+        """
         self.clock.observe()
-        while self._take_replies() == self._replies.rows:
+        until_ns = time.monotonic_ns() + LONGEST_DRAIN_NS
+        while self._take_replies() == self._replies.rows and time.monotonic_ns() < until_ns:
             continue
         self.drain_stamps()
 
@@ -95,7 +104,11 @@ class Receiver:
 
 
 class Entry:
-    """What a batch that was read means for the records. Takes bytes and control messages; does no I/O."""
+    """What a batch that was read means for the records. Takes bytes and control messages; does no I/O.
+
+    `doubts_stamps`: the stamp of the next reply may not be one to trust, so that the moment of reading it is its time.
+    So it is until a stamp has been trusted, and for a while after one that has not.
+    """
 
     def __init__(self, echo_format: echo.EchoFormat, records: Records, hosts: Bytes, clock: StampClock) -> None:
         """`hosts` are the targets' addresses by rank, in network order."""
@@ -103,6 +116,8 @@ class Entry:
         self._records = records
         self._clock = clock
         self._hosts = np.ascontiguousarray(hosts)
+        self.doubts_stamps = True
+        self._doubted_until_ns = 0
 
     @cached_property
     def _rank_of_host(self) -> dict[bytes, int]:
@@ -167,8 +182,9 @@ class Entry:
     def _enter(self, numbers: Int64s, controls: kernel.Controls, hop_limits: Int64s, rows: Int64s, now_ns: int) -> None:
         """Enter the replies of these rows in the order of arrival. Only the first of each packet sets its time."""
         records, packets = self._records, numbers[rows]
-        arrived_ns, trusted = self._clock.to_monotonic(controls.stamp_ns[rows], records.called_ns[packets], now_ns)
-        arrived_ns = np.where(trusted, arrived_ns, now_ns if controls.read_ns is None else controls.read_ns[rows])
+        read_ns = now_ns if controls.read_ns is None else controls.read_ns[rows]
+        arrived_ns, trusted = self._clock.to_monotonic(controls.stamp_ns[rows], records.called_ns[packets], read_ns)
+        self._weigh(trusted, now_ns)
         new = np.flatnonzero(records.replies[packets] == 0)[::-1]
         # Where a packet occurs twice, NumPy keeps the last assignment: of the reversed rows, the first to arrive.
         records.arrived_ns[packets[new]] = arrived_ns[new]
@@ -178,6 +194,14 @@ class Entry:
         if hardware_ns.any():
             records.enter_hardware("arrived", packets[new], hardware_ns)
         np.add.at(records.replies, packets, 1)
+
+    def _weigh(self, trusted: Bools, now_ns: int) -> None:
+        """Doubt, or trust again, by what the stamps of these replies were worth."""
+        if not trusted.all():
+            self.doubts_stamps = True
+            self._doubted_until_ns = now_ns + DOUBT_NS
+        elif len(trusted) and now_ns >= self._doubted_until_ns:
+            self.doubts_stamps = False
 
     def _enter_errors(self, errors: Errors, routers: Bytes) -> None:
         packets = self._packets_of(errors)

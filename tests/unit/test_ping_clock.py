@@ -38,9 +38,9 @@ def test_where_both_differences_fit_the_stamp_is_not_trusted():
     clock = clock_reading((0, WALL), (100 * MS, WALL + 10 * MS))
     clock.observe()
 
-    _, trusted = to_monotonic(clock, WALL + 50 * MS, after_ns=20 * MS, before_ns=100 * MS)
+    at_the_latest_ns, trusted = to_monotonic(clock, WALL + 50 * MS, after_ns=20 * MS, before_ns=100 * MS)
 
-    assert not trusted
+    assert (at_the_latest_ns, trusted) == (50 * MS, False)  # 40 ms if it was made after the step
 
 
 def test_after_the_step_the_old_difference_is_forgotten():
@@ -57,3 +57,11 @@ def test_a_missing_stamp_or_one_before_its_call_is_not_trusted():
 
     assert not to_monotonic(clock, 0, after_ns=0, before_ns=100 * MS)[1]
     assert not to_monotonic(clock, WALL + 10 * MS, after_ns=20 * MS, before_ns=100 * MS)[1]
+
+
+def test_what_has_no_stamp_to_trust_was_there_at_the_latest_when_it_was_read():
+    clock = clock_reading((0, WALL), (100 * MS, WALL))
+    clock.observe()
+
+    for stamp_ns in (0, WALL + 10 * MS, WALL + 200 * MS):
+        assert to_monotonic(clock, stamp_ns, after_ns=20 * MS, before_ns=100 * MS) == (100 * MS, False)

@@ -1,16 +1,21 @@
 """Which time, hop limit and stamp a batch of messages gives a packet; what is hostile is in test_ping_fuzz.py."""
 
+import socket
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probes.ping import kernel, plain
+from probes.ping.receiver import DOUBT_NS, Receiver
 from probes.ping.records import HARDWARE_SLACK_NS
 from probes.ping.stamp_keys import StampKeys
 from probes.ping.tally import Tally
 from tests.unit.ping_wire import (
     CLOCK_OFFSET_NS,
     FORMS,
+    IDENTIFIER,
     OTHER_SECRET,
     SECOND,
     Arrival,
@@ -117,6 +122,28 @@ def test_no_round_trip_is_below_zero(sent_after_ns, arrived_after_ns, send_stamp
     (rtt_ms,) = tally(flown).rtts_ms(0, 0)
     assert rtt_ms is not None
     assert rtt_ms >= 0
+
+
+def test_stamps_are_in_doubt_until_one_is_trusted_and_for_a_while_after_one_is_not():
+    flown = one_burst(packets=4)
+    doubts = [flown.entry.doubts_stamps]
+    stamped = [True, False, True, True]
+
+    for packet, waited_ns in enumerate([0, MS, DOUBT_NS - MS, 2 * MS]):
+        flown.now_ns += waited_ns
+        flown.deliver([answered(flown, packet, after_ns=MS) if stamped[packet] else flown.answer(packet)])
+        doubts.append(flown.entry.doubts_stamps)
+
+    assert doubts == [True, False, True, True, False]
+
+
+def test_a_reply_that_is_none_of_ours_casts_no_doubt_on_stamps():
+    earlier, flown = Flown(RAW4, secret=OTHER_SECRET), one_burst()
+    flown.deliver([answered(flown, 0, after_ns=MS)])
+
+    flown.deliver([earlier.answer(0)])
+
+    assert not flown.entry.doubts_stamps
 
 
 def test_hardware_stamps_of_both_ends_make_a_hardware_round_trip():
@@ -245,3 +272,37 @@ def test_a_batch_without_messages_is_no_error():
     )
 
     assert not any(flown.replies)
+
+
+class NeverDry:
+    """A socket on which a reply to somebody else always waits."""
+
+    def __init__(self):
+        other = Flown(RAW4, targets=1, sizes=(40,), count=1, secret=OTHER_SECRET)
+        self._reply, self._host = other.answer(0).data, socket.inet_ntoa(other.host(0))
+
+    def recvfrom_into(self, room):
+        room[: len(self._reply)] = self._reply
+        return len(self._reply), (self._host, 0)
+
+
+class PlainChannel:
+    """What the receiver asks of its channel."""
+
+    family, is_raw, has_ip_header = 4, True, False
+
+    def inbox(self, rows, data_bytes):
+        return plain.Inbox(NeverDry(), self.family, IDENTIFIER, rows, data_bytes)
+
+    def error_queue(self, rows):
+        return None
+
+
+@pytest.mark.timeout(30)
+def test_replies_to_others_that_never_end_do_not_stop_the_sending():
+    flown = one_burst()
+    names = np.zeros((1, kernel.SOCKADDR_BYTES), np.uint8)
+
+    Receiver(PlainChannel(), names, flown.format, flown.records, StampKeys(1), rows=4).drain()
+
+    assert flown.replies == [0]
