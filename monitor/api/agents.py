@@ -57,7 +57,7 @@ def agent_view(method: str) -> Callable[[AgentView], View]:
 @agent_view("GET")
 def plan(request: HttpRequest, site: Site) -> HttpResponse:
     """What the site must measure now."""
-    current = plan_for(site, timezone.now())
+    current = plan_for(site, timezone.now(), health.iperf3_of_sites())
     etag = f'"{current.version}"'
     known = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
     response = HttpResponseNotModified() if etag in known else json_answer(current)

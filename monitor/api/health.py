@@ -1,7 +1,8 @@
 """How the sites' agents are, by what came with their deliveries.
 
 `record` is called for each delivery that was stored; the newest of a site is kept, and when its clock was wrong. What
-others ask are `agent_reports` and `clock_off_periods`. A health that cannot be read spoils no delivery.
+others ask are `agent_reports`, `iperf3_of_sites` and `clock_off_periods`. A health that cannot be read spoils no
+delivery.
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ class AgentReport:
         return sum(max(after - before, 0) for before, after in pairwise(counts))
 
     def troubles(self, since: datetime) -> tuple[str, ...]:
-        """What was wrong with the agent or its machine from `since` on, in words; empty where nothing is known to be.
-        What was wrong with the agent or its machine from `since` on, in words; empty where nothing is known to be."""
+        """What was wrong with the agent or its machine from `since` on, in words; empty where nothing is known."""
         found = []
         dropped = self.interface_drops(since)
         if dropped:
@@ -137,6 +137,12 @@ def _note_clock_off(site_id: int, off: ClockOff) -> None:
         until=Greatest(F("until"), off.until),
         offset_s=max(near.offset_s, off.offset_s, key=abs),
     )
+
+
+def iperf3_of_sites() -> dict[int, str]:
+    """The version of iperf3 of each site whose agent told one, by the site's id."""
+    told = AgentHealth.objects.values_list("site_id", "health__iperf3")
+    return {site_id: version for site_id, version in told if version is not None}
 
 
 def agent_reports(now: datetime) -> list[AgentReport]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -19,11 +20,13 @@ from probes.site.wire import CapacityTarget, CapacityTask, DiskToDiskSlot, PingT
 from probes.throughput.spec import ThroughputSpec
 
 
-def plan_for(site: Site, now: datetime) -> Plan:
+def plan_for(site: Site, now: datetime, iperf3_of: Mapping[int, str] | None = None) -> Plan:
     """The ping and capacity tests of `site`, and its slots that have not ended and start within an hour.
 
-    Equal content gives an equal version. Three queries, however many measurements.
+    `iperf3_of` has the version of iperf3 of each site, by its id, as far as they are known. Equal content gives an
+    equal version. Three queries, however many measurements.
     """
+    versions = iperf3_of or {}
     mesh = Mesh.objects.first()
     of_test = _repeated(site)
     slots = _slots(site, now)
@@ -33,10 +36,12 @@ def plan_for(site: Site, now: datetime) -> Plan:
         mesh="" if mesh is None else mesh.name,
         ping=tuple(_ping_task(name, rows) for name, rows in of_test[Kind.PING].items()),
         throughput=tuple(
-            _throughput_slot(slot, site) for slot in slots if slot.measurement.test.kind == Kind.THROUGHPUT
+            _throughput_slot(slot, site, versions) for slot in slots if slot.measurement.test.kind == Kind.THROUGHPUT
         ),
         disk_to_disk=tuple(
-            _disk_to_disk_slot(slot, site) for slot in slots if slot.measurement.test.kind == Kind.DISK_TO_DISK
+            _disk_to_disk_slot(slot, site, versions)
+            for slot in slots
+            if slot.measurement.test.kind == Kind.DISK_TO_DISK
         ),
         capacity=tuple(_capacity_task(name, rows) for name, rows in of_test[Kind.CAPACITY].items()),
     )
@@ -98,13 +103,13 @@ def _slots(site: Site, now: datetime) -> list[Slot]:
     )
 
 
-def _throughput_slot(slot: Slot, site: Site) -> ThroughputSlot:
+def _throughput_slot(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> ThroughputSlot:
     """The source of a path sends. It connects too, unless the test is `reverse`."""
     path, test = slot.measurement.path, slot.measurement.test
     is_reverse = slot.parameters.get("reverse", False)
     client, server = (path.destination, path.source) if is_reverse else (path.source, path.destination)
     ends = {"address": server.address, "family": path.family, "source": _own_address(client)}
-    asked = {**slot.parameters, **ends, "one_time_key": _one_time_key(slot)}
+    asked = {**slot.parameters, **ends, **_between_both(slot, site, iperf3_of)}
     return ThroughputSlot(
         slot_id=slot.pk,
         path_id=path.pk,
@@ -116,7 +121,7 @@ def _throughput_slot(slot: Slot, site: Site) -> ThroughputSlot:
     )
 
 
-def _disk_to_disk_slot(slot: Slot, site: Site) -> DiskToDiskSlot:
+def _disk_to_disk_slot(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> DiskToDiskSlot:
     """The source of a path sends and reports. The receiver connects to it, so both are told both addresses."""
     path = slot.measurement.path
     ends = {"address": path.destination.address, "source": path.source.address, "family": path.family}
@@ -127,8 +132,15 @@ def _disk_to_disk_slot(slot: Slot, site: Site) -> DiskToDiskSlot:
         role="client" if path.source.site_id == site.pk else "server",
         starts_at=slot.starts_at,
         ends_at=slot.ends_at,
-        spec=msgspec.convert({**slot.parameters, **ends, "one_time_key": _one_time_key(slot)}, DiskToDiskSpec),
+        spec=msgspec.convert({**slot.parameters, **ends, **_between_both(slot, site, iperf3_of)}, DiskToDiskSpec),
     )
+
+
+def _between_both(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> dict[str, str | None]:
+    """The fields of a spec by which the two ends know each other."""
+    path = slot.measurement.path
+    peer = path.destination if path.source.site_id == site.pk else path.source
+    return {"one_time_key": _one_time_key(slot), "peer_iperf3": iperf3_of.get(peer.site_id)}
 
 
 def _one_time_key(slot: Slot) -> str:

@@ -23,7 +23,8 @@ class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Each of the two transfers takes at most `duration_s`. The sender listens on `port` for the receiver; with the tool
     `iperf3` the receiver then listens on it for the sender's streams. `one_time_key` is known to both ends and nobody
-    else. Where the files lie is not asked here: each site says it itself.
+    else. `peer_iperf3` is as in `probes.throughput.spec`. Where the files lie is not asked here: each site says it
+    itself.
     """
 
     address: str
@@ -35,6 +36,7 @@ class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: int = 10
     streams: int = 4
     one_time_key: str | None = None
+    peer_iperf3: str | None = None
 
     @property
     def length_s(self) -> float:

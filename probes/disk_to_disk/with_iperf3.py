@@ -48,7 +48,7 @@ def take(spec: DiskToDiskSpec, session: bytes, file: OpenFile | None, deadline: 
 
 def _client(asked: ThroughputSpec, file: OpenFile | None, deadline: Deadline) -> ThroughputRun:
     address = resolve(asked.address, asked.family)
-    with authentication.of_client(asked.one_time_key) as credentials:
+    with authentication.of_client(asked.one_time_key, asked.peer_iperf3) as credentials:
         return run_client(
             client_arguments(asked, address), asked, address, datetime.now(UTC), deadline, credentials, file
         )
@@ -63,4 +63,5 @@ def _asked(spec: DiskToDiskSpec, session: bytes, file: OpenFile | None) -> Throu
         port=spec.port,
         duration_s=spec.duration_s,
         one_time_key=hmac.digest(session, what, hashlib.sha256).hex(),
+        peer_iperf3=spec.peer_iperf3,
     )

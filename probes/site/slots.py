@@ -2,8 +2,8 @@
 
 As client we measure at `starts_at` and spool the run; as server we listen from shortly before `starts_at` until the
 test was served or `ends_at`. What the ends of a disk-to-disk test do is in `probes.site.disk_to_disk`. A client's slot
-that was seen too late, or during which the agent was killed, ends as `missed`. Slots come from the plan; when `run` is
-called is decided by `probes.site.tasks`.
+that was seen or begun too late, or during which the agent was killed, ends as `missed`. Slots come from the plan; when
+`run` is called is decided by `probes.site.tasks`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from probes.site.own_tests import OwnTests
 from probes.site.spool import Spool
 from probes.site.usage import Usage, Used, carried_bits
 from probes.site.wire import AnySlot, Delivered, DiskToDiskSlot, Plan, ThroughputSlot
+from probes.throughput import authentication
 from probes.throughput.address import resolve
 from probes.throughput.iperf3 import Seen, not_measured
 from probes.throughput.spec import Served, ThroughputRun, ThroughputSpec
@@ -33,9 +34,14 @@ from probes.throughput.spec import Served, ThroughputRun, ThroughputSpec
 logger = logging.getLogger(__name__)
 
 AHEAD = timedelta(seconds=60)
-SERVER_LEAD = timedelta(seconds=2)
+LEAD = timedelta(seconds=2)
+"""How long before its slot begins a test is made ready: keys are made, the server listens."""
 LATEST_START = timedelta(seconds=5)
-SET_UP_S = 0.5
+SET_UP_S = 2.0
+"""What connecting and exchanging results take: at a round trip of 120 ms 1 to 2 s, the more the busier the machine."""
+LATE = timedelta(seconds=1)
+CLOCKS_APART_S = 1.0
+"""So long before its slot is over by our clock it may be by the server's, which then ends the test."""
 TRY_AGAIN_S = 1.0
 COME_AGAIN = (Outcome.REFUSED, Outcome.BUSY)
 KEEP_SLOTS = timedelta(days=1)
@@ -79,8 +85,10 @@ class Slots:
         return [slot for slot in plan.slots if slot.starts_at <= horizon and slot.slot_id not in taken]
 
     def starts_at(self, slot: AnySlot) -> datetime:
-        """When `run` must be called: servers are up before their clients come."""
-        return slot.starts_at - SERVER_LEAD if slot.role == "server" else slot.starts_at
+        """When `run` must be called: ahead of its slot, but for the sender of a file, who has nothing to make ready."""
+        if isinstance(slot, DiskToDiskSlot) and slot.role == "client":
+            return slot.starts_at
+        return slot.starts_at - LEAD
 
     def run(self, slot: AnySlot) -> None:
         """Run one slot in our role. Does nothing if it was taken before."""
@@ -101,7 +109,7 @@ class Slots:
             else:
                 self._finish(slot, self._not_run(slot, Outcome.MISSED, "the agent was restarted during the test"))
         for slot in self.due(plan) if plan is not None else []:
-            if slot.role == "client" and self._now() - slot.starts_at > LATEST_START:
+            if slot.role == "client" and self._late(slot) > LATEST_START:
                 self.run(slot)
 
     def _finish(self, slot: AnySlot, run: ThroughputRun | DiskToDiskRun) -> None:
@@ -111,9 +119,12 @@ class Slots:
 
     def _run_client(self, slot: AnySlot) -> ThroughputRun | DiskToDiskRun:
         """The run of a client's slot, whatever its outcome."""
-        late = self._now() - slot.starts_at
-        if late > LATEST_START or self._left_s(slot) < _needed_s(slot):
-            return self._not_run(slot, Outcome.MISSED, f"the agent came to it {late.total_seconds():.0f} s late")
+        if isinstance(slot, ThroughputSlot) and not self._is_too_late(slot):
+            authentication.prepare(slot.spec.one_time_key)
+            self._pause.wait(max(0.0, -self._late(slot).total_seconds()))
+        if self._is_too_late(slot):
+            late_s = self._late(slot).total_seconds()
+            return self._not_run(slot, Outcome.MISSED, f"the agent came to it {late_s:.1f} s late")
         try:
             if isinstance(slot, DiskToDiskSlot):
                 return self._disk_to_disk.send(slot.spec, Deadline(self._left_s(slot)), self._own_tests)
@@ -127,14 +138,25 @@ class Slots:
 
     def _measure(self, slot: ThroughputSlot, spec: ThroughputSpec) -> ThroughputRun:
         """Measure; while there is time for a whole test, knock again where nobody listens yet, since clocks differ, or
-        where a stranger is being served."""
+        where a stranger is being served. What began late and was cut off by the end of its slot was missed."""
         while True:
+            late = self._late(slot)
             try:
                 return self._probe.run(spec, Deadline(self._left_s(slot)))
             except ProbeError as error:
-                if error.outcome not in COME_AGAIN or self._left_s(slot) < _needed_s(slot) + TRY_AGAIN_S:
+                left_s = self._left_s(slot)
+                if error.outcome is Outcome.TOOL_FAILURE and late > LATE and left_s < CLOCKS_APART_S:
+                    said = f"it began {late.total_seconds():.1f} s late, and its slot was over before it: {error}"
+                    raise ProbeError(said, outcome=Outcome.MISSED) from error
+                if error.outcome not in COME_AGAIN or left_s < _needed_s(slot) + TRY_AGAIN_S:
                     raise
             self._pause.wait(TRY_AGAIN_S)
+
+    def _is_too_late(self, slot: AnySlot) -> bool:
+        return self._late(slot) > LATEST_START or self._left_s(slot) < _needed_s(slot)
+
+    def _late(self, slot: AnySlot) -> timedelta:
+        return self._now() - slot.starts_at
 
     def _run_server(self, slot: AnySlot) -> None:
         """Serve one test. Its result is the client's to report; ours is what only this end knows."""
@@ -180,7 +202,7 @@ class Slots:
     def _permitted_client(self, slot: ThroughputSlot) -> Iterator[tuple[ThroughputSpec, Used]]:
         """What to run, to the address that the limits were asked about. Raises `ProbeError` with the rule."""
         address = resolve(slot.spec.address, slot.spec.family)
-        _require_none(self._limits.forbids_address(address) or self._forbids(slot.spec))
+        _require_none(self._limits.forbids_address(address) or self._forbids(slot))
         with self._usage.testing(slot.spec, address) as used:
             yield msgspec.structs.replace(slot.spec, address=address), used
 
@@ -189,12 +211,14 @@ class Slots:
         """As `_permitted_client`, for the peer that comes."""
         source = slot.spec.source
         peer = None if source is None else resolve(source, slot.spec.family)
-        _require_none(self._limits.forbids_peer(peer) or self._forbids(slot.spec))
+        _require_none(self._limits.forbids_peer(peer) or self._forbids(slot))
         with self._usage.testing(slot.spec, peer or "") as used:
             yield used
 
-    def _forbids(self, spec: ThroughputSpec) -> str | None:
-        return self._limits.forbids_length(spec) or self._limits.forbids_time("throughput", self._now(), spec.length_s)
+    def _forbids(self, slot: ThroughputSlot) -> str | None:
+        """A server is asked for before its hours begin with its slot."""
+        begins_at, spec = max(self._now(), slot.starts_at), slot.spec
+        return self._limits.forbids_length(spec) or self._limits.forbids_time("throughput", begins_at, spec.length_s)
 
     def _not_run(self, slot: AnySlot, outcome: Outcome, detail: str) -> ThroughputRun | DiskToDiskRun:
         if isinstance(slot, DiskToDiskSlot):

@@ -12,6 +12,7 @@ from probes.site.centre_clock import CentreClock
 from probes.site.health import ClockOff, Health, read_health
 from probes.site.spool import Spool
 from probes.site.wire import Batch, Delivered
+from probes.throughput import authentication
 
 STAMPS: tuple[Stamp, ...] = get_args(Stamp)
 """From the best to the poorest."""
@@ -34,6 +35,7 @@ class Vitals:
             lost_ticks=self._spool.lost_cycles,
             dropped=self._spool.dropped_for(),
             set_aside=self._spool.set_aside(),
+            iperf3=authentication.version(),
         )
 
     def of(self, batch: Batch) -> Health:

@@ -34,6 +34,7 @@ from probes.throughput.report import (
     decode,
     listening_failed,
     peer_of,
+    progress,
     read_report,
     received_bytes,
 )
@@ -79,7 +80,7 @@ class Iperf3Probe:
         """Send for `spec.duration_s` seconds to the server at `spec.address`. Raises `ProbeError`."""
         started_at = datetime.now(UTC)
         address = resolve(spec.address, spec.family)
-        with authentication.of_client(spec.one_time_key) as credentials:
+        with authentication.of_client(spec.one_time_key, spec.peer_iperf3) as credentials:
             return run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
 
 
@@ -104,7 +105,7 @@ def run_client(
         run = read_report(output, spec, address, started_at)
     except NotPermitted as error:
         if spec.one_time_key is not None and not credentials.arguments:
-            raise NotPermitted(f"{error}; this host's iperf3 is built without authentication") from error
+            raise NotPermitted(f"{error}; this host's iperf3 {authentication.lack(spec.peer_iperf3)}") from error
         raise
     return _with_watched(run, watch)
 
@@ -152,7 +153,7 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
     address = resolve(spec.address, spec.family)
     peer = None if spec.source is None else resolve(spec.source, spec.family)
     trouble: ProbeError | None = None
-    with authentication.of_server(spec.one_time_key) as credentials:
+    with authentication.of_server(spec.one_time_key, spec.peer_iperf3) as credentials:
         while not deadline.passed:
             try:
                 report, seen = _serve_once(spec, address, peer, deadline, credentials, file)
@@ -278,7 +279,7 @@ def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, ending_is_f
     except subprocess.TimeoutExpired:
         output = _end(process)
         if ending_is_failure:
-            raise ToolFailure("iperf3 had not ended when the time of the test was over") from None
+            raise ToolFailure(f"iperf3 had not ended when the time of the test was over: {progress(output)}") from None
     if process.returncode < 0 and ending_is_failure:
         raise ToolFailure(f"iperf3 was ended by {signal.Signals(-process.returncode).name}")
     return output

@@ -68,6 +68,8 @@ ERROR_OF_OUTCOME: dict[Outcome, type[ProbeError]] = {
 }
 MOST_PACKETS = 2**53
 """More than any test sends."""
+BESIDE_INTERVALS = 2
+"""Times the datagrams in the sender's intervals, of which the last may be missing: no more were sent."""
 
 
 def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: datetime) -> ThroughputRun:
@@ -96,6 +98,16 @@ def decode(output: bytes) -> Json:
         told = f"iperf3: {said[1]}" if said else f"it ends: {''.join(last)!r}"
         raise ToolFailure(f"iperf3's report is cut off or not JSON ({error}); {told}") from error
     return report if said is None else {"error": said[1], **report}
+
+
+def progress(output: bytes) -> str:
+    """How far a client had come that was ended, in words."""
+    try:
+        intervals = decode(output).get("intervals", [])
+    except ToolFailure:
+        intervals = []
+    gone_bytes = sum(one["sum"]["bytes"] for one in intervals)
+    return f"{gone_bytes:,} bytes had gone" if gone_bytes else "no data had gone"
 
 
 def received_bytes(server_report: Json) -> int:
@@ -179,14 +191,15 @@ def read_transfer(report: Json) -> Transfer:
     cpu = end.get("cpu_utilization_percent")
     ends = [None, None] if cpu is None else [_cpu_use(cpu, "host"), _cpu_use(cpu, "remote")]
     sender_cpu, receiver_cpu = reversed(ends) if reverse else ends
+    sent_intervals = _sent(sent)
     return Transfer(
-        sent=_sent(sent),
+        sent=sent_intervals,
         received=_received(received),
         omitted_s=max((one["sum"]["end"] for one in own if one["sum"]["omitted"]), default=0.0),
         mss_bytes=report["start"].get("tcp_mss_default") or report["start"].get("tcp_mss"),
         sender_cpu=sender_cpu,
         receiver_cpu=receiver_cpu,
-        udp=_udp(report, reverse),
+        udp=_udp(report, reverse, sent_intervals),
     )
 
 
@@ -265,15 +278,17 @@ def _cpu_use(percent: Json, end: str) -> CpuUse:
     )
 
 
-def _udp(report: Json, reverse: bool) -> UdpCounts | None:
-    """By the receiver's own account where it is there: what the sender repeats of it has no order of arrival."""
+def _udp(report: Json, reverse: bool, sent: SentIntervals | None) -> UdpCounts | None:
+    """By the receiver's own account where it is there: what the sender repeats of it has no order of arrival. Datagrams
+    are numbered, so a stranger's are known by numbers that were never sent. Raises `ServerBusy`."""
     told = report if reverse else report.get("server_output_json")
     end = (told or report)["end"]
     streams = [stream["udp"] for stream in end["streams"] if "udp" in stream]
     if not streams:
         return None
-    if not 0 <= end["sum"]["packets"] <= MOST_PACKETS:
-        raise ToolFailure("iperf3 counted datagrams that are not of this test; somebody else sends to its port")
+    numbered = MOST_PACKETS if sent is None or sent.packets is None else BESIDE_INTERVALS * sum(sent.packets)
+    if not 0 <= end["sum"]["packets"] <= numbered:
+        raise ServerBusy("iperf3 counted datagrams that are not of this test: somebody else sends to its port")
     return UdpCounts(
         packets=end["sum"]["packets"],
         lost_packets=max(0, end["sum"]["lost_packets"]),

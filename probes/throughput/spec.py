@@ -23,6 +23,8 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `rate_bps` is what to keep to, in all streams together; without it TCP takes what it gets. `window_bytes` is the
     socket buffer of both ends, None the system's own. `one_time_key` is known to both ends and nobody else.
+    `peer_iperf3` is the other end's version of iperf3, as `3.12`, None where it is not known: builds authenticate alike
+    only as far as they know of each other.
     """
 
     address: str
@@ -39,6 +41,7 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     mss_bytes: int | None = None
     reverse: bool = False
     one_time_key: str | None = None
+    peer_iperf3: str | None = None
 
     @property
     def length_s(self) -> float:

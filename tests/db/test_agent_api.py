@@ -15,6 +15,7 @@ from monitor.api import agents
 from monitor.api.models import AgentToken, issue_token
 from monitor.archive import ingest, trouble
 from monitor.archive.models import Burst, ReceivedBatch, RefusedResult
+from probes.site.health import Health
 from probes.site.wire import Plan, Receipt
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
 
@@ -323,6 +324,18 @@ def test_the_plan_is_sent_once_for_each_version(mesh, agent):
     assert first["ETag"] == f'"{plan.version}"'
     assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
     assert other.status_code == 200
+
+
+def test_what_a_site_tells_of_its_iperf3_is_in_the_plan_of_the_other_end(mesh, agent):
+    mesh.slot(mesh.cern_slac, timezone.now() + timedelta(minutes=5))
+    cern = {"Authorization": f"Bearer {issue_token(mesh.cern.pk, NOW)}"}
+    before = agent.get(PLAN, headers=cern)
+
+    post(agent, msgspec.json.encode(batch(health=Health(iperf3="3.22"))))
+
+    plans = [msgspec.json.decode(answer.content, type=Plan) for answer in (before, agent.get(PLAN, headers=cern))]
+    assert [slot.spec.peer_iperf3 for plan in plans for slot in plan.throughput] == [None, "3.22"]
+    assert plans[0].version != plans[1].version
 
 
 def test_an_etag_that_a_proxy_has_weakened_or_joined_still_counts(mesh, agent):

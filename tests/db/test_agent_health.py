@@ -7,7 +7,14 @@ import msgspec
 import pytest
 from django.utils import timezone
 
-from monitor.api.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods, record
+from monitor.api.health import (
+    AgentReport,
+    ClockWasOff,
+    agent_reports,
+    clock_off_periods,
+    iperf3_of_sites,
+    record,
+)
 from monitor.api.models import AgentHealth, issue_token
 from monitor.archive.arrivals import arrival_of
 from monitor.archive.models import Burst
@@ -52,6 +59,18 @@ def test_the_newest_health_of_each_site_is_told_with_its_age(mesh):
         AgentReport(mesh.cern.pk, "cern", NOW, MINUTE, "0.0.9", 0, 0, None),
         AgentReport(mesh.slac.pk, "slac", NOW, MINUTE, "0.1.0", 7, 2, HEALTH),
     ]
+
+
+def test_the_iperf3_of_each_site_is_known_as_far_as_its_agent_told_it(mesh):
+    deliver(mesh.slac, Health(iperf3="3.12"))
+    deliver(mesh.cern, HEALTH)
+    deliver(mesh.slac_anl.destination.site, None)
+    assert iperf3_of_sites() == {mesh.slac.pk: "3.12"}
+
+    AgentHealth.objects.filter(site=mesh.cern).update(health={"cpus": 4})
+    deliver(mesh.slac, Health(iperf3="3.22"), now=NOW + MINUTE)
+
+    assert iperf3_of_sites() == {mesh.slac.pk: "3.22"}, "cern's agent is older than the field"
 
 
 def test_a_delivery_that_is_recorded_late_does_not_take_the_place_of_a_newer_one(mesh):

@@ -6,7 +6,9 @@ from pathlib import Path as FilePath
 
 import msgspec
 import pytest
+from django.db import connection
 
+from dashboards.reader import ROLE, grant
 from monitor.archive.disk_to_disk import disk_to_disk_series
 from monitor.archive.ingest import store
 from monitor.archive.models import DiskToDiskTest, RefusedResult, ThroughputTest
@@ -145,6 +147,23 @@ def test_what_was_not_measured_has_no_rate_and_no_verdict(mesh):
     row = DiskToDiskTest.objects.get()
     assert (row.outcome, row.disk_to_disk_bps, row.memory_to_memory_bps) == ("not_permitted", None, None)
     assert (row.read_bps, row.write_bps, row.verdict, row.sentence) == (None, None, None, None)
+
+
+def test_the_role_of_grafana_reads_every_figure_and_what_limited_it(mesh):
+    later = failed(at=HOUR + MINUTE)
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run()), delivered(mesh.slac_cern, later, 2)), NOW)
+    columns = "path_id, measured_at, outcome, disk_to_disk_bps, memory_to_memory_bps, read_bps, write_bps, sentence"
+
+    with connection.cursor() as cursor:
+        grant(cursor, "secret")
+        cursor.execute(f"SET LOCAL ROLE {ROLE}")
+        cursor.execute(f"SELECT {columns}, detail FROM reporting.disk_to_disk_test ORDER BY measured_at")
+        rows = cursor.fetchall()
+
+    assert rows == [
+        (mesh.slac_cern.pk, HOUR, "measured", 80e6, 94e6, 4e9, 1.2e9, SENTENCE, None),
+        (mesh.slac_cern.pk, HOUR + MINUTE, "not_permitted", None, None, None, None, None, later.detail),
+    ]
 
 
 @pytest.mark.parametrize(

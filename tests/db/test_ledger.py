@@ -15,8 +15,8 @@ from monitor.archive import ledger
 from monitor.archive.ingest import store
 from monitor.archive.ledger import Line, of_path, of_site
 from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
-from monitor.mesh.endings import NOT_REPORTED
-from monitor.mesh.models import Measurement, MeasurementPeriod, Test
+from monitor.mesh.endings import NOT_REPORTED, expire_slots
+from monitor.mesh.models import Measurement, MeasurementPeriod, SlotRequest, Test
 from probes.contract import Outcome
 from probes.site.ledger import Cycle
 from probes.site.spool import Spool
@@ -158,6 +158,27 @@ def test_slots_are_lines_as_well_and_say_why_they_were_missed(mesh):
         ("tcp", "missed", "agent_offline"): 1,
         ("tcp", "awaited", None): 1,
     }
+
+
+@pytest.mark.parametrize("is_asked_for", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("offline", ["slac", "cern"])
+def test_a_slot_was_missed_by_the_agent_that_connects(mesh, offline, reverse, is_asked_for):
+    """With `reverse` that is the destination's; what was asked for counts before what the test is planned with."""
+    slot = mesh.slot(mesh.slac_cern, HOUR + 30 * MINUTE)
+    Test.objects.filter(name="tcp").update(parameters={"reverse": reverse is not is_asked_for})
+    if is_asked_for:
+        SlotRequest.objects.create(slot=slot, asked_at=HOUR, asked_by="ann", parameters={"reverse": reverse})
+    expire_slots(HOUR + timedelta(hours=1))
+
+    store(
+        getattr(mesh, offline).pk,
+        batch(account=account(gap(25, 35, GapReason.AGENT_OFFLINE, test=None))),
+        LATER,
+    )
+
+    by_whom = "agent_offline" if offline == ("cern" if reverse else "slac") else "not_reported"
+    assert hour_of(mesh.slac_cern) == {("tcp", "missed", by_whom): 1}
 
 
 def test_a_site_has_the_lines_of_the_paths_that_it_measures(mesh):

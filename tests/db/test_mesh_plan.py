@@ -79,6 +79,19 @@ def test_both_ends_of_a_throughput_test_are_told_with_their_roles(applied):
     )
 
 
+def test_each_end_is_told_the_iperf3_of_the_other(applied):
+    slots.plan_slots(NOW)
+    sites = {site.name: site for site in Site.objects.all()}
+    versions = {sites["cern"].pk: "3.22", sites["slac"].pk: "3.18"}
+
+    told = {name: plan_for(sites[name], NOW, versions).throughput for name in ("cern", "slac")}
+
+    assert {slot.spec.peer_iperf3 for slot in told["cern"]} == {"3.18"}
+    assert {slot.spec.peer_iperf3 for slot in told["slac"]} == {"3.22"}
+    assert {slot.spec.peer_iperf3 for slot in plan_of("slac").throughput} == {None}
+    assert plan_for(sites["slac"], NOW, {sites["slac"].pk: "3.18"}).version == plan_of("slac").version
+
+
 def test_a_slot_is_told_until_it_has_ended_or_is_closed(applied):
     slots.plan_slots(NOW)
     first = plan_of("cern").throughput[0]

@@ -1,22 +1,31 @@
 """Real iperf3 on loopback addresses: a test that works, and each way in which one does not."""
 
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from probes.contract import Deadline, Outcome
+from probes.site.limits import Limits, Networks
+from probes.site.own_tests import OwnTests
+from probes.site.slots import Slots
+from probes.site.spool import Spool
+from probes.site.wire import ThroughputSlot
 from probes.throughput import authentication, doorkeeper, iperf3
 from probes.throughput.authentication import is_built_in
 from probes.throughput.iperf3 import measure, serve
 from probes.throughput.spec import ThroughputSpec
+from tests.unit.test_spool import next_batch
 
 pytestmark = pytest.mark.skipif(
     shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed"
@@ -147,8 +156,42 @@ def test_a_test_that_outlives_its_time_is_stopped(port):
     server.join()
 
     assert (run.outcome, run.throughput_bps) == (Outcome.TOOL_FAILURE, None)
-    assert "had not ended" in run.detail
+    assert re.fullmatch(r"iperf3 had not ended when the time .* was over: [1-9][\d,]* bytes had gone", run.detail)
     assert time.monotonic() - began < 15
+
+
+def test_a_test_that_began_late_and_hangs_was_missed_at_the_end_of_its_slot(port, tmp_path):
+    starts_at = datetime.now(UTC) - timedelta(seconds=2)
+    late = ThroughputSlot(
+        slot_id=1,
+        path_id=1,
+        test="tcp",
+        role="client",
+        starts_at=starts_at,
+        ends_at=starts_at + timedelta(seconds=7),
+        spec=spec(port, duration_s=2),
+    )
+    spool = Spool(tmp_path / "spool.sqlite3")
+    limits = Limits(networks=Networks(allowed=("127.77.0.0/16",)))
+    server = subprocess.Popen(
+        ["iperf3", "-s", "-1", "-p", str(port), "-B", SERVER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    stopper = threading.Thread(
+        target=lambda: (wait_until(lambda: established(port) >= 2), server.send_signal(signal.SIGSTOP))
+    )
+    try:
+        wait_until(lambda: listening(port))
+        stopper.start()
+        Slots(spool, limits, OwnTests(), iperf3.Iperf3Probe(), serve).run(late)
+        stopper.join()
+    finally:
+        server.kill()
+        server.wait()
+
+    (delivered,) = next_batch(spool, max_results=10).results
+    run = delivered.result
+    assert (run.outcome, run.throughput_bps) == (Outcome.MISSED, None)
+    assert re.match(r"it began 2\.\d s late, and its slot was over before it: iperf3 had not ended", run.detail)
 
 
 def test_nobody_comes(port):
@@ -301,6 +344,22 @@ def until_measured(asked):
     return run
 
 
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_a_transfer_over_ipv6_between_ends_that_let_nobody_else_in(port, protocol):
+    asked = ThroughputSpec(
+        address="::1", source="::1", family=6, port=port, duration_s=1, protocol=protocol, rate_bps=4_000_000
+    )
+    server = Server(asked)
+    server.start()
+
+    run = until_measured(asked)
+    server.join()
+
+    assert (run.outcome, run.detail, run.address, run.family) == (Outcome.MEASURED, None, "::1", 6)
+    assert run.received_bytes * 8 == pytest.approx(4e6, rel=0.3)
+    assert server.served is not None
+
+
 @pytest.fixture
 def authentication_required():
     if not is_built_in() and not os.environ.get("CI"):
@@ -309,11 +368,13 @@ def authentication_required():
 
 @pytest.mark.usefixtures("authentication_required")
 def test_with_the_one_time_key_of_the_slot_the_peer_is_let_in(port):
-    server = Server(spec(port, one_time_key="of this slot"))
+    """Both ends know each other's build, as with a plan of the centre."""
+    mine = spec(port, one_time_key="of this slot", peer_iperf3=authentication.version())
+    server = Server(mine)
     server.start()
     wait_until(lambda: listening(port))
 
-    run = measure(spec(port, one_time_key="of this slot"), Deadline(15))
+    run = measure(mine, Deadline(15))
     server.join()
 
     assert (run.outcome, run.detail) == (Outcome.MEASURED, None)
@@ -334,18 +395,45 @@ def test_without_the_one_time_key_nobody_is_let_in(port, key):
     assert "test authorization failed" in run.detail
 
 
+OF_3_22 = "iperf 3.22 (cJSON 1.7.15)\nOptional features available: {}\n"
+
+
 @pytest.mark.usefixtures("authentication_required")
-def test_a_build_without_authentication_says_what_it_lacks(port, monkeypatch):
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        ("zerocopy", "this host's iperf3 is built without authentication"),
+        ("authentication", "pads keys in no way that the other end's, 3.12, knows; update the older one"),
+    ],
+    ids=["built without", "of another time"],
+)
+def test_a_client_that_can_show_no_key_says_what_it_lacks(port, monkeypatch, features, said):
+    """The server asks for one all the same, for it knows nothing of its client."""
     server = Server(spec(port, one_time_key="of this slot"), seconds=6.0)
     server.start()
     wait_until(lambda: listening(port))
-    monkeypatch.setattr(authentication, "is_built_in", lambda: False)
+    monkeypatch.setattr(authentication, "_version_text", lambda: OF_3_22.format(features))
 
-    run = measure(spec(port, one_time_key="of this slot"), Deadline(5))
+    run = measure(spec(port, one_time_key="of this slot", peer_iperf3="3.12"), Deadline(5))
     server.join()
 
     assert run.outcome is Outcome.NOT_PERMITTED
-    assert "this host's iperf3 is built without authentication" in run.detail
+    assert run.detail.endswith(said)
+
+
+@pytest.mark.usefixtures("authentication_required")
+def test_ends_with_no_padding_in_common_test_without_a_key(port, monkeypatch):
+    """Only the address says then who may come, as with a build that cannot authenticate at all."""
+    server = Server(spec(port, one_time_key="of this slot", peer_iperf3="3.22"))
+    server.start()
+    wait_until(lambda: listening(port))
+    monkeypatch.setattr(authentication, "_version_text", lambda: OF_3_22.format("authentication"))
+
+    run = measure(spec(port, one_time_key="of this slot", peer_iperf3="3.12"), Deadline(15))
+    server.join()
+
+    assert (run.outcome, run.detail) == (Outcome.MEASURED, None)
+    assert server.served is not None
 
 
 def test_the_receiver_sees_how_its_process_waited_and_the_sender_its_kernel(port):

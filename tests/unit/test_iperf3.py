@@ -21,7 +21,10 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "iperf3"
 SPEC = ThroughputSpec(address="lab.example", duration_s=2)
 STARTED_AT = datetime(2026, 11, 21, tzinfo=UTC)
 MEASURED = ["tcp", "tcp_streams", "tcp_ipv6", "reno", "both_ends", "reverse", "udp", "udp_reverse"]
-FAILED = ["refused", "no_route", "busy", "server_killed", "client_terminated", "wrong_key", "unreachable"]
+FAILED = [
+    "refused", "no_route", "busy", "server_killed", "client_terminated", "wrong_key", "unreachable", "udp_strangers",
+]  # fmt: skip
+"""`udp_strangers` is a test with two streams at whose port six addresses threw datagrams, with no filter."""
 OF_TRANSFER = ("sent", "received", "omitted_s", "mss_bytes", "sender_cpu", "receiver_cpu", "udp")
 
 
@@ -254,12 +257,31 @@ def test_a_report_without_a_part_is_a_tool_failure(missing):
         read_json(given)
 
 
+@pytest.mark.parametrize("packets", [-1, 2 * 4165 + 1, 2**60])
+def test_numbers_that_were_never_sent_are_somebody_elses(packets):
+    """Of this test 4165 datagrams were sent."""
+    given = fixture("udp")
+    given["server_output_json"]["end"]["sum"]["packets"] = packets
+
+    with pytest.raises(report.ServerBusy, match="somebody else sends to its port"):
+        read_json(given)
+
+
 def test_a_test_that_moved_nothing_is_not_0_bit_per_second():
     given = fixture("tcp")
     given["end"]["sum_received"] |= {"bytes": 0, "bits_per_second": 0}
 
     with pytest.raises(report.ToolFailure, match="no data arrived"):
         read_json(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("client_terminated", "19,204,776 bytes had gone"), ("refused", "no data had gone")],
+)
+def test_a_client_that_was_ended_tells_how_far_it_had_come(name, said):
+    assert report.progress((FIXTURES / f"{name}.json").read_bytes()) == said
+    assert report.progress(b"") == "no data had gone"
 
 
 def test_lines_before_the_report_are_passed_over():

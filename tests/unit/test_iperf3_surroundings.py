@@ -1,15 +1,18 @@
 """What is beside iperf3 in a test: keys, the filter on its port, the look at its process and its sockets."""
 
+import json
 import math
 import os
 import shutil
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
 from probes.throughput import authentication, doorkeeper, rsa, watching
 
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "iperf3" / "versions"
 WITHOUT_FILTER = 0x40000
 
 
@@ -48,32 +51,114 @@ def test_primes_are_told_from_what_is_not():
     assert [n for n in range(5, 20_000, 2) if all(rsa._passes(n, base) for base in (2, 3))] == by_division
 
 
-def test_credentials_need_a_secret_and_a_build_that_can(monkeypatch):
-    monkeypatch.setattr(authentication, "_version_text", lambda: "iperf 3.12\nOptional features available: SCTP\n")
+VERSIONS = ("3.9", "3.12", "3.18", "3.22")
 
-    with authentication.of_client("secret") as client, authentication.of_server(None) as server:
+
+@pytest.fixture
+def iperf3_is(monkeypatch):
+    """A function that makes this host's iperf3 one of that version."""
+    monkeypatch.setattr(authentication, "_pair", lambda secret: rsa.key_pair(secret, bits=512))
+
+    def become(version, features="authentication"):
+        text = f"iperf {version} (cJSON 1.7.15)\nOptional features available: SCTP, {features}\n"
+        monkeypatch.setattr(authentication, "_version_text", lambda: text)
+
+    return become
+
+
+def test_credentials_need_a_secret_and_a_build_that_can(iperf3_is):
+    iperf3_is("3.12", features="zerocopy")
+
+    with authentication.of_client("secret", None) as client, authentication.of_server("secret", None) as server:
+        assert (client, server) == (authentication.Credentials(), authentication.Credentials())
+    iperf3_is("3.12")
+    with authentication.of_client(None, "3.12") as client, authentication.of_server(None, "3.12") as server:
         assert (client, server) == (authentication.Credentials(), authentication.Credentials())
 
 
-@pytest.mark.parametrize(("version", "padded"), [("3.12", False), ("3.16", False), ("3.17", True), ("3.20", True)])
-def test_versions_that_pad_otherwise_are_told_to_pad_as_before(monkeypatch, version, padded):
-    text = f"iperf {version} (cJSON 1.7.15)\nOptional features available: authentication\n"
-    monkeypatch.setattr(authentication, "_version_text", lambda: text)
-    monkeypatch.setattr(authentication, "key_pair", lambda secret: rsa.key_pair(secret, bits=512))
+def padded(credentials):
+    """As a row of the recorded tries says it; None of an end without credentials."""
+    return "--use-pkcs1-padding" in credentials.arguments if credentials.arguments else None
 
-    with authentication.of_client("secret") as client, authentication.of_server("secret") as server:
-        assert ("--use-pkcs1-padding" in client.arguments) is padded
-        assert ("--use-pkcs1-padding" in server.arguments) is padded
+
+@pytest.mark.parametrize("server", VERSIONS)
+@pytest.mark.parametrize("client", VERSIONS)
+def test_two_versions_that_know_each_other_authenticate_as_real_ones_did(iperf3_is, client, server):
+    """`authentication.json` is what real builds said when each of them tried each padding with each other; the same as
+    the reports beside it, of Debian 11, 12, 13 and unstable."""
+    tried = json.loads((FIXTURES / "authentication.json").read_text())
+    let_in = {
+        (one["client_pads_as_before"], one["server_pads_as_before"])
+        for one in tried
+        if (one["client"], one["server"], one["said"]) == (client, server, None)
+    }
+
+    iperf3_is(client)
+    with authentication.of_client("secret", server) as credentials:
+        of_client = padded(credentials)
+    iperf3_is(server)
+    with authentication.of_server("secret", client) as credentials:
+        of_server = padded(credentials)
+
+    assert (of_client, of_server) in (let_in or {(None, None)})
+    assert bool(let_in) is not (client == "3.22" and server in ("3.9", "3.12")), "the only pairs that cannot"
+
+
+@pytest.mark.parametrize(
+    ("version", "of_client", "of_server"),
+    [
+        ("3.12", False, False),
+        ("3.16", False, False),
+        ("3.17", True, True),
+        ("3.19", True, True),
+        ("3.20", False, True),
+        ("4.0", False, True),
+    ],
+)
+@pytest.mark.parametrize("peer", [None, "", "of a later kind"])
+def test_with_a_peer_of_no_known_version_it_is_padded_as_before_where_that_can_be(
+    iperf3_is, version, of_client, of_server, peer
+):
+    iperf3_is(version)
+
+    with authentication.of_client("secret", peer) as client, authentication.of_server("secret", peer) as server:
+        assert (padded(client), padded(server)) == (of_client, of_server)
 
 
 @pytest.mark.parametrize(("version", "told"), [("3.9", False), ("3.10", True), ("3.22", True)])
-def test_versions_that_cannot_be_told_how_far_clocks_are_apart_are_not(monkeypatch, version, told):
-    text = f"iperf {version} (cJSON 1.7.15)\nOptional features available: authentication\n"
-    monkeypatch.setattr(authentication, "_version_text", lambda: text)
-    monkeypatch.setattr(authentication, "key_pair", lambda secret: rsa.key_pair(secret, bits=512))
+def test_versions_that_cannot_be_told_how_far_clocks_are_apart_are_not(iperf3_is, version, told):
+    iperf3_is(version)
 
-    with authentication.of_server("secret") as server:
+    with authentication.of_server("secret", version) as server:
         assert ("--time-skew-threshold" in server.arguments) is told
+
+
+def test_an_iperf3_that_is_put_in_the_place_of_another_is_asked_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    program = tmp_path / "iperf3"
+    found = []
+    for number, version in enumerate(("3.12", "3.22")):
+        program.write_text(f"#!/bin/sh\necho iperf {version}\n")
+        program.chmod(0o700)
+        os.utime(program, (number, number))
+        found.append(authentication.version())
+
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert (found, authentication.version()) == (["3.12", "3.22"], None)
+
+
+def test_keys_that_were_made_ahead_are_not_made_again(monkeypatch):
+    made = []
+    monkeypatch.setattr(authentication, "is_built_in", lambda: True)
+    monkeypatch.setattr(
+        authentication, "key_pair", lambda secret: made.append(secret) or rsa.key_pair(secret, bits=512)
+    )
+    authentication.prepare("ahead of its slot")
+
+    with authentication.of_client("ahead of its slot", None), authentication.of_client("ahead of its slot", None):
+        assert made == ["ahead of its slot"]
+    authentication.prepare(None)
+    assert made == ["ahead of its slot"]
 
 
 def run_filter(program, packet):

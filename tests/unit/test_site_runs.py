@@ -15,7 +15,7 @@ from probes.site.slots import Slots
 from probes.site.spool import Spool
 from probes.site.wire import PingTask, Plan, ThroughputSlot
 from probes.throughput.iperf3 import Seen
-from probes.throughput.report import ServerBusy
+from probes.throughput.report import ServerBusy, ToolFailure
 from probes.throughput.report import TestRefused as Refused
 from probes.throughput.spec import KernelCounts, Served, ThroughputRun, ThroughputSpec
 from tests.unit.test_spool import next_batch
@@ -254,7 +254,7 @@ def test_a_clients_slot_is_measured_once_and_its_result_names_it(spool, own_test
     assert spool.unfinished_slots() == []
 
 
-@pytest.mark.parametrize("late_s", [6, 60, 3600])
+@pytest.mark.parametrize("late_s", [3.5, 6.0, 60.0, 3600.0])
 def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s):
     clock.now = NOW + timedelta(seconds=late_s)
     probe = ThroughputProbe(GOOD)
@@ -265,6 +265,86 @@ def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s)
     assert (result.result.outcome, result.result.detail) == (Outcome.MISSED, f"the agent came to it {late_s} s late")
     assert result.result.throughput_bps is None
     assert probe.ran == 0
+
+
+class Lasting(ThroughputProbe):
+    """Takes so long, by the clock, until its end."""
+
+    def __init__(self, clock, seconds, *ends):
+        super().__init__(*ends)
+        self.clock = clock
+        self.seconds = seconds
+
+    def run(self, spec, deadline):
+        self.clock.now += timedelta(seconds=self.seconds)
+        return super().run(spec, deadline)
+
+
+NOT_ENDED = ToolFailure("iperf3 had not ended when the time of the test was over: 9,000,000 bytes had gone")
+
+
+@pytest.mark.parametrize("servers_clock_ahead_s", [0.0, 0.7])
+def test_a_test_that_began_late_and_that_the_end_of_its_slot_cut_off_was_missed(
+    spool, own_tests, clock, servers_clock_ahead_s
+):
+    clock.now = NOW + timedelta(seconds=2.5)
+    probe = Lasting(clock, 12.5 - servers_clock_ahead_s, NOT_ENDED)
+
+    make_slots(spool, own_tests, clock, probe).run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.throughput_bps) == (Outcome.MISSED, None)
+    assert result.result.detail == f"it began 2.5 s late, and its slot was over before it: {NOT_ENDED}"
+
+
+@pytest.mark.parametrize(("late_s", "lasted_s"), [(0.0, 15.0), (2.5, 5.0)])
+def test_a_test_that_failed_by_itself_was_not_missed(spool, own_tests, clock, late_s, lasted_s):
+    """It had begun in time, or there was time left."""
+    clock.now = NOW + timedelta(seconds=late_s)
+
+    make_slots(spool, own_tests, clock, Lasting(clock, lasted_s, NOT_ENDED)).run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.detail) == (Outcome.TOOL_FAILURE, str(NOT_ENDED))
+
+
+def test_what_takes_long_is_made_ready_before_a_test_begins(spool, own_tests, clock, monkeypatch):
+    """On a machine that makes keys in 1.5 s, a client that is called 2 s ahead begins when its slot does."""
+    deeds = []
+
+    def prepare(secret):
+        clock.now += timedelta(seconds=1.5)
+        deeds.append((secret, clock.now))
+
+    class Noting(ThroughputProbe):
+        def run(self, spec, deadline):
+            deeds.append(("runs", clock.now))
+            return super().run(spec, deadline)
+
+    def wait(seconds):
+        clock.now += timedelta(seconds=seconds)
+
+    monkeypatch.setattr("probes.site.slots.authentication.prepare", prepare)
+    slots = make_slots(spool, own_tests, clock, Noting(GOOD))
+    monkeypatch.setattr(slots._pause, "wait", wait)
+    keyed = slot(spec=msgspec.structs.replace(slot().spec, one_time_key="of this slot"))
+    clock.now = slots.starts_at(keyed)
+
+    slots.run(keyed)
+
+    assert deeds == [("of this slot", NOW - timedelta(seconds=0.5)), ("runs", NOW)]
+    assert not own_tests.overlap(NOW - timedelta(seconds=2), NOW - timedelta(seconds=0.1))
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_a_test_that_begins_with_the_hours_of_its_site_is_permitted(spool, own_tests, clock, role):
+    limits = Limits(throughput=ThroughputLimits(hours=("12:00-13:00",)))
+    slots = make_slots(spool, own_tests, clock, limits=limits)
+    clock.now = slots.starts_at(slot(role=role))
+
+    slots.run(slot(role=role))
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.MEASURED]
 
 
 def test_a_failure_is_spooled_as_its_outcome(spool, own_tests, clock):
@@ -291,17 +371,12 @@ def test_a_peer_that_is_not_up_yet_or_serves_a_stranger_is_asked_again(spool, ow
 def test_a_peer_that_never_comes_up_has_refused(spool, own_tests, clock, monkeypatch):
     monkeypatch.setattr("probes.site.slots.TRY_AGAIN_S", 0.01)
 
-    class Advancing(ThroughputProbe):
-        def run(self, spec, deadline):
-            clock.now += timedelta(seconds=1)
-            return super().run(spec, deadline)
-
-    probe = Advancing(Refused("connection refused"))
+    probe = Lasting(clock, 1.0, Refused("connection refused"))
 
     make_slots(spool, own_tests, clock, probe).run(slot())
 
     assert [one.result.outcome for one in spooled(spool)] == [Outcome.REFUSED]
-    assert probe.ran == 5
+    assert probe.ran == 3
 
 
 def test_limits_hold_for_both_ends(spool, own_tests, clock):
@@ -365,11 +440,9 @@ def test_a_server_reports_what_only_its_end_can_know(spool, own_tests, clock, re
     assert spool.unfinished_slots() == []
 
 
-def test_servers_are_up_before_their_clients_come(spool, own_tests, clock):
-    slots = make_slots(spool, own_tests, clock)
-
-    assert slots.starts_at(slot(role="server")) == NOW - timedelta(seconds=2)
-    assert slots.starts_at(slot()) == NOW
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_both_ends_make_ready_before_their_slot_begins(spool, own_tests, clock, role):
+    assert make_slots(spool, own_tests, clock).starts_at(slot(role=role)) == NOW - timedelta(seconds=2)
 
 
 def test_only_the_next_minute_is_due_and_only_what_was_not_taken(spool, own_tests, clock):

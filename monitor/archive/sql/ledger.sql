@@ -133,7 +133,7 @@ line AS (
             WHEN EXISTS (
                 SELECT FROM agent_gap
                 WHERE
-                    agent_gap.site_id = host.site_id AND agent_gap.test = '' AND agent_gap.reason = 'agent_offline'
+                    agent_gap.site_id = connecting.site_id AND agent_gap.test = '' AND agent_gap.reason = 'agent_offline'
                     AND agent_gap.since <= slot.starts_at AND agent_gap.until > slot.starts_at
             ) THEN 'agent_offline'
             WHEN slot.detail LIKE ANY(%(not_reported)s::text[]) THEN 'not_reported'
@@ -145,6 +145,14 @@ line AS (
     INNER JOIN test ON test.id = measurement.test_id
     INNER JOIN path ON path.id = measurement.path_id
     INNER JOIN host ON host.id = path.source_id
+    LEFT JOIN slot_request AS request ON request.slot_id = slot.id
+    -- Whose agent is to report: with "reverse" the receiver connects.
+    INNER JOIN host AS connecting
+        ON
+            connecting.id = CASE
+                WHEN coalesce(request.parameters, test.parameters) -> 'reverse' = 'true'::jsonb THEN path.destination_id
+                ELSE path.source_id
+            END
     WHERE
         slot.starts_at >= %(since)s::timestamptz AND slot.starts_at < %(until)s::timestamptz
         AND (%(path_ids)s::integer[] IS NULL OR measurement.path_id = ANY(%(path_ids)s::integer[]))
