@@ -6,7 +6,8 @@ of trouble by itself: bad round trips, low throughput, nothing measured. Low thr
 bad belongs to the incident that has those: loss and delay are what holds a transfer. A path whose bursts say nothing
 now speaks neither for nor against a cause of bad round trips.
 
-A cause that reaches a lasting incident joins it: an incident grows, and keeps its name. Two that last are not merged.
+A cause that reaches a lasting incident joins it: an incident grows, and keeps its name. Where one cause explains all
+paths of several that last, they become one, under the name of that cause.
 """
 
 from __future__ import annotations
@@ -40,11 +41,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A cause, what is new of it, and in one sentence why it is this one; empty where a single pair is concerned."""
+    """A cause, what is new of it, and in one sentence why it is this one; empty where a single pair is concerned.
+
+    `merged` are the lasting incidents, by their causes, which become one of this cause.
+    """
 
     label: str
     findings: tuple[Finding, ...]
     because: str
+    merged: frozenset[str] = frozenset()
 
 
 def of(found: Sequence[Finding], lasting: Sequence[Held], sweep: Sweep) -> list[Named]:
@@ -83,9 +88,20 @@ def _of_trouble(trouble: str, found: Sequence[Finding], lasting: Sequence[Held],
         if of_cause:
             own = _own_trouble(trouble, cause, sweep)
             label = f"agent of {cause.name}" if own else _label(trouble, cause, paths)
-            held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder).most_common(1)
-            named.append(Named(held[0][0] if held else label, of_cause, _because(trouble, cause, own)))
+            held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder)
+            merged = _whole(held.keys(), cause, label, lasting)
+            name = label if merged or not held else held.most_common(1)[0][0]
+            named.append(Named(name, of_cause, _because(trouble, cause, own), merged))
     return named
+
+
+def _whole(held: Collection[str], cause: Cause, label: str, lasting: Sequence[Held]) -> frozenset[str]:
+    """Of these incidents those of which the cause explains every path; none where it is only one, or where another that
+    lasts has the cause's name."""
+    explained = (one for one in lasting if one.cause in held and {path_id for path_id, _ in one.keys} <= cause.path_ids)
+    found = frozenset(one.cause for one in explained)
+    is_taken = label in {one.cause for one in lasting} - found
+    return found if len(found) > 1 and not is_taken else frozenset()
 
 
 def trouble_of(rule: str) -> str:

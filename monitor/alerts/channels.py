@@ -31,8 +31,7 @@ _LOG = "log:"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: a line and a text for people, and what a webhook gets. `severity` is a word of mesh.toml, or `good`.
-    One message: a line and a text for people, and what a webhook gets. `severity` is a word of mesh.toml, or `good`."""
+    """A line and a text for people, and what a webhook gets. `severity` is a word of mesh.toml, or `good`."""
 
     key: str
     title: str

@@ -16,12 +16,13 @@ from django.db.models import Count
 from monitor.alerts import incidents
 from monitor.alerts.models import IncidentPath
 from monitor.alerts.rules import loss
-from monitor.alerts.rules.loss import Verdict
+from monitor.alerts.sweep import RECENT_S
 from monitor.archive.queries import LONGEST_RAW, loss_windows
-from monitor.mesh.alert_rules import LossRule
 
 WITHIN = timedelta(days=1)
 WOULD_NOT = "which would not have opened it"
+BEFORE_LOOKS_COUNTED = 0.05
+"""With what chance of error a version proved loss that did not keep it with its figures."""
 
 
 def correct(now: datetime) -> int:
@@ -45,14 +46,17 @@ def correct(now: datetime) -> int:
 def _of_loss(row: IncidentPath) -> str | None:
     if "until" not in row.figures:
         return None  # found by a version that did not keep it
-    until = datetime.fromisoformat(row.figures["until"])
-    rule = LossRule(above_ratio=row.figures["threshold_ratio"], window_s=row.figures["window_s"])
-    windows = loss_windows(until - timedelta(seconds=rule.window_s), until, path_ids=[row.path_id])
-    evidence = next(iter(loss.judge(windows, rule)), None)
-    if evidence is None or (evidence.sent, evidence.lost) == (row.figures["sent"], row.figures["lost"]):
-        return None
-    holds = "which proves the same" if evidence.verdict is Verdict.FIRING else WOULD_NOT
-    return f"with results that came late {loss.describe(evidence, until)}, {holds}"
+    until, window_s = datetime.fromisoformat(row.figures["until"]), row.figures["window_s"]
+    for one in loss_windows(until - timedelta(seconds=window_s), until, path_ids=[row.path_id]):
+        counts = (one.bursts, one.lossy_bursts, one.sent, one.received)
+        late = loss.evidence(counts, row.figures["threshold_ratio"], window_s)
+        holds = late.fires(row.figures.get("most_chance", BEFORE_LOOKS_COUNTED))
+        # The summaries of hours, which longer windows are made of, come a little after the bursts themselves.
+        is_as_found = (late.sent, late.lost) == (row.figures["sent"], row.figures["lost"])
+        if not is_as_found and not (holds and window_s > RECENT_S):
+            outcome = "which proves the same" if holds else WOULD_NOT
+            return f"with results that came late {loss.describe(late, until)}, {outcome}"
+    return None
 
 
 def _of_no_data(row: IncidentPath) -> str | None:

@@ -29,6 +29,8 @@ from monitor.mesh.models import Kind
 from monitor.mesh.queries import MeasuredPath, alerts, measured_paths
 
 LAST_HOUR = timedelta(hours=1)
+COUNTED = timedelta(days=1)
+"""At least as far back as any window of counts reaches."""
 RETIRED = "retired, no longer measured"
 SWITCHED_OFF = "mesh.toml no longer asks for this rule here"
 
@@ -61,8 +63,14 @@ def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
     scope = scope_now()
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
-    sweep = replace(look_at(now, scope, judged.read(), watched, baselines), troubles=agent_troubles(now))
-    quiet_paths = quiet.at(now, scope.pinged | scope.tested)
+    every, counted_since = scope.pinged | scope.tested, now - COUNTED
+    sweep = replace(
+        look_at(now, scope, judged.read(), watched, baselines),
+        troubles=agent_troubles(now),
+        ended_s=queries.ended_s(counted_since),
+        maintained_s=quiet.maintained_s(counted_since, now, every),
+    )
+    quiet_paths = quiet.at(now, every)
     found = [one for one in findings(sweep, scope) if one.path_id not in quiet_paths.in_maintenance]
     _note(lasting, found, sweep, now)
     closed = _close_over(lasting, sweep, scope, quiet_paths, now)
@@ -120,7 +128,9 @@ def _note(lasting: list[Incident], found: list[Finding], sweep: Sweep, now: date
         if trouble not in counted:
             counted[trouble] = _shares(trouble, found, held, sweep)
         of_cause = {finding.path_id for finding in cause.findings}
-        of_cause |= {path_id for one in held if one.cause == cause.label for path_id, _ in one.keys}
+        of_cause |= {path_id for one in held if one.cause in {cause.label} | cause.merged for path_id, _ in one.keys}
+        if cause.merged:
+            incidents.merge(cause.merged, cause.label, now)
         incidents.find(cause.label, cause.findings, now, cause.because, counted[trouble].of(of_cause))
 
 

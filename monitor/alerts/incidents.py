@@ -8,6 +8,8 @@ decided in `monitor.alerts.rules`, when to be quiet in `monitor.alerts.quiet`.
 
 - A cause that is found is pending. After CONFIRM_S, if it is not over by then, it opens; if it is, it is forgotten.
 - A cause that is found again within REOPEN_S of its end is the same incident, open again.
+- Incidents that last become one when one cause explains them: the one that people know best goes on under the name of
+  that cause, the others end. People are told of their end with that of the whole, and of nothing else.
 - People are told of an incident that is open and not silenced, and of the end of what they were told. The first end is
   told at once, that of an incident which has reopened only when it has lasted for REOPEN_S. So a cause that comes and
   goes is told four times at most before it has been quiet for that long.
@@ -55,6 +57,34 @@ def find(
             return True
     _extend(cause, findings, now, shares)
     return False
+
+
+def merge(causes: Collection[str], into: str, now: datetime) -> int:
+    """Make one of the lasting incidents of these causes, now of the cause `into`; returns how many have become part of
+    another.
+
+    The oldest of those that people were told of goes on. Each other ends and keeps what it has; a pending one is
+    forgotten. Those found or found again after `now` are left alone.
+    """
+    known = Q(opened_at__lte=now) & (Q(reopened_at__isnull=True) | Q(reopened_at__lte=now))
+    try:
+        with transaction.atomic():
+            lasting = Incident.objects.select_for_update().filter(known, cause__in=causes, closed_at__isnull=True)
+            found = sorted(lasting.order_by("pk"), key=lambda one: (one.told_at is None, one.is_pending, one.opened_at))
+            if len(found) < 2:
+                return 0
+            whole, *parts = found
+            rows = [row for part in parts for row in _end_as_part(part, whole, into, now)]
+            _take(whole, rows, now)
+            whole.cause = into
+            whole.severity = max((one.severity for one in found), key=lambda one: Severity(one).rank)
+            whole.summary += "".join(f"; also {row.path}: {row.sentence}" for row in rows)
+            whole.has_grown = whole.told_at is not None
+            whole.save(update_fields=["cause", "severity", "summary", "has_grown"])
+            _keep(whole.pk, Turn.MERGED, now, f"{into}: {'; '.join(f'{row.path}: {row.sentence}' for row in rows)}")
+    except IntegrityError as error:
+        return int(_is_race(error))
+    return len(parts)
 
 
 def confirm(incident_id: int, now: datetime) -> bool:
@@ -120,9 +150,12 @@ def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, 
         Incident.objects.filter(pk=incident_id).update(closed_at=now, closing=closing, told_at=None)
         IncidentPath.objects.filter(incident_id=incident_id).update(is_over=True)
         _keep(incident_id, Turn.RESOLVED, now, closing)
-        if incident.told_at is not None and not is_silenced:
+        parts = incident.parts.filter(told_at__isnull=False)
+        known = [one for one in (incident, *parts) if one.told_at is not None]
+        parts.update(told_at=None)
+        for one in known if not is_silenced else ():
             due_at = now + timedelta(seconds=REOPEN_S if incident.reopenings else 0)
-            notify.enqueue(incident_id, Change.CLOSED, due_at, reopening=incident.reopenings)
+            notify.enqueue(one.pk, Change.CLOSED, due_at, reopening=one.reopenings)
     return True
 
 
@@ -181,7 +214,7 @@ def _make(cause: str, findings: Sequence[Finding], now: datetime, because: str, 
 
 def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
     """Open again what ended within REOPEN_S before `now`, with what is found now."""
-    lately = Q(cause=cause, closed_at__gte=now - timedelta(seconds=REOPEN_S), closed_at__lte=now)
+    lately = Q(cause=cause, merged_into=None, closed_at__gte=now - timedelta(seconds=REOPEN_S), closed_at__lte=now)
     try:
         with transaction.atomic():
             incident, ordered = _locked(lately), _free(findings)
@@ -223,6 +256,28 @@ def _extend(cause: str, findings: Sequence[Finding], now: datetime, shares: Sequ
                 _keep(incident.pk, Turn.WIDENED, now, _summary("", new))
     except IntegrityError as error:
         _is_race(error)
+
+
+def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> list[IncidentPath]:
+    """End a lasting incident as part of another, which is of this cause now; returns what it had that is not over."""
+    rows = list(part.paths.filter(is_over=False).select_related("path__source", "path__destination").order_by("pk"))
+    if part.is_pending:
+        part.delete()
+        return rows
+    closing = f"part of incident {whole.pk}: {cause}"
+    part.paths.update(is_over=True)
+    part.parts.update(merged_into=whole)
+    Incident.objects.filter(pk=part.pk).update(closed_at=now, closing=closing, merged_into=whole)
+    _keep(part.pk, Turn.MERGED, now, closing)
+    return rows
+
+
+def _take(whole: Incident, rows: Sequence[IncidentPath], now: datetime) -> None:
+    """Add what other incidents had, each in the place of what this one had of it before it reopened."""
+    for row in rows:
+        whole.paths.filter(path_id=row.path_id, rule=row.rule, is_over=True).delete()
+        row.pk, row.incident, row.added_at = None, whole, now
+    IncidentPath.objects.bulk_create(rows)
 
 
 def _locked(condition: Q) -> Incident | None:

@@ -36,7 +36,8 @@ class Incident(models.Model):
     """One cause, with all that it does to paths. `rule` is the gravest rule that found it.
 
     `closed_at` is null while it lasts. `told_at` is when people were last told that it is open: null where nobody was,
-    or where they have been told since that it is closed.
+    or where they have been told since that it is closed. Of one that became part of another they are told that with the
+    end of the whole.
     """
 
     rule = models.TextField()
@@ -59,6 +60,10 @@ class Incident(models.Model):
     )
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.TextField(blank=True)
+    merged_into = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="parts",
+        help_text="The incident that has had all of this one since it ended, since one cause explains both.",
+    )  # fmt: skip
 
     class Meta:
         db_table = "incident"
@@ -149,6 +154,7 @@ class Turn(models.TextChoices):
     ACKNOWLEDGED = "acknowledged"
     UNACKNOWLEDGED = "unacknowledged"
     CORRECTED = "corrected"
+    MERGED = "merged"
     RESOLVED = "resolved"
     REOPENED = "reopened"
 
@@ -283,6 +289,15 @@ class Quiet(models.Model):
             return False
         into = (now - self.starts_at) % timedelta(seconds=self.every_s)
         return into < self.ends_at - self.starts_at
+
+    def held_until(self, now: datetime) -> datetime:
+        """When it was last in force, of what has begun by `now`."""
+        latest = min(one for one in (now, self.until, self.ended_at) if one is not None)
+        begun_at = self.starts_at
+        if self.every_s is not None:
+            every = timedelta(seconds=self.every_s)
+            begun_at += (latest - begun_at) // every * every
+        return min(latest, begun_at + (self.ends_at - self.starts_at))
 
 
 class Deed(models.Model):

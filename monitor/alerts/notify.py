@@ -122,8 +122,7 @@ def _targets(incident: Incident) -> dict[str, Route]:
 
 @contextmanager
 def _alone() -> Iterator[bool]:
-    """Whether nobody else delivers; while this lasts nobody will. PostgreSQL ends it with the connection, if need be.
-    Whether nobody else delivers; while this lasts nobody will. PostgreSQL ends it with the connection, if need be."""
+    """Whether nobody else delivers, nor will while this lasts. PostgreSQL ends it with the connection, if need be."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [_KEY])
         (is_alone,) = cursor.fetchone()

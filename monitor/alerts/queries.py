@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models import Count, Max, OuterRef, Prefetch, Q, QuerySet, Subquery
 
-from monitor.alerts.models import UNTOLD, Delivery, Incident, IncidentPath, Notification
+from monitor.alerts.models import UNTOLD, Delivery, Incident, IncidentPath, Notification, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,15 @@ def open_incidents() -> list[Incident]:
 def lasting_incidents() -> list[Incident]:
     """Every incident that is open now or pending, newest first."""
     return list(_with_paths(_EVERY).filter(closed_at__isnull=True))
+
+
+def ended_s(since: datetime) -> dict[tuple[int, str], float]:
+    """When the last incident ended that had this path by this rule, in seconds since the epoch; those ended since."""
+    ended = IncidentPath.objects.filter(
+        is_over=True, incident__turns__turn=Turn.RESOLVED, incident__turns__at__gt=since
+    )
+    newest = ended.values_list("path_id", "rule").annotate(at=Max("incident__turns__at")).order_by()
+    return {(path_id, rule): at.timestamp() for path_id, rule, at in newest}
 
 
 def untold_incidents() -> list[Incident]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from django.db.models import Q
+
 from monitor.alerts.models import Quiet
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
@@ -36,6 +38,19 @@ def at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPaths:
         in_maintenance=frozenset().union(*maintenance),
         silenced=frozenset().union(*(_paths_of(one, paths) for one in lasting)),
     )
+
+
+def maintained_s(since: datetime, now: datetime, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:
+    """When the last maintenance of each path ended, in seconds since the epoch; `now` where one lasts. Left out are
+    paths that had none since `since`."""
+    begun = Quiet.objects.filter(kind=Quiet.Kind.MAINTENANCE, starts_at__lte=now)
+    found: dict[int, float] = {}
+    for one in begun.filter(Q(every_s__isnull=False) | Q(ends_at__gt=since)).select_related("site", "group"):
+        held_until = one.held_until(now)
+        if held_until > since:
+            for path_id in _paths_of(one, paths):
+                found[path_id] = max(found.get(path_id, 0.0), held_until.timestamp())
+    return found
 
 
 def in_force(now: datetime) -> list[Quiet]:

@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 
 from monitor.archive import queries, sweeps
-from monitor.archive.queries import LossWindow
 from monitor.archive.sweeps import Columns, RoundTrips
 from monitor.mesh.models import Site
 
@@ -34,10 +33,8 @@ class Source(Protocol):
     def daily_figures(self, since: datetime, until: datetime) -> Columns: ...
 
     def recent_round_trips(
-        self, path_ids: Sequence[int], packet_bytes: Sequence[int], since: Sequence[datetime], until: datetime
+        self, path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
     ) -> RoundTrips: ...
-
-    def loss_windows(self, since: datetime, until: datetime) -> Sequence[LossWindow]: ...
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         """When each site's agent was heard of last before `now`, in seconds since the epoch."""
@@ -52,7 +49,6 @@ class Stored:
     newest_tests = staticmethod(sweeps.newest_tests)
     daily_figures = staticmethod(sweeps.daily_figures)
     recent_round_trips = staticmethod(sweeps.recent_round_trips)
-    loss_windows = staticmethod(queries.loss_windows)
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         return sweeps.hourly_counts(since, until)

@@ -7,6 +7,7 @@ of them. No rule asks the database for itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,12 +20,14 @@ from monitor.alerts.trips import TripWindows, trip_windows
 from monitor.analysis.alarms import ranks
 from monitor.archive import sweeps
 from monitor.archive.periods import start_of
-from monitor.archive.queries import LossWindow
 from monitor.archive.sweeps import COUNTS, TIMES
 from monitor.mesh.alert_rules import LossRule
 from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
+
+Key = tuple[int, str]
+"""A path and a rule."""
 
 RECENT_S = 3600
 RECENT_STEPS = 12
@@ -51,12 +54,23 @@ class Baselines:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestCounts:
+    """`COUNTS` over the newest `window_s` seconds, of shape (paths,) or of one path."""
+
+    window_s: float
+    counts: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """Arrays with a row for each of `paths`, in their order.
 
     `recent` and `hourly` have the shape (paths, steps), the newest step first; where nothing was measured a count is 0
-    and a time NaN. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are as `analysis.alarms.ranks` takes them.
-    `agents` is when each site's agent was heard of last, `troubles` what it told of itself.
+    and a time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their
+    seconds, that no number of steps makes up. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are as
+    `analysis.alarms.ranks` takes them. `agents` is when each site's agent was heard of last, `troubles` what it told of
+    itself. `ended_s` is when the last incident ended that had this path by this rule, `maintained_s` when the last
+    maintenance of this path did, as far as the counts reach back.
     """
 
     now: datetime
@@ -66,7 +80,7 @@ class Sweep:
     recent: Mapping[str, Floats]
     hourly: Mapping[str, Floats]
     baseline: Mapping[str, Floats]
-    losses: Mapping[int, Mapping[int, LossWindow]]
+    windows: Mapping[float, Mapping[str, Floats]]
     trips: TripWindows
     daily_rtts_ms: Floats
     daily_estimates_bps: Floats
@@ -76,6 +90,8 @@ class Sweep:
     tested_at_s: Floats
     agents: Mapping[str, float]
     troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ended_s: Mapping[Key, float] = field(default_factory=dict)
+    maintained_s: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def every_s(self) -> Floats:
@@ -91,6 +107,15 @@ class Sweep:
     def running_hour_s(self) -> float:
         """How much of the running hour is over."""
         return (self.now - start_of("hour", self.now)).total_seconds()
+
+    def newest_counts(self, window_s: float, row: int | slice = slice(None)) -> NewestCounts:
+        """What was counted in a window of the loss rule, of all paths or of one; a window of any other length is made
+        of whole recent steps."""
+        if window_s in self.windows:
+            return NewestCounts(window_s, {name: one[row].sum(axis=-1) for name, one in self.windows[window_s].items()})
+        steps = min(math.ceil(window_s / self.step_s), RECENT_STEPS)
+        counts = {name: self.recent[name][row, :steps].sum(axis=-1) for name in COUNTS}
+        return NewestCounts(steps * self.step_s, counts)
 
     def newest(self, name: str) -> Floats:
         """When (seconds since the epoch) the newest burst of each path was tried, was measured, was answered."""
@@ -131,7 +156,11 @@ def look(
         recent=recent,
         hourly=_by_path(hourly, COUNTS, rows, TESTED_HOURS + 1),
         baseline=_of_paths(baselines.columns, rows),
-        losses=_loss_windows(now, losses, source),
+        windows={
+            one: _by_path(source.recent_counts(now, one, 1), COUNTS, rows, 1)
+            for one in sorted({float(rule.window_s) for rule in losses.values()})
+            if one > RECENT_STEPS * step_s or one % step_s
+        },
         trips=trip_windows(now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source),
         daily_rtts_ms=daily["rtt_median_ms"][:, ::-1],
         daily_estimates_bps=daily["estimate_bps"][:, ::-1],
@@ -197,13 +226,6 @@ def _counted(name: str, column: Floats) -> Floats:
 
 def _known(path_ids: Floats, rows: Mapping[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which entries are of paths that have a row, and those rows."""
-    row = np.array([rows.get(int(one), -1) for one in path_ids.tolist()], dtype=np.int64)
-    return row >= 0, row[row >= 0]
-
-
-def _loss_windows(now: datetime, losses: Mapping[int, LossRule], source: Source) -> dict[int, dict[int, LossWindow]]:
-    """The pooled counts of each length of window that the loss rule has on some path, by path."""
-    return {
-        window_s: {one.path_id: one for one in source.loss_windows(now - timedelta(seconds=window_s), now)}
-        for window_s in sorted({rule.window_s for rule in losses.values()})
-    }
+    asked, ids = path_ids.astype(np.int64), np.fromiter(rows, dtype=np.int64)
+    known, order = np.isin(asked, ids), np.argsort(ids)
+    return known, order[np.searchsorted(ids, asked[known], sorter=order)]

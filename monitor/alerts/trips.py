@@ -8,9 +8,9 @@ arrive together after the agent was cut off.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ FIGURES = ("minimum", "median", "jitter")
 
 @dataclass(frozen=True, slots=True)
 class TripWindows:
-    """Windows of shape (windows, WINDOW), oldest burst first; `levels` are those of each path's newest bursts.
+    """Windows of shape (windows, WINDOW), oldest burst first; `levels` are those of the newest bursts of watched paths.
 
     `judged_s` is the time of each path's newest burst here: what is later is new at the next look.
     """
@@ -52,7 +52,7 @@ def trip_windows(
     watched: set[int],
     source: Source,
 ) -> TripWindows:
-    """The windows of the paths that have answered since they were judged, and the levels of those and the `watched`.
+    """The windows of the paths that have answered since they were judged and of the `watched`, and the levels of these.
 
     `answered_s` is when each path answered last. A path that was never judged begins with its newest burst.
     """
@@ -62,10 +62,10 @@ def trip_windows(
         if path.packet_bytes is not None
         and (path_id in watched or answered_s.get(path_id, -np.inf) > judged_s.get(path_id, -np.inf))
     ]
-    since = [_since(path, judged_s.get(path.path_id), now) for path in asked]
+    since_s = [judged_s.get(path.path_id, now.timestamp()) - (WINDOW + SPARE_CYCLES) * path.every_s for path in asked]
     sizes = [path.packet_bytes or 0 for path in asked]
-    trips = source.recent_round_trips([path.path_id for path in asked], sizes, since, now)
-    return windows_of(trips.path_id.astype(np.int64), trips.at_s, trips.ttl, figures(trips.rtts_ms), judged_s)
+    trips = source.recent_round_trips([path.path_id for path in asked], sizes, since_s, now)
+    return windows_of(trips.path_id.astype(np.int64), trips.at_s, trips.ttl, figures(trips.rtts_ms), judged_s, watched)
 
 
 def figures(rtts_ms: Floats) -> dict[str, Floats]:
@@ -86,35 +86,32 @@ def figures(rtts_ms: Floats) -> dict[str, Floats]:
 
 
 def windows_of(
-    path_id: Ints, at_s: Floats, ttl: Floats, values_ms: Mapping[str, Floats], judged_s: Mapping[int, float]
+    path_id: Ints,
+    at_s: Floats,
+    ttl: Floats,
+    values_ms: Mapping[str, Floats],
+    judged_s: Mapping[int, float],
+    watched: Collection[int],
 ) -> TripWindows:
     """Windows of bursts that lie together by path, in the order of time."""
-    changes = np.flatnonzero(np.diff(path_id)) + 1
-    starts, ends = np.append(0, changes), np.append(changes, len(path_id))
-    last_of: list[Ints] = []
-    levels: dict[int, dict[str, Floats]] = {}
-    newest: dict[int, float] = {}
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        if start == end:
-            continue
-        path = int(path_id[start])
-        newest[path] = float(at_s[end - 1])
-        levels[path] = {name: column[max(start, end - AFTER) : end] for name, column in values_ms.items()}
-        judged = int(np.searchsorted(at_s[start:end], judged_s[path], side="right")) if path in judged_s else -1
-        first_new = end - 1 if judged < 0 else start + judged
-        last_of.append(np.arange(max(first_new, start + WINDOW - 1), end))
-    last = np.concatenate(last_of) if last_of else np.zeros(0, dtype=np.int64)
+    starts = np.flatnonzero(np.diff(path_id, prepend=-1))
+    ends = np.append(starts, len(path_id))[1:]
+    bursts, ids = ends - starts, path_id[starts].tolist()
+    judged = np.array([judged_s.get(path, np.nan) for path in ids])
+    is_new = at_s > np.repeat(judged, bursts)
+    is_new[ends[np.isnan(judged)] - 1] = True
+    is_full = np.arange(len(path_id)) - np.repeat(starts, bursts) >= WINDOW - 1
+    last = np.flatnonzero(is_new & is_full)
     window = last[:, np.newaxis] + np.arange(1 - WINDOW, 1)
     return TripWindows(
         path_id=path_id[last],
         at_s=at_s[window],
         ttl=ttl[window],
         values_ms={name: column[window] for name, column in values_ms.items()},
-        levels=levels,
-        judged_s=newest,
+        levels={
+            path: {name: column[max(start, end - AFTER) : end] for name, column in values_ms.items()}
+            for path, start, end in zip(ids, starts.tolist(), ends.tolist(), strict=True)
+            if path in watched
+        },
+        judged_s=dict(zip(ids, at_s[ends - 1].tolist(), strict=True)),
     )
-
-
-def _since(path: MeasuredPath, judged_s: float | None, now: datetime) -> datetime:
-    judged = now if judged_s is None else datetime.fromtimestamp(judged_s, UTC)
-    return judged - timedelta(seconds=(WINDOW + SPARE_CYCLES) * path.every_s)

@@ -42,8 +42,7 @@ class Bursts:
 
 @dataclass(frozen=True, slots=True)
 class IcmpErrors:
-    """What a router, or the target itself, said of `count` requests of a path; `name` as `probes.ping.spec.IcmpError`.
-    What a router, or the target itself, said of `count` requests of a path; `name` as `probes.ping.spec.IcmpError`."""
+    """What a router, or the target itself, said of `count` requests; `name` as `probes.ping.spec.IcmpError` has it."""
 
     path_id: int
     name: str
@@ -64,8 +63,7 @@ def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> 
 
 
 def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> list[IcmpErrors]:
-    """The ICMP errors that bursts of these paths drew in a day at most, the most frequent first, `MOST_ERRORS` of them.
-    The ICMP errors that bursts of these paths drew in a day at most, the most frequent first, `MOST_ERRORS` of them."""
+    """The ICMP errors that bursts of these paths drew in at most a day; `MOST_ERRORS` of them, the most frequent."""
     check_raw_period(since, until)
     asked = {"path_ids": list(path_ids), "since": since, "until": until, "limit": MOST_ERRORS}
     return records(IcmpErrors, *ask("icmp_errors", **asked))

@@ -37,9 +37,10 @@ def unpack(packets: NDArray[np.int64], sent_arrays: bytes) -> NDArray[np.float64
     """The round trips in ms; `packets` has the number of elements of each array."""
     words = np.frombuffer(sent_arrays, dtype=_WORD)
     sizes = np.where(packets > 0, _HEADER_WORDS + _ELEMENT_WORDS * packets, _EMPTY_WORDS)
-    burst = np.repeat(np.arange(len(packets)), packets)
-    within = np.arange(len(burst)) - np.repeat(np.cumsum(packets) - packets, packets)
-    places = np.repeat(np.cumsum(sizes) - sizes, packets) + _HEADER_WORDS + _ELEMENT_WORDS * within + 1
+    starts = np.cumsum(sizes) - sizes
     round_trips = np.full((len(packets), packets.max(initial=0)), np.nan)
-    round_trips[burst, within] = words[places].view(">f4")
+    for count in np.unique(packets).tolist():
+        bursts = np.flatnonzero(packets == count)
+        places = _HEADER_WORDS + 1 + _ELEMENT_WORDS * np.arange(count)
+        round_trips[bursts, :count] = words[starts[bursts, np.newaxis] + places].view(">f4")
     return round_trips

@@ -7,7 +7,7 @@ of Python's numbers. Questions about one path are in `queries`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,7 +48,8 @@ def recent_counts(until: datetime, step_s: float, steps: int) -> Columns:
     if step_s * steps > LONGEST_RAW.total_seconds():
         raise ValueError(f"{steps} steps of {step_s:g} s would scan raw bursts for more than a day")
     names = ("path_id", "step", *COUNTS, *TIMES)
-    return _columns("recent_counts", names, until=until, step_s=step_s, steps=steps)
+    since = until - timedelta(seconds=step_s * steps)
+    return _columns("recent_counts", names, since=since, until=until, step_s=step_s)
 
 
 def hourly_counts(since: datetime, until: datetime) -> Columns:
@@ -85,29 +86,36 @@ def daily_figures(since: datetime, until: datetime) -> Columns:
 
 
 def recent_round_trips(
-    path_ids: Sequence[int], packet_bytes: Sequence[int], since: Sequence[datetime], until: datetime
+    path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
 ) -> RoundTrips:
-    """The answered bursts of each path and size from its own time on, a day at most before `until`."""
-    earliest = until - LONGEST_RAW
+    """The answered bursts of each path and size from its own time on (seconds since the epoch), a day at most before
+    `until`."""
     asked: dict[str, Any] = {
         "path_ids": list(path_ids),
         "sizes": list(packet_bytes),
-        "since": [max(one, earliest) for one in since],
-        "earliest": max(min(since, default=until), earliest),
+        "since_s": list(since_s),
+        "earliest_s": max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp()),
         "until": until,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(statement("recent_round_trips"), asked)
-        *numbers, rtts = cursor.fetchone()
+    *numbers, rtts = _row_of(statement("recent_round_trips"), asked, 5)
     path_id, at_s, ttl, packets = (_floats(column) for column in numbers)
     return RoundTrips(path_id, at_s, ttl, unpack(packets.astype(np.int64), rtts or b""))
 
 
 def _columns(name: str, names: Sequence[str], **asked: Any) -> Columns:
     columns = (f"string_agg(float8send(coalesce({one}::double precision, 'NaN')), '')" for one in names)
-    with connection.cursor() as cursor:
-        cursor.execute(statement("sweep", columns=", ".join(columns), rows=statement(name)), asked)
-        return dict(zip(names, map(_floats, cursor.fetchone()), strict=True))
+    row = _row_of(statement("sweep", columns=", ".join(columns), rows=statement(name)), asked, len(names))
+    return dict(zip(names, map(_floats, row), strict=True))
+
+
+def _row_of(text: str, asked: Mapping[str, Any], columns: int) -> tuple[bytes | None, ...]:
+    """The one row of a statement, so many columns of bytes; copied in binary, as text is twice as long."""
+    with connection.cursor() as cursor, connection.wrap_database_errors:
+        copying = f"COPY ({cursor.mogrify(text, asked)}) TO STDOUT (FORMAT BINARY)"
+        with cursor.copy(copying) as copy:
+            copy.set_types(["bytea"] * columns)
+            (row,) = copy.rows()
+    return row
 
 
 def _floats(column: bytes | None) -> Floats:

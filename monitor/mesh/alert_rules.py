@@ -61,7 +61,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossRule(Rule):
-    """The lower 95% bound of the loss over `window_s` is above `above_ratio`."""
+    """The loss is proven to be above `above_ratio`, over half of `window_s` or longer; it is over after `window_s`."""
 
     above_ratio: float = _key(0.01, 0, 1, are_open=True)
     window_s: int = _key(600, 10, DAY_S)

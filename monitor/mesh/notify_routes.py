@@ -7,7 +7,7 @@ mesh.toml has the names of channels; their URLs hold passwords and are in SOUNDI
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -51,6 +51,11 @@ def routes(alerts: Mapping[str, Any], channels: Iterable[str]) -> list[Route]:
     if NOTIFY not in alerts:
         return [Route(channel) for channel in channels]
     return [_route(one) for one in alerts[NOTIFY]]
+
+
+def unknown_channels(alerts: Mapping[str, Any], channels: Collection[str]) -> list[str]:
+    """The channels that mesh.toml names and that are not among `channels`, each once."""
+    return [name for name in dict.fromkeys(one["channel"] for one in alerts.get(NOTIFY, ())) if name not in channels]
 
 
 def chosen(of: Sequence[Route], severity: str, places: Sequence[Place]) -> dict[str, Route]:

@@ -1,5 +1,4 @@
-"""The evidence of an incident: figures before and after in both directions, when it began, what excludes other causes.
-The evidence of an incident: figures before and after in both directions, when it began, what excludes other causes."""
+"""The evidence of an incident: figures before and after both ways, when it began, what excludes other causes."""
 
 from __future__ import annotations
 

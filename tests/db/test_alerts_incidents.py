@@ -213,6 +213,99 @@ def test_the_end_of_what_nobody_was_told_is_not_told(two_paths):
     assert told() == []
 
 
+WIDER = "slac"
+
+
+def two_of(out, back):
+    """Two incidents of which people were told, of the first first."""
+    first = opened(out)
+    incidents.find("another cause", [finding(back)], NOW)
+    second = Incident.objects.get(cause="another cause")
+    incidents.confirm(second.pk, after(1))
+    incidents.tell(second.pk, after(1))
+    return first, second
+
+
+def test_what_one_cause_explains_becomes_one_incident_of_that_cause(two_paths):
+    out, back = two_paths
+    first, second = two_of(out, back)
+
+    assert incidents.merge({CAUSE, "another cause"}, WIDER, after(5)) == 1
+    assert incidents.merge({CAUSE, "another cause"}, WIDER, after(5)) == 0
+
+    whole, part = (Incident.objects.get(pk=one.pk) for one in (first, second))
+    assert (whole.cause, whole.state) == (WIDER, State.OPEN)
+    assert set(whole.paths.values_list("path_id", "is_over")) == {(out.pk, False), (back.pk, False)}
+    assert "cern → slac: loss is high" in whole.summary
+    assert (part.state, part.closed_at, part.merged_into) == (State.RESOLVED, after(5), whole)
+    assert part.closing == f"part of incident {whole.pk}: slac"
+    assert list(part.paths.values_list("path_id", "is_over")) == [(back.pk, True)], "its own evidence stays with it"
+    assert [one.turn for one in part.turns.order_by("pk")][-1] == "merged"
+
+
+def test_of_the_end_of_a_part_people_are_told_with_that_of_the_whole_and_once(two_paths):
+    first, second = two_of(*two_paths)
+
+    incidents.merge({CAUSE, "another cause"}, WIDER, after(5))
+    assert told() == ["opened", "opened"], "merging tells nobody anything"
+    for evaluation in (6, 7):
+        assert incidents.tell(first.pk, after(evaluation)) is (evaluation == 6), "of what the whole has grown by"
+    assert told() == ["opened", "opened"], "and all who would be told know it already"
+
+    incidents.close(first.pk, keys(*two_paths), "over", after(20))
+    incidents.find(WIDER, [finding(two_paths[0])], after(25))
+    incidents.tell(first.pk, after(25))
+    incidents.close(first.pk, keys(two_paths[0]), "over", after(40))
+
+    closed = Notification.objects.filter(change="closed").order_by("incident_id")
+    assert list(closed.values_list("incident_id", "reopening")) == [(first.pk, 1), (second.pk, 0)]
+
+
+def test_of_what_is_merged_that_goes_on_which_people_know(two_paths):
+    out, back = two_paths
+    known = opened(out)
+    incidents.find("another cause", [finding(back)], NOW - 2 * WAIT)
+
+    assert incidents.merge({CAUSE, "another cause"}, WIDER, after(1)) == 1
+
+    assert [one.pk for one in Incident.objects.all()] == [known.pk], "the one that was pending is forgotten"
+    assert known.paths.filter(is_over=False).count() == 2
+
+
+def test_an_evaluation_older_than_an_incident_merges_it_with_nothing(two_paths):
+    two_of(*two_paths)
+
+    assert incidents.merge({CAUSE, "another cause"}, WIDER, after(-0.1)) == 0
+    assert Incident.objects.filter(closed_at=None).count() == 2
+
+
+def test_what_comes_back_of_a_part_is_no_reopening_of_it(two_paths):
+    out, back = two_paths
+    first, second = two_of(out, back)
+    incidents.merge({CAUSE, "another cause"}, WIDER, after(5))
+    incidents.close(first.pk, keys(out, back), "over", after(6))
+
+    assert incidents.find("another cause", [finding(back)], after(8)) is True
+
+    second.refresh_from_db()
+    assert not second.is_open
+
+
+def test_a_part_of_a_part_is_a_part_of_the_whole(two_paths):
+    out, back = two_paths
+    first, second = two_of(out, back)
+    incidents.merge({CAUSE, "another cause"}, WIDER, after(5))
+    incidents.find("third", [finding(out, "rtt")], NOW - 3 * WAIT)
+    third = Incident.objects.get(cause="third")
+    incidents.confirm(third.pk, NOW)
+    incidents.tell(third.pk, NOW)
+
+    incidents.merge({"third", WIDER}, "everything", after(6))
+
+    assert set(third.parts.values_list("pk", flat=True)) == {first.pk, second.pk}
+    assert Incident.objects.filter(closed_at=None).count() == 1
+
+
 def test_acknowledging_happens_once_and_says_who(two_paths):
     incident = opened(two_paths[0])
 
@@ -250,6 +343,7 @@ evaluations = st.lists(
         st.sampled_from(CAUSES),  # how this evaluation groups what is new
         st.booleans(),  # whether it is silenced
         st.booleans(),  # whether somebody acknowledges
+        st.sampled_from([None, *CAUSES]),  # which cause explains all that lasts, if one does
     ),
     max_size=15,
 )
@@ -261,8 +355,10 @@ def test_any_order_of_evaluations_keeps_to_the_rules(two_paths, steps):
     """What must hold whatever happens; the deliveries are those that the notifications would make."""
     things = [(path, rule) for path in two_paths for rule in ("loss", "rtt")]
     with transaction.atomic():
-        for minute, firing, cause, is_silenced, is_acknowledged in steps:
+        for minute, firing, cause, is_silenced, is_acknowledged, merged in steps:
             now = after(minute)
+            if merged:
+                incidents.merge(CAUSES, merged, now)
             if firing:
                 incidents.find(cause, [finding(*things[index]) for index in firing], now)
             clear = [(things[n][0].pk, things[n][1]) for n in range(4) if n not in firing]
@@ -299,7 +395,7 @@ def check_messages():
         assert all(a != b for a, b in pairwise(changes) if b == "closed"), changes
     for incident in Incident.objects.exclude(told_at=None):
         assert by_incident[incident.pk], "told, and no message"
-        assert incident.is_open
+        assert incident.is_open or (incident.merged_into is not None and incident.merged_into.is_open)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -345,3 +441,15 @@ def test_closers_and_tellers_at_once_do_it_once():
 
     assert sorted(ended) == [False, False, False, True]
     assert told() == ["opened", "closed"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_mergers_at_once_merge_once_and_lose_nothing():
+    paths = list(make_mesh(["slac", "cern"], NOW).values())
+    two_of(*paths)
+
+    merged = at_once(4, lambda _: incidents.merge({CAUSE, "another cause"}, WIDER, after(5)))
+
+    assert sorted(merged) == [0, 0, 0, 1]
+    whole = Incident.objects.get(closed_at=None)
+    assert set(whole.paths.filter(is_over=False).values_list("path_id", flat=True)) == {path.pk for path in paths}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 
 from monitor.alerts import actions, corrections, incidents, quiet
 from monitor.alerts.actions import NotPossible, Scope
-from monitor.alerts.evaluate import evaluate, scope_now
-from monitor.alerts.models import Deed, Incident, Notification, State
+from monitor.alerts.evaluate import Evaluation, evaluate, scope_now
+from monitor.alerts.models import Deed, Incident, Notification, Quiet, State
 from monitor.mesh.models import Group, Site
 from tests.db.alert_rows import make_bursts, make_mesh
 
@@ -34,7 +35,7 @@ def paths():
     return paths
 
 
-def lossy(path, until, lost=1):
+def lossy(path, until, lost=2):
     make_bursts(path, [lost] * 10, until - WINDOW)
 
 
@@ -124,6 +125,33 @@ def test_in_maintenance_nothing_opens(paths):
     assert [one.cause for one in Incident.objects.all()] == ["fnal ↔ slac"]
 
 
+def test_what_was_lost_in_maintenance_opens_nothing_after_it(paths):
+    """Windows of hours still hold it."""
+    actions.maintain(Scope(), NOW - HOUR, NOW, "new router", "les", NOW - 2 * HOUR)
+    lossy(paths["slac → cern"], NOW, lost=10)
+
+    assert evaluate(NOW + timedelta(minutes=1)) == Evaluation(opened=0, closed=0)
+    assert not Incident.objects.exists()
+
+    lossy(paths["slac → cern"], NOW + WINDOW)
+    assert evaluate(NOW + WINDOW).opened == 1, "what is lost after it does"
+
+
+def test_when_maintenance_was_last_in_force_is_known_of_all_kinds():
+    """Against asking each minute whether it holds."""
+    minute = timedelta(minutes=1)
+    for every_s, until, ended_at in product(
+        (None, 3600), (None, NOW + 250 * minute, NOW + 190 * minute), (None, NOW + 130 * minute, NOW + 5 * minute)
+    ):
+        quiet = Quiet(
+            starts_at=NOW, ends_at=NOW + 20 * minute, every_s=every_s, until=until if every_s else None,
+            ended_at=ended_at,
+        )  # fmt: skip
+        for now in (NOW + number * minute for number in (0, 3, 20, 70, 130, 185, 400)):
+            held = [at for at in (NOW + number * minute for number in range(401)) if at < now and quiet.holds_at(at)]
+            assert quiet.held_until(now) == (held[-1] + minute if held else NOW)
+
+
 def test_what_is_open_still_ends_in_maintenance(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
@@ -190,9 +218,7 @@ class TestCorrections:
 
         incident = Incident.objects.get()
         assert incident.is_open
-        assert incident.correction.startswith(
-            "slac → cern: with results that came late loss 0.91% (10 of 1,100 packets"
-        )
+        assert incident.correction.startswith("slac → cern: with results that came late loss 1.8% (20 of 1,100 packets")
         assert incident.correction.endswith("which would not have opened it")
 
     def test_late_results_that_prove_the_same_say_so(self, paths):

@@ -46,7 +46,8 @@ def drawn():
 @pytest.fixture
 def both(drawn):
     """The archive and the arrays, and the scope."""
-    paths = list(make_mesh(["slac", "cern"], NOW - timedelta(days=60), **{name: {} for name in RULES}).values())
+    rules: dict[str, dict[str, object]] = {name: {} for name in RULES} | {"loss": {"window_s": 2000}}
+    paths = list(make_mesh(["slac", "cern"], NOW - timedelta(days=60), **rules).values())
     Burst.objects.bulk_create(
         Burst(
             path_id=paths[path].pk, packet_bytes=size, measured_at=at, outcome="measured", sent=10,
@@ -104,7 +105,9 @@ def is_the_same(ours, theirs):
         np.testing.assert_array_equal(ours.hourly[name], theirs.hourly[name], err_msg=name)
     for name in theirs.baseline:
         np.testing.assert_allclose(ours.baseline[name], theirs.baseline[name], rtol=1e-9, err_msg=name)
-    assert ours.losses == theirs.losses
+    for window_s, counts in theirs.windows.items():
+        for name, column in counts.items():
+            np.testing.assert_array_equal(ours.windows[window_s][name], column, err_msg=f"{name} in {window_s} s")
     for name in ("path_id", "at_s", "ttl"):
         np.testing.assert_array_equal(getattr(ours.trips, name), getattr(theirs.trips, name), err_msg=name)
     for name, values in theirs.trips.values_ms.items():

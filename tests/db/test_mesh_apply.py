@@ -361,3 +361,35 @@ def test_checking_tells_programs_what_is_wrong_in_json():
             {"file": str(path), "line": 37, "message": 'group "all": site "cren" is not defined (did you mean "cern"?)'}
         ]
     }
+
+
+def notifying(tmp_path, *channels):
+    file = tmp_path / "mesh.toml"
+    routes = (f'\n[[alerts.notify]]\nchannel = "{channel}"\n' for channel in channels)
+    file.write_text(EXAMPLE.read_text() + "".join(routes))
+    return str(file)
+
+
+@pytest.mark.parametrize("action", ["check", "apply"])
+def test_a_channel_that_the_environment_has_not_is_a_warning_and_no_error(tmp_path, settings, action):
+    settings.NOTIFY_URLS = ["oncall=log://", "mail=log://"]
+    file = notifying(tmp_path, "oncal", "mail", "oncal")
+
+    code, out, err = command(action, file)
+
+    assert code == 0
+    assert out
+    assert err == (
+        f'{file}: warning: [[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "oncal" here (did you mean '
+        '"oncall"?); what is to be sent there is given up as a dead letter\n'
+    )
+    (warning,) = json.loads(command(action, file, "--json")[1])["warnings"]
+    assert err == f"{file}: warning: {warning}\n"
+    assert Mesh.objects.exists() is (action == "apply")
+
+
+def test_channels_that_are_there_and_a_mesh_that_names_none_warn_of_nothing(tmp_path, settings):
+    settings.NOTIFY_URLS = ["oncall=log://"]
+
+    assert command("check", notifying(tmp_path, "oncall"))[2] == ""
+    assert command("check", str(EXAMPLE))[2] == ""

@@ -14,7 +14,8 @@ from tests.reproduce.table import Table, placed
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "planted.md"
 TABLES: dict[str, Callable[[Sizes], Table]] = {
-    "loss": simulated.loss,
+    "loss": simulated.loss_regression,
+    "threshold": simulated.loss_above,
     "round-trips": simulated.round_trips,
     "throughput": simulated.throughput_falls,
     "causes": simulated.causes,

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from monitor.alerts.backtest.recorded import Bursts, Recorded
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
+from monitor.alerts.rules.loss import MIN_LOSSY_BURSTS_TO_FIRE
 from monitor.analysis.changes import detector
 from probes.lab.namespaces import namespaces_available
 from tests.lab import RunningLab
 from tests.planted import paths, theory
 from tests.planted.paths import BEGAN, CYCLE_S, PACKETS
+from tests.planted.simulated import THRESHOLD, THRESHOLD_SIZE, WITHIN
 from tests.reproduce.table import Table
 
 Floats = NDArray[np.float64]
@@ -31,7 +33,6 @@ SOURCE, DESTINATION = "bern", "rome"
 PATH = f"{SOURCE}-{DESTINATION}"
 SPACING_S = 0.02
 LONGEST_BURSTS = 50
-WITHIN = 1.5
 QUIET = ("--loss", "0", "--rtt-ms", "20")
 CLEAN_BURSTS = 40
 """Before a fault: what a window of round trips holds, and more."""
@@ -68,11 +69,12 @@ def table() -> Table:
         raise RuntimeError(f"the lab cannot run here: {reason}")
     shown = Table(("planted", "should be", "found", "after bursts", "allowed"))
     step = math.ceil(WITHIN * detector.AFTER)
+    proof = theory.bursts_above(0.1, THRESHOLD, PACKETS, THRESHOLD_SIZE, 0.9, MIN_LOSSY_BURSTS_TO_FIRE)
     cases = [
         ("+2 ms", ("--rtt-ms", "22"), "rtt", step),
         ("+5 ms", ("--rtt-ms", "25"), "rtt", step),
         ("+20 ms", ("--rtt-ms", "40"), "rtt", step),
-        ("loss 0 to 5%", ("--loss", "0.05"), "loss", math.ceil(WITHIN * theory.bursts_above(0.05, 0.01, PACKETS, 3))),
+        ("loss 0 to 10%", ("--loss", "0.1"), "loss", math.ceil(WITHIN * proof)),
         ("one burst of 100% loss", ("--loss", "1"), None, 1),
     ]
     for what, settings, rule, bursts in cases:

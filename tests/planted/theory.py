@@ -28,11 +28,12 @@ def bursts_for_loss(base: float, now: float, base_bursts: int, size: float, powe
     raise ValueError(f"{LONGEST_BURSTS} bursts prove no rise from {base:g} to {now:g}")
 
 
-def bursts_above(ratio: float, threshold: float, packets: int, least_lossy: int) -> int:
-    """The fewest bursts that, half of the time, have so many lost packets that a 95% bound is above the threshold."""
+def bursts_above(ratio: float, threshold: float, packets: int, size: float, power: float, least_lossy: int) -> int:
+    """The fewest bursts of so many packets of which enough are lost, with this chance, that a test of `size` proves
+    more loss than the threshold."""
     for bursts in range(least_lossy, LONGEST_BURSTS):
-        critical = int(binom.isf(0.05, bursts * packets, threshold)) + 1
-        if binom.sf(critical - 1, bursts * packets, ratio) >= 0.5:
+        critical = int(binom.isf(size, bursts * packets, threshold)) + 1
+        if binom.sf(critical - 1, bursts * packets, ratio) >= power:
             return bursts
     raise ValueError(f"{LONGEST_BURSTS} bursts do not prove {ratio:g}")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from monitor.alerts.rules import counts
+from monitor.alerts.rules import counts, loss, windows
 from tests.planted import simulated, theory
 from tests.planted.__main__ import DOCUMENT, TABLES
 from tests.planted.simulated import Sizes
@@ -42,10 +42,31 @@ def test_the_docs_have_a_place_for_each_table():
 
 def test_the_docs_name_the_size_that_the_live_rule_has():
     """One source: A an hour, over the looks of an hour and the windows."""
-    size = counts.LOSS_REGRESSION.alarms_an_hour / (simulated.LOOKS_AN_HOUR * simulated.WINDOWS)
+    size = counts.LOSS_REGRESSION.alarms_an_hour / (simulated.LOOKS_AN_HOUR * windows.WINDOWS)
 
-    assert f"{simulated.WINDOWS} windows and {simulated.LOOKS_AN_HOUR:.0f} looks an hour" in DOCUMENT.read_text()
+    assert f"{windows.WINDOWS} windows and {simulated.LOOKS_AN_HOUR:.0f} looks an hour" in DOCUMENT.read_text()
     assert f"a test of size {size * 1e8:.1f} × 10⁻⁸" in DOCUMENT.read_text()
+
+
+def test_the_docs_name_the_size_that_the_rule_of_the_threshold_has():
+    comparisons, looks, size = loss.COMPARISONS, simulated.LOOKS_AN_HOUR, simulated.THRESHOLD_SIZE
+
+    assert size == loss.ALARMS_AN_HOUR / (comparisons * looks)
+    assert f"{comparisons} windows and {looks:.0f}\nlooks an hour: a test of size {size * 1e8:.1f} × 10⁻⁸" in (
+        DOCUMENT.read_text()
+    )
+
+
+def test_the_bursts_above_a_threshold_are_the_fewest_that_have_the_power():
+    """By trying every number of lost packets."""
+
+    def power(bursts):
+        proving = [k for k in range(10 * bursts + 1) if binom.sf(k - 1, 10 * bursts, 0.01) <= 1e-6]
+        return binom.sf(min(proving, default=10 * bursts + 1) - 1, 10 * bursts, 0.05)
+
+    found = theory.bursts_above(0.05, 0.01, 10, 1e-6, 0.9, least_lossy=3)
+
+    assert power(found) >= 0.9 > max(power(fewer) for fewer in range(3, found))
 
 
 def test_the_bursts_for_a_rise_are_the_fewest_that_have_the_power():

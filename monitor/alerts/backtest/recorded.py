@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.analysis.tcp import mathis_estimate
-from monitor.archive.queries import LossWindow
 from monitor.archive.sweeps import COUNTS, DAY, EVENTS, HOUR, TIMES, Columns, RoundTrips
 
 Floats = NDArray[np.float64]
@@ -188,13 +187,13 @@ class Recorded:
         return dict(zip(("path_id", "place", "rtt_median_ms", "estimate_bps"), rows.T.copy(), strict=True))
 
     def recent_round_trips(
-        self, path_ids: Sequence[int], packet_bytes: Sequence[int], since: Sequence[datetime], until: datetime
+        self, path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
     ) -> RoundTrips:
         until_s = until.timestamp()
-        since_s = np.maximum([one.timestamp() for one in since], until_s - DAY_S)
+        asked_s = np.maximum(since_s, until_s - DAY_S)
         known = np.isin(path_ids, self.path_ids)
         row = np.searchsorted(self.path_ids, np.asarray(path_ids, dtype=np.int64)[known])
-        begin = np.searchsorted(self._keys, row * self._span + self._since_origin(since_s[known]))
+        begin = np.searchsorted(self._keys, row * self._span + self._since_origin(asked_s[known]))
         end = np.searchsorted(self._keys, row * self._span + self._since_origin(np.full(len(row), until_s)))
         counts = np.maximum(end - begin, 0)
         bursts = np.repeat(begin - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
@@ -202,12 +201,6 @@ class Recorded:
         kept = bursts[self._answered[bursts] & (self._bursts.packet_bytes[bursts] == sizes)]
         of = self._bursts
         return RoundTrips(of.path_id[kept].astype(np.float64), of.at_s[kept], of.ttl[kept], of.rtts_ms[kept])
-
-    def loss_windows(self, since: datetime, until: datetime) -> list[LossWindow]:
-        counts = self.recent_counts(until, (until - since).total_seconds(), 1)
-        names = ("path_id", "bursts", "sent", "received", "lossy")
-        rows = np.column_stack([counts[name] for name in names]).astype(np.int64)
-        return [LossWindow(*row) for row in rows[rows[:, 1] > 0].tolist()]
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         return {}

@@ -9,7 +9,7 @@ results came late.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from monitor.alerts import causes
@@ -34,6 +34,8 @@ class Alarm:
     opened_at: datetime | None = None
     ended_at: datetime | None = None
     reopenings: int = 0
+    is_part: bool = False
+    """Whether it ended because another one has had all of it since."""
     ever: dict[Key, Finding] = field(default_factory=dict)
 
     @property
@@ -52,6 +54,7 @@ class Replay:
         self._source = source
         self._rules = tuple(rules)
         self._judged_s: dict[int, float] = {}
+        self._ended_s: dict[Key, float] = {}
         self._baselines: Baselines | None = None
 
     def at(self, now: datetime) -> Sweep:
@@ -64,7 +67,7 @@ class Replay:
             self._note(one, now)
         touched = {one.label for one in named}
         for alarm in lasting:
-            if alarm.cause not in touched:
+            if alarm.cause not in touched and not alarm.is_part:
                 self._end_or_open(alarm, sweep)
         self.alarms = [alarm for alarm in self.alarms if alarm.ended_at is None or alarm.opened_at is not None]
         return sweep
@@ -74,7 +77,8 @@ class Replay:
         if self._baselines is None or self._baselines.hour != start_of("hour", now):
             self._baselines = baselines_at(now, self._source)
         watched = {path_id for alarm in self.alarms if alarm.ended_at is None for path_id, _ in alarm.findings}
-        sweep = look_at(now, self.scope, self._judged_s, watched, self._baselines, self._source)
+        looked = look_at(now, self.scope, self._judged_s, watched, self._baselines, self._source)
+        sweep = replace(looked, ended_s=self._ended_s)
         for path_id, judged_s in sweep.trips.judged_s.items():
             self._judged_s[path_id] = max(judged_s, self._judged_s.get(path_id, judged_s))
         return sweep
@@ -82,6 +86,8 @@ class Replay:
     def _note(self, named: Named, now: datetime) -> None:
         new: Mapping[Key, Finding] = {(one.path_id, one.rule): one for one in named.findings}
         self.found += [(now, finding) for finding in named.findings]
+        if named.merged:
+            self._merge(named, now)
         alarm = self._of_cause(named.label, now)
         if alarm is None:
             alarm = Alarm(named.label, named.because, now, {})
@@ -92,10 +98,19 @@ class Replay:
         alarm.findings.update(new)
         alarm.ever.update(new)
 
+    def _merge(self, named: Named, now: datetime) -> None:
+        lasting = [alarm for alarm in self.alarms if alarm.cause in named.merged and alarm.ended_at is None]
+        whole, *parts = sorted(lasting, key=lambda one: (one.opened_at is None, one.found_at))
+        for part in parts:
+            whole.findings |= part.findings
+            whole.ever |= part.ever
+            part.ended_at, part.is_part = now, True
+        whole.cause = named.label
+
     def _of_cause(self, cause: str, now: datetime) -> Alarm | None:
         """The incident of a cause that lasts, or has ended so lately that it is the same one."""
         for alarm in reversed(self.alarms):
-            if alarm.cause == cause:
+            if alarm.cause == cause and not alarm.is_part:
                 lately = alarm.ended_at is None or now - alarm.ended_at <= timedelta(seconds=REOPEN_S)
                 return alarm if lately else None
         return None
@@ -107,6 +122,8 @@ class Replay:
         )
         if ends:
             alarm.ended_at = sweep.now
+            if alarm.opened_at is not None:
+                self._ended_s |= dict.fromkeys(alarm.findings, sweep.now.timestamp())
         elif alarm.opened_at is None and sweep.now - alarm.found_at >= timedelta(seconds=CONFIRM_S):
             alarm.opened_at = sweep.now
 

@@ -6,13 +6,13 @@ alarms are in `monitor.analysis.alarms.rises`. Besides being proven, a rise must
 for loss, of bursts for the others.
 
 A path is well again when its ratio is at most half way from the baseline to what fired, in at least half as many bursts
-as had fired or a hundred, over a window as long as the one that fired, from half an hour to an hour.
+as had fired or a hundred, over a window as long as the one that fired, from half an hour to an hour. What lies before
+the end of its incident is in no window that can fire again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.rules.finding import Finding
+from monitor.alerts.rules.windows import Windows, looks_an_hour, pooled, unjudged
 from monitor.alerts.sweep import RECENT_STEPS, Sweep
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import rises
@@ -28,33 +29,13 @@ from monitor.mesh.alert_rules import AppearanceRule, RegressionRule
 
 Floats = NDArray[np.float64]
 
-RECENT_WINDOWS = (1, 2, 3, 4, 6, 9, 12)
-"""Steps of the last hour, five minutes each."""
-
-HOUR_WINDOWS = (2, 3, 4, 6, 9, 13)
-"""Hours, the running one included."""
-
 LEAST_BASE_BURSTS = 100
 """A path with fewer has no past to compare with."""
-
-LOOKS_A_CYCLE = 2
-"""A window is another one when a cycle comes in at its new end, and when one leaves it at the old end."""
 
 CLEAR_SHARE_OF_BURSTS = 0.5
 BURSTS_ENOUGH_TO_CLEAR = 100
 LEAST_STEPS_TO_CLEAR = 6
 CLEAR_SHARE_OF_RISE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class _Windows:
-    """Sums over the windows, of shape (paths, windows), and how long each window is."""
-
-    bursts: Floats
-    events: Floats
-    hits: Floats
-    of: Floats
-    lasting_s: tuple[float, ...]
 
 
 class Rise:
@@ -69,27 +50,30 @@ class Rise:
     def judge(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
         if not settings or not sweep.paths:
             return []
-        windows, base = self._windows(sweep), sweep.baseline
+        windows, base = pooled(sweep, ("bursts", self._event, "sent", "received")), sweep.baseline
         events, bursts = base[self._event], base["bursts"]
         if self._event == "lossy":
             events, bursts = rises.seasonal(events, bursts, base["season_lossy"], base["season_bursts"])
         scatter = rises.dispersion(
             base[f"{self._event}_squares"], base[f"hours_{self._event}"], base["hours_bursts"], base["hours"]
         )
-        looks = LOOKS_A_CYCLE * 3600.0 / sweep.every_s
-        hit, chances = rises.proven(windows.events, windows.bursts, events, bursts, scatter, looks, self.alarms_an_hour)
-        ratios = _ratio(windows.hits, windows.of)
-        rise = ratios - self._base_ratio(sweep)[:, np.newaxis]
+        hit, chances = rises.proven(
+            windows.sums[self._event], windows.sums["bursts"], events, bursts, scatter, looks_an_hour(sweep),
+            self.alarms_an_hour,
+        )  # fmt: skip
+        rise = _ratio(*self._ratio_columns(windows.sums)) - _ratio(*self._ratio_columns(base))[:, np.newaxis]
         least = np.full(len(sweep.paths), np.inf)
         for path_id, rule in settings.items():
             least[sweep.rows[path_id]] = cast("RegressionRule | AppearanceRule", rule).least_rise_ratio
         hit &= (rise >= least[:, np.newaxis]) & (base["bursts"] >= LEAST_BASE_BURSTS)[:, np.newaxis]
+        hit &= unjudged(sweep, self.name, windows.lasting_s)
         strongest = np.where(hit, chances, np.inf).argmin(axis=1)
         ids = list(sweep.paths)
-        return [
+        found = (
             self._finding(sweep, ids[row], row, int(strongest[row]), windows, float(chances[row, strongest[row]]))
             for row in np.flatnonzero(hit.any(axis=1)).tolist()
-        ]
+        )
+        return [one for one in found if self.over(one.path_id, one.figures, sweep) is None]
 
     def over(self, path_id: int, figures: Mapping[str, Any], sweep: Sweep) -> str | None:
         row = sweep.rows[path_id]
@@ -103,8 +87,8 @@ class Rise:
             return None
         return f"{self._words} {self._shown(hits, of)} in {shown.duration(steps * sweep.step_s)}"
 
-    def _finding(self, sweep: Sweep, path_id: int, row: int, window: int, of: _Windows, chance: float) -> Finding:
-        hits, number = float(of.hits[row, window]), float(of.of[row, window])
+    def _finding(self, sweep: Sweep, path_id: int, row: int, window: int, of: Windows, chance: float) -> Finding:
+        hits, number = (float(column[row, window]) for column in self._ratio_columns(of.sums))
         base_hits, base_of = (float(column[row]) for column in self._ratio_columns(sweep.baseline))
         lasting_s = of.lasting_s[window]
         sentence = (
@@ -123,7 +107,7 @@ class Rise:
                 "hits": hits,
                 "of": number,
                 "ratio": hits / max(number, 1.0),
-                "bursts": float(of.bursts[row, window]),
+                "bursts": float(of.sums["bursts"][row, window]),
                 "base_hits": base_hits,
                 "base_of": base_of,
                 "base_ratio": base_hits / max(base_of, 1.0),
@@ -131,26 +115,10 @@ class Rise:
             },
         )
 
-    def _windows(self, sweep: Sweep) -> _Windows:
-        def sums(name: str) -> Floats:
-            recent = sweep.recent[name].cumsum(axis=1)[:, [steps - 1 for steps in RECENT_WINDOWS]]
-            hourly = sweep.hourly[name].cumsum(axis=1)[:, [hours - 1 for hours in HOUR_WINDOWS]]
-            return np.concatenate([recent, hourly], axis=1)
-
-        lasting = [steps * sweep.step_s for steps in RECENT_WINDOWS]
-        lasting += [(hours - 1) * 3600.0 + sweep.running_hour_s for hours in HOUR_WINDOWS]
-        names = ("bursts", self._event, "sent", "received")
-        of = {name: sums(name) for name in names}
-        hits, number = self._ratio_columns(of)
-        return _Windows(of["bursts"], of[self._event], hits, number, tuple(lasting))
-
     def _ratio_columns(self, of: Mapping[str, Floats]) -> tuple[Floats, Floats]:
         if self._event == "lossy":
             return of["sent"] - of["received"], of["sent"]
         return of[self._event], of["bursts"]
-
-    def _base_ratio(self, sweep: Sweep) -> Floats:
-        return _ratio(*self._ratio_columns(sweep.baseline))
 
     def _shown(self, hits: float, of: float) -> str:
         unit = "packets" if self._event == "lossy" else "bursts"

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc
 
 from monitor.analysis import binomial
 
@@ -44,8 +43,7 @@ def chance(
     base_of = np.asarray(base_bursts, dtype=np.float64)
     spent = np.asarray(bound_chance, dtype=np.float64)
     bound = np.nan_to_num(binomial.upper_bound(base_events, base_of, 1.0 - spent), nan=1.0)
-    some = np.maximum(had, np.finfo(np.float64).tiny)
-    tail = np.where(had > 0, betainc(some, np.maximum(of - had, 0.0) + 1.0, bound), 1.0)
+    tail = binomial.at_least(had, of, bound)
     return np.where((of > 0) & (base_of > 0), np.minimum(tail + spent, 1.0), 1.0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,10 +13,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, ProgrammingError
 from django.utils import timezone
 
+from monitor.alerts.channels import channels
 from monitor.mesh import expansion
 from monitor.mesh.apply import ACTIONS, Changes, apply
 from monitor.mesh.document import MeshDocument, MeshError, read
+from monitor.mesh.notify_routes import unknown_channels
 from monitor.mesh.slots import plan_slots
+from probes.toml_lines import suggestion
 
 
 class Command(BaseCommand):
@@ -39,10 +42,14 @@ class Command(BaseCommand):
             document = read(file)
         except MeshError as error:
             self._refuse(error, as_json=as_json)
+        warnings = _warnings(document)
         if action == "check":
-            self._check(document, file, as_json=as_json)
+            self._check(document, file, warnings, as_json=as_json)
         else:
-            self._apply(document, as_json=as_json)
+            self._apply(document, warnings, as_json=as_json)
+        if not as_json:
+            for warning in warnings:
+                self.stderr.write(f"{file}: warning: {warning}")
 
     def _refuse(self, error: MeshError, *, as_json: bool) -> NoReturn:
         """One line for each problem and nothing before it, so that editors can jump to the place."""
@@ -52,12 +59,15 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
         raise SystemExit(1) from error
 
-    def _check(self, document: MeshDocument, file: Path, *, as_json: bool) -> None:
+    def _check(self, document: MeshDocument, file: Path, warnings: Sequence[str], *, as_json: bool) -> None:
         counts = _contents(document)
+        if as_json:
+            self.stdout.write(json.dumps({"problems": [], "warnings": warnings, "contents": counts}))
+            return
         text = ", ".join(_count(count, kind) for kind, count in counts.items())
-        self.stdout.write(json.dumps({"problems": [], "contents": counts}) if as_json else f"{file}: right: {text}")
+        self.stdout.write(f"{file}: right: {text}")
 
-    def _apply(self, document: MeshDocument, *, as_json: bool) -> None:
+    def _apply(self, document: MeshDocument, warnings: Sequence[str], *, as_json: bool) -> None:
         now = timezone.now()
         try:
             changes = apply(document, now)
@@ -72,11 +82,21 @@ class Command(BaseCommand):
                 f"the database has not the right tables: {_first_line(error)}; run manage.py migrate"
             ) from error
         if as_json:
-            self.stdout.write(json.dumps(_changes(changes)))
+            self.stdout.write(json.dumps({**_changes(changes), "warnings": warnings}))
             return
         for change in changes.items:
             self.stdout.write(str(change))
         self.stdout.write(_total(changes))
+
+
+def _warnings(document: MeshDocument) -> list[str]:
+    """What may be right elsewhere: the channels are those of this environment, the file may be for another."""
+    known = channels()
+    return [
+        f'[[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "{name}" here{suggestion(name, known)}; '
+        "what is to be sent there is given up as a dead letter"
+        for name in unknown_channels(document.alerts, known)
+    ]
 
 
 def _first_line(error: Exception) -> str:
