@@ -59,7 +59,10 @@ bench-alerts: setup system-test ## planted faults, labelled changes, an evaluati
 bench-faults: setup system-test ## 200 agents back at once with 100,000 results each; an hour, 10 GB of disk
 	$(BIN)/python -m tests.bench faults
 
+screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for a quarter of an hour
+	$(BIN)/python -m tests.screenshots
+
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-timescale test-faults lint check bench bench-archive bench-alerts bench-faults reproduce lock
+.PHONY: help setup system system-test run test test-timescale test-faults lint check bench bench-archive bench-alerts bench-faults reproduce screenshots lock

@@ -267,15 +267,15 @@ def _in_maintenance(paths: list[_PlannedPath], members: dict[str, set[int]], now
     lasting = [one for one in quiet.in_force(now) if one.kind == Quiet.Kind.MAINTENANCE]
     if not lasting:
         return set()
-    places = {path.path_id: _place(path, members) for path in paths}
+    sites = {site.id for path in paths for site in (path.source, path.destination)}
+    groups = {site: frozenset(name for name, ids in members.items() if site in ids) for site in sites}
+    places = {path.path_id: _place(path, groups) for path in paths}
     return {key for key, place in places.items() if any(quiet.covers(one, key, place) for one in lasting)}
 
 
-def _place(path: _PlannedPath, members: dict[str, set[int]]) -> Place:
-    ends = {path.source.id, path.destination.id}
-    return Place(
-        path.source.name, path.destination.name, frozenset(name for name, ids in members.items() if ends <= ids)
-    )
+def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
+    """Within a group is a path both ends of which are in it."""
+    return Place(path.source.name, path.destination.name, groups[path.source.id] & groups[path.destination.id])
 
 
 def _known(paths: list[_PlannedPath], incidents: list[Incident], in_maintenance: set[int]) -> list[_Known]:

@@ -20,8 +20,10 @@ from pydantic import AwareDatetime
 
 from monitor.alerts.actions import NotPossible
 from monitor.alerts.listing import UnknownFilter
+from monitor.alerts.queries import incidents_of_path
 from monitor.api import incidents, on_demand, quiet
 from monitor.api.asked import PacketBytes, ProblemOut, Range
+from monitor.api.changes import Change, ChangeKind, changes_of
 from monitor.api.grid import Against, Grid, Period, State, UnknownChoice, choose_packet_bytes, load_grid
 from monitor.api.incidents import status_of
 from monitor.api.summaries import router
@@ -210,6 +212,14 @@ class CapacityOut(Schema):
     detail: str | None
 
 
+class ChangeOut(Schema):
+    """A change of the plan of a path or of its route, in words."""
+
+    at: datetime
+    kind: ChangeKind
+    text: str
+
+
 class DiskToDiskOut(Schema):
     """One disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,
     `memory_to_memory_bps` is of the same streams without disks, `read_bps` and `write_bps` are each end's disk alone.
@@ -346,6 +356,18 @@ def get_transfer(request: HttpRequest, path_id: int, at: AwareDatetime) -> dict[
 def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> list[queries.CapacityPoint]:
     _require_path(path_id)
     return queries.capacity_series(path_id, *between.resolve_at(timezone.now()))
+
+
+@api.get(
+    "/paths/{int:path_id}/changes",
+    response={200: list[ChangeOut], 404: ProblemOut, 422: ProblemOut},
+    summary="What changed of the plan of a path and of its route, as its page marks it",
+)
+def get_changes(request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None) -> list[Change]:
+    _require_path(path_id)
+    since, until = between.resolve_at(timezone.now())
+    packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
+    return changes_of(path_id, packet_bytes, since, until, incidents_of_path(path_id, since, until))
 
 
 @api.get(

@@ -29,6 +29,8 @@ LONGEST_RAW = timedelta(days=1)
 RAW_STEP_S = 60
 RAW_QUANTILE_SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 DAY_S = 86_400
+CAPACITY_HOLDS = timedelta(days=30)
+"""A link changes seldom; a capacity that is older is not told as that of the path."""
 
 Record = TypeVar("Record")
 
@@ -327,6 +329,13 @@ def capacity_series(path_id: int, since: datetime, until: datetime) -> list[Capa
     """All capacity measurements of a path that began in the period, oldest first, whatever their outcome."""
     check_period(since, until)
     return records(CapacityPoint, *ask("capacity_series", path_id=path_id, since=since, until=until))
+
+
+def newest_capacities(path_id: int, until: datetime) -> list[CapacityPoint]:
+    """The newest capacity measurement of a path that began before `until`, and the newest that found a capacity where
+    that is another, newest first; none that is older than `CAPACITY_HOLDS`."""
+    asked = {"path_id": path_id, "since": until - CAPACITY_HOLDS, "until": until}
+    return records(CapacityPoint, *ask("newest_capacities", **asked))
 
 
 def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None) -> list[LossWindow]:

@@ -1,4 +1,5 @@
-"""What others ask of the mesh besides its rows: how much was planned, so that coverage can be told.
+"""What others ask of the mesh besides its rows: how much was planned, so that coverage can be told, and when the plan
+changed.
 
 What was measured is in `monitor.archive.queries`.
 """
@@ -45,6 +46,43 @@ def _cycles(since: datetime, until: datetime, every_s: int) -> int:
 def _periods_before(at: datetime, every_s: int) -> int:
     """How many multiples of `every_s` since the epoch, 0 included, are before `at`."""
     return -int(-at.timestamp() // every_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often a test runs, and with packets of which sizes; none for all but pings."""
+
+    every_s: int
+    packet_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """That a test of a path began, ended, or went to another schedule. `before` is None where it did not run until
+    then, `after` where it does not from then on."""
+
+    at: datetime
+    test: str
+    before: Schedule | None
+    after: Schedule | None
+
+
+def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanChange]:
+    """What changed in [since, until) of when and how a path is measured, oldest first."""
+    rows = MeasurementPeriod.objects.filter(
+        Q(started_at__gte=since, started_at__lt=until) | Q(ended_at__gte=since, ended_at__lt=until),
+        measurement__path=path_id,
+    )
+    began: dict[tuple[datetime, str], Schedule] = {}
+    ended: dict[tuple[datetime, str], Schedule] = {}
+    columns = ("measurement__test__name", "every_s", "packet_bytes", "started_at", "ended_at")
+    for test, every_s, sizes, started_at, ended_at in rows.values_list(*columns):
+        schedule = Schedule(every_s, tuple(sizes))
+        began[started_at, test] = schedule
+        if ended_at is not None:
+            ended[ended_at, test] = schedule
+    moments = sorted((at, test) for at, test in {*began, *ended} if since <= at < until)
+    return [PlanChange(*moment, ended.get(moment), began.get(moment)) for moment in moments]
 
 
 def slot_outcomes(
@@ -153,6 +191,13 @@ def groups_of_sites() -> dict[str, frozenset[str]]:
     for group, site in Group.objects.filter(retired_at=None).values_list("name", "sites__name"):
         found[site].add(group)
     return {site: frozenset(names) for site, names in found.items()}
+
+
+def next_slot(kind: Kind, now: datetime) -> Slot | None:
+    """The next planned execution of any test of this kind, with its path."""
+    to_come = Slot.objects.filter(outcome=None, starts_at__gt=now, measurement__test__kind=kind)
+    ends = ("measurement__path__source", "measurement__path__destination")
+    return to_come.select_related(*ends).order_by("starts_at", "pk").first()
 
 
 def slots_of_hosts(host_ids: Sequence[int], since: datetime, until: datetime, most: int) -> list[Slot]:

@@ -23,6 +23,7 @@ import altair as alt
 
 from monitor.analysis import figures
 from monitor.analysis.loss import loss_bound_ratio
+from monitor.api.changes import Change, ChangeKind
 from monitor.archive.queries import Series, SeriesPoint, ThroughputPoint
 from probes.contract import Outcome
 
@@ -99,6 +100,10 @@ CONFIG: Spec = {
         "span-label": {"color": "#4a5560"},
         "incident": {"color": "#b91c1c", "fillOpacity": 0.12},
         "incident-start": {"color": "#b91c1c", "strokeWidth": 1.4},
+        "plan-change": {"color": "#0b5c80", "strokeDash": [2, 3], "strokeWidth": 1.4},
+        "plan-change-sign": {"color": "#0b5c80"},
+        "route-change": {"color": "#a16207", "strokeDash": [7, 3], "strokeWidth": 1.4},
+        "route-change-sign": {"color": "#a16207"},
     },
 }
 
@@ -116,6 +121,9 @@ class Absence(StrEnum):
         return self.value.replace(" ", "-")
 
 
+CHANGE_SIGNS = {ChangeKind.PLAN: "◆", ChangeKind.ROUTE: "⇄"}
+"""What stands at the head of the line of a change; the page has the same signs beside the words."""
+
 SEEN_IN_LOSS = (Absence.NO_DATA, Absence.NOT_MEASURED)
 """What a loss chart shades: there total loss is a value."""
 
@@ -131,11 +139,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the time axis covers, and what is shaded on it."""
+    """What the time axis covers, and what is shaded and marked on it."""
 
     since: datetime
     until: datetime
     incidents: tuple[Span, ...] = ()
+    changes: tuple[Change, ...] = ()
 
 
 def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()) -> Spec:
@@ -146,14 +155,14 @@ def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()
     return filled(
         _rtt_layout(),
         window,
-        {"steps": step_rows(series, _rtt_row), **_absence_rows(series, window, Absence, own_tests)},
+        {"steps": step_rows(series, _rtt_row), **_background_rows(series, window, Absence, own_tests)},
     )
 
 
 def loss_chart(pooled: Series, window: Window) -> Spec:
     """Lost over sent in each step; where none was lost, what the loss may be at most (95% bound, 3/N)."""
     rows = [_loss_row(point, pooled.step_s) for point in pooled.points if point.sent > 0]
-    return filled(_loss_layout(), window, {"steps": rows, **_absence_rows(pooled, window, SEEN_IN_LOSS)})
+    return filled(_loss_layout(), window, {"steps": rows, **_background_rows(pooled, window, SEEN_IN_LOSS)})
 
 
 def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Window) -> Spec:
@@ -170,6 +179,7 @@ def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Wi
         "floors": floors,
         "measured": [row for row in points if row["bps"] is not None],
         "failed": _labelled([row for row in points if row["bps"] is None], window),
+        **_change_rows(window),
     }
     return filled(_throughput_layout(), window, datasets)
 
@@ -355,11 +365,12 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.5g}")
 
 
-def _absence_rows(
+def _background_rows(
     series: Series, window: Window, kinds: Iterable[Absence], own_tests: Sequence[datetime] = ()
 ) -> dict[str, list[Row]]:
+    """What `_background` names, but for the incidents."""
     found = absences(series, window, own_tests)
-    return {kind.style: _span_rows(found[kind], window) for kind in kinds}
+    return {**{kind.style: _span_rows(found[kind], window) for kind in kinds}, **_change_rows(window)}
 
 
 def _span_rows(spans: Iterable[Span], window: Window) -> list[Row]:
@@ -381,6 +392,17 @@ def _span_rows(spans: Iterable[Span], window: Window) -> list[Row]:
                 }
             )
     return rows
+
+
+def _change_rows(window: Window) -> dict[str, list[Row]]:
+    return {
+        _change_style(kind): [{"t": _ms(one.at), "label": one.text} for one in window.changes if one.kind is kind]
+        for kind in ChangeKind
+    }
+
+
+def _change_style(kind: ChangeKind) -> str:
+    return f"{kind}-change"
 
 
 def filled(layout: Spec, window: Window, datasets: dict[str, list[Row]]) -> Spec:
@@ -414,7 +436,7 @@ def when(field: str = "t", title: str = "from") -> alt.Tooltip:
 
 
 def _background(*kinds: Absence) -> list[alt.Chart]:
-    """Shaded stretches, from behind: incidents, then absences with their labels."""
+    """Shaded stretches, from behind: incidents, then absences with their labels; then the lines of changes."""
     incidents = _named("incidents")
     why = [alt.Tooltip("label:N", title="incident"), when(), when("t2", "until")]
     layers = [
@@ -427,6 +449,13 @@ def _background(*kinds: Absence) -> list[alt.Chart]:
         layers.append(spans.mark_rect(style=kind.style).encode(x="t:T", x2="t2", tooltip=why))
         label = spans.mark_text(style="span-label", fontSize=11)
         layers.append(label.encode(x="mid:T", y=alt.value(14), text="shown:N"))
+    for change, sign in CHANGE_SIGNS.items():
+        style = _change_style(change)
+        changes = _named(style)
+        layers.append(changes.mark_rule(style=style).encode(x="t:T"))
+        mark = changes.mark_text(style=f"{style}-sign", text=sign, fontSize=13, baseline="bottom")
+        why = [alt.Tooltip("label:N", title=change.value), when("t", "at")]
+        layers.append(mark.encode(x="t:T", y=alt.value(0), tooltip=why))
     return layers
 
 

@@ -20,6 +20,7 @@ from monitor.web import asked, bundle, charts
 from monitor.web.asked import Option
 from monitor.web.charts import Spec, Window
 from monitor.web.compare_charts import MOST_PATHS, Compared, Drawn, compare_chart
+from monitor.web.first_run import still_waiting
 from monitor.web.path_view import hours_of
 from monitor.web.shown import Shown, minute, shown_of
 
@@ -71,6 +72,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
             for place, path in enumerate(paths)
         ],
         "figures": [Figure(metric, compare_chart(metric, drawn, window)) for metric in metrics] if drawn else [],
+        "first_run": None if sizes else still_waiting(now),
         "metrics": [_toggle(request, paths, metrics, metric) for metric in Compared],
         "periods": _links(request, paths, "period", [(one, one) for one in Period], shown.period),
         "sizes": _links(request, paths, "size", [(f"{one} B", one) for one in sizes], size),

@@ -47,11 +47,12 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class CompletenessView:
-    """All that the page needs. `coverage` is in percent, None where nothing was planned."""
+    """All that the page needs. `coverage` is in percent, None where nothing was planned; `measured` counts bursts."""
 
     days: tuple[date, ...]
     rows: tuple[SiteRow, ...]
     coverage: str | None
+    measured: int
     missing: int
     refused: tuple[RefusedRow, ...]
     most_refused: int
@@ -89,6 +90,7 @@ def load_completeness(length: int, now: datetime) -> CompletenessView:
             if site.pk in with_any or (site.has_agent and site.retired_at is None)
         ),
         coverage=_coverage([covered for _, covered in both]),
+        measured=sum(covered.bursts_measured for _, covered in both),
         missing=sum(came.missing for came, _ in both),
         refused=tuple(RefusedRow(sites[one.site_id].name, one) for one in refused),
         most_refused=REFUSED_SHOWN,

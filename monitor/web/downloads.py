@@ -1,4 +1,5 @@
-"""The figures of a path's charts as comma-separated values: the steps that are drawn, and the throughput tests.
+"""The figures of a path's charts as comma-separated values: the steps that are drawn, the throughput tests, and the
+changes that are marked.
 
 Times are in UTC, figures in full, in the units of their names; what is not known is empty. The users' API has the same
 as JSON.
@@ -17,6 +18,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from monitor.alerts.queries import incidents_of_path
+from monitor.api.changes import Change, changes_of
 from monitor.api.grid import UnknownChoice, choose_packet_bytes
 from monitor.archive import queries
 from monitor.archive.queries import SeriesPoint, ThroughputPoint
@@ -29,11 +32,7 @@ from monitor.web.shown import shown_of
 def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each step of the charts, with its length and the size of its packets."""
     path = _path(path_id)
-    shown = shown_of(request, timezone.now())
-    try:
-        size = choose_packet_bytes(tuple(queries.packet_sizes()), asked.number(request, "size"))
-    except UnknownChoice as error:
-        raise Http404(str(error)) from error
+    shown, size = shown_of(request, timezone.now()), _size(request)
     series = queries.path_series(path_id, size, shown.since, shown.until)
     constant = {"step_s": series.step_s, "packet_bytes": size}
     return _answer(f"{_name(path)}-{size}-bytes", SeriesPoint, series.points, constant)
@@ -46,6 +45,23 @@ def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     shown = shown_of(request, timezone.now())
     found = queries.throughput_series(path_id, shown.since, shown.until)
     return _answer(f"{_name(path)}-throughput", ThroughputPoint, found, {})
+
+
+@require_safe
+def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each change of plan or route that the charts mark."""
+    path = _path(path_id)
+    shown, size = shown_of(request, timezone.now()), _size(request)
+    incidents = incidents_of_path(path_id, shown.since, shown.until)
+    found = changes_of(path_id, size, shown.since, shown.until, incidents)
+    return _answer(f"{_name(path)}-changes", Change, found, {})
+
+
+def _size(request: HttpRequest) -> int:
+    try:
+        return choose_packet_bytes(tuple(queries.packet_sizes()), asked.number(request, "size"))
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
 
 
 def _path(path_id: int) -> Path:

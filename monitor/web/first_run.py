@@ -1,6 +1,7 @@
 """What is happening while there is nothing to show yet, and when the first result is due.
 
-In: what is planned, who has delivered, and the time. Out: a heading and sentences for the page.
+In: what is planned, who has delivered, and the time. Out: a heading and sentences for the page, of the whole mesh, of
+one path, or of throughput tests.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+from django.utils.html import format_html
 
 from monitor.analysis import figures
+from monitor.archive import queries
 from monitor.archive.queries import AgentContact
-from monitor.mesh.models import Kind, Measurement, Mesh, Site, Test
+from monitor.mesh.models import Kind, Measurement, Mesh, Path, Site, Test
+from monitor.mesh.queries import next_slot
 from monitor.web import times
 from probes.ping.spec import PingSpec
 
@@ -23,24 +27,23 @@ DELIVERY_AND_ROLLUP = timedelta(seconds=20)
 
 @dataclass(frozen=True, slots=True)
 class FirstRun:
-    """What the page says instead of an empty grid. `due_at` is None when nothing can come yet."""
+    """What a page says instead of figures; times in it are marked up."""
 
     heading: str
     sentences: tuple[str, ...]
-    due_at: datetime | None = None
+
+
+NO_MESH = FirstRun(
+    "No mesh yet",
+    ("Nothing says what to measure.", "Write a mesh.toml with your sites and run: manage.py mesh apply mesh.toml"),
+)
 
 
 def first_run(contacts: Sequence[AgentContact], now: datetime) -> FirstRun:
     """What a page without any data has to say."""
     mesh = Mesh.objects.first()
     if mesh is None:
-        return FirstRun(
-            "No mesh yet",
-            (
-                "Nothing says what to measure.",
-                "Write a mesh.toml with your sites and run: manage.py mesh apply mesh.toml",
-            ),
-        )
+        return NO_MESH
     tests = _ping_tests()
     if not tests:
         return FirstRun(
@@ -49,17 +52,72 @@ def first_run(contacts: Sequence[AgentContact], now: datetime) -> FirstRun:
     silent = _silent_agents(contacts)
     started = max(mesh.applied_at, *(contact.received_at for contact in contacts)) if contacts else mesh.applied_at
     due_at = min(_first_due(test, max(started, now - timedelta(days=1))) for test in tests)
-    return FirstRun("Waiting for the first results", tuple(_waiting(mesh, silent, due_at, now)), due_at)
+    return FirstRun("Waiting for the first results", tuple(_waiting(mesh, silent, due_at, now)))
+
+
+def still_waiting(now: datetime) -> FirstRun | None:
+    """What a page with nothing on it has to say; None once anything was ever measured."""
+    return None if queries.newest_measured_at() is not None else first_run(queries.agent_contacts(), now)
+
+
+def path_waits(path: Path, since: datetime, now: datetime) -> list[str]:
+    """What the page of a path of which nothing came from `since` on has to say."""
+    if path.retired_at is not None:
+        return [f"The path is retired since {times.minute(path.retired_at)}: nothing measures it."]
+    pings = Measurement.objects.in_use().filter(path=path, test__kind=Kind.PING).select_related("test")
+    if not pings:
+        return ["No ping test of mesh.toml measures this path."]
+    contacts = {contact.site_id: contact for contact in queries.agent_contacts()}
+    contact = contacts.get(path.source.site_id)
+    due_at = min(_first_due(one.test, one.started_at) for one in pings)
+    said = [_never_delivered([path.source.site.name])] if contact is None else []
+    if due_at > now:
+        return [*said, _due(due_at, now)]
+    if contact is not None:
+        said.append(f"The agent of {path.source.site.name} delivered last {times.age(contact.received_at, now)}.")
+    said.append(f"Results were due since {times.minute(max(since, due_at))}; below is what became of what was planned.")
+    return said
+
+
+def tests_wait(now: datetime) -> list[str]:
+    """What a page without any throughput test has to say."""
+    if not Mesh.objects.exists():
+        return list(NO_MESH.sentences)
+    if not Measurement.objects.in_use().filter(test__kind=Kind.THROUGHPUT).exists():
+        return ["No path of the mesh has one: add a test of kind throughput to mesh.toml and to a group."]
+    silent = _silent_agents(queries.agent_contacts())
+    said = [_never_delivered(silent)] if silent else []
+    slot = next_slot(Kind.THROUGHPUT, now)
+    if slot is None:
+        return [*said, "None has a time yet: the worker of the centre plans them an hour ahead, anew each minute."]
+    begins = _clock(slot.starts_at, now)
+    return [*said, format_html("The next one, {}, begins at {}.", slot.measurement.path, begins)]
+
+
+def _never_delivered(silent: Sequence[str]) -> str:
+    return (
+        f"No agent has delivered yet from: {', '.join(silent)}. An agent fetches its plan when it starts; "
+        "manage.py site enrol NAME prints the command by which one joins."
+    )
+
+
+def _due(due_at: datetime, now: datetime) -> str:
+    return format_html("The first result is due at {}. This page shows it by itself.", _clock(due_at, now))
+
+
+def _clock(at: datetime, now: datetime) -> str:
+    """When and how soon: "12:30:44 UTC, in 44 s"."""
+    wait = figures.duration((at - now).total_seconds())
+    return format_html("{}, in {}", times.clock(at), wait)
 
 
 def _waiting(mesh: Mesh, silent: list[str], due_at: datetime, now: datetime) -> list[str]:
     paths = Measurement.objects.filter(retired_at=None, test__kind=Kind.PING).values("path_id").distinct().count()
-    said = [f"The mesh “{mesh.name}” is applied: {paths} paths are to be measured."]
+    said = [f"The mesh “{mesh.name}” is applied: {paths} {'path is' if paths == 1 else 'paths are'} to be measured."]
     if silent:
-        said.append(f"No agent has delivered yet from: {', '.join(silent)}. An agent fetches its plan when it starts.")
+        said.append(_never_delivered(silent))
     if due_at > now:
-        wait = figures.duration((due_at - now).total_seconds())
-        said.append(f"The first result is due at {due_at:%H:%M:%S} UTC, in {wait}. This page shows it by itself.")
+        said.append(_due(due_at, now))
     else:
         said.append(
             f"The first result was due at {times.second(due_at)}. Look at the logs of the agents and of the worker; "

@@ -23,6 +23,7 @@ from monitor.api.incidents import doer, status_of
 from monitor.api.roles import Action, needs
 from monitor.mesh.models import Mesh
 from monitor.web import asked, bundle, operating
+from monitor.web.first_run import still_waiting
 from monitor.web.incidents_view import load_incident, load_list
 
 PAST_SHOWN = 25
@@ -76,6 +77,7 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "now": now,
         "view": view,
+        "first_run": None if view.rows else still_waiting(now),
         "asked": wanted,
         "which": which,
         "is_narrowed": wanted != listing.Asked(which=which),

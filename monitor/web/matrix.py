@@ -100,7 +100,7 @@ def _figure(metric: Metric, one: PathFigures) -> str:
     if metric is Metric.LOSS:
         return _loss(one)
     floor = "≥ " if metric is Metric.ESTIMATE and one.loss_bound_ratio is not None else ""
-    return figures.NO_DATA if one.value is None else floor + MEASURES[metric].write(one.value)
+    return figures.NO_DATA if one.value is None else floor + MEASURES[metric].words(one.value)
 
 
 def _change_text(metric: Metric, one: PathFigures) -> str:

@@ -146,7 +146,8 @@ MEASURES = {
     Metric.RTT_MIN: Measure("minimum RTT", "min RTT", figures.milliseconds, RTT_BANDS, 0.05),
     Metric.IPDV: Measure("delay variation (IPDV)", "IPDV", figures.milliseconds, IPDV_BANDS, 0.25),
     Metric.UNREACHABILITY: Measure(
-        "share of bursts without any reply", "unreachable", figures.percent, UNREACHABILITY_BANDS, 0.001
+        "share of bursts without any reply", "unreachable", figures.percent, UNREACHABILITY_BANDS, 0.001,
+        Band(0, "none-lost", "none"),
     ),
     Metric.THROUGHPUT: Measure("measured throughput", "throughput", figures.bit_rate, RATE_BANDS, 0.1),
     Metric.ESTIMATE: Measure("Mathis estimate (Reno index)", "estimate", figures.bit_rate, RATE_BANDS, 0.25),

@@ -1,4 +1,5 @@
-"""What the path page shows: the path, its figures over the period, its charts, its latest tests and its incidents.
+"""What the path page shows: the path, its figures over the period, its charts, its latest tests, its narrowest link,
+its incidents and what changed.
 
 In: a path's id, the stretch of time and a packet size. Out: a `PathView` for the template. The charts themselves are
 made in `monitor.web.charts`, the numbers' text in `monitor.web.figures`.
@@ -15,6 +16,7 @@ from monitor.alerts.models import Incident
 from monitor.alerts.queries import incidents_of_path
 from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
+from monitor.api.changes import Change, changes_of
 from monitor.api.grid import UnknownChoice, choose_packet_bytes
 from monitor.archive import queries
 from monitor.archive.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
@@ -24,6 +26,7 @@ from monitor.archive.transfers import transfer_of
 from monitor.mesh.entries import ON_DEMAND
 from monitor.mesh.models import Path
 from monitor.web import charts
+from monitor.web.capacity_view import CapacityView, capacity_view
 from monitor.web.ledger_view import TestRow, ledger_rows
 from monitor.web.shown import Shown
 from monitor.web.transfer_view import EstimateView, TransferView, estimate_view, transfer_view
@@ -55,10 +58,22 @@ class PathView:
     ledger: tuple[TestRow, ...]
     transfer: TransferView | None
     latest_files: tuple[DiskToDiskPoint, ...]
+    capacity: CapacityView
     incidents: tuple[Incident, ...]
+    changes: tuple[Change, ...]
     rtt_chart: charts.Spec
     loss_chart: charts.Spec
     throughput_chart: charts.Spec
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no ping of the time came."""
+        return self.summary is None and self.newest_at is None
+
+    @property
+    def routes_from_incidents(self) -> bool:
+        """Whether the time is too long for each burst's replies to be asked."""
+        return self.shown.length > queries.LONGEST_RAW
 
 
 def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: datetime | None = None) -> PathView:
@@ -74,7 +89,8 @@ def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: dat
     hours = hours_of(series, since, until)
     tests = queries.throughput_series(path_id, since, until)
     incidents = incidents_of_path(path_id, since, until)
-    window = charts.Window(since, until, _spans(incidents, until))
+    changes = tuple(changes_of(path_id, size, since, until, incidents))
+    window = charts.Window(since, until, _spans(incidents, until), changes)
     summary = _only(queries.path_summaries(since, until, packet_bytes=size, path_ids=[path_id]))
     estimate = path_estimate(summary, tests, since, until)
     return PathView(
@@ -95,7 +111,9 @@ def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: dat
         transfer=_transfer(path_id, tests, test_at),
         latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
         ledger=ledger_rows(path_id, since, until),
+        capacity=capacity_view(queries.newest_capacities(path_id, until)),
         incidents=tuple(incidents),
+        changes=changes,
         rtt_chart=charts.rtt_chart(series, window, _own_tests(path_id, size, since, until)),
         loss_chart=charts.loss_chart(charts.pool(series, shown.bar_s), window),
         throughput_chart=charts.throughput_chart(hours, tests, window),

@@ -13,6 +13,7 @@ from monitor.api.grid import Period
 from monitor.archive.record_transfers import RecordBy, best_transfers
 from monitor.mesh.models import Mesh
 from monitor.web import asked
+from monitor.web.first_run import tests_wait
 
 SHOWN = 20
 UNITS = ((1e15, "Pbit·m/s"), (1e12, "Tbit·m/s"), (1e9, "Gbit·m/s"), (1e6, "Mbit·m/s"))
@@ -39,6 +40,7 @@ def records_page(request: HttpRequest) -> HttpResponse:
     context = {
         "mesh": Mesh.objects.first(),
         "period": period,
+        "waits": [] if found else tests_wait(now),
         "records": [(one, bit_metres(one.bit_metres_per_s)) for one in found],
         "bys": asked.options(request, "by", [(label, one) for one, label in BY.items()], by),
         "periods": asked.options(request, "period", [(one, one) for one in Period], period),

@@ -105,7 +105,7 @@ def load_sites(now: datetime) -> SitesView:
     states = list(State)
     seconds = second_agents(now)
     cards = [
-        SiteCard(site, report, (*_of_second(seconds.get(site.pk), now), *_findings(report)))
+        SiteCard(site, report, (*_of_second(site, seconds.get(site.pk), now), *_findings(report)))
         for site in sites
         for report in [reports.get(site.pk)]
     ]
@@ -120,7 +120,7 @@ def load_sites(now: datetime) -> SitesView:
     )
 
 
-def _of_second(second: SecondAgent | None, now: datetime) -> Iterator[Finding]:
+def _of_second(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[Finding]:
     if second is None:
         return
     ago = figures.duration((now - second.refused_at).total_seconds())
@@ -128,7 +128,7 @@ def _of_second(second: SecondAgent | None, now: datetime) -> Iterator[Finding]:
     yield Finding(
         State.TROUBLE,
         f"a second agent{where} shows this site's token and is refused, last {ago} ago: stop one of the two; "
-        "manage.py site rotate gives the site to another",
+        f"manage.py site rotate {site.name} gives the site to another",
     )
 
 

@@ -15,6 +15,7 @@ from monitor.archive.tables import By, Tick
 from monitor.mesh.models import Family, Mesh
 from monitor.web import asked
 from monitor.web.asked import Option
+from monitor.web.first_run import still_waiting
 from monitor.web.measures import measure_of
 from monitor.web.table_view import Asked, TableView, as_tsv, load_table, tick_name
 
@@ -44,6 +45,7 @@ def table_page(request: HttpRequest) -> HttpResponse:
     context = {
         "mesh": Mesh.objects.first(),
         "view": view,
+        "first_run": None if view.rows or view.complaint else still_waiting(now),
         "bys": asked.options(request, "by", [(one, one) for one in By], view.asked.by),
         "ticks": asked.options(request, "tick", [(one, one) for one in Tick], view.asked.tick),
         "sizes": _sizes(request, view),

@@ -18,6 +18,7 @@ from monitor.archive.reporting import TransferVerdict
 from monitor.mesh.models import Mesh, Path
 from monitor.web import asked
 from monitor.web.asked import Option
+from monitor.web.first_run import tests_wait
 from monitor.web.shown import Shown, shown_of
 
 MOST_ROWS = 500
@@ -57,6 +58,7 @@ def throughput_page(request: HttpRequest) -> HttpResponse:
         "rows": chosen[:MOST_ROWS],
         "left_out": max(0, len(chosen) - MOST_ROWS),
         "verdict": verdict,
+        "waits": tests_wait(now) if not rows and shown.period is not None else [],
         "paths": len(rows),
         "tests": sum(row.tests.tests for row in rows),
         "failed": sum(row.failed for row in rows),

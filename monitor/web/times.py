@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
 from monitor.analysis import figures
 
 NEVER = "never"
@@ -17,6 +20,16 @@ def age(at: datetime | None, now: datetime) -> str:
 def minute(at: datetime) -> str:
     """A moment in UTC, to the minute."""
     return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def marked(at: datetime, text: str) -> SafeString:
+    """A text that stands for a moment, as markup that a script adds the local time to."""
+    return format_html('<time datetime="{}">{}</time>', at.isoformat(), text)
+
+
+def clock(at: datetime) -> SafeString:
+    """A moment of today in UTC, to the second, as markup."""
+    return marked(at, f"{at:%H:%M:%S} UTC")
 
 
 def second(at: datetime) -> str:

@@ -23,6 +23,7 @@ urlpatterns: list[URLPattern] = [
     path("paths/<int:path_id>/", views.path_page, name="path"),
     path("paths/<int:path_id>/series.csv", downloads.series_csv, name="series-csv"),
     path("paths/<int:path_id>/tests.csv", downloads.tests_csv, name="tests-csv"),
+    path("paths/<int:path_id>/changes.csv", downloads.changes_csv, name="changes-csv"),
     path("paths/<int:path_id>/run/", run_now.run_now, name="run-now"),
     path("incidents/", incident_pages.incidents_page, name="incidents"),
     path("incidents/<int:incident_id>/", incident_pages.incident_page, name="incident"),

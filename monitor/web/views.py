@@ -27,8 +27,9 @@ from monitor.archive.queries import AgentContact
 from monitor.mesh.models import Mesh, Path, Site
 from monitor.reports.files import written_reports
 from monitor.web import asked, bundle, calculator, matrix, measures, policy, world_map
+from monitor.web.charts import CHANGE_SIGNS
 from monitor.web.completeness_view import load_completeness
-from monitor.web.first_run import first_run
+from monitor.web.first_run import first_run, path_waits, still_waiting
 from monitor.web.measures import MEASURES
 from monitor.web.path_view import load_path
 from monitor.web.run_now import run_now_of
@@ -123,6 +124,7 @@ def map_page(request: HttpRequest) -> HttpResponse:
         "map": world_map.world_map(grid, where),
         "query": matrix.query(grid),
         "legend": matrix.legend(grid),
+        "first_run": first_run(queries.agent_contacts(), now) if grid.newest_measured_at is None else None,
     }
     return render(request, "web/map.html", context)
 
@@ -144,6 +146,8 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "now": now,
         "periods": asked.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
         "ends": (minute(shown.since), minute(shown.until)),
+        "change_signs": CHANGE_SIGNS,
+        "waits": path_waits(view.path, shown.since, now) if view.is_empty and shown.period is not None else [],
         "kept": [("size", view.packet_bytes)],
         "sizes": asked.options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes),
         "bundle_version": bundle.bundle_version(),
@@ -156,9 +160,11 @@ def completeness_page(request: HttpRequest) -> HttpResponse:
     """What was measured of the plan, and what came of that."""
     now = timezone.now()
     length = asked.choice(request, "days", Days, Days.WEEK)
+    view = load_completeness(int(length), now)
     context = {
         "mesh": Mesh.objects.first(),
-        "view": load_completeness(int(length), now),
+        "view": view,
+        "first_run": None if view.measured else still_waiting(now),
         "lengths": asked.options(request, "days", [(f"{one} days", one) for one in Days], length),
     }
     return render(request, "web/completeness.html", context)
@@ -168,7 +174,15 @@ def completeness_page(request: HttpRequest) -> HttpResponse:
 def sites_page(request: HttpRequest) -> HttpResponse:
     """How each site's agent is."""
     now = timezone.now()
-    return render(request, "web/sites.html", {"mesh": Mesh.objects.first(), "view": load_sites(now), "now": now})
+    view = load_sites(now)
+    is_heard = any(card.report is not None for card in view.cards)
+    context = {
+        "mesh": Mesh.objects.first(),
+        "view": view,
+        "now": now,
+        "first_run": None if is_heard else still_waiting(now),
+    }
+    return render(request, "web/sites.html", context)
 
 
 @require_safe
@@ -185,6 +199,7 @@ def site_page(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "view": view,
         "now": now,
+        "first_run": None if view.packet_sizes else still_waiting(now),
         "periods": asked.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
         "sizes": asked.options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes),
     }

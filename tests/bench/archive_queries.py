@@ -1,11 +1,12 @@
 """How fast the archive answers on a large mesh: 10,000 paths with 30 days of hours, on PostgreSQL and TimescaleDB.
 
 Builds the hours in SQL and the days and months by merging, with progress, and asks each question ten times with what it
-reads in memory; raw bursts are a day of a tenth of the paths. As in the web server, what was there before the first
-question is left out of garbage collection. Takes about ten minutes and 4 GB of disk for each database, so it runs only
-when it is named: `make bench-archive`. TimescaleDB is that of `tests.timescale`, left out without root. As a module of
-its own it takes `--paths`, `--days` and `--only`, and SOUNDINGS_DATABASE_URL, an empty database, in the place of the
-bundled one.
+reads in memory, the page of the grid among them; raw bursts are a day of a tenth of the paths. As in the web server,
+what was there before the first question is left out of garbage collection.
+
+Takes about ten minutes and 4 GB of disk for each database, so it runs only when it is named: `make bench-archive`.
+TimescaleDB is that of `tests.timescale`, left out without root. As a module of its own it takes `--paths`, `--days` and
+`--only`, and SOUNDINGS_DATABASE_URL, an empty database, in the place of the bundled one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 import django
 import numpy as np
@@ -68,6 +70,7 @@ def main(arguments: list[str]) -> int:
         if options.only == "timescale":
             os.environ["SOUNDINGS_DATABASE_URL"] = where
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
+        os.environ["SOUNDINGS_LOCAL_READ"] = "1"
         django.setup()
         call_command("migrate", verbosity=0)
         rows = [Row("database", "TimescaleDB" if options.only == "timescale" else where)]
@@ -160,6 +163,30 @@ def _make_mesh(paths: int) -> None:
         sites=SITES,
         paths=paths,
     )
+    _plan_pings()
+
+
+def _plan_pings() -> None:
+    """Each path is pinged, all sites are a group, and a path, a site and the group are in maintenance, for the page."""
+    from monitor.alerts.models import Quiet
+    from monitor.mesh.models import Group, Kind, Measurement, Path, Site, Test
+
+    test = Test.objects.create(name="ping", kind=Kind.PING, every_s=1800)
+    Measurement.objects.bulk_create(
+        Measurement(path_id=path_id, test=test, started_at=UNTIL)
+        for path_id in Path.objects.values_list("id", flat=True)
+    )
+    group = Group.objects.create(name="all", shape="mesh")
+    group.sites.set(Site.objects.all())
+    for scope in ({"path_id": 1}, {"site_id": 1}, {"group": group}):
+        Quiet.objects.create(
+            kind=Quiet.Kind.MAINTENANCE,
+            starts_at=UNTIL - timedelta(hours=1),
+            ends_at=UNTIL,
+            made_by="bench",
+            made_at=UNTIL,
+            **scope,
+        )
 
 
 def _make_profiles() -> None:
@@ -263,6 +290,8 @@ def _make_raw(paths: int) -> None:
 
 def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
     """Each question by name, with what it is to reach and what asks it."""
+    from django.test import Client
+
     from monitor.archive import completeness, queries, tables
     from monitor.archive.metrics import Metric
     from monitor.archive.tables import By, Tick
@@ -279,7 +308,21 @@ def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
     def path(begun: datetime) -> Callable[[], list[Any]]:
         return lambda: list(queries.path_series(1, 100, begun, UNTIL).points)
 
+    def page(address: str) -> Callable[[], list[Any]]:
+        client = Client(headers={"host": "localhost"})
+
+        def cells() -> list[Any]:
+            with mock.patch("django.utils.timezone.now", return_value=now):
+                answer = client.get(address)
+            assert answer.status_code == 200, answer.content
+            return answer.content.split(b"<td")[1:]
+
+        return cells
+
     return [
+        ("page of the grid of loss, a day", REACH["grid"], page("/")),
+        ("page of the grid of loss, a week", REACH["grid"], page("/?period=week")),
+        ("page of the grid of median RTT, a week", REACH["grid"], page("/?metric=rtt&period=week")),
         ("grid of loss, a day", REACH["grid"], grid(Metric.LOSS, now - timedelta(days=1))),
         ("grid of loss, 30 days", REACH["grid"], grid(Metric.LOSS, now - timedelta(days=30))),
         ("grid of median RTT, a day", REACH["grid"], grid(Metric.RTT_MEDIAN, now - timedelta(days=1))),

@@ -261,6 +261,25 @@ def test_a_matrix_has_each_source_and_destination_in_the_same_order(
     )
 
 
+@pytest.mark.parametrize("dashboard", ["mesh", "throughput"])
+def test_the_groups_offered_begin_with_all_paths(dashboard: str, mesh: MeshOfThree) -> None:
+    Group.objects.create(name="bases", shape="star").sites.set([mesh.slac])
+
+    assert answer(dashboard, "$group", mesh) == [("All", "*"), ("bases", "bases"), ("labs", "labs")]
+
+
+def test_the_sites_offered_end_with_those_that_are_retired(mesh: MeshOfThree) -> None:
+    for name, title in (("slac", "Stanford"), ("anl", "Argonne"), ("cern", "A former member")):
+        models.Site.objects.filter(name=name).update(title=title)
+    models.Site.objects.filter(pk=mesh.cern.pk).update(retired_at=NOON)
+
+    assert answer("site", "$site", mesh) == [
+        ("Argonne", "anl"),
+        ("Stanford", "slac"),
+        ("A former member (retired)", "cern"),
+    ]
+
+
 def test_the_matrix_of_throughput_has_the_mean_of_the_tests(mesh: MeshOfThree) -> None:
     found = {(source, destination): bps for source, destination, bps in answer("mesh", THROUGHPUT, mesh)}
 

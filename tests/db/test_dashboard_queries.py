@@ -317,6 +317,21 @@ def test_a_query_returns_what_was_measured(where: str, archive: dict[str, str]) 
     assert found == [{name: about(value) for name, value in zip(columns, row, strict=True)} for row in rows]
 
 
+def test_every_capacity_measurement_is_listed_with_why_it_found_none(archive: dict[str, str]) -> None:
+    sql = of_dashboard("throughput")["Capacity measurements of the chosen path, newest first/A"]
+    at = [hour(number) + timedelta(minutes=40) for number in (13, 12, 11)]
+    method, packets = "dispersion", (184, 180)
+
+    found = run(sql, archive)
+
+    rows = [
+        (at[0], "narrow", "measured", "measured", 5.0, None, None, method, *packets, "yes", None),
+        (at[1], "narrow", "measured", "not_below", None, 1e9, None, method, *packets, "no", "stamps too coarse"),
+        (at[2], "narrow", "measured", "measured", 1e8, 9e7, 1.1e8, method, *packets, "no", None),
+    ]
+    assert found == [{name: about(value) for name, value in zip(CAPACITY_COLUMNS, row, strict=True)} for row in rows]
+
+
 def test_the_paths_offered_are_those_between_the_two_sites(archive: dict[str, str]) -> None:
     path6 = Path.objects.get(family=6)
 

@@ -146,7 +146,7 @@ def state(text):
     """What the page says of the test, without its markup, and how often it looks."""
     part = re.search(r'id="run-now-state" data-live>(.*?)</div>', text, re.S)[1]
     every_s = re.search(r'data-live-every-s="(\d+)"', text)[1]
-    return " ".join(re.sub(r"<[^>]+>", " ", part).split()), every_s
+    return " ".join(re.sub(r"<[^>]+>", "", part).split()), every_s
 
 
 def test_the_page_shows_the_state_until_the_result_is_there(path, clock):
@@ -178,7 +178,7 @@ def test_the_page_shows_the_rule_that_did_not_permit_it(path, clock):
 
     report(slot, run(slot, outcome=Outcome.NOT_PERMITTED, throughput_bps=None, duration_s=None, detail=rule))
 
-    assert state(page(operator, path)) == (f"Test {slot.pk} : not permitted : {rule}", "30")
+    assert state(page(operator, path)) == (f"Test {slot.pk}: not permitted: {rule}", "30")
 
 
 @pytest.mark.parametrize(

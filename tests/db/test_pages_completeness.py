@@ -148,6 +148,7 @@ def test_the_page_goes_back_as_far_as_it_is_asked(page, paths):
 
 
 def test_its_queries_are_the_same_for_any_number_of_sites(page, paths, django_assert_num_queries):
+    measured_day(paths["slac", "cern"], 3, 5)
     with django_assert_num_queries(QUERIES):
         page()
     for path in paths.values():

@@ -286,7 +286,7 @@ def test_before_the_first_result_the_page_says_when_it_is_due(page, paths):
     assert "No agent has delivered yet from: cern, slac, uct" in html
     # the next cycle begins at 12:30:00, takes 1 + 2 sizes × 10 packets × 1 s, 2 s of waiting and 1 s for late replies,
     # then delivery and roll-up
-    assert "due at 12:30:44 UTC, in 44 s" in html
+    assert "due at 12:30:44 UTC, in 44 s" in re.sub(r"</?time\b[^>]*>", "", html)
 
 
 def test_an_overdue_first_result_says_where_to_look(page, paths):

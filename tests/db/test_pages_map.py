@@ -7,7 +7,7 @@ import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.mesh.models import Path
-from tests.db.pages_mesh import HOUR, MINUTE, hour
+from tests.db.pages_mesh import HOUR, MINUTE, burst, hour
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 MAP_QUERIES = 12
@@ -83,10 +83,18 @@ def test_a_wrong_metric_says_which_there_are(page, paths):
 
 def test_without_a_mesh_it_says_how_to_have_one(page):
     assert not Path.objects.exists()
-    assert "There is nothing to draw yet" in page()
+    assert "Write a mesh.toml with your sites and run: manage.py mesh apply mesh.toml" in page()
+
+
+def test_a_mesh_without_paths_says_that_there_is_nothing_to_draw(page, paths):
+    burst(paths["slac", "cern"], HOUR, 1.0)
+    Path.objects.update(retired_at=HOUR)
+
+    assert "There is nothing to draw: no path is measured." in page()
 
 
 def test_the_number_of_queries_does_not_grow_with_the_paths(page, paths, django_assert_max_num_queries):
+    burst(paths["slac", "cern"], HOUR, 1.0)
     for path in paths.values():
         hour(path, sent=1000, received=979, rtt_ms=150.0)
     with django_assert_max_num_queries(MAP_QUERIES):

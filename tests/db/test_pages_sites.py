@@ -108,7 +108,7 @@ def test_a_second_agent_is_shown_with_its_address_and_what_to_do(page):
     shown = card(page(), "slac", "Measured with")
 
     assert "▲&nbsp; in trouble a second agent at 192.0.2.77 shows this site&#x27;s token and is refused" in shown
-    assert "last 9 s ago: stop one of the two; manage.py site rotate gives the site to another" in shown
+    assert "last 9 s ago: stop one of the two; manage.py site rotate slac gives the site to another" in shown
 
 
 def test_a_clock_that_nothing_keeps_is_a_finding_once_it_drifts(page):

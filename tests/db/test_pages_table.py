@@ -12,7 +12,7 @@ import pytest
 
 from monitor.mesh.models import Host, Measurement, Path, Site
 from tests.db.merging import merge_hours
-from tests.db.pages_mesh import HOUR, NOW, hour
+from tests.db.pages_mesh import HOUR, NOW, burst, hour
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 DAY = timedelta(days=1)
@@ -204,7 +204,13 @@ def test_a_wrong_choice_is_named(get, days, query, said):
 
 
 def test_before_there_is_anything_it_says_where_to_look(get):
-    assert "Nothing was measured in this time yet" in get("/table/")
+    assert "Write a mesh.toml with your sites" in get("/table/")
+
+
+def test_where_nothing_was_measured_of_late_it_says_where_to_look(get, paths):
+    burst(paths["slac", "cern"], NOW - timedelta(days=60), 10.0)
+
+    assert "Nothing was measured in this time." in get("/table/")
 
 
 def test_it_keeps_to_its_queries(get, days, django_assert_num_queries):

@@ -92,13 +92,14 @@ class RunningStack:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def manage(self, *arguments: str) -> str:
-        """Run a management command against this stack's database."""
+    def manage(self, *arguments: str, typed: str | None = None) -> str:
+        """Run a management command against this stack's database, with `typed` on its standard input."""
         environment = {**os.environ, "SOUNDINGS_DATABASE_URL": self.database_url, "SOUNDINGS_DATA": str(self.data)}
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=TOP,
             env=environment,
+            input=typed,
             capture_output=True,
             text=True,
             check=False,

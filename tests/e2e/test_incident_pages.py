@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import sync_playwright
@@ -17,7 +16,9 @@ from monitor.alerts import actions, incidents
 from monitor.alerts.models import Deed, Incident, Quiet
 from monitor.mesh.models import Group
 from tests.db.incident_rows import HOUR, lossy, person, watched
+from tests.db.pages_mesh import throughput
 from tests.e2e.test_whole_job import CHROMIUM, CHROMIUM_OPTIONS
+from tests.e2e.visits import wrong_for_readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SCREENS = {"desktop": (1280, 900, "light"), "phone": (390, 844, "light"), "dark": (1280, 900, "dark")}
@@ -79,11 +80,6 @@ def refreshed(page):
         "() => new Promise((done) => { document.addEventListener('soundings:refreshed', done, { once: true });"
         " document.dispatchEvent(new Event('visibilitychange')); })"
     )
-
-
-def wrong_for_readers(page):
-    found = Axe().run(page).response["violations"]
-    return [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found]
 
 
 def shot(page, name):
@@ -209,6 +205,51 @@ def test_times_tell_the_local_time_on_hover(browser, served, paths):
 
     assert "2026-07-01 12:00:00 UTC" in title
     assert "14:00" in title or "2:00:00 PM" in title, "Zurich is two hours ahead in summer"
+
+
+def test_moments_in_a_sentence_tell_the_local_time_too(browser, served, paths):
+    incident = lossy(paths["slac → cern"], now())
+    Incident.objects.update(summary="loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on")
+    page = open_page(browser, f"{served}/incidents/")
+
+    said = page.locator(f'[data-incident="{incident.pk}"] .said')
+    titles = [one.get_attribute("title") for one in said.locator("time").all()]
+
+    assert said.inner_text() == "loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on"
+    assert [title.split(";")[0] for title in titles] == ["2026-07-01 12:00:00 UTC", "2026-07-01 12:05:30 UTC"]
+
+
+def look_again(page):
+    page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_a_page_that_was_empty_fills_by_itself(browser, served, paths):
+    page = open_page(browser, f"{served}/throughput/")
+    assert "No throughput test in the last day" in page.locator("#waits").inner_text()
+
+    throughput(paths["slac → cern"], now(), 94e6)
+    look_again(page)
+
+    page.wait_for_selector("#rows")
+    assert "94 Mbit/s" in page.locator("#rows").inner_text()
+    assert page.said == []
+
+
+def test_new_parts_wait_until_nobody_writes(browser, served, paths):
+    path = paths["slac → cern"]
+    page = open_page(browser, f"{served}/paths/{path.pk}/")
+    as_served = page.input_value("[name=since]")
+    page.fill("[name=since]", "2026-01-01T00:00")
+
+    throughput(path, now(), 94e6)
+    refreshed(page)
+    assert page.input_value("[name=since]") == "2026-01-01T00:00"
+    assert page.locator("#transfer").count() == 0
+    page.fill("[name=since]", as_served)
+    look_again(page)
+
+    page.wait_for_selector("#transfer")
+    assert page.said == []
 
 
 @pytest.mark.parametrize("screen", SCREENS)

@@ -17,7 +17,7 @@ MARK_AA = 3.0
 
 def tokens(mode: str) -> dict[str, str]:
     """The colour tokens of a mode; what dark does not say again stays as in light."""
-    light, dark = STYLE.split("@media (prefers-color-scheme: dark)", 1)
+    light, dark = STYLE.split("@media screen and (prefers-color-scheme: dark)", 1)
     dark = dark.split("\n}\n", 1)[0]
     found = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", light))
     return found if mode == "light" else found | dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", dark))
@@ -75,7 +75,8 @@ def test_loss_gets_stronger_with_every_band(mode):
 def test_lines_and_points_of_the_charts_stand_out(mode):
     colours = tokens(mode)
 
-    for name in ("rtt-median", "loss", "estimate", "estimate-floor", "measured", "failed", "incident-start"):
+    lines = ("rtt-median", "loss", "estimate", "estimate-floor", "incident-start", "plan-change", "route-change")
+    for name in (*lines, "measured", "failed"):
         assert contrast(colours[f"chart-{name}"], colours["panel"]) >= MARK_AA, name
 
 

@@ -1,9 +1,11 @@
-"""What the documents point to is there."""
+"""What the documents point to is there, and every picture is pointed to and can be made again."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.screenshots import IMAGES, MOST_BYTES, SHOTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -17,3 +19,19 @@ def test_every_link_leads_somewhere(document):
     missing = [target for target in local if not (document.parent / target).exists()]
 
     assert missing == []
+
+
+def test_every_picture_is_shown_somewhere_with_words_for_who_cannot_see_it_and_is_made_by_the_command():
+    shown = [
+        ((document.parent / target).resolve(), words)
+        for document in DOCUMENTS
+        for words, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", document.read_text())
+    ]
+    made = {IMAGES / f"{shot.name}.png" for shot in SHOTS}
+
+    assert {picture for picture, _ in shown} == made == set(IMAGES.iterdir())
+    assert [picture.name for picture, words in shown if len(words) < 10] == []
+
+
+def test_no_picture_is_large():
+    assert {path.name: path.stat().st_size for path in IMAGES.iterdir() if path.stat().st_size > MOST_BYTES} == {}

@@ -10,16 +10,19 @@ from django.utils.safestring import SafeString
 
 from monitor.alerts.models import Incident, State
 from monitor.analysis import figures
+from monitor.api.changes import Change
 from monitor.archive import trouble
 from monitor.archive.queries import PathSummary
 from monitor.mesh.models import Path
 from monitor.web import times
+from monitor.web.charts import CHANGE_SIGNS
 
 register = template.Library()
 register.filter("milliseconds", figures.milliseconds)
 register.filter("bit_rate", figures.bit_rate)
 register.filter("count", figures.count)
 register.filter("distance", times.distance)
+register.filter("clock", times.clock)
 
 
 @register.filter
@@ -31,7 +34,13 @@ def loss(summary: PathSummary) -> str:
 @register.filter
 def moment(at: datetime) -> SafeString:
     """A time in UTC that a script can add the local time to."""
-    return format_html('<time datetime="{}">{}</time>', at.isoformat(), times.minute(at))
+    return times.marked(at, times.minute(at))
+
+
+@register.filter
+def begun_hour(at: datetime) -> SafeString:
+    """The whole hour (UTC) that a moment is in, by its beginning."""
+    return moment(at.replace(minute=0, second=0, microsecond=0))
 
 
 @register.filter
@@ -42,14 +51,23 @@ def instant(at: datetime) -> str:
 
 @register.simple_tag
 def age(at: datetime, now: datetime) -> SafeString:
-    """How long ago, as text that a script keeps counting."""
-    return format_html('<time datetime="{}" data-age>{}</time>', at.isoformat(), times.age(at, now))
+    """How long ago, as text that a script keeps counting; on paper with the time itself beside it."""
+    return format_html(
+        '<time datetime="{}" data-age data-at="{}">{}</time>', at.isoformat(), times.minute(at), times.age(at, now)
+    )
 
 
 @register.simple_tag
 def lasting(since: datetime, until: datetime) -> str:
     """The time between two moments."""
     return figures.duration((until - since).total_seconds())
+
+
+@register.simple_tag
+def change_sign(change: Change) -> SafeString:
+    """The sign that marks a change in the charts."""
+    sign = CHANGE_SIGNS[change.kind]
+    return format_html('<span class="key-sign {}-change" aria-hidden="true">{}</span>', change.kind, sign)
 
 
 @register.filter

@@ -1,9 +1,12 @@
 "use strict";
 /* Draws the charts of a page: each [data-chart] names the <script type="application/json"> that holds its Vega-Lite
    spec. Vega interprets its expressions (ast), so that the page needs no unsafe-eval. Colours come from style.css as
-   --chart-NAME for each named style of the spec. New data goes into the drawn chart; the colour scheme redraws it. */
+   --chart-NAME for each named style of the spec. New data goes into the drawn chart; the colour scheme redraws it, and
+   print makes it as wide as the paper; style.css turns what was drawn in dark light there. */
 (() => {
   const ERRORS_ONLY = 1; /* that a chart has no rows of one kind is no reason to warn */
+  const PAPER_PX = 660; /* what A4 and Letter both have between their margins */
+  const dark = matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Map();
 
   function specOf(element) {
@@ -64,6 +67,7 @@
         tooltip: { disableDefaultStyle: true },
       });
       drawn.set(element, result.view);
+      element.classList.toggle("drawn-dark", dark.matches);
       if ("zoom" in element.dataset) zoomable(element, result.view);
     } catch (error) {
       element.classList.add("failed");
@@ -85,5 +89,7 @@
   const drawAll = () => elements.forEach((element) => { drawn.get(element)?.finalize(); draw(element); });
   drawAll();
   document.addEventListener("soundings:refreshed", () => elements.forEach(update));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  dark.addEventListener("change", drawAll);
+  addEventListener("beforeprint", () => drawn.forEach((view) => view.width(PAPER_PX).runAsync()));
+  addEventListener("afterprint", () => dispatchEvent(new Event("resize")));
 })();

@@ -1,14 +1,16 @@
 "use strict";
 /* Keeps a page current without a reload: fetches it again, and puts in those parts, marked data-live, of which the
    centre says something else than before. Nothing jumps: the frames stay, a part in which text is being selected waits,
-   the focus goes back to the same link, opened details stay open. Incidents (data-incident) that are new get the class
+   the focus goes back to the same link, opened details stay open. Only a page that has got new parts is loaded again, and
+   not while somebody writes. Incidents (data-incident) that are new get the class
    "new" and, like those that ended, are said in #news, which is read out when the reader is free.
    A page says how often with data-live-every-s. After each exchange it dispatches "soundings:refreshed" on document.
-   On every page, each <time> tells the local time to the pointer, and ages count on. */
+   On every page each <time>, and each moment in a sentence, tells the local time to the pointer, and ages count on. */
 (() => {
   const page = document.querySelector("[data-live-every-s]");
   const status = document.getElementById("status");
   const news = document.getElementById("news");
+  const MOMENT = /(\d{4}-\d\d-\d\d) (\d\d:\d\d(?::\d\d)?) UTC/;
   const served = new Map(); /* what the centre said of each part, before scripts touched it */
   let lastSuccess = Date.now();
   let clockSkewMs = 0;
@@ -33,6 +35,7 @@
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     const opened = [...part.querySelectorAll("details[open][id]")].map((one) => one.id);
     part.replaceChildren(...next.childNodes);
+    markTimes(part);
     for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
     if (focused !== null) twin(part, focused)?.focus({ preventScroll: true });
   }
@@ -71,9 +74,14 @@
     if (news !== null && said.length > 0) news.textContent = said.join(" ");
   }
 
+  /* It has parts that are not here, as once there are results; or it is another page, as after a logout. */
   function needsWholePage(fresh) {
-    return (fresh.getElementById("matrix") === null) !== (document.getElementById("matrix") === null)
-      || fresh.querySelector("[data-live-every-s]") === null;
+    if (fresh.querySelector("[data-live-every-s]") === null) return true;
+    return !isWriting() && [...fresh.querySelectorAll("[data-live]")].some((one) => document.getElementById(one.id) === null);
+  }
+
+  function isWriting() {
+    return [...document.querySelectorAll("textarea, input")].some((one) => one.value !== one.defaultValue);
   }
 
   async function refresh() {
@@ -122,6 +130,25 @@
     return `${Math.max(0, Math.round(seconds))} s`;
   }
 
+  /* Sentences have their moments in plain text. */
+  function markTimes(root) {
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT, (text) =>
+      MOMENT.test(text.data) && text.parentElement.closest("time, pre, script, textarea") === null
+        ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT);
+    const texts = [];
+    while (walker.nextNode()) texts.push(walker.currentNode);
+    for (let rest of texts) {
+      for (let found = MOMENT.exec(rest.data); found !== null; found = MOMENT.exec(rest.data)) {
+        const moment = rest.splitText(found.index);
+        rest = moment.splitText(found[0].length);
+        const time = document.createElement("time");
+        time.dateTime = `${found[1]}T${found[2]}Z`;
+        moment.replaceWith(time);
+        time.append(moment);
+      }
+    }
+  }
+
   function count() {
     for (const time of document.querySelectorAll("time")) {
       const at = new Date(time.dateTime);
@@ -131,6 +158,7 @@
   }
 
   for (const part of document.querySelectorAll("[data-live]")) served.set(part.id, part.innerHTML);
+  markTimes(document.getElementById("main"));
   count();
   setInterval(count, 1000);
   if (page === null) return;

@@ -1,0 +1,107 @@
+"""The narrowest link on the path page: the newest capacity with its interval and its time, or why there is none."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+
+from monitor.archive import queries
+from monitor.archive.models import CapacityResult
+from tests.db.pages_mesh import HOUR, MINUTE, NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+DAY = timedelta(days=1)
+NOTHING = dict.fromkeys(["capacity_bps", "capacity_low_bps", "capacity_high_bps", "method"])
+
+
+@pytest.fixture
+def path(paths):
+    return paths["slac", "cern"]
+
+
+@pytest.fixture
+def said(client, path):
+    """The panel's text."""
+
+    def fetch(query=""):
+        html = client.get(f"/paths/{path.pk}/{query}", headers={"host": "localhost"}).content.decode()
+        panel = re.search(r'<div id="capacity" data-live>(.*?)</div>', html, re.DOTALL)[1]
+        return " ".join(unescape(re.sub(r"<[^>]+>", "", panel)).split())
+
+    return fetch
+
+
+def capacity(path, at, capacity_bps=50e6, **fields):
+    values = {
+        "test": "narrowest",
+        "outcome": "measured",
+        "verdict": "measured",
+        "capacity_bps": capacity_bps,
+        "capacity_low_bps": 48e6,
+        "capacity_high_bps": 52e6,
+        "sent": 184,
+        "received": 183,
+        "method": "pairs and trains",
+        "during_test": False,
+    }
+    return CapacityResult.objects.create(path_id=path.pk, measured_at=at, **{**values, **fields})
+
+
+def test_the_newest_is_shown_with_its_interval_and_its_time(said, path):
+    capacity(path, HOUR, 40e6)
+    capacity(path, HOUR + MINUTE)
+
+    words = said()
+
+    assert words.startswith("50 Mbit/s (48 Mbit/s to 52 Mbit/s) Measured 2026-11-21 12:01 UTC by narrowest, from pairs")
+    assert "meanwhile" not in words
+
+
+def test_one_during_our_own_test_says_so(said, path):
+    capacity(path, HOUR, during_test=True)
+
+    assert "A throughput test of ours ran on this host meanwhile." in said()
+
+
+def test_what_is_known_stays_beside_a_newer_one_that_cannot_tell(said, path):
+    capacity(path, HOUR)
+    capacity(path, HOUR + MINUTE, verdict="rate_limited", detail="ICMP is limited", **NOTHING)
+
+    words = said()
+
+    assert words.startswith("50 Mbit/s (48 Mbit/s to 52 Mbit/s)")
+    assert words.endswith(
+        "The newest measurement found none. 2026-11-21 12:01 UTC, narrowest: rate limited: ICMP is limited"
+    )
+
+
+def test_a_lower_bound_is_said_to_be_one(said, path):
+    capacity(path, HOUR, verdict="own_limit", **{**NOTHING, "capacity_low_bps": 1.81e9})
+
+    assert said() == "At least 1.81 Gbit/s 2026-11-21 12:00 UTC, narrowest: own limit"
+
+
+def test_one_that_was_not_measured_is_no_figure(said, path):
+    capacity(path, HOUR, outcome="no_route", verdict=None, detail="network is unreachable", **NOTHING)
+
+    assert said() == "Not known 2026-11-21 12:00 UTC, narrowest: no route: network is unreachable"
+
+
+def test_without_any_the_page_says_how_to_have_one(said):
+    words = said()
+
+    assert words.startswith("Not measured in the 30 days before the end of what is shown")
+    assert "A test of kind capacity in mesh.toml measures it" in words
+
+
+def test_it_is_that_of_the_time_that_is_shown(said, path):
+    capacity(path, HOUR - 40 * DAY, 30e6)
+    capacity(path, HOUR - 2 * DAY, 40e6)
+    capacity(path, HOUR)
+
+    assert said("?since=2026-11-20T00:00&until=2026-11-21T00:00").startswith("40 Mbit/s")
+    assert [one.capacity_bps for one in queries.newest_capacities(path.pk, NOW - 35 * DAY)] == [30e6]
+    assert queries.newest_capacities(path.pk, NOW - 5 * DAY) == []

@@ -1,0 +1,200 @@
+"""What changed on a path, plan and route: marked in its charts, listed in words, the same in its files and the API."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.api.changes import plan_words, route_words
+from monitor.archive.routes import LEAST_BURSTS, TtlChange, ttl_changes
+from monitor.mesh.models import Measurement, MeasurementPeriod
+from monitor.mesh.queries import PlanChange, Schedule, plan_changes
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def path(paths):
+    return paths["slac", "cern"]
+
+
+@pytest.fixture
+def get(client):
+    def fetch(address):
+        answer = client.get(address, headers={"host": "localhost"})
+        assert answer.status_code == 200, answer.content
+        return unescape(answer.content.decode())
+
+    return fetch
+
+
+def ran(path, test, since, until, every_s=60, sizes=(100, 1000)):
+    """That a test of a path was planned so, for so long."""
+    return MeasurementPeriod.objects.create(
+        measurement=Measurement.objects.get(path=path, test__name=test),
+        every_s=every_s,
+        packet_bytes=list(sizes),
+        started_at=since,
+        ended_at=until,
+    )
+
+
+def answered(path, ttls, **fields):
+    """A burst a minute from `HOUR` on, whose replies had these TTLs left."""
+    for minute, ttl in enumerate(ttls):
+        burst(path, HOUR + minute * MINUTE, 10.0, ttl=ttl, **fields)
+
+
+def chart(html, name, rows):
+    spec = json.loads(re.search(rf'<script id="{name}-spec" type="application/json">(.*?)</script>', html)[1])
+    return [(row["t"] / 1000 - HOUR.timestamp(), row["label"]) for row in spec["datasets"][rows]]
+
+
+def test_a_test_begins_changes_and_ends(path, paths):
+    ran(path, "pinger", HOUR, HOUR + MINUTE)
+    ran(path, "pinger", HOUR + MINUTE, HOUR + 2 * MINUTE, every_s=30, sizes=(100,))
+    ran(paths["cern", "slac"], "pinger", HOUR, None)
+
+    found = plan_changes(path.pk, HOUR, NOW)
+
+    first, second = Schedule(60, (100, 1000)), Schedule(30, (100,))
+    assert found == [
+        PlanChange(HOUR, "pinger", None, first),
+        PlanChange(HOUR + MINUTE, "pinger", first, second),
+        PlanChange(HOUR + 2 * MINUTE, "pinger", second, None),
+    ]
+    assert plan_changes(path.pk, HOUR + MINUTE, HOUR + 2 * MINUTE) == [found[1]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (None, Schedule(60, (100, 1000)), "pinger begins: every 60 s, 100 and 1000 bytes"),
+        (Schedule(3600, ()), None, "pinger ends"),
+        (Schedule(60, (100,)), Schedule(1800, (100,)), "pinger: every 30 min, 100 bytes, was every 60 s, 100 bytes"),
+    ],
+)
+def test_a_change_of_plan_is_a_sentence(before, after, said):
+    assert plan_words(PlanChange(HOUR, "pinger", before, after)) == said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        # A reply sent with 64 that has 52 left came over 12 routers.
+        (52, 50, "route back changed, 12 to 14 hops: the TTL of replies went from 52 to 50"),
+        (115, 118, "route back changed, 13 to 10 hops: the TTL of replies went from 115 to 118"),
+        (52, 243, "route changed, or another system answers: the TTL of replies went from 52 to 243"),
+        (255, 254, "route back changed, 0 to 1 hops: the TTL of replies went from 255 to 254"),
+    ],
+)
+def test_a_change_of_route_says_what_it_is_known_from(before, after, said):
+    assert route_words(before, after) == said
+
+
+def test_a_route_changed_when_another_ttl_stays(path):
+    answered(path, [52, 52, 52, 50, 50, 50, 50])
+
+    assert ttl_changes(path.pk, 100, HOUR, NOW) == [TtlChange(HOUR + 3 * MINUTE, 52, 50)]
+
+
+@pytest.mark.parametrize(
+    "ttls",
+    [
+        [52] * 5 + [50] * (LEAST_BURSTS - 1) + [52] * 5,
+        [52, 50] * 6,
+        [52] * 4 + [None] * 4 + [52] * 4,
+        [],
+    ],
+    ids=["few", "in turn", "unanswered", "none"],
+)
+def test_a_ttl_that_does_not_stay_is_no_change(path, ttls):
+    answered(path, ttls)
+
+    assert ttl_changes(path.pk, 100, HOUR, NOW) == []
+
+
+def test_sizes_that_go_different_ways_are_kept_apart(path):
+    answered(path, [52] * 5)
+    answered(path, [50] * 5, packet_bytes=1000)
+
+    assert ttl_changes(path.pk, 100, HOUR, NOW) == ttl_changes(path.pk, 1000, HOUR, NOW) == []
+
+
+def test_raw_bursts_of_more_than_a_day_are_not_read(path):
+    with pytest.raises(ValueError, match="more than a day"):
+        ttl_changes(path.pk, 100, NOW - 2 * DAY, NOW)
+
+
+def test_changes_are_marked_in_every_chart_and_told_in_words(get, path):
+    answered(path, [52] * 3 + [50] * 3)
+    ran(path, "pinger", HOUR + MINUTE, None)
+    ran(path, "tcp", HOUR + MINUTE, None, every_s=3600, sizes=())
+
+    html = get(f"/paths/{path.pk}/?period=hour")
+
+    plan = "pinger begins: every 60 s, 100 and 1000 bytes; tcp begins: every 60 min"
+    route = "route back changed, 12 to 14 hops: the TTL of replies went from 52 to 50"
+    for name in ("rtt", "loss", "throughput"):
+        assert chart(html, name, "plan-change") == [(60.0, plan)]
+        assert chart(html, name, "route-change") == [(180.0, route)]
+    words = re.sub(r"<[^>]+>", "", re.search(r'<ul class="changes">(.*?)</ul>', html, re.DOTALL)[1])
+    assert words.split("◆")[1].split("⇄") == [f" 2026-11-21 12:01 UTC: {plan}", f" 2026-11-21 12:03 UTC: {route}"]
+
+
+def test_without_a_change_the_page_says_so(get, path):
+    assert "Nothing is known to have changed of the plan or the route in the last hour." in get(
+        f"/paths/{path.pk}/?period=hour"
+    )
+
+
+def test_files_and_api_have_what_is_marked(get, path):
+    answered(path, [52] * 3 + [50] * 3)
+    ran(path, "pinger", HOUR, None)
+
+    rows = list(csv.DictReader(get(f"/paths/{path.pk}/changes.csv?period=hour").splitlines()))
+    told = json.loads(get(f"/api/v1/paths/{path.pk}/changes?since=2026-11-21T11:30:00Z&until=2026-11-21T12:30:00Z"))
+
+    assert rows == told
+    assert [(row["at"], row["kind"]) for row in rows] == [
+        ("2026-11-21T12:00:00Z", "plan"),
+        ("2026-11-21T12:03:00Z", "route"),
+    ]
+
+
+def risen(path, ttl_before, ttl_after, since=HOUR):
+    incident = Incident.objects.create(
+        rule="rtt", cause="x", opened_at=since + 5 * MINUTE, closed_at=NOW, summary="RTT rose"
+    )
+    for rule in ("rtt", "rtt_min"):
+        IncidentPath.objects.create(
+            incident=incident,
+            path=path,
+            added_at=NOW,
+            rule=rule,
+            sentence="RTT rose",
+            since=since,
+            figures={"ttl_before": ttl_before, "ttl_after": ttl_after},
+            is_over=True,
+        )
+
+
+def test_over_more_than_a_day_incidents_tell_of_routes(get, path, paths):
+    risen(path, 52, 50)
+    risen(path, 50, 50, HOUR + MINUTE)
+    risen(path, None, 50, HOUR + 2 * MINUTE)
+    risen(paths["cern", "slac"], 60, 50)
+
+    html = get(f"/paths/{path.pk}/?period=week")
+
+    route = "route back changed, 12 to 14 hops: the TTL of replies went from 52 to 50"
+    assert chart(html, "rtt", "route-change") == [(0.0, route)]
+    assert "over more than a day, only from incidents" in html

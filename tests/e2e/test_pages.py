@@ -1,0 +1,516 @@
+"""Every page in a real browser over the real stack and the lab: it loads whole and light, fits, can be read and
+printed, and what it shows is what the scenario does to packets.
+
+One stack serves all of it; pages that need what comes late (an incident, throughput tests) are visited last. The pages
+are those of `monitor.web.urls` and `monitor.reports.urls`: one that is added and not visited here fails.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from string import Formatter
+
+import psycopg
+import pytest
+from playwright.sync_api import sync_playwright
+from scipy.stats import binom
+
+import monitor.reports.urls
+import monitor.web.urls
+from probes.lab.scenario import load_scenario
+from tests.e2e.stack import running_stack, wait_for
+from tests.e2e.test_whole_job import CHROMIUM, CHROMIUM_OPTIONS
+from tests.e2e.visits import DRAWN, too_wide, visiting, wrong_for_readers
+
+pytestmark = pytest.mark.timeout(300)
+
+FILE = Path(__file__).with_name("pages.toml")
+SCENARIO = load_scenario(str(FILE))
+PAIRS = [(one, other) for one in SCENARIO.site_names for other in SCENARIO.site_names if one != other]
+PASSWORD = "long and winding"
+
+PAGES = {
+    "login": "/login/",
+    "calculator": "/calculator/?rtt_ms=100&loss_ratio=0.001&mss_bytes=1460&cc=cubic&streams=1&times=2",
+    "sites": "/sites/",
+    "site": "/sites/bern/",
+    "completeness": "/completeness/",
+    "table": "/table/?tick=hour",
+    "map": "/map/",
+    "compare": "/compare/?path={path_id}&path={way_back_id}",
+    "maintenance": "/maintenance/",
+    "maintenance-change": "/maintenance/{quiet_id}/",
+    "audit": "/audit/",
+    "unsubscribe": "/unsubscribe/{subscription}/",
+    "report": "/reports/{week}",
+    "sweeps": "/sweeps/?{sweep_id}",
+    "sweep": "/sweeps/{sweep_id}/",
+    "throughput": "/throughput/?{tested_path_id}",
+    "records": "/records/?{tested_path_id}",
+    "path": "/paths/{tested_path_id}/",
+    "incidents": "/incidents/?state=all&{incident_id}",
+    "incident": "/incidents/{incident_id}/",
+    "grid": "/?{incident_id}",
+}
+"""The address of each page by the name of its view. What is in braces is a fixture, which waits until it is there; it
+says nothing to a page that gets it behind a question mark."""
+
+FOR_OPERATORS = ("path", "incident", "maintenance", "maintenance-change", "audit")
+"""Visited by somebody who may operate, who sees more."""
+
+NOT_PAGES = {
+    "series-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle",
+    "run-now", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
+}  # fmt: skip
+"""Files, and what answers a form."""
+
+WIDTHS_PX = {"desktop": 1280, "phone": 390}
+MOST_BYTES = 500_000
+A4_PX = 718
+"""The width of A4 between margins of 10 mm, at 96 px an inch."""
+FOR_THE_SCREEN = ":is(nav, button, [type=checkbox]):visible"
+"""What is of no use on paper."""
+
+
+def rtt_ms(pair):
+    """The round trip that the scenario gives a path."""
+    return SCENARIO.paths[pair].delay_ms + SCENARIO.paths[pair[::-1]].delay_ms
+
+
+def loss_ratio(pair):
+    """The share of round trips that the scenario loses, on the way there or back."""
+    return 1 - (1 - SCENARIO.paths[pair].loss_ratio) * (1 - SCENARIO.paths[pair[::-1]].loss_ratio)
+
+
+@pytest.fixture(scope="module")
+def stack(namespaces_required):
+    with running_stack("--lab", str(FILE)) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_OPTIONS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def served(stack):
+    return f"http://127.0.0.1:{stack.port}"
+
+
+@pytest.fixture(scope="module")
+def watching(browser, served):
+    """A list of incidents that is open from before there is one, and never loaded again."""
+    with visiting(browser) as visit:
+        visit.open(f"{served}/incidents/")
+        visit.page.evaluate("() => { window.kept = 'since the beginning'; }")
+        assert visit.page.locator("[data-incident]").count() == 0
+        yield visit
+
+
+@pytest.fixture(scope="module", autouse=True)
+def measured(stack, watching):
+    """Every path has answered, with packets of each size."""
+
+    def answered(size):
+        cells = stack.get(f"grid?metric=rtt_median_ms&period=hour&size={size}")["cells"]
+        return {(cell["source"], cell["destination"]) for cell in cells if cell["value"] is not None}
+
+    for size in SCENARIO.measure.ping.packet_bytes:
+        wait_for(lambda size=size: answered(size) == set(PAIRS), 120, f"every path has answered {size} bytes")
+
+
+@pytest.fixture(scope="module")
+def path_ids(stack):
+    return {(one["source"], one["destination"]): one["path_id"] for one in stack.get("grid?metric=loss_ratio")["cells"]}
+
+
+@pytest.fixture(scope="module")
+def path_id(path_ids):
+    return path_ids["bern", "rome"]
+
+
+@pytest.fixture(scope="module")
+def way_back_id(path_ids):
+    return path_ids["rome", "bern"]
+
+
+@pytest.fixture(scope="module")
+def tested_path_id(stack, path_id):
+    """The path once a throughput test of it has measured."""
+
+    def tested():
+        return [one for one in stack.get(f"paths/{path_id}/throughput") if one["outcome"] == "measured"]
+
+    wait_for(tested, 240, "a throughput test has measured")
+    return path_id
+
+
+@pytest.fixture(scope="module")
+def incident_id(stack):
+    """The scenario's loss, found."""
+
+    def found():
+        return [one["id"] for one in stack.get("incidents?state=open") if one["rule"] == "loss"]
+
+    return wait_for(found, 150, "an incident of loss is open")[0]
+
+
+@pytest.fixture(scope="module")
+def operator(stack, browser, served):
+    """What the browser keeps of somebody who logged in and may operate."""
+    stack.manage("user", "add", "les", "--role", "operator", typed=PASSWORD)
+    with visiting(browser) as visit:
+        visit.open(f"{served}/login/")
+        visit.page.get_by_label("Name").fill("les")
+        visit.page.get_by_label("Password").fill(PASSWORD)
+        visit.page.get_by_role("button", name="Log in").click()
+        visit.page.get_by_role("button", name="Log out les").wait_for()
+        return visit.page.context.storage_state()
+
+
+@pytest.fixture(scope="module")
+def quiet_id(browser, served, operator):
+    """Maintenance of a site, planned on its page."""
+    with visiting(browser, storage_state=operator) as visit:
+        visit.open(f"{served}/maintenance/?site=rome")
+        visit.page.locator("#plan").get_by_label("because").fill("new router")
+        visit.page.get_by_role("button", name="Plan it").click()
+        change = visit.page.get_by_role("link", name="Change maintenance for rome")
+        return re.search(r"/maintenance/(\d+)/", change.get_attribute("href"))[1]
+
+
+@pytest.fixture(scope="module")
+def week(stack):
+    """The report of the running week."""
+    name = f"{datetime.now(UTC):%G-W%V}"
+    stack.manage("report", "weekly", "--week", name)
+    return name
+
+
+@pytest.fixture(scope="module")
+def subscription(stack):
+    stack.manage("report", "subscribe", "ops@soundings.example")
+    with psycopg.connect(stack.database_url) as connection:
+        return connection.execute("SELECT token FROM report_subscriber").fetchone()[0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sweeping(stack, measured):
+    """A sweep of one cell, which goes on by itself for half a minute."""
+    asked = ("bern", "rome", "--windows", "64K", "--streams", "1", "--duration-s", "1")
+    with ThreadPoolExecutor() as pool:
+        yield pool.submit(stack.manage, "throughput", "sweep", *asked)
+
+
+@pytest.fixture(scope="module")
+def sweep_id(stack, sweeping):
+    """The sweep once it is done."""
+    sweeping.result()
+    return stack.get("sweeps")[0]["id"]
+
+
+def address(request, name):
+    """Where the page is, once all that it needs is there."""
+    wanted = [fixture for _, fixture, _, _ in Formatter().parse(PAGES[name]) if fixture]
+    return PAGES[name].format(**{fixture: request.getfixturevalue(fixture) for fixture in wanted})
+
+
+def of_visitor(request, name):
+    """Who visits the page and how, as options of the browser."""
+    if name == "report":
+        return {"bypass_csp": True}  # its policy lets no script run, not even axe-core's timers
+    return {"storage_state": request.getfixturevalue("operator")} if name in FOR_OPERATORS else {}
+
+
+def test_every_page_is_visited():
+    named = {one.name for one in (*monitor.web.urls.urlpatterns, *monitor.reports.urls.urlpatterns)}
+
+    assert named == PAGES.keys() | NOT_PAGES
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_round_trips_are_those_of_the_scenario_on_every_page(browser, served, path_ids, pair):
+    source, destination = pair
+    shown = {}
+    with visiting(browser) as visit:
+        page = visit.page
+        visit.open(f"{served}/?metric=rtt&period=hour")
+        shown["grid"] = page.get_by_role("link", name=f"{source} to {destination}:").get_attribute("aria-label")
+        visit.open(f"{served}/table/?metric=rtt_median_ms&tick=hour&from={source}&to={destination}")
+        shown["table"] = page.locator("#table-body td").nth(1).inner_text()
+        visit.open(f"{served}/sites/{source}/")
+        row = page.locator("#ways tr").filter(has=page.get_by_role("rowheader", name=destination, exact=True))
+        shown["site"] = row.locator("td").nth(1).inner_text()
+        visit.open(f"{served}/paths/{path_ids[pair]}/")
+        shown["path"] = page.locator(".tiles div").filter(has_text="median RTT").locator("dd").first.inner_text()
+
+    told_ms = {name: float(re.search(r"([0-9.]+) ms", text)[1]) for name, text in shown.items()}
+    assert told_ms == dict.fromkeys(shown, pytest.approx(rtt_ms(pair), abs=2.0))
+    assert visit.wrong == []
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_loss_is_within_what_the_scenario_makes_likely(browser, served, path_ids, pair):
+    with visiting(browser) as visit:
+        visit.open(f"{served}/paths/{path_ids[pair]}/?period=hour")
+        said = visit.page.locator(".tiles div").first.locator(".aside").inner_text()
+        visit.open(f"{served}/?metric=loss&period=hour")
+        cell = visit.page.locator(f"#p{path_ids[pair]}").get_attribute("aria-label")
+
+    lost, sent = map(int, re.fullmatch(r"([\d,]+) of ([\d,]+) lost", said.replace(",", "")).groups())
+    least, most = binom.interval(0.9999, sent, loss_ratio(pair))
+    assert least <= lost <= most
+    assert "none lost" in cell or loss_ratio(pair) > 0
+
+
+def test_the_table_keeps_what_was_chosen_and_sorts_either_way(browser, served):
+    with visiting(browser) as visit:
+        page = visit.page
+        visit.open(f"{served}/table/")
+        page.locator("select[name=metric]").select_option(label="median RTT")
+        page.get_by_role("button", name="Show").click()
+        page.get_by_role("group", name="each").get_by_role("link", name="hour").click()
+        page.get_by_role("group", name="packet").get_by_role("link", name="1000 B").click()
+        page.get_by_role("columnheader", name="median").get_by_role("link").click()
+        chosen = page.evaluate("() => Object.fromEntries(new URLSearchParams(location.search))")
+        slowest_first = page.locator("#table-body tr").all_inner_texts()
+        page.get_by_role("columnheader", name="median").get_by_role("link").click()
+        order = page.get_by_role("columnheader", name="median").get_attribute("aria-sort")
+        fastest_first = page.locator("#table-body tr").all_inner_texts()
+        page.locator("select[name=from]").select_option("rome")
+        page.get_by_role("button", name="Show").click()
+        of_rome = page.locator("#table-body tr").all_inner_texts()
+
+    pairs = sorted(PAIRS, key=rtt_ms)
+    named = [tuple(row.split()[:2]) for row in fastest_first]
+    assert chosen | {"metric": "rtt_median_ms", "tick": "hour", "size": "1000", "sort": "median"} == chosen
+    assert [rtt_ms(pair) for pair in named] == [rtt_ms(pair) for pair in pairs]
+    assert [rtt_ms(tuple(row.split()[:2])) for row in slowest_first] == [rtt_ms(pair) for pair in reversed(pairs)]
+    assert order == "ascending"
+    assert {tuple(row.split()[:2]) for row in of_rome} == {pair for pair in PAIRS if pair[0] == "rome"}
+
+
+def test_the_grid_shows_the_metric_period_and_size_that_were_chosen(browser, served):
+    with visiting(browser) as visit:
+        page = visit.page
+        visit.open(served)
+        before = page.locator("#matrix caption").inner_text()
+        page.get_by_role("group", name="metric").get_by_role("link", name="median RTT").click()
+        page.get_by_role("group", name="last").get_by_role("link", name="hour").click()
+        page.get_by_role("group", name="packet").get_by_role("link", name="1000 B").click()
+        page.wait_for_url("**size=1000**")
+        after = page.locator("#matrix caption").inner_text()
+        chosen = page.locator("#choices [aria-current=true]").all_inner_texts()
+
+    assert before.startswith("Loss from each site")
+    assert "in the last day, packets of 100 bytes" in before
+    assert after.startswith("Median RTT from each site")
+    assert "in the last hour, packets of 1000 bytes" in after
+    assert chosen == ["median RTT", "hour", "figures", "1000 B"]
+
+
+def test_the_keyboard_goes_through_the_grid_and_opens_a_path(browser, served, path_ids):
+    with visiting(browser) as visit:
+        page = visit.page
+        visit.open(served)
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("() => document.activeElement.closest('#matrix-body td') !== null"):
+                break
+        cells = [page.evaluate("() => document.activeElement.id")]
+        for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft"):
+            page.keyboard.press(key)
+            cells.append(page.evaluate("() => document.activeElement.id"))
+        read = page.locator("#readout").inner_text()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/paths/**")
+        heading = page.get_by_role("heading", level=1).inner_text()
+
+    # Rows and columns are by name. Nobody measures to itself: there is nothing below boston to rome, and left of it
+    # boston itself is passed over.
+    ways = [("bern", "boston"), ("bern", "rome"), ("boston", "rome"), ("boston", "rome"), ("boston", "bern")]
+    assert cells == [f"p{path_ids[way]}" for way in ways]
+    assert read.startswith("boston to bern:")
+    assert heading.split() == ["boston", "→", "bern"]
+
+
+def test_dragging_over_a_chart_zooms_and_back_undoes_it(browser, served, path_id):
+    with visiting(browser) as visit:
+        page = visit.page
+        visit.open(f"{served}/paths/{path_id}/")
+        box = page.locator("[data-chart=rtt-spec] canvas").bounding_box()
+        middle = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + 0.3 * box["width"], middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.8 * box["width"], middle, steps=4)
+        page.mouse.up()
+        page.wait_for_url("**since=**")
+        page.wait_for_function(DRAWN)
+        asked = page.evaluate("() => Object.fromEntries(new URLSearchParams(location.search))")
+        told = page.get_by_label("From when to when").get_by_label("from").input_value()
+        page.go_back()
+        page.wait_for_url(re.compile(r"/paths/\d+/$"))
+        page.wait_for_function(DRAWN)
+
+    since, until = (datetime.fromisoformat(asked[name]).replace(tzinfo=UTC) for name in ("since", "until"))
+    now = datetime.now(UTC)
+    # Half of the canvas, of which some is the axis, of a day.
+    assert timedelta(hours=12) <= until - since <= timedelta(hours=15)
+    assert now - timedelta(days=1) < since < until < now
+    assert told == asked["since"]
+    assert visit.wrong == []
+
+
+def test_compare_adds_paths_and_takes_them_away(browser, served, path_ids):
+    with visiting(browser) as visit:
+        page = visit.page
+        visit.open(f"{served}/compare/")
+        for source, destination in (("bern", "rome"), ("rome", "boston")):
+            page.locator("select[name=from]").select_option(source)
+            page.locator("select[name=to]").select_option(destination)
+            page.get_by_role("button", name="Add").click()
+            page.locator(".compared").get_by_text(f"{source} → {destination}").wait_for()
+        page.wait_for_function(DRAWN)
+        added = page.evaluate("() => new URLSearchParams(location.search).getAll('path').map(Number)")
+        drawn = page.locator("[data-chart] canvas").count()
+        page.get_by_role("link", name="take bern to rome away").click()
+        page.get_by_text("bern → rome").wait_for(state="detached")
+        left = page.locator(".compared li").all_inner_texts()
+
+    assert added == [path_ids["bern", "rome"], path_ids["rome", "boston"]]
+    assert drawn == 2
+    assert [line.split(" take")[0].strip() for line in left] == ["rome → boston"]
+    assert visit.wrong == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        pytest.param("/nowhere/", "There is nothing at this address.", id="address"),
+        pytest.param("/?metric=colour", "choose one of loss, rtt", id="metric"),
+        pytest.param("/?size=7", "there are 100, 1000", id="packet size"),
+        pytest.param("/table/?tick=fortnight", "choose one of hour, day", id="tick"),
+        pytest.param("/incidents/?state=lost", "choose one of", id="state"),
+        pytest.param("/paths/4711/", "the grid links to those that there are", id="path"),
+        pytest.param("/sites/atlantis/", "/sites/ lists those that there are", id="site"),
+        pytest.param("/reports/2001-W01", "`manage.py report weekly` writes", id="report"),
+        pytest.param("/compare/?from=bern&to=atlantis", "choose two sites of the grid", id="pair"),
+        pytest.param("/paths/1/?since=soon", "give a moment in UTC, like since=2026-11-20T12:00", id="moment"),
+    ],
+)
+def test_an_error_says_what_to_do_and_leads_on(browser, served, wrong, said):
+    with visiting(browser) as visit:
+        answer = visit.page.goto(served + wrong)
+        text = visit.page.locator("main").inner_text()
+        unreadable = wrong_for_readers(visit.page)
+        visit.page.get_by_role("link", name="To the grid").click()
+        visit.page.locator("#matrix").wait_for()
+
+    assert answer.status == 404
+    assert text.startswith("Not found")
+    assert said in text
+    assert unreadable == []
+
+
+@pytest.mark.parametrize("width", WIDTHS_PX)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_loads_whole_and_light_fits_and_can_be_read(request, browser, served, name, width):
+    place = address(request, name)
+    with visiting(browser, width=WIDTHS_PX[width], **of_visitor(request, name)) as visit:
+        visit.open(served + place)
+        transferred_bytes = visit.transferred_bytes()
+        cut, unreadable = too_wide(visit.page), wrong_for_readers(visit.page)
+        visit.page.emulate_media(color_scheme="dark")
+        visit.page.wait_for_function(DRAWN)
+        cut_in_dark, unreadable_in_dark = too_wide(visit.page), wrong_for_readers(visit.page, "color-contrast")
+
+    assert visit.wrong == []
+    assert 0 < transferred_bytes < MOST_BYTES
+    assert (cut, unreadable) == ([], [])
+    assert (cut_in_dark, unreadable_in_dark) == ([], [])
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"login", "unsubscribe"}))
+def test_a_page_prints_on_paper(request, browser, served, name):
+    place = address(request, name)
+    with visiting(browser, width=A4_PX, color_scheme="dark", **of_visitor(request, name)) as visit:
+        visit.open(served + place)
+        visit.page.emulate_media(media="print")
+        left_over = [one.evaluate("one => one.outerHTML") for one in visit.page.locator(FOR_THE_SCREEN).all()]
+        paper = visit.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        cut, unreadable = too_wide(visit.page), wrong_for_readers(visit.page, "color-contrast")
+
+    assert left_over == []
+    assert paper == "rgb(255, 255, 255)"
+    assert (cut, unreadable) == ([], [])
+
+
+def test_charts_are_as_wide_as_the_paper_while_it_prints(browser, served, path_id):
+    canvas = "document.querySelector('[data-chart=rtt-spec] canvas').clientWidth"
+    with visiting(browser) as visit:
+        visit.open(f"{served}/paths/{path_id}/")
+        before = visit.page.evaluate(f"() => {canvas}")
+        visit.page.evaluate("() => { dispatchEvent(new Event('beforeprint')); }")
+        visit.page.wait_for_function(f"() => {canvas} <= {A4_PX}")
+        visit.page.evaluate("() => { dispatchEvent(new Event('afterprint')); }")
+        visit.page.wait_for_function(f"() => {canvas} === {before}")
+
+    assert before > A4_PX
+    assert visit.wrong == []
+
+
+def test_throughput_is_within_the_rates_of_the_scenario(browser, served, tested_path_id):
+    with visiting(browser) as visit:
+        visit.open(f"{served}/throughput/")
+        rows = visit.page.locator("#rows tr:not(.said)").all_inner_texts()
+
+    fastest = {}
+    for row in rows:
+        source, _, destination, *cells = row.split()
+        rates = re.findall(r"([\d.]+) ([kMG])bit/s", " ".join(cells))
+        if rates:
+            fastest[source, destination] = float(rates[-1][0]) * {"k": 1e-3, "M": 1.0, "G": 1e3}[rates[-1][1]]
+    assert ("bern", "rome") in fastest
+    assert {pair: mbps for pair, mbps in fastest.items() if mbps > SCENARIO.paths[pair].rate_mbps * 1.02} == {}
+
+
+def test_the_loss_of_the_scenario_shows_without_a_reload(watching, incident_id):
+    page = watching.page
+    page.wait_for_selector(f'[data-incident="{incident_id}"]')
+
+    said = page.locator(f'[data-incident="{incident_id}"]').inner_text()
+    assert "boston" in said
+    assert "bern" in said
+    assert page.evaluate("() => window.kept") == "since the beginning"
+    assert watching.wrong == []
+
+
+def test_incidents_are_filtered(browser, served, incident_id):
+    with visiting(browser) as visit:
+        page = visit.page
+        shown = page.locator(f'[data-incident="{incident_id}"]')
+        visit.open(f"{served}/incidents/")
+        seen = {"open": shown.count()}
+        page.get_by_role("group", name="state").get_by_role("link", name="resolved").click()
+        page.wait_for_url("**state=resolved**")
+        seen["resolved"] = shown.count()
+        page.get_by_role("group", name="state").get_by_role("link", name="all").click()
+        page.wait_for_url("**state=all**")
+        for site in ("boston", "rome"):
+            page.get_by_label("site").select_option(site)
+            page.get_by_role("button", name="Show").click()
+            page.wait_for_url(f"**site={site}**")
+            seen[site] = shown.count()
+        nothing = page.get_by_role("heading", level=2).inner_text()
+        page.get_by_role("link", name="Show all that are open").click()
+        page.wait_for_selector(f'[data-incident="{incident_id}"]')
+
+    assert seen == {"open": 1, "resolved": 0, "boston": 1, "rome": 0}
+    assert nothing == "No such incident"

@@ -1,0 +1,77 @@
+"""Pages in a real browser as people visit them: what went wrong, what was sent, and what a reader would stumble on.
+
+In: a Playwright browser, an address and a screen. Out: a `Visit`. Nothing here knows what a page ought to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, Request
+
+PATIENCE_MS = 60_000
+DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every((one) => one.querySelector('canvas'))"
+TOO_WIDE = """() => [...document.querySelectorAll('body *')]
+    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1)
+    .filter((one) => {
+      for (let frame = one.parentElement; frame !== null; frame = frame.parentElement)
+        if (getComputedStyle(frame).overflowX !== 'visible' && frame !== document.body) return false;
+      return true;
+    })
+    .map((one) => one.outerHTML.slice(0, 120))"""
+
+
+@dataclass(slots=True)
+class Visit:
+    """A first visit: nothing is in the browser's memory. What goes wrong is gathered as long as the page is open."""
+
+    page: Page
+    wrong: list[str] = field(default_factory=list)
+    """What the page said on its console, and requests that failed."""
+    requests: list[Request] = field(default_factory=list)
+
+    def open(self, address: str) -> None:
+        """Go there and wait until all is loaded and every chart is drawn."""
+        self.page.goto(address, wait_until="load")
+        self.page.wait_for_function(DRAWN)
+
+    def failed(self, request: Request) -> None:
+        """A request of a page that was left before its answer came is none that failed."""
+        if request.failure != "net::ERR_ABORTED":
+            self.wrong.append(f"{request.url}: {request.failure}")
+
+    def transferred_bytes(self) -> int:
+        """The bodies of all answers up to now, as they were sent."""
+        return sum(request.sizes()["responseBodySize"] for request in list(self.requests))
+
+
+@contextmanager
+def visiting(browser: Browser, *, width: int = 1280, height: int = 900, **options: Any) -> Iterator[Visit]:
+    """A browser window of its own. `options` are those of Playwright's contexts."""
+    context = browser.new_context(viewport={"width": width, "height": height}, **options)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    visit = Visit(page)
+    page.on("console", lambda message: visit.wrong.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: visit.wrong.append(str(error)))
+    page.on("requestfailed", lambda request: visit.failed(request))
+    page.on("requestfinished", lambda request: visit.requests.append(request))
+    yield visit
+    context.close()
+
+
+def wrong_for_readers(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
+    """What axe-core finds, by all its rules or those named: each rule that is broken, with where."""
+    chosen = {"runOnly": list(rules)} if rules else {}
+    found = Axe().run(page, options={"resultTypes": ["violations"], **chosen}).response["violations"]
+    return [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found]
+
+
+def too_wide(page: Page) -> list[str]:
+    """What sticks out of the page on the right and is in no frame that scrolls, or how much wider the page is."""
+    width, room = page.evaluate("() => [document.documentElement.scrollWidth, innerWidth]")
+    return [] if width <= room else [f"{width} px in {room} px", *page.evaluate(TOO_WIDE)]

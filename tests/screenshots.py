@@ -1,0 +1,215 @@
+"""The pictures of the README and the docs: `make screenshots`, a quarter of an hour on a machine that is left alone.
+
+Starts a lab of five sites as `make run` does, in a folder of its own, plants a loss and a new test, waits until every
+page has something to show, takes the pictures of `SHOTS` into docs/images, and ends everything. With `--every DIR` each
+page is taken on every screen, for people who want to look at them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlencode
+
+from PIL import Image
+from playwright.sync_api import Browser, sync_playwright
+
+from probes.lab.scenario import DEFAULT_SCENARIO
+from tests.e2e.stack import RunningStack, running_stack, wait_for
+from tests.e2e.test_whole_job import CHROMIUM, CHROMIUM_OPTIONS
+
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
+MOST_BYTES = 150_000
+COLOURS = 256
+"""Enough for text on few grounds; half of the bytes."""
+PATIENCE_S = 1500
+PATIENCE_MS = 60_000
+QUIET_PACKETS = 200
+"""Sent on every path before anything is planted: what is normal for an alert."""
+TESTED_PATHS = 12
+"""Of the lab's twenty: so many have been measured with a throughput test before pictures are taken."""
+
+LOSSY = ("cern", "ornl")
+LOSS_RATIO = "0.06"
+WITH_CAPACITY = """
+[[test]]
+name = "narrowest"
+kind = "capacity"
+every_s = 600
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A browser window of `width` by `height` CSS pixels, in light or dark."""
+
+    width: int
+    height: int
+    scheme: str
+    scale: float = 1.0
+
+
+SCREENS = {
+    "light": Screen(1200, 800, "light"),
+    "dark": Screen(1200, 800, "dark"),
+    "phone": Screen(390, 780, "light", 1.5),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A picture: the page by its name in `addresses`, the screen, and how much of the page is on it."""
+
+    page: str
+    screen: str
+    height: int
+
+    @property
+    def name(self) -> str:
+        return self.page if self.screen == "light" else f"{self.page}-{self.screen}"
+
+
+SHOTS = (
+    Shot("grid", "light", 900),
+    Shot("grid", "phone", 780),
+    Shot("path", "light", 1180),
+    Shot("incident", "light", 1180),
+    Shot("incident", "phone", 780),
+    Shot("site", "dark", 860),
+    Shot("throughput", "light", 800),
+    Shot("map", "dark", 860),
+    Shot("report", "light", 1000),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description=__doc__)
+    parser.add_argument("--every", type=Path, metavar="DIR", help="each page on every screen, whole, into this folder")
+    asked = parser.parse_args()
+    with running_stack("--lab", DEFAULT_SCENARIO) as stack:
+        prepare(stack)
+        addresses = addresses_of(stack)
+        with browsing() as browser:
+            if asked.every is not None:
+                asked.every.mkdir(parents=True, exist_ok=True)
+                for name, address in addresses.items():
+                    for screen in SCREENS:
+                        shot = Shot(name, screen, 0)
+                        write(asked.every / f"{shot.name}.png", take(browser, stack, address, shot))
+                return
+            for shot in SHOTS:
+                picture = take(browser, stack, addresses[shot.page], shot)
+                write(IMAGES / f"{shot.name}.png", picture)
+
+
+def prepare(stack: RunningStack) -> None:
+    """Have something to see on every page."""
+    wait_for(lambda: all_sent(stack, 1), PATIENCE_S, "every path is measured")
+    say("every path is measured; a new test is planned")
+    mesh = stack.data / "lab" / "mesh.toml"
+    text = mesh.read_text()
+    tests = 'tests = ["ping", "tcp"]'
+    assert tests in text, "the lab's mesh.toml has a group with two tests"
+    mesh.write_text(text.replace(tests, 'tests = ["ping", "tcp", "narrowest"]') + WITH_CAPACITY)
+    stack.manage("mesh", "apply", str(mesh))
+    wait_for(lambda: all_sent(stack, QUIET_PACKETS), PATIENCE_S, f"{QUIET_PACKETS} packets on every path")
+    say("what is normal is known; a loss is planted")
+    stack.lab("set", "-".join(LOSSY), "--loss", LOSS_RATIO)
+    wait_for(lambda: stack.get("incidents?state=open"), PATIENCE_S, "the loss is an incident")
+    say("the loss is an incident")
+    wait_for(lambda: tested(stack) >= TESTED_PATHS, PATIENCE_S, f"{TESTED_PATHS} paths with a throughput test")
+    wait_for(lambda: stack.get(f"paths/{path_id(stack)}/capacity"), PATIENCE_S, "the lossy path's narrowest link")
+    today = datetime.now(UTC).date()
+    stack.manage("report", "weekly", "--week", f"{today:%G-W%V}")
+
+
+def addresses_of(stack: RunningStack) -> dict[str, str]:
+    """Each page's address on the stack: over the time since the lab began, where a page can show any time."""
+    known = path_id(stack)
+    points = stack.get(f"paths/{known}/series")["points"]
+    since = datetime.fromisoformat(points[0]["at"])
+    lasts = urlencode({"since": f"{since:%Y-%m-%dT%H:%M}", "until": f"{datetime.now(UTC):%Y-%m-%dT%H:%M}"})
+    [incident, *_] = stack.get("incidents?state=open")
+    return {
+        "grid": "/?period=hour",
+        "path": f"/paths/{known}/?{lasts}",
+        "incident": f"/incidents/{incident['id']}/",
+        "site": f"/sites/{LOSSY[1]}/?period=hour",
+        "throughput": "/throughput/?period=hour",
+        "map": "/map/?period=hour",
+        "report": f"/reports/{datetime.now(UTC):%G-W%V}",
+    }
+
+
+def all_sent(stack: RunningStack, packets: int) -> bool:
+    """Whether every path has sent so many packets."""
+    cells = stack.get("grid?metric=loss_ratio&period=hour")["cells"]
+    return bool(cells) and all((cell["sent"] or 0) >= packets for cell in cells)
+
+
+def tested(stack: RunningStack) -> int:
+    """How many paths have a throughput test that was measured."""
+    cells = stack.get("grid?metric=throughput_median_bps&period=hour")["cells"]
+    return sum(cell["value"] is not None for cell in cells)
+
+
+def path_id(stack: RunningStack) -> int:
+    """The path with the planted loss."""
+    ends = {(path["source"]["site"], path["destination"]["site"]): path["id"] for path in stack.get("paths")}
+    return ends[LOSSY]
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_OPTIONS)
+        yield browser
+        browser.close()
+
+
+def take(browser: Browser, stack: RunningStack, address: str, shot: Shot) -> Image.Image:
+    """The page as it is once its charts are drawn; all of it where the shot's height is 0."""
+    screen = SCREENS[shot.screen]
+    context = browser.new_context(
+        viewport={"width": screen.width, "height": shot.height or screen.height},
+        color_scheme=screen.scheme,
+        device_scale_factor=screen.scale,
+        is_mobile=shot.screen == "phone",
+        reduced_motion="reduce",
+    )
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    answer = page.goto(f"http://127.0.0.1:{stack.port}{address}")
+    assert answer is not None, address
+    assert answer.ok, f"{address}: {answer.status}"
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('[data-chart]')].every((one) => one.querySelector('canvas'))"
+    )
+    png = page.screenshot(full_page=shot.height == 0)
+    context.close()
+    return Image.open(io.BytesIO(png))
+
+
+def write(path: Path, picture: Image.Image) -> None:
+    """Write a PNG with a palette. Raises `ValueError` where it is too large for a page of documentation."""
+    out = io.BytesIO()
+    in_few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    in_few.save(out, "PNG", optimize=True)
+    if path.parent == IMAGES and len(out.getvalue()) > MOST_BYTES:
+        raise ValueError(f"{path.name} has {len(out.getvalue()):,} bytes, {MOST_BYTES:,} are the most; show less of it")
+    path.write_bytes(out.getvalue())
+    say(f"{os.path.relpath(path)}: {len(out.getvalue()) / 1000:.0f} kB")
+
+
+def say(what: str) -> None:
+    print(what, flush=True)
+
+
+if __name__ == "__main__":
+    main()
