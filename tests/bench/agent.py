@@ -23,7 +23,7 @@ from probes.site.wire import PingTask, Plan
 from tests.bench import Row
 
 if TYPE_CHECKING:
-    from tests.net.test_site_agent import Agent, Centre
+    from tests.e2e.test_site_agent import Agent, Centre
 
 TARGETS = 1000
 MINUTES = 3
@@ -37,7 +37,7 @@ def run() -> list[Row]:
     """The memory at its largest, the CPU, and whether all was measured."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
     django.setup()
-    from tests.net.test_site_agent import Agent, Centre
+    from tests.e2e.test_site_agent import Agent, Centre
 
     with tempfile.TemporaryDirectory(prefix="soundings-agent-") as folder:
         centre = Centre(_plan())
@@ -56,7 +56,7 @@ def _plan() -> Plan:
 
 
 def _measure(agent: Agent, centre: Centre) -> Iterator[Row]:
-    from tests.net.test_site_agent import wait_until
+    from tests.e2e.test_site_agent import wait_until
 
     wait_until(lambda: len(centre.bursts()) >= BURSTS_A_MINUTE, PATIENCE_S, agent.log)
     pids = [agent.process.pid, *agent.children().values()]

@@ -19,7 +19,7 @@ from monitor.mesh.document import read
 from monitor.mesh.models import Site, Slot
 from tests.e2e.centre import free_port, web_server
 from tests.e2e.stack import wait_for
-from tests.net.test_site_agent import Agent
+from tests.e2e.test_site_agent import Agent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ADDRESSES = {"bern": "127.77.1.1", "rome": "127.77.2.1"}
