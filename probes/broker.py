@@ -8,10 +8,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 from pathlib import Path
 
 ANSWER_TIMEOUT_S = 1.0
+
+STOP_SIGNAL = signal.SIGKILL
+"""How to end one. It keeps nothing, and in a peaceful end it would remove the path of its socket, some time later: if
+its supervisor was killed, that is by then the path of the next one."""
 
 
 class BrokerError(Exception):

@@ -90,7 +90,7 @@ class Stack:
             self.report("redis: the one that SOUNDINGS_REDIS_URL names")
             return
         path = make_socket_dir(self.data) / "redis.sock"
-        child = self.supervisor.add("redis", broker.command(path))
+        child = self.supervisor.add("redis", broker.command(path), stop_signal=broker.STOP_SIGNAL)
         self.supervisor.wait_ready(child, lambda: broker.answers(path), timeout_s=30)
         self.environment["SOUNDINGS_REDIS_URL"] = f"redis+socket://{path}"
         self._running(child, "broker of the centre")

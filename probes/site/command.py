@@ -244,7 +244,7 @@ def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) 
 
 def _start_redis(supervisor: Supervisor, data: Path) -> None:
     path = make_socket_dir(data) / REDIS_SOCKET
-    child = supervisor.add("redis", broker.command(path))
+    child = supervisor.add("redis", broker.command(path), stop_signal=broker.STOP_SIGNAL)
     supervisor.wait_ready(child, lambda: broker.answers(path), READY_TIMEOUT_S)
     say(f"redis runs on {path} (log {child.log})")
 

@@ -1,0 +1,54 @@
+"""The Redis that a supervisor starts, beside the one of a supervisor that was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from probes import broker
+from probes.supervise import Supervisor
+
+STARTS = """
+import sys, time
+from pathlib import Path
+from probes import broker
+from probes.supervise import Supervisor
+
+path = Path(sys.argv[1])
+supervisor = Supervisor(path.parent / "log", lambda line: None)
+child = supervisor.add("redis", broker.command(path), stop_signal=broker.STOP_SIGNAL)
+supervisor.wait_ready(child, lambda: broker.answers(path), 30)
+print(child.process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_one_whose_supervisor_was_killed_takes_nothing_from_the_next(tmp_path):
+    path = tmp_path / "redis.sock"
+    killed = subprocess.Popen([sys.executable, "-c", STARTS, str(path)], stdout=subprocess.PIPE, text=True)
+    first = int(killed.stdout.readline())
+    # Whatever its end takes it long over, as a busy machine does.
+    os.kill(first, signal.SIGSTOP)
+    killed.kill()
+    killed.wait()
+    supervisor = Supervisor(tmp_path / "log", lambda line: None)
+    try:
+        second = supervisor.add("redis", broker.command(path), stop_signal=broker.STOP_SIGNAL)
+        supervisor.wait_ready(second, lambda: broker.answers(path) and second.running, 30)
+        wait_until_gone(first)
+
+        assert broker.answers(path)
+    finally:
+        supervisor.stop()
+
+
+def wait_until_gone(pid):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {pid} is still there")
