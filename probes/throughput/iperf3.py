@@ -24,7 +24,7 @@ from ipaddress import ip_address
 import msgspec
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.throughput import authentication
+from probes.throughput import authentication, congestion_control
 from probes.throughput.address import is_local, resolve
 from probes.throughput.authentication import Credentials
 from probes.throughput.doorkeeper import DatagramDoor, admit_only
@@ -70,16 +70,22 @@ class Iperf3Probe:
     def can_run(self, spec: ThroughputSpec) -> list[str]:
         """Reasons why `spec` cannot be measured from here, each with its mend; empty if it can."""
         reasons = [] if shutil.which("iperf3") else [MISSING]
-        try:
-            resolve(spec.address, spec.family)
-        except ProbeError as error:
-            reasons.append(str(error))
+        checks = (
+            lambda: resolve(spec.address, spec.family),
+            lambda: congestion_control.check(spec.congestion_control),
+        )
+        for check in checks:
+            try:
+                check()
+            except ProbeError as error:
+                reasons.append(str(error))
         return reasons
 
     def run(self, spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
         """Send for `spec.duration_s` seconds to the server at `spec.address`. Raises `ProbeError`."""
         started_at = datetime.now(UTC)
         address = resolve(spec.address, spec.family)
+        congestion_control.check(spec.congestion_control)
         with authentication.of_client(spec.one_time_key, spec.peer_iperf3) as credentials:
             return run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
 
@@ -151,6 +157,7 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
     Raises `ProbeError` if it could not listen at all until the deadline.
     """
     address = resolve(spec.address, spec.family)
+    congestion_control.check(spec.congestion_control)
     peer = None if spec.source is None else resolve(spec.source, spec.family)
     trouble: ProbeError | None = None
     with authentication.of_server(spec.one_time_key, spec.peer_iperf3) as credentials:

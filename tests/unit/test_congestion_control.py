@@ -1,0 +1,63 @@
+"""Which congestion controls this host's kernel gives: it is asked, and so is sysctl."""
+
+import os
+import subprocess
+
+import pytest
+
+from probes.contract import Deadline, Outcome, ProbeError
+from probes.throughput import congestion_control
+from probes.throughput.iperf3 import Iperf3Probe, measure, serve
+from probes.throughput.spec import ThroughputSpec
+
+NOBODY = 65534
+AVAILABLE, ALLOWED = (
+    subprocess.run(
+        ["sysctl", "-n", f"net.ipv4.tcp_{which}_congestion_control"], capture_output=True, text=True
+    ).stdout.split()
+    for which in ("available", "allowed")
+)
+UNKNOWN = ThroughputSpec(address="127.0.0.1", port=1, duration_s=1, congestion_control="nosuch")
+
+
+def test_what_sysctl_has_can_be_used_and_so_can_the_kernels_own_choice():
+    assert AVAILABLE
+    for name in (*AVAILABLE, None):
+        congestion_control.check(name)
+
+
+def test_another_name_is_refused_with_those_that_there_are():
+    with pytest.raises(ProbeError) as refused:
+        congestion_control.check("nosuch")
+
+    assert refused.value.permanent
+    assert f"no congestion control nosuch, but {', '.join(sorted(AVAILABLE))}: " in str(refused.value)
+    assert "modprobe tcp_nosuch" in str(refused.value)
+
+
+def test_both_ends_of_a_test_say_so_before_they_begin():
+    assert any("nosuch" in reason for reason in Iperf3Probe().can_run(UNKNOWN))
+    run = measure(UNKNOWN, Deadline(5))
+    assert (run.outcome, run.throughput_bps) == (Outcome.TOOL_FAILURE, None)
+    assert "nosuch" in run.detail
+    with pytest.raises(ProbeError, match="nosuch"):
+        serve(UNKNOWN, Deadline(5))
+
+
+@pytest.fixture
+def ordinary_user(root_required):
+    """Root's rights laid down for a while."""
+    os.seteuid(NOBODY)
+    yield
+    os.seteuid(0)
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_who_is_not_root_has_those_that_are_allowed(name, ordinary_user):
+    if name in ALLOWED:
+        congestion_control.check(name)
+        return
+    with pytest.raises(ProbeError) as refused:
+        congestion_control.check(name)
+    assert refused.value.outcome is Outcome.NOT_PERMITTED
+    assert f"only root use the congestion control {name}, and others {', '.join(sorted(ALLOWED))}" in str(refused.value)
