@@ -65,20 +65,27 @@ class DiskToDiskEnds:
             used.bits = 8.0 * (run.carried_bytes or 0)
         return msgspec.structs.replace(run, target=spec.address)
 
-    def receive(self, spec: DiskToDiskSpec, deadline: Deadline, own_tests: OwnTests) -> None:
-        """Receive, where this site may; where the sender may be told why not, he is. Raises `ProbeError`."""
+    def receive(
+        self, spec: DiskToDiskSpec, deadline: Deadline, own_tests: OwnTests, begins_at: datetime | None = None
+    ) -> None:
+        """Receive, where this site may; where the sender may be told why not, he is. Raises `ProbeError`.
+
+        A receiver is asked before its slot `begins_at`, and maybe before its hours do; None is now.
+        """
         source = resolve(spec.source, spec.family)
         _require_none(self._limits.forbids_peer(source) or self._limits.forbids_address(source))
         permitted = msgspec.structs.replace(spec, source=source)
-        rule = self._forbids_time(spec) or self._forbids_file(spec)
+        rule = self._forbids_time(spec, begins_at) or self._forbids_file(spec)
         if rule is not None:
             self._decline(permitted, Outcome.NOT_PERMITTED, rule, deadline)
             raise NotPermitted(rule)
         with self._usage.testing(spec, source), own_tests.running():
             self._receive(PermittedSpec(spec=permitted, folder=self._limits.disk.folder), deadline)
 
-    def _forbids_time(self, spec: DiskToDiskSpec) -> str | None:
-        return self._limits.forbids_length(spec) or self._limits.forbids_time("throughput", self._now(), spec.length_s)
+    def _forbids_time(self, spec: DiskToDiskSpec, begins_at: datetime | None = None) -> str | None:
+        now = self._now()
+        at = now if begins_at is None else max(now, begins_at)
+        return self._limits.forbids_length(spec) or self._limits.forbids_time("throughput", at, spec.length_s)
 
     def _forbids_file(self, spec: DiskToDiskSpec) -> str | None:
         """Whether there is room is asked last, and only of a folder that may be used."""

@@ -171,7 +171,7 @@ class Slots:
 
     def _receive(self, slot: DiskToDiskSlot) -> None:
         try:
-            self._disk_to_disk.receive(slot.spec, Deadline(self._left_s(slot)), self._own_tests)
+            self._disk_to_disk.receive(slot.spec, Deadline(self._left_s(slot)), self._own_tests, slot.starts_at)
         except ProbeError as error:
             logger.warning("%s slot %d: not served: %s", _kind(slot), slot.slot_id, error)
             return

@@ -128,6 +128,19 @@ def test_a_receivers_slot_leaves_no_result(spool, clock, folder):
     assert spool.unfinished_slots() == []
 
 
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_a_transfer_that_begins_with_the_hours_of_its_site_is_permitted(spool, clock, folder, role):
+    ends = Ends()
+    limits = allowing(folder, throughput=ThroughputLimits(hours=("12:00-13:00",)))
+    slots, *_ = make_slots(spool, clock, ends, limits)
+    clock.now = slots.starts_at(slot(role=role))
+
+    slots.run(slot(role=role))
+
+    assert len(ends.asked) == 1
+    assert ends.declined == []
+
+
 RULES = [
     ({"disk": DiskLimits()}, "disk.folder: this site names none, so that no file may be written"),
     (
