@@ -46,9 +46,18 @@ def _goal(report: Report, numbers: Numbers) -> Sentence | None:
     words = (
         f"{numbers.count(met)} of {paths(judged, numbers)} ({numbers.percent(met / judged)}) had less than 0.1% loss"
     )
+    untold = report.state.measured - judged
+    if untold:
+        words += f" (of {numbers.count(untold)} more it cannot be told: too few packets)"
     if was_judged:
         words += f", against {numbers.percent(was_met / was_judged)} {the_time_before(report)}"
-    figures = {"goal.met": met, "goal.judged": judged, "before.goal.met": was_met, "before.goal.judged": was_judged}
+    figures = {
+        "goal.met": met,
+        "goal.judged": judged,
+        "measured": report.state.measured,
+        "before.goal.met": was_met,
+        "before.goal.judged": was_judged,
+    }
     return Sentence("goal", f"{words}.", figures)
 
 

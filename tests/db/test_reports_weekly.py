@@ -439,7 +439,11 @@ def test_the_goal_cannot_be_told_of_too_few_packets(paths):
     hour(paths["slac → cern"], WEEK.since, 600, 600, 20.0).save()
     make_hours(paths["cern → slac"], WEEK.since)
 
-    assert report().state.goals == {Goal.CANNOT_TELL: 1, Goal.MET: 1}
+    found = report()
+    assert found.state.goals == {Goal.CANNOT_TELL: 1, Goal.MET: 1}
+    assert sentences(found)["goal"] == (
+        "1 of 1 path (100%) had less than 0.1% loss (of 1 more it cannot be told: too few packets)."
+    )
 
 
 def test_a_site_has_only_its_own_paths_and_a_group_those_within():
