@@ -24,14 +24,14 @@ run: setup system ## five sites measuring each other on this machine; prints the
 	@exec $(BIN)/python manage.py up --lab
 
 test: setup system-test ## the whole test suite, database and namespaces included
-	$(BIN)/python -m pytest tests --ignore=tests/net -n 3 --dist loadgroup --no-loadscope-reorder --durations=15
+	$(BIN)/python -m pytest tests --ignore=tests/net -n 3 --dist loadfile --no-loadscope-reorder --durations=15
 	$(BIN)/python -m pytest tests/net --durations=15  # alone: packets are timed there
 
 test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
 	$(BIN)/python -m tests.timescale
 
 test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill -9, clocks set, disks full; half an hour
-	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest tests/e2e/test_faults_*.py tests/e2e/test_full_disk.py \
+	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest tests/e2e/lab/test_faults_*.py tests/e2e/test_faults_many.py tests/e2e/test_full_disk.py \
 	    tests/e2e/test_spool_full_disk.py tests/e2e/test_agent_life.py
 
 lint: setup ## style, types and import contracts

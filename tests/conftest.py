@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from probes.lab.namespaces import namespaces_available
 
-END_TO_END = Path(__file__).parent / "e2e"
+END_TO_END = "tests/e2e/"
+SHARED = "tests/e2e/lab/"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests (`--dist loadgroup`), a file stays in one of them, and all that uses the
-    one stack over the lab does."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("lab" if _uses_the_lab(item) else item.path.stem))
+class ByStack(LoadFileScheduling):  # type: ignore[misc]
+    """Where several processes share the tests, a file stays in one of them, and so do all files that share a stack."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return SHARED if nodeid.startswith(SHARED) else super()._split_scope(nodeid)
 
 
-class LongestFirst:
-    """What takes longest, the real stacks, begins first; pytest-django has put its own in order by then."""
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: (not _uses_the_lab(item), not _starts_a_stack(item)))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByStack:
+    return ByStack(config, log)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(LongestFirst())
-
-
-def _uses_the_lab(item: pytest.Item) -> bool:
-    return _starts_a_stack(item) and "lab" in getattr(item, "fixturenames", ())
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """What takes longest, the real stacks, begins first; within that the order of pytest-django."""
+    yield
+    items.sort(key=lambda item: (not item.nodeid.startswith(SHARED), not _starts_a_stack(item)))
 
 
 def _starts_a_stack(item: pytest.Item) -> bool:
-    return END_TO_END in item.path.parents and item.get_closest_marker("django_db") is None
+    return item.nodeid.startswith(END_TO_END) and item.get_closest_marker("django_db") is None
 
 
 @pytest.fixture(scope="session")

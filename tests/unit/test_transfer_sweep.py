@@ -42,6 +42,16 @@ def test_without_large_windows_it_takes_streams():
     assert found.knee.setting == Setting.of(8, 256 * KIB)
 
 
+@pytest.mark.parametrize("turn", [0, 1, 2, 3], ids=str)
+def test_of_equally_fast_cells_the_one_that_takes_least_is_the_best_in_whatever_order_they_ran(turn):
+    cells = grid(of_path(50e6, 100.0), [256 * KIB, MIB], [1, 4])
+
+    found = knee_of(cells[turn:] + cells[:turn], 100.0)
+
+    assert found.best is found.knee
+    assert found.best.setting == Setting.of(1, MIB)
+
+
 def test_a_cell_that_failed_is_not_a_slow_one():
     cells = [
         Cell(Setting.of(1, MIB), None, "busy"),

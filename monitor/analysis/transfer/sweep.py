@@ -92,12 +92,13 @@ def knee_of(cells: Iterable[Cell], rtt_ms: float | None) -> Knee | None:
     measured = [cell for cell in everything if cell.throughput_bps]
     if not measured:
         return None
-    best = max(measured, key=_rate)
+    # Of equally fast ones, as on a path that is full, the one that takes least.
+    best = min(measured, key=lambda cell: (-_rate(cell), *_effort(cell)))
     good = [cell for cell in measured if _rate(cell) >= (1.0 - WITHIN) * _rate(best)]
     bdp_bytes = None if rtt_ms is None else float(buffer_bytes(_rate(best), rtt_ms))
     return Knee(
         best=best,
-        knee=min(good, key=lambda cell: (cell.setting.streams, cell.setting.window_bytes)),
+        knee=min(good, key=_effort),
         bdp_bytes=bdp_bytes,
         best_at_edge=_at_edge(best, everything, bdp_bytes),
     )
@@ -157,6 +158,10 @@ def window_label(window_bytes: float) -> str:
         if window_bytes >= scale and window_bytes * 4 % scale == 0:
             return f"{window_bytes / scale:g} {unit}"
     return wording.size(window_bytes)
+
+
+def _effort(cell: Cell) -> tuple[int, float]:
+    return cell.setting.streams, cell.setting.window_bytes
 
 
 def _at_edge(best: Cell, cells: Sequence[Cell], bdp_bytes: float | None) -> bool:
