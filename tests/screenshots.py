@@ -23,6 +23,7 @@ from playwright.sync_api import Browser, sync_playwright
 from probes.lab.scenario import DEFAULT_SCENARIO
 from tests.e2e.stack import RunningStack, running_stack, wait_for
 from tests.e2e.test_whole_job import CHROMIUM, CHROMIUM_OPTIONS
+from tests.e2e.visits import DRAWN
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 MOST_BYTES = 150_000
@@ -188,9 +189,7 @@ def take(browser: Browser, stack: RunningStack, address: str, shot: Shot) -> Ima
     answer = page.goto(f"http://127.0.0.1:{stack.port}{address}")
     assert answer is not None, address
     assert answer.ok, f"{address}: {answer.status}"
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('[data-chart]')].every((one) => one.querySelector('canvas'))"
-    )
+    page.wait_for_function(DRAWN)
     png = page.screenshot(full_page=shot.height == 0)
     context.close()
     return Image.open(io.BytesIO(png))

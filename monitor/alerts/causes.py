@@ -19,16 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.alerts.rules.finding import Finding
-from monitor.alerts.sweep import Sweep
+from monitor.alerts.sweep import Key, Sweep
 from monitor.analysis.alarms.grouping import Cause, Kind, Line, explain
 from monitor.mesh.queries import MeasuredPath
 
 THROUGHPUT = "throughput"
 NO_DATA = "no_data"
 ROUND_TRIPS = "round trips"
-
-Key = tuple[int, str]
-"""A path and a rule."""
 
 
 @dataclass(frozen=True, slots=True)

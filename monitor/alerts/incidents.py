@@ -30,14 +30,12 @@ from monitor.alerts.models import UNTOLD, Change, Incident, IncidentPath, Incide
 from monitor.alerts.rules.catalogue import RULES
 from monitor.alerts.rules.finding import Finding
 from monitor.alerts.shares import Share
+from monitor.alerts.sweep import Key
 
 CONFIRM_S = 20
 """Long enough for what has the same cause to be found with it."""
 
 REOPEN_S = 900
-
-Key = tuple[int, str]
-"""A path and a rule: what at most one lasting incident has."""
 
 
 def find(
@@ -83,7 +81,8 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
             whole.save(update_fields=["cause", "severity", "summary", "has_grown"])
             _keep(whole.pk, Turn.MERGED, now, f"{into}: {'; '.join(f'{row.path}: {row.sentence}' for row in rows)}")
     except IntegrityError as error:
-        return int(_is_race(error))
+        _is_race(error)
+        return 0
     return len(parts)
 
 
@@ -234,6 +233,10 @@ def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str
                 shares=_kept(shares),
                 has_grown=False,
             )
+            # The end of its parts is told with its own, which is still to come.
+            for part in incident.parts.all():
+                if notify.withdraw(part.pk, Change.CLOSED):
+                    Incident.objects.filter(pk=part.pk).update(told_at=now)
             _add(incident, ordered, now)
             _keep(incident.pk, Turn.REOPENED, now, summary)
     except IntegrityError as error:
@@ -272,11 +275,12 @@ def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> 
     return rows
 
 
-def _take(whole: Incident, rows: Sequence[IncidentPath], now: datetime) -> None:
-    """Add what other incidents had, each in the place of what this one had of it before it reopened."""
+def _take(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> None:
+    """Add rows, new ones or what other incidents had, each in the place of what this incident had of it before it
+    reopened."""
     for row in rows:
-        whole.paths.filter(path_id=row.path_id, rule=row.rule, is_over=True).delete()
-        row.pk, row.incident, row.added_at = None, whole, now
+        incident.paths.filter(path_id=row.path_id, rule=row.rule, is_over=True).delete()
+        row.pk, row.incident, row.added_at = None, incident, now
     IncidentPath.objects.bulk_create(rows)
 
 
@@ -294,21 +298,18 @@ def _free(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _add(incident: Incident, findings: Sequence[Finding], now: datetime) -> None:
-    """Add the findings, each in the place of what the incident had of it before it reopened."""
-    for finding in findings:
-        incident.paths.filter(path_id=finding.path_id, rule=finding.rule, is_over=True).delete()
-    IncidentPath.objects.bulk_create(
+    """Add findings."""
+    rows = [
         IncidentPath(
-            incident=incident,
             path_id=finding.path_id,
-            added_at=now,
             rule=finding.rule,
             sentence=finding.sentence,
             since=finding.since,
             figures=dict(finding.figures),
         )
         for finding in findings
-    )
+    ]
+    _take(incident, rows, now)
 
 
 def _keep(incident_id: int, turn: Turn, at: datetime, note: str = "") -> None:

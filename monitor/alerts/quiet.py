@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from monitor.alerts.models import Quiet
 from monitor.mesh.alert_rules import Place
@@ -44,6 +44,7 @@ def maintained_s(since: datetime, now: datetime, paths: Mapping[int, MeasuredPat
     """When the last maintenance of each path ended, in seconds since the epoch; `now` where one lasts. Left out are
     paths that had none since `since`."""
     begun = Quiet.objects.filter(kind=Quiet.Kind.MAINTENANCE, starts_at__lte=now)
+    begun = begun.exclude(ended_at__lte=F("starts_at"))  # called off before it began
     found: dict[int, float] = {}
     for one in begun.filter(Q(every_s__isnull=False) | Q(ends_at__gt=since)).select_related("site", "group"):
         held_until = one.held_until(now)

@@ -27,7 +27,7 @@ from monitor.mesh.queries import MeasuredPath
 Floats = NDArray[np.float64]
 
 Key = tuple[int, str]
-"""A path and a rule."""
+"""A path and a rule: what at most one lasting incident has."""
 
 RECENT_S = 3600
 RECENT_STEPS = 12

@@ -88,11 +88,14 @@ def _schedule(of: Schedule) -> str:
 def _told_by_incidents(
     path_id: int, since: datetime, until: datetime, incidents: Iterable[Incident]
 ) -> Iterator[TtlChange]:
-    """One an incident at most: all that one found on a path tells of the same route."""
+    """One an incident at most: all that one found on a path tells of the same route. What an incident took over from
+    one that became part of it is told once."""
+    known: set[TtlChange] = set()
     for incident in incidents:
         found = (_ttl_change(one) for one in incident.paths.all() if one.path_id == path_id)
         told = next((one for one in found if one is not None and since <= one.at < until), None)
-        if told is not None:
+        if told is not None and told not in known:
+            known.add(told)
             yield told
 
 

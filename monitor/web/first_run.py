@@ -60,10 +60,10 @@ def still_waiting(now: datetime) -> FirstRun | None:
     return None if queries.newest_measured_at() is not None else first_run(queries.agent_contacts(), now)
 
 
-def path_waits(path: Path, since: datetime, now: datetime) -> list[str]:
-    """What the page of a path of which nothing came from `since` on has to say."""
+def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) -> list[str]:
+    """What the page of a path of which nothing with packets of this size came from `since` on has to say."""
     if path.retired_at is not None:
-        return [f"The path is retired since {times.minute(path.retired_at)}: nothing measures it."]
+        return [f"The path has been retired since {times.minute(path.retired_at)}: nothing measures it."]
     pings = Measurement.objects.in_use().filter(path=path, test__kind=Kind.PING).select_related("test")
     if not pings:
         return ["No ping test of mesh.toml measures this path."]
@@ -73,9 +73,14 @@ def path_waits(path: Path, since: datetime, now: datetime) -> list[str]:
     said = [_never_delivered([path.source.site.name])] if contact is None else []
     if due_at > now:
         return [*said, _due(due_at, now)]
+    sizes = sorted({size for one in pings for size in _spec(one.test).packet_bytes})
+    if packet_bytes not in sizes:
+        there = " and ".join(map(str, sizes))
+        return [f"Ping tests of mesh.toml measure this path with packets of {there} bytes, not of {packet_bytes}."]
     if contact is not None:
         said.append(f"The agent of {path.source.site.name} delivered last {times.age(contact.received_at, now)}.")
-    said.append(f"Results were due since {times.minute(max(since, due_at))}; below is what became of what was planned.")
+    due_since = times.minute(max(since, due_at))
+    said.append(f"Results have been due since {due_since}; below is what became of what was planned.")
     return said
 
 
@@ -140,11 +145,11 @@ def _silent_agents(contacts: Sequence[AgentContact]) -> list[str]:
 def _first_due(test: Test, started: datetime) -> datetime:
     """When the first cycle that begins after `started` is on the page: cycles begin at multiples of their period."""
     cycle = -(-started.timestamp() // test.every_s) * test.every_s
-    lasts_s = msgspec.convert({"targets": (), **_schedule(test)}, PingSpec).duration_s
-    return datetime.fromtimestamp(cycle + lasts_s, tz=UTC) + DELIVERY_AND_ROLLUP
+    return datetime.fromtimestamp(cycle + _spec(test).duration_s, tz=UTC) + DELIVERY_AND_ROLLUP
 
 
-def _schedule(test: Test) -> dict[str, object]:
-    """Those parameters of the test that say how long a cycle takes."""
+def _spec(test: Test) -> PingSpec:
+    """What one cycle of a ping test sends to each target; of no targets."""
     names = {field.name for field in msgspec.structs.fields(PingSpec)}
-    return {name: value for name, value in test.parameters.items() if name in names}
+    known = {name: value for name, value in test.parameters.items() if name in names}
+    return msgspec.convert({**known, "targets": ()}, PingSpec)

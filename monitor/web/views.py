@@ -140,6 +140,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         raise Http404(f"There is no path {path_id}; the grid links to those that there are.") from error
     except UnknownChoice as error:
         raise Http404(str(error)) from error
+    is_awaited = view.is_empty and shown.period is not None
     context = {
         "view": view,
         "run_now": run_now_of(request, view.path, now),
@@ -147,7 +148,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "periods": asked.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
         "ends": (minute(shown.since), minute(shown.until)),
         "change_signs": CHANGE_SIGNS,
-        "waits": path_waits(view.path, shown.since, now) if view.is_empty and shown.period is not None else [],
+        "waits": path_waits(view.path, view.packet_bytes, shown.since, now) if is_awaited else [],
         "kept": [("size", view.packet_bytes)],
         "sizes": asked.options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes),
         "bundle_version": bundle.bundle_version(),

@@ -158,19 +158,15 @@ def _version(text: str | None) -> Version | None:
 
 
 def _version_text() -> str:
-    """What iperf3 says of itself; nothing where it is missing."""
+    """What iperf3 says of itself; nothing where it is missing or does not answer."""
     program = shutil.which("iperf3")
     try:
         return "" if program is None else _said_by(program, Path(program).stat().st_mtime_ns)
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
 @lru_cache(maxsize=1)
 def _said_by(program: str, changed_ns: int) -> str:
-    """Asked once of each program that is put there."""
-    try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout
+    """Asked of each program that is put there until it has answered once."""
+    return subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout

@@ -261,6 +261,20 @@ def test_of_the_end_of_a_part_people_are_told_with_that_of_the_whole_and_once(tw
     assert list(closed.values_list("incident_id", "reopening")) == [(first.pk, 1), (second.pk, 0)]
 
 
+def test_of_the_end_of_a_part_nobody_is_told_while_the_whole_is_open_again(two_paths):
+    out, back = two_paths
+    first, second = two_of(out, back)
+    incidents.merge({CAUSE, "another cause"}, WIDER, after(5))
+    of_part = Notification.objects.filter(incident=second, change="closed")
+
+    incidents.close(first.pk, keys(out, back), "over", after(20))
+    incidents.find(WIDER, [finding(out)], after(25))
+    assert not of_part.exists()
+
+    incidents.close(first.pk, keys(out), "over", after(40))
+    assert of_part.get().due_at == after(40) + timedelta(seconds=incidents.REOPEN_S)
+
+
 def test_of_what_is_merged_that_goes_on_which_people_know(two_paths):
     out, back = two_paths
     known = opened(out)

@@ -137,6 +137,13 @@ def test_what_was_lost_in_maintenance_opens_nothing_after_it(paths):
     assert evaluate(NOW + WINDOW).opened == 1, "what is lost after it does"
 
 
+def test_maintenance_that_was_called_off_settles_nothing(paths):
+    maintenance = actions.maintain(Scope(), NOW - HOUR, NOW + HOUR, "new router", "les", NOW - 3 * HOUR)
+    actions.end(maintenance.pk, "les", NOW - 2 * HOUR)
+
+    assert quiet.maintained_s(NOW - 24 * HOUR, NOW, scope_now().pinged) == {}
+
+
 def test_when_maintenance_was_last_in_force_is_known_of_all_kinds():
     """Against asking each minute whether it holds."""
     minute = timedelta(minutes=1)

@@ -67,14 +67,14 @@ def test_an_empty_archive_says_so(lines):
 
 
 def test_what_is_there_and_what_waits_is_told(lines):
-    a_lossy_delivery(timezone.now() - timedelta(seconds=90))
+    a_lossy_delivery(timezone.now() - timedelta(seconds=9000))
     before = lines()
     roll_up(timezone.now())
     after = lines()
 
     assert "bursts from 2026-03-14 10:00:00 UTC to 2026-03-14 12:00:00 UTC" in before
     [waiting] = [line for line in before if "wait" in line]
-    assert waiting.startswith("hours that wait for their summary: 3, the longest for 9")
+    assert waiting.startswith("hours that wait for their summary: 3, the longest for 90")
     assert "every hour has its summary" in after
     [waiting] = [line for line in after if "wait" in line]
     assert waiting.startswith("days that wait for their summary: 1, the longest for ")

@@ -11,7 +11,7 @@ from html import unescape
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.api.changes import plan_words, route_words
+from monitor.api.changes import changes_of, plan_words, route_words
 from monitor.archive.routes import LEAST_BURSTS, TtlChange, ttl_changes
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.queries import PlanChange, Schedule, plan_changes
@@ -185,6 +185,13 @@ def risen(path, ttl_before, ttl_after, since=HOUR):
             figures={"ttl_before": ttl_before, "ttl_after": ttl_after},
             is_over=True,
         )
+
+
+def test_a_change_that_an_incident_took_over_from_a_part_of_it_is_told_once(path):
+    for _ in ("the part", "the whole"):
+        risen(path, 52, 50)
+
+    assert [one.at for one in changes_of(path.pk, 100, NOW - 2 * DAY, NOW, Incident.objects.all())] == [HOUR]
 
 
 def test_over_more_than_a_day_incidents_tell_of_routes(get, path, paths):

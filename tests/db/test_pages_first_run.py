@@ -131,12 +131,21 @@ class TestOfAPath:
         words = said("?period=hour")
 
         assert "The agent of slac delivered last 60 s ago." in words
-        assert "Results were due since 2026-11-21 11:30 UTC; below is what became of what was planned." in words
+        assert "Results have been due since 2026-11-21 11:30 UTC; below is what became of what was planned." in words
+
+    def test_a_size_that_no_test_sends_is_not_said_to_be_due(self, said):
+        Measurement.objects.update(started_at=NOW - timedelta(days=3))
+        heard(Site.objects.get(name="slac"), NOW - MINUTE)
+
+        words = said("?period=hour&size=56")
+
+        assert "Ping tests of mesh.toml measure this path with packets of 100 and 1000 bytes, not of 56." in words
+        assert "due since" not in words
 
     def test_a_retired_path_is_said_to_be_one(self, said):
         Path.objects.update(retired_at=HOUR)
 
-        assert "The path is retired since 2026-11-21 12:00 UTC: nothing measures it." in said()
+        assert "The path has been retired since 2026-11-21 12:00 UTC: nothing measures it." in said()
 
     def test_a_path_without_pings_is_told(self, said):
         Measurement.objects.filter(test__name="pinger").update(retired_at=HOUR)

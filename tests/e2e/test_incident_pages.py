@@ -252,6 +252,28 @@ def test_new_parts_wait_until_nobody_writes(browser, served, paths):
     assert page.said == []
 
 
+def test_new_parts_come_to_somebody_who_may_write_and_does_not(browser, served, paths):
+    path = paths["slac → cern"]
+    page = logged_in(browser, served, f"/paths/{path.pk}/")
+    assert page.locator("[type=checkbox]").count() > 0
+
+    throughput(path, now(), 94e6)
+    look_again(page)
+
+    page.wait_for_selector("#transfer")
+
+
+def test_what_is_no_moment_is_left_as_it_was_written(browser, served, paths):
+    lossy(paths["slac → cern"], now())
+    Incident.objects.update(summary="until 2026-07-01 25:00 UTC, not 2026-07-01 12:00 UTC")
+    page = open_page(browser, f"{served}/incidents/")
+
+    times = page.locator("[data-incident] .said time").all_inner_texts()
+
+    assert times == ["2026-07-01 12:00 UTC"]
+    assert page.said == []
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_pages_fit_and_are_right_for_screen_readers(browser, served, paths, screen):
     at = now()

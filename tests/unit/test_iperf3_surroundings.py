@@ -147,6 +147,18 @@ def test_an_iperf3_that_is_put_in_the_place_of_another_is_asked_anew(tmp_path, m
     assert (found, authentication.version()) == (["3.12", "3.22"], None)
 
 
+def test_an_iperf3_that_did_not_answer_in_time_is_asked_again(tmp_path, monkeypatch):
+    program = tmp_path / "iperf3"
+    program.write_text("#!/bin/sh\necho iperf 3.12\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with monkeypatch.context() as busy:
+        busy.setattr(subprocess, "run", lambda *_, **__: (_ for _ in ()).throw(subprocess.TimeoutExpired("iperf3", 10)))
+        assert authentication.version() is None
+
+    assert authentication.version() == "3.12"
+
+
 def test_keys_that_were_made_ahead_are_not_made_again(monkeypatch):
     made = []
     monkeypatch.setattr(authentication, "is_built_in", lambda: True)

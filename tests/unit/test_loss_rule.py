@@ -158,6 +158,18 @@ def test_loss_that_passes_the_threshold_by_little_is_found_in_hours():
     assert len(paths_found) >= 36
 
 
+def test_loss_is_over_after_no_less_than_window_s():
+    """It fires over longer than that, as loss that passes the threshold by little does."""
+    ratio = np.r_[np.zeros(60), np.full(360, 0.02)]
+    window_s = 7200
+
+    alarms = found(ratio, 420, count=5, alerts={"loss": {"window_s": window_s}})
+
+    fired = [one for alarm in alarms for one in alarm.ever.values() if one.figures["window_s"] > window_s]
+    assert fired
+    assert all(one.figures["clear_s"] == window_s for one in fired)
+
+
 def test_windows_begin_at_half_of_window_s():
     ratio = np.zeros(120)
     ratio[60:65] = 0.5

@@ -15,11 +15,11 @@ from datetime import datetime, timedelta
 from monitor.alerts import causes
 from monitor.alerts.causes import Held, Named
 from monitor.alerts.evaluate import Scope, findings, look_at, why_over
-from monitor.alerts.incidents import CONFIRM_S, REOPEN_S, Key, gravest
+from monitor.alerts.incidents import CONFIRM_S, REOPEN_S, gravest
 from monitor.alerts.rules.catalogue import RULES
 from monitor.alerts.rules.finding import Finding
 from monitor.alerts.sources import Source
-from monitor.alerts.sweep import Baselines, Sweep, baselines_at
+from monitor.alerts.sweep import Baselines, Key, Sweep, baselines_at
 from monitor.archive.periods import start_of
 
 

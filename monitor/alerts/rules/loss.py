@@ -14,7 +14,7 @@ A path fires when in one of its windows both hold:
     each size. So a single lost packet never fires.
 A path that fired is clear when both hold:
   - its pooled loss is at or below half the threshold (the hysteresis: between half the threshold and firing, nothing
-    changes), over `window_s`, or a window as long as the one that fired, an hour at most;
+    changes), over `window_s` or, where that is longer, a window as long as the one that fired, an hour at most;
   - the window holds at least half as many packets as the one that fired; a hundred are always enough. A handful of
     packets after a gap clears nothing; where cycles are so long that an hour has fewer, the window is longer.
 What lies before the end of an incident is in no window that can fire again. A path without packets in the window has no
@@ -175,7 +175,7 @@ class Threshold:
             since=sweep.now - timedelta(seconds=proof.window_s),
             figures={
                 "window_s": proof.window_s,
-                "clear_s": max(proof.window_s, clear_s),
+                "clear_s": max(clear_s, min(proof.window_s, sweep.recent_s)),
                 "until": sweep.now.isoformat(),
                 "sent": proof.sent,
                 "lost": proof.lost,

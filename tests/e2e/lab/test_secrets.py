@@ -32,11 +32,12 @@ def test_the_secrets_of_a_running_stack_are_nowhere_to_be_read(lab):
     site_token = (lab.data / "sites" / "rome" / "token").read_text().strip()
     user_token = _add_user(lab)
     secrets = [site_token, user_token, PASSWORD, (lab.data / "secret_key").read_text().strip()]
-    seen = set()
+    seen, keys = set(), set()
     pages = []
 
     def measured():
         seen.add(command_lines(lab.processes()))
+        keys.update(re.findall(r'"one_time_key":"([^"]+)"', _plans(lab)))
         cells = lab.get("grid?metric=throughput_median_bps&period=hour")["cells"]
         has_run = any("iperf3" in lines for lines in seen)
         return has_run and [cell for cell in cells if cell["value"] is not None]
@@ -54,9 +55,9 @@ def test_the_secrets_of_a_running_stack_are_nowhere_to_be_read(lab):
             pages.append(urllib.request.urlopen(request, timeout=30).read().decode())
         except urllib.error.HTTPError as error:
             pages.append(error.read().decode())
-    keys = re.findall(r'"one_time_key":"([^"]+)"', _plans(lab))
     written = lab.output + _logs(lab)
 
+    assert keys
     for secret in (*secrets, *keys):
         assert secret not in written
         assert all(secret not in lines for lines in seen)

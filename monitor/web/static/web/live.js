@@ -2,8 +2,8 @@
 /* Keeps a page current without a reload: fetches it again, and puts in those parts, marked data-live, of which the
    centre says something else than before. Nothing jumps: the frames stay, a part in which text is being selected waits,
    the focus goes back to the same link, opened details stay open. Only a page that has got new parts is loaded again, and
-   not while somebody writes. Incidents (data-incident) that are new get the class
-   "new" and, like those that ended, are said in #news, which is read out when the reader is free.
+   not while somebody writes. Incidents (data-incident) that are new get the class "new" and, like those that ended, are
+   said in #news, which is read out when the reader is free.
    A page says how often with data-live-every-s. After each exchange it dispatches "soundings:refreshed" on document.
    On every page each <time>, and each moment in a sentence, tells the local time to the pointer, and ages count on. */
 (() => {
@@ -81,7 +81,8 @@
   }
 
   function isWriting() {
-    return [...document.querySelectorAll("textarea, input")].some((one) => one.value !== one.defaultValue);
+    return [...document.querySelectorAll("textarea, input")].some((one) =>
+      one.type === "checkbox" ? one.checked !== one.defaultChecked : one.value !== one.defaultValue);
   }
 
   async function refresh() {
@@ -141,8 +142,10 @@
       for (let found = MOMENT.exec(rest.data); found !== null; found = MOMENT.exec(rest.data)) {
         const moment = rest.splitText(found.index);
         rest = moment.splitText(found[0].length);
+        const at = `${found[1]}T${found[2]}Z`;
+        if (Number.isNaN(Date.parse(at))) continue; /* people may write of 25:00, too */
         const time = document.createElement("time");
-        time.dateTime = `${found[1]}T${found[2]}Z`;
+        time.dateTime = at;
         moment.replaceWith(time);
         time.append(moment);
       }
