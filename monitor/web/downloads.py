@@ -1,8 +1,8 @@
-"""The figures of a path's charts as comma-separated values: the steps that are drawn, the throughput tests, and the
-changes that are marked.
+"""The figures of a path's charts as comma-separated values: the steps that are drawn, the bursts that they are made of,
+the throughput tests, and the changes that are marked.
 
-Times are in UTC, figures in full, in the units of their names; what is not known is empty. The users' API has the same
-as JSON.
+Times are in UTC, figures in full, in the units of their names; what is not known is empty. The users' API has all but
+the bursts as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from monitor.alerts.queries import incidents_of_path
 from monitor.api.changes import Change, changes_of
 from monitor.api.grid import UnknownChoice, choose_packet_bytes
 from monitor.archive import queries
-from monitor.archive.queries import SeriesPoint, ThroughputPoint
+from monitor.archive.queries import RawBurst, SeriesPoint, ThroughputPoint
 from monitor.mesh.models import Path
 from monitor.web import asked
 from monitor.web.shown import shown_of
@@ -36,6 +36,17 @@ def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     series = queries.path_series(path_id, size, shown.since, shown.until)
     constant = {"step_s": series.step_s, "packet_bytes": size}
     return _answer(f"{_name(path)}-{size}-bytes", SeriesPoint, series.points, constant)
+
+
+@require_safe
+def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each burst of a day at most: its round trips in the order of sending, nothing where one was lost."""
+    path = _path(path_id)
+    shown, size = shown_of(request, timezone.now()), _size(request)
+    if not shown.has_bursts:
+        raise Http404("Single bursts are given for a day at most: choose a shorter time.")
+    found = queries.raw_bursts(path_id, shown.since, shown.until, packet_bytes=size)
+    return _answer(f"{_name(path)}-{size}-bytes-bursts", RawBurst, found, {})
 
 
 @require_safe
@@ -88,9 +99,12 @@ def _answer(name: str, kind: type[Any], rows: Iterable[Any], constant: dict[str,
 
 
 def _text(value: object) -> object:
-    """None is empty, a time is ISO 8601, a flag is true or false, and no text begins what a spreadsheet would run."""
+    """None is empty, a time is ISO 8601, a flag is true or false, a list has semicolons, and no text begins what a
+    spreadsheet would run."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, list):
+        return ";".join("" if one is None else str(one) for one in value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):

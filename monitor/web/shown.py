@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpRequest
 
 from monitor.api.grid import Period
+from monitor.archive.queries import LONGEST_RAW
 from monitor.web import asked
 
 LEAST = timedelta(minutes=1)
@@ -32,6 +33,11 @@ class Shown:
     @property
     def length(self) -> timedelta:
         return self.until - self.since
+
+    @property
+    def has_bursts(self) -> bool:
+        """Whether it is short enough to be told burst by burst."""
+        return self.length <= LONGEST_RAW
 
     @property
     def words(self) -> str:

@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern] = [
     path("map/", views.map_page, name="map"),
     path("paths/<int:path_id>/", views.path_page, name="path"),
     path("paths/<int:path_id>/series.csv", downloads.series_csv, name="series-csv"),
+    path("paths/<int:path_id>/bursts.csv", downloads.bursts_csv, name="bursts-csv"),
     path("paths/<int:path_id>/tests.csv", downloads.tests_csv, name="tests-csv"),
     path("paths/<int:path_id>/changes.csv", downloads.changes_csv, name="changes-csv"),
     path("paths/<int:path_id>/run/", run_now.run_now, name="run-now"),

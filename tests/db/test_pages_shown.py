@@ -78,6 +78,24 @@ def test_the_steps_as_csv_are_those_of_the_api(get, path):
     assert {(row["step_s"], row["packet_bytes"]) for row in rows} == {("60", "100")}
 
 
+def test_each_burst_is_a_click_away_with_its_round_trips_in_the_order_of_sending(get, path):
+    (link,) = re.findall(r'each burst as <a href="([^"]+)"', get(f"/paths/{path.pk}/?{ZOOMED}&size=100"))
+    rows = list(csv.DictReader(get(link).splitlines()))
+
+    assert [(row["at"], row["packet_bytes"], row["sent"], row["received"]) for row in rows] == [
+        ("2026-11-21T12:00:00Z", "100", "10", "10"),
+        ("2026-11-21T12:02:00Z", "100", "10", "8"),
+    ]
+    of_each = [row["rtts_ms"].split(";") for row in rows]
+    assert [(len(rtts), rtts.count("")) for rtts in of_each] == [(10, 0), (10, 2)]
+    assert {float(rtt) for rtt in of_each[0]} == {150.0}
+
+
+def test_bursts_of_more_than_a_day_are_not_offered_and_asked_for_say_so(get, path):
+    assert "each burst" not in get(f"/paths/{path.pk}/?period=week&size=100")
+    assert "for a day at most: choose a shorter time" in get(f"/paths/{path.pk}/bursts.csv?period=week&size=100", 404)
+
+
 def test_the_tests_as_csv_leave_a_failed_rate_empty(get, path):
     rows = list(csv.DictReader(get(f"/paths/{path.pk}/tests.csv?{ZOOMED}").splitlines()))
 
@@ -90,7 +108,7 @@ def test_no_text_begins_as_a_formula(get, path):
     assert "'=cmd|calc" in get(f"/paths/{path.pk}/tests.csv?{ZOOMED}")
 
 
-@pytest.mark.parametrize("what", ["series.csv", "tests.csv"])
+@pytest.mark.parametrize("what", ["series.csv", "bursts.csv", "tests.csv"])
 def test_a_path_that_is_not_there_is_told(get, paths, what):
     assert "There is no path 999" in get(f"/paths/999/{what}", 404)
 

@@ -62,7 +62,7 @@ FOR_OPERATORS = ("path", "incident", "maintenance", "maintenance-change", "audit
 """Visited by somebody who may operate, who sees more."""
 
 NOT_PAGES = {
-    "series-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle",
+    "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle",
     "run-now", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
 }  # fmt: skip
 """Files, and what answers a form."""
