@@ -21,6 +21,8 @@ Unpack = Callable[[bytes, int], bytes]
 
 FORMATS = {"application/json": JSON, "application/msgpack": MESSAGE_PACK}
 GZIP_WBITS = 31
+LONGEST_LENGTH = 18
+"""Digits of a Content-Length that is read as a number; Python refuses to read thousands of them."""
 ZSTD_WINDOW_BYTES = 8 * 2**20
 """What RFC 8878, 3.1.1.1.2, asks every decoder to support; more would be memory for the asking."""
 
@@ -60,8 +62,8 @@ def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
     length = request.META.get("CONTENT_LENGTH") or ""
     if not (length.isascii() and length.isdecimal()):
         raise Refused(411, "send the Content-Length")
-    if int(length) > limit_bytes:
-        raise Refused(413, f"{length} bytes are more than {limit_bytes}; send less at once")
+    if len(length) > LONGEST_LENGTH or int(length) > limit_bytes:
+        raise Refused(413, f"{length[:LONGEST_LENGTH]} bytes are more than {limit_bytes}; send less at once")
     try:
         body = request.body
     except UnreadablePostError as error:

@@ -1,8 +1,8 @@
 """How the sites' agents are, by what came with their deliveries.
 
 `record` is called for each delivery that was stored; the newest of a site is kept, and when its clock was wrong. What
-others ask are `agent_reports`, `iperf3_of_sites` and `clock_off_periods`. A health that cannot be read spoils no
-delivery.
+others ask are `agent_reports`, `iperf3_of_sites` and `clock_off_periods`. A health that cannot be read or stored spoils
+no delivery.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import msgspec
-from django.db import transaction
+from django.db import Error, transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Least
 
 from monitor.api.models import AgentHealth, ClockOffPeriod
 from monitor.archive.arrivals import Arrival, for_jsonb
+from monitor.archive.checks import EARLIEST
+from monitor.archive.culprits import CANNOT_BE_STORED, reason_of
+from monitor.archive.ingest import LATEST
 from probes.site.centre_clock import CLOCK_OFF_S
 from probes.site.health import ClockOff, Health
 
 SAME_PERIOD = timedelta(minutes=5)
 """Stretches with a wrong clock that are no further apart are one."""
-LAST_YEAR = 9000
 DROPS_EVERY_S = 60
 DROPS_KEPT_S = 3600
 """How far apart, and for how long, the counts of dropped packets are kept: they only count up."""
@@ -91,8 +93,21 @@ class ClockWasOff:
 
 
 def record(site_id: int, arrival: Arrival, now: datetime) -> None:
-    """Keep the health of a delivery that was accepted `now`. Doing it again changes nothing."""
+    """Keep the health of a delivery that was accepted `now`. Doing it again changes nothing.
+
+    The delivery is stored already, so nothing is raised: a health that cannot be stored is left out, and where the
+    database is away the next delivery brings a newer one.
+    """
     health = arrival.health()
+    try:
+        _record(site_id, arrival, health, now)
+    except (Error, *CANNOT_BE_STORED) as error:
+        logger.warning("site %d: its health is not kept: %s", site_id, error)
+        if health is not None and reason_of(error) is not None:
+            _record(site_id, arrival, None, now)
+
+
+def _record(site_id: int, arrival: Arrival, health: Health | None, now: datetime) -> None:
     envelope = arrival.envelope
     fields = {
         "accepted_at": now,
@@ -123,7 +138,7 @@ def _note_drops(site_id: int, dropped: int, now: datetime) -> None:
 
 def _note_clock_off(site_id: int, off: ClockOff) -> None:
     """Widen the period that this one belongs to, or begin one."""
-    if off.since > off.until or off.until.year > LAST_YEAR:
+    if not EARLIEST <= off.since <= off.until <= LATEST:
         logger.warning("site %d: a period with a wrong clock from %s to %s is none", site_id, off.since, off.until)
         return
     near = ClockOffPeriod.objects.filter(

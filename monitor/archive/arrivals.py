@@ -119,12 +119,12 @@ class Arrival:
             try:
                 results[place] = decode(_bounded(encoded[place]))
             except UNDECODABLE as error:
-                unreadable.append(Unreadable(place, self._sequence(place), _reason(error)))
+                unreadable.append(Unreadable(place, self.sequence_at(place), _reason(error)))
         return results, unreadable
 
-    def _sequence(self, place: int) -> int:
-        """The number in the spool of a result that is unsound. One that has none is named by its place in the batch,
-        as a negative number: deliveries of the same batch agree on it."""
+    def sequence_at(self, place: int) -> int:
+        """The number in the spool of a result, sound or not. One that has none is named by its place in the batch, as a
+        negative number: deliveries of the same batch agree on it."""
         try:
             numbered: _Numbered = self.format.numbered.decode(self.envelope.results[place])
         except UNDECODABLE:

@@ -8,12 +8,14 @@ order, in parts or by two connections at once, changes nothing and is answered t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from django.db import connection, transaction
+from django.db.models import JSONField, Value
 
 from monitor.archive import ledger, retention
 from monitor.archive.arrivals import Arrival, BatchTooLarge, arrival_of
@@ -33,6 +35,7 @@ from monitor.archive.checks import (
     reason_to_refuse,
 )
 from monitor.archive.copying import EPOCH, Integers, Rows, joined, microseconds, pack
+from monitor.archive.culprits import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.disk_to_disk import store_disk_to_disk
 from monitor.archive.ledger import Reported
 from monitor.archive.models import RefusedResult
@@ -55,6 +58,10 @@ KINDS: dict[type, str] = {
 }
 """Under which name `retention` knows each kind of result."""
 DAY_US = 86_400_000_000
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""As late as an agent's clock is believed: what is read from the database must not leave Python's years by its zone."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -81,12 +88,25 @@ class Sorted:
 
     def sequences(self) -> Integers:
         """All numbers in the batch."""
-        others = [*(run.sequence for run in self.runs), *self.reasons]
-        return np.concatenate([self.bursts.sequence, np.array(others, np.int64)])
+        return np.array([*self.numbers(), *self.reasons], np.int64)
 
-    @property
-    def accepted(self) -> int:
+    def numbers(self) -> list[int]:
+        """Those of the results that are to be stored."""
+        return [*self.bursts.sequence.tolist(), *(run.sequence for run in self.runs)]
+
+    def __len__(self) -> int:
+        """How many are to be stored."""
         return len(self.bursts) + len(self.runs)
+
+    def part(self, first: int, last: int) -> Sorted:
+        """Some of the results that are to be stored, counted as by `numbers`."""
+        bursts = len(self.bursts)
+        part = Sorted(
+            bursts=self.bursts.take(np.arange(min(first, bursts), min(last, bursts))),
+            runs=self.runs[max(first - bursts, 0) : max(last - bursts, 0)],
+        )
+        part.cycles = {number: self.cycles[number] for number in part.numbers() if number in self.cycles}
+        return part
 
 
 def store(site_id: int, batch: Batch, now: datetime) -> Receipt:
@@ -98,26 +118,68 @@ def receive(site_id: int, arrival: Arrival, now: datetime) -> Receipt:
     """Store what the agent of `site_id` delivered and say what became of it.
 
     Raises `BatchTooLarge`, and Django's `OperationalError` where the database is away, too slow or full; then nothing
-    is stored and the batch can be sent again.
+    is stored and the batch can be sent again. A result that the database cannot store is refused with its reason.
     """
     results = _sort(site_id, arrival, now)
+    try:
+        return _stored(site_id, arrival, results, now)
+    except CANNOT_BE_STORED as error:
+        if reason_of(error) is None:
+            raise
+        logger.warning("site %d, batch %d: %s; looking for its results", site_id, arrival.envelope.number, error)
+    _refuse_culprits(site_id, arrival, results, now)
+    return _stored(site_id, arrival, results, now)
+
+
+def _stored(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> Receipt:
+    """Store a batch in one transaction."""
     with transaction.atomic(durable=True):
         _take_turn(site_id)
         _keep_to_earlier_refusals(site_id, arrival, results)
         is_new = _record_batch(site_id, arrival, results, now)
         _record_refused(site_id, arrival, results, now)
         _record_days(site_id, arrival, results, now)
-        store_bursts(results.bursts, now, all_new=is_new)
-        store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
-        end_slots([run for run in results.runs if isinstance(run.result, CheckedRun | CheckedServed)])
-        store_disk_to_disk([run for run in results.runs if isinstance(run.result, CheckedDiskToDisk)])
-        store_capacities([run for run in results.runs if isinstance(run.result, CheckedCapacity)])
-        ledger.record_cycles(results.cycles.values(), now + CLOCK_SKEW)
-        account = arrival.account()
-        if account is not None:
-            ledger.record_account(site_id, account, now)
+        _store_results(results, now, all_new=is_new)
+        _record_account(site_id, arrival, now)
     refused = tuple(Refusal(sequence=sequence, reason=reason) for sequence, reason in sorted(results.reasons.items()))
-    return Receipt(number=arrival.envelope.number, accepted=results.accepted, refused=refused)
+    return Receipt(number=arrival.envelope.number, accepted=len(results), refused=refused)
+
+
+def _store_results(results: Sorted, now: datetime, *, all_new: bool) -> None:
+    """Store all that was measured, each kind in its tables. To be called within a transaction."""
+    store_bursts(results.bursts, now, all_new=all_new)
+    store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
+    end_slots([run for run in results.runs if isinstance(run.result, CheckedRun | CheckedServed)])
+    store_disk_to_disk([run for run in results.runs if isinstance(run.result, CheckedDiskToDisk)])
+    store_capacities([run for run in results.runs if isinstance(run.result, CheckedCapacity)])
+    ledger.record_cycles(results.cycles.values(), now + CLOCK_SKEW)
+
+
+def _refuse_culprits(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
+    """Refuse the results that the database cannot store. Nothing is stored here."""
+    with transaction.atomic(durable=True):
+        _take_turn(site_id)
+        culprits = find_culprits(results, lambda part: _store_results(part, now, all_new=True))
+        transaction.set_rollback(True)
+    for place in range(len(arrival)):
+        sequence = arrival.sequence_at(place)
+        if sequence in culprits:
+            results.refuse(sequence, culprits[sequence], place)
+    results.drop_refused()
+
+
+def _record_account(site_id: int, arrival: Arrival, now: datetime) -> None:
+    """Keep what the agent said of cycles without a result; one that cannot be stored spoils no delivery."""
+    account = arrival.account()
+    if account is None:
+        return
+    try:
+        with transaction.atomic():
+            ledger.record_account(site_id, account, now)
+    except CANNOT_BE_STORED as error:
+        if reason_of(error) is None:
+            raise
+        logger.warning("site %d: its account of cycles is not kept: %s", site_id, error)
 
 
 def _sort(site_id: int, arrival: Arrival, now: datetime) -> Sorted:
@@ -209,10 +271,10 @@ def _record_batch(site_id: int, arrival: Arrival, results: Sorted, now: datetime
                 "spool": envelope.spool,
                 "number": envelope.number,
                 "received_at": now,
-                "sent_at": envelope.sent_at,
+                "sent_at": min(max(envelope.sent_at, EARLIEST), LATEST),
                 "agent_version": envelope.agent_version,
-                "accepted": results.accepted,
-                "refused": len(arrival) - results.accepted,
+                "accepted": len(results),
+                "refused": len(arrival) - len(results),
                 "queued": envelope.queued,
                 "dropped": envelope.dropped,
             },
@@ -231,7 +293,7 @@ def _record_refused(site_id: int, arrival: Arrival, results: Sorted, now: dateti
                 sequence=sequence,
                 refused_at=now,
                 reason=results.reasons[sequence],
-                result=arrival.as_json(place),
+                result=Value(arrival.as_json(place), JSONField()),  # else a result that is null would be no result
             )
             for sequence, place in places[first : first + REFUSED_AT_ONCE]
         ]
