@@ -14,11 +14,12 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import msgspec
-from django.db import Error, transaction
+from django.db import Error, InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Least
 
 from monitor.api.models import AgentHealth, ClockOffPeriod
+from monitor.archive import trouble
 from monitor.archive.arrivals import Arrival, for_jsonb
 from monitor.archive.checks import EARLIEST
 from monitor.archive.culprits import CANNOT_BE_STORED, reason_of
@@ -103,6 +104,8 @@ def record(site_id: int, arrival: Arrival, now: datetime) -> None:
         _record(site_id, arrival, health, now)
     except (Error, *CANNOT_BE_STORED) as error:
         logger.warning("site %d: its health is not kept: %s", site_id, error)
+        if isinstance(error, OperationalError | InterfaceError):
+            trouble.note(trouble.kind_of(error))
         if health is not None and reason_of(error) is not None:
             _record(site_id, arrival, None, now)
 

@@ -4,7 +4,9 @@ A batch leaves the spool only with its receipt. After a failure nothing is sent 
 batch first; batches grow while the centre answers quickly. One that is too large, that the centre did not get whole in
 time, or that has no answer in time twice, is halved. One that the centre cannot read is halved until the result that
 spoils it stands alone and is set aside with the centre's reason, unless the centre cannot read even a batch of nothing:
-then all are kept.
+then all are kept. One that is answered 5xx several times is halved likewise, where the centre takes a batch of nothing;
+a result that stands alone then lets others go first, and is set aside only where the centre takes those and never it
+(`probes.site.suspects`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 import msgspec
@@ -22,6 +24,7 @@ from probes.site.backoff import BackOff
 from probes.site.centre import Centre, CentreError, TimedOut
 from probes.site.health import Health
 from probes.site.spool import NoRoom, Spool
+from probes.site.suspects import Suspects
 from probes.site.wire import Batch, Receipt
 
 logger = logging.getLogger(__name__)
@@ -35,6 +38,10 @@ SPREAD_S = 30.0
 """Over which the sites of a mesh begin to send what has gathered while the centre was away."""
 TOO_LARGE, TOO_SLOW = 413, 408
 UNREADABLE = (400, 422)
+SERVER_ERROR, NOT_NOW = 500, 503
+"""503 is the centre's word that it cannot store now: a smaller batch may pass, and no result is at fault."""
+FAILURES = 3
+"""5xx for the same batch, one after the other, before it is halved."""
 NOTHING = 0
 """The number of a batch without results, which only asks whether the centre can read our batches."""
 
@@ -70,6 +77,8 @@ class Delivery:
         self._comes_back = True
         self._not_before = clock()
         self._timed_out: int | None = None
+        self._failing: tuple[int, int] = (NOTHING, 0)  # the batch that was answered 5xx last, and how often
+        self._suspects = Suspects()
         self._running = threading.Lock()
 
     def run(self) -> int:
@@ -102,16 +111,33 @@ class Delivery:
         return delivered
 
     def _next_batch(self) -> Batch | None:
+        """A suspect whose turn it is, else the oldest of the others, else a suspect."""
+        due = self._suspects.due()
+        if due is not None:
+            batch = self._form(only=due)
+            if batch is not None:
+                return batch
+            self._suspects.forget(due)  # the spool had to drop it
+        suspects = self._suspects.sequences
+        batch = self._form(without=suspects)
+        if batch is None and suspects:
+            batch = self._form(only=min(suspects)) or self._form()
+        return batch
+
+    def _form(self, *, only: int | None = None, without: Collection[int] = ()) -> Batch | None:
         return self._spool.next_batch(
             max_results=self._max_results,
             max_bytes=MAX_BATCH_BYTES,
             now=self._now(),
             agent_version=probes.__version__,
+            only=only,
+            without=without,
         )
 
     def _accepted(self, batch: Batch, receipt: Receipt, took_s: float) -> None:
         self._back_off.succeeded()
         self._timed_out = None
+        self._suspects.accepted(delivered.sequence for delivered in batch.results)
         self.last_accepted_at = self._now()
         self._spool.acknowledge(batch.number, receipt.refused)
         if took_s < QUICK_S:
@@ -127,10 +153,34 @@ class Delivery:
         if error.status == TOO_LARGE:
             self._halve(batch, str(error))
             return True
+        if error.status is not None and error.status >= SERVER_ERROR:
+            return self._can_mend_failing(batch, error)
         if error.status not in UNREADABLE or error.reason is None or not self._reads_our_batches():
             return False
         self._halve(batch, f"the centre answered {error.status}: {error.reason}")
         return True
+
+    def _can_mend_failing(self, batch: Batch, error: CentreError) -> bool:
+        """As `_can_mend`, of a batch that is answered 5xx."""
+        number, failures = self._failing
+        failures = failures + 1 if number == batch.number else 1
+        self._failing = batch.number, failures
+        if failures < FAILURES or not self._reads_our_batches():
+            return False
+        reason = f"the centre answered {error.status} to it, and took others"
+        if len(batch.results) > 1:
+            self._halve(batch, f"the centre answered {error.status}")
+            return True
+        if error.status == NOT_NOW:
+            return False
+        sequence = batch.results[0].sequence
+        if self._suspects.failed(sequence):
+            self._halve(batch, reason)
+            self._suspects.forget(sequence)
+            return True
+        logger.warning("deliver: the centre answers %s to result %d; others go first", error.status, sequence)
+        self._spool.release_batch(batch.number)
+        return False
 
     def _reads_our_batches(self) -> bool:
         nothing = Batch(

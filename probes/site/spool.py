@@ -14,7 +14,7 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -285,22 +285,33 @@ class Spool:
         if not self._try_to_write(end):
             self._lose([], cycle, off_s)
 
-    def next_batch(self, *, max_results: int, max_bytes: int, now: datetime, agent_version: str) -> Batch | None:
+    def next_batch(
+        self,
+        *,
+        max_results: int,
+        max_bytes: int,
+        now: datetime,
+        agent_version: str,
+        only: int | None = None,
+        without: Collection[int] = (),
+    ) -> Batch | None:
         """The batch to send now: the one that is not acknowledged yet, else a new one of the oldest results.
 
         None when nothing waits. `max_results` and `max_bytes` (of JSON) shape new batches only; one result always fits.
-        Raises `NoRoom` where a new one cannot be noted.
+        So do `only`, the sequence of the one result to take, and `without`, those to leave waiting. Raises `NoRoom`
+        where a new one cannot be noted.
         """
         with self._transaction() as connection:
             number = value(connection, "acknowledged") + 1
             results = self._read_batch(connection, number)
             if not results:
-                self._fill_batch(connection, number, max_results, max_bytes)
+                waiting = _waiting(only, without)
+                self._fill_batch(connection, number, max_results, max_bytes, waiting)
                 results = self._read_batch(connection, number)
             if not results:
                 return None
-            waiting = _count_waiting(connection)
-            is_last = waiting == 0 and not self._unsaved
+            queued = _count_waiting(connection)
+            is_last = queued == 0 and not self._unsaved
             account, self._told = ledger.account(
                 connection, now.timestamp(), self._clock_off_s() or 0.0, is_last=is_last
             )
@@ -310,15 +321,17 @@ class Spool:
                 agent_version=agent_version,
                 sent_at=now,
                 results=tuple(results),
-                queued=waiting,
+                queued=queued,
                 dropped=_count_dropped(connection) + self._unsaved.total(),
                 account=account,
             )
 
-    def _fill_batch(self, connection: sqlite3.Connection, number: int, max_results: int, max_bytes: int) -> None:
-        """Give the oldest results that wait the batch number, up to the limits."""
+    def _fill_batch(
+        self, connection: sqlite3.Connection, number: int, max_results: int, max_bytes: int, waiting: str
+    ) -> None:
+        """Give the oldest results that wait, by this condition, the batch number, up to the limits."""
         rows = connection.execute(
-            "SELECT sequence, length(body) FROM result WHERE batch IS NULL ORDER BY sequence LIMIT ?", (max_results,)
+            f"SELECT sequence, length(body) FROM result WHERE {waiting} ORDER BY sequence LIMIT ?", (max_results,)
         )
         last, room = None, max_bytes
         for sequence, length in rows.fetchall():
@@ -326,7 +339,7 @@ class Spool:
             if room < 0 and last is not None:
                 break
             last = sequence
-        connection.execute("UPDATE result SET batch = ? WHERE batch IS NULL AND sequence <= ?", (number, last))
+        connection.execute(f"UPDATE result SET batch = ? WHERE {waiting} AND sequence <= ?", (number, last))
 
     def _read_batch(self, connection: sqlite3.Connection, number: int) -> list[Delivered]:
         """The results of a batch, in order. What cannot be read any more is set aside."""
@@ -375,6 +388,11 @@ class Spool:
             for sequence in sequences[kept:]:
                 connection.execute("UPDATE result SET batch = NULL WHERE sequence = ?", (sequence,))
             return kept
+
+    def release_batch(self, number: int) -> None:
+        """The results of batch `number`, which is not acknowledged, wait again."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE result SET batch = NULL WHERE batch = ?", (number,))
 
     def _set_aside(self, connection: sqlite3.Connection, sequence: int, reason: str) -> None:
         row = connection.execute("SELECT body FROM result WHERE sequence = ?", (sequence,)).fetchone()
@@ -521,6 +539,16 @@ def _oldest(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes, float 
     ).fetchall():
         yield from rows
         last = rows[-1][0]
+
+
+def _waiting(only: int | None, without: Collection[int]) -> str:
+    """The condition on results that a new batch may have."""
+    condition = "batch IS NULL"
+    if only is not None:
+        condition += f" AND sequence = {only:d}"
+    if without:
+        condition += f" AND sequence NOT IN ({', '.join(f'{sequence:d}' for sequence in without)})"
+    return condition
 
 
 def _count_waiting(connection: sqlite3.Connection) -> int:

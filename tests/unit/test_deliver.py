@@ -3,9 +3,11 @@
 import contextlib
 import gzip
 import json
+import random
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from unittest import mock
@@ -41,9 +43,17 @@ class FakeCentre(ThreadingHTTPServer):
         self.stored: dict[int, int] = {}
         self.refuse: dict[int, str] = {}
         self.poison: set[int] = set()
+        self.fails: Callable[[Batch], int | None] = lambda batch: None
         self.released = threading.Event()
         self.max_results = 10**9
         self.plan: Plan | None = None
+
+    def spoilt(self, batch):
+        """The answer to a batch that the centre fails on."""
+        if any(delivered.path_id in self.poison for delivered in batch.results):
+            return 400, b'{"error": "boom: it spoils the batch"}'
+        status = self.fails(batch)
+        return None if status is None else (status, b"<h1>Server Error</h1>")
 
     @property
     def url(self):
@@ -70,8 +80,8 @@ class Handler(BaseHTTPRequestHandler):
         if answer == "trickle":
             self.trickle()
             return
-        if any(delivered.path_id in self.server.poison for delivered in batch.results):
-            self.reply(400, b'{"error": "boom: it spoils the batch"}')
+        if (spoilt := self.server.spoilt(batch)) is not None:
+            self.reply(*spoilt)
             return
         if isinstance(answer, tuple):
             self.reply(*answer)
@@ -313,6 +323,83 @@ def test_where_the_centre_cannot_read_even_a_batch_of_nothing_all_is_kept(spool,
     assert (len(server.requests), spool.queued(), spool.quarantined()) == (2, 50, [])
     clock.now += LONGEST_PAUSE_S
     assert delivery.run() == 50
+
+
+def run_for_an_hour(delivery, clock, *, until=lambda: False, put=lambda minute: None):
+    """Deliver once a minute, which is the longest pause."""
+    for minute in range(60):
+        put(minute)
+        delivery.run()
+        clock.now += LONGEST_PAUSE_S
+        if until():
+            return
+
+
+def has(*labels):
+    """Whether a batch holds results of these."""
+    return lambda batch: any(one.path_id in labels for one in batch.results)
+
+
+def test_the_result_that_fails_the_centre_is_set_aside_alone(spool, delivery, server, clock):
+    server.fails = lambda batch: 500 if has(17, 18, 180)(batch) else None
+    spool.put([result(label) for label in range(600)])
+
+    run_for_an_hour(delivery, clock, until=lambda: spool.queued() == 0)
+
+    assert sorted(server.stored.values()) == [label for label in range(600) if label not in (17, 18, 180)]
+    assert [refusal.reason for refusal in spool.quarantined()] == ["the centre answered 500 to it, and took others"] * 3
+    assert spool.queued() == 0
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+@pytest.mark.parametrize("takes_nothing", [False, True], ids=["whatever comes", "all but a batch of nothing"])
+def test_where_the_centre_fails_every_batch_all_is_kept(spool, delivery, server, clock, status, takes_nothing):
+    server.fails = lambda batch: status if batch.results or not takes_nothing else None
+    spool.put([result(label) for label in range(40)])
+
+    run_for_an_hour(delivery, clock)
+    assert (spool.queued(), spool.quarantined()) == (40, [])
+    server.fails = lambda batch: None
+    run_for_an_hour(delivery, clock, until=lambda: spool.queued() == 0)
+
+    assert sorted(server.stored.values()) == list(range(40))
+    assert spool.quarantined() == []
+
+
+def test_a_lone_result_is_set_aside_only_when_others_were_taken(spool, delivery, server, clock):
+    server.fails = lambda batch: 500 if has(1)(batch) else None
+    spool.put([result(1)])
+    run_for_an_hour(delivery, clock)
+    assert (spool.queued(), spool.quarantined()) == (1, [])
+
+    run_for_an_hour(delivery, clock, put=lambda minute: spool.put([result(100 + minute)]))
+
+    assert len(spool.quarantined()) == 1
+    assert sorted(server.stored.values()) == [100 + minute for minute in range(60)]
+
+
+def test_a_batch_that_is_too_slow_to_store_is_halved_and_never_set_aside(spool, delivery, server, clock):
+    server.fails = lambda batch: 503 if len(batch.results) > 10 or has(3)(batch) else None
+    spool.put([result(label) for label in range(100)])
+
+    run_for_an_hour(delivery, clock)
+    server.fails = lambda batch: None
+    run_for_an_hour(delivery, clock, until=lambda: spool.queued() == 0)
+
+    assert sorted(server.stored.values()) == list(range(100))
+    assert spool.quarantined() == []
+
+
+def test_a_centre_that_fails_now_and_then_costs_no_result(spool, delivery, server, clock):
+    chance = random.Random(7)
+    server.fails = lambda batch: 500 if chance.random() < 0.5 else None
+
+    run_for_an_hour(delivery, clock, put=lambda minute: spool.put([result(10 * minute + n) for n in range(10)]))
+    server.fails = lambda batch: None
+    run_for_an_hour(delivery, clock, until=lambda: spool.queued() == 0)
+
+    assert sorted(server.stored.values()) == list(range(600))
+    assert spool.quarantined() == []
 
 
 def test_a_batch_that_did_not_come_whole_in_time_is_halved_at_once(spool, delivery, server, clock):
