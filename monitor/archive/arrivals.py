@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from monitor.archive.checks import NO_NUL, CheckedDelivered, Integer, Moment, Sequence, Text
+from monitor.archive.checks import LARGEST_BIGINT, NO_NUL, CheckedDelivered, Integer, Moment, Text
 from probes.site.health import Health
 from probes.site.wire import Account, Batch
 
@@ -58,7 +58,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Numbered(msgspec.Struct):
-    sequence: Sequence
+    """`sequence` may be larger than is believed, so that the refusal names the result; one more must fit a bigint."""
+
+    sequence: Annotated[int, Meta(ge=0, lt=LARGEST_BIGINT)]
 
 
 @dataclass(frozen=True, slots=True)

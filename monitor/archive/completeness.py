@@ -14,6 +14,10 @@ from datetime import UTC, date, datetime, time
 from monitor.archive.periods import start_of
 from monitor.archive.queries import ask, records
 
+LARGEST_GAP = 10**9
+"""As many results as 128 a second make in 90 days, which is as long as a spool keeps any. A number that is further
+ahead is a mistake in the number: it says nothing of results that never came."""
+
 
 @dataclass(frozen=True, slots=True)
 class SiteDay:
@@ -50,7 +54,12 @@ class SiteCoverage:
 def by_site_and_day(since: date, until: date, *, site_ids: Sequence[int] | None = None) -> list[SiteDay]:
     """Each site and day in [since, until) of which results have come, by site and day."""
     _check_days(since, until)
-    asked = {"since": since, "until": until, "site_ids": None if site_ids is None else list(site_ids)}
+    asked = {
+        "since": since,
+        "until": until,
+        "site_ids": None if site_ids is None else list(site_ids),
+        "largest_gap": LARGEST_GAP,
+    }
     return records(SiteDay, *ask("completeness", **asked))
 
 

@@ -24,6 +24,7 @@ from monitor.archive.checks import (
     EARLIEST,
     LARGEST_BIGINT,
     LARGEST_INTEGER,
+    LARGEST_SEQUENCE,
     CheckedBurst,
     CheckedCapacity,
     CheckedDelivered,
@@ -320,8 +321,9 @@ def _record_days(site_id: int, arrival: Arrival, results: Sorted, now: datetime)
 
 def _days(results: Sorted, now: datetime) -> tuple[Integers, Integers]:
     """The numbers in a batch, and for each the day since 2000 on which its result began. A refused result has come too,
-    and may have no day that one could believe: it goes with the first that was accepted, or today."""
-    refused = np.array([sequence for sequence in results.reasons if sequence >= 0], np.int64)
+    and may have no day that one could believe: it goes with the first that was accepted, or today. A number that one
+    could not believe either is left out."""
+    refused = np.array([sequence for sequence in results.reasons if 0 <= sequence <= LARGEST_SEQUENCE], np.int64)
     ran = np.array([(run.sequence, microseconds(run.result.started_at)) for run in results.runs], np.int64)
     run_sequences, runs_us = ran.reshape(-1, 2).T
     started_us = np.concatenate([results.bursts.measured_us, runs_us])

@@ -75,6 +75,35 @@ def test_refused_results_have_come(mesh):
     assert completeness.by_site_and_day(TODAY, TOMORROW) == [SiteDay(mesh.slac.pk, TODAY, delivered=3, missing=0)]
 
 
+@pytest.mark.parametrize("number", [2**40 + 1, 2**53, 2**62, 2**63 - 2])
+def test_a_number_that_no_spool_reaches_is_refused_and_lets_nothing_be_missing(mesh, number):
+    results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR + timedelta(seconds=n)), n) for n in (1, 2)]
+
+    receipt = store(mesh.slac.pk, batch(*results, delivered(mesh.slac_cern, burst(1.0), number)), NOW)
+    deliver(mesh, [4])
+
+    assert [one.sequence for one in receipt.refused] == [number]
+    assert "<= 1099511627776" in receipt.refused[0].reason
+    assert [day.missing for day in completeness.by_site_and_day(TODAY, TOMORROW)] == [3], "of the other spool"
+
+
+def test_a_leap_of_the_numbers_is_no_gap(mesh):
+    far = 4 + completeness.LARGEST_GAP
+    numbers = [1, 3, far, far + 2, 2**40]
+    results = [
+        delivered(mesh.slac_cern, burst(1.0, at=HOUR + timedelta(seconds=place)), number)
+        for place, number in enumerate(numbers)
+    ]
+    store(mesh.slac.pk, batch(*results), NOW)
+
+    (before,) = completeness.by_site_and_day(TODAY, TOMORROW)
+    deliver(mesh, [4], spool="5f0c2a", number=2)
+    (after,) = completeness.by_site_and_day(TODAY, TOMORROW)
+
+    largest = completeness.LARGEST_GAP
+    assert (before.missing, after.missing) == (1 + largest + 1, 1 + largest - 1 + 1)
+
+
 def test_a_new_spool_counts_from_the_beginning(mesh):
     deliver(mesh, range(1, 11), spool="a")
     deliver(mesh, range(1, 6), spool="b")

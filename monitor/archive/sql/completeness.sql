@@ -1,6 +1,6 @@
 -- One row for each site and day of the period on which results began that came: the fields of
 -- monitor.archive.completeness.SiteDay. A gap in the numbers of a spool counts for the day of the result after it; a spool
--- counts from 1. Reads all that is known of a spool, a row a day, since a gap may have begun long before the period.
+-- counts from 1. A gap of more than `largest_gap` numbers is no gap: the numbers go on from there. Reads all that is known of a spool, a row a day, since a gap may have begun long before the period.
 WITH stretch AS (
     SELECT site_id, spool, day, unnest(sequences) AS numbers
     FROM delivered_day
@@ -21,7 +21,7 @@ gap AS (
     FROM stretch
 )
 
-SELECT site_id, day, sum(delivered)::bigint AS delivered, sum(greatest(missing, 0))::bigint AS missing
+SELECT site_id, day, sum(delivered)::bigint AS delivered, coalesce(sum(missing) FILTER (WHERE missing BETWEEN 0 AND %(largest_gap)s), 0)::bigint AS missing
 FROM gap
 WHERE day >= %(since)s::date
 GROUP BY site_id, day
