@@ -21,6 +21,10 @@ from monitor.analysis import figures
 from monitor.mesh.models import Group, Path, Site
 
 LONGEST_EVERY = timedelta(days=366)
+LONGEST = timedelta(days=366)
+"""Of one time: where nothing shall be told of for longer, the path is to leave the mesh."""
+FURTHEST = timedelta(days=3660)
+"""Ahead, and back: what begins or ends for good beyond is a slip of the pen, such as year 1 or 9999."""
 
 
 class NotPossible(Exception):
@@ -216,6 +220,11 @@ def _set_window(quiet: Quiet, window: Window) -> None:
 
 
 def _check(quiet: Quiet, now: datetime) -> None:
+    for what, at in (("begins", quiet.starts_at), ("ends", quiet.ends_at), ("ends for good", quiet.until)):
+        if at is not None and abs(at - now) > FURTHEST:
+            raise NotPossible(f"it {what} in {at.year}, more than 10 years from now; is the year right?")
+    if quiet.ends_at - quiet.starts_at > LONGEST:
+        raise NotPossible(f"it lasts longer than {LONGEST.days} days; what is quiet for longer is to leave the mesh")
     if quiet.ends_at <= quiet.starts_at or (quiet.every_s is None and quiet.ends_at <= now):
         raise NotPossible(f"it ends, {quiet.ends_at:%Y-%m-%d %H:%M} UTC, before it begins or in the past")
     if quiet.until is not None and quiet.until <= max(quiet.starts_at, now):
