@@ -16,6 +16,7 @@ from typing import Any
 
 import altair as alt
 
+from monitor.archive.diagnoses import SHORTEST_S
 from monitor.archive.transfers import StoredTransfer
 from monitor.web.charts import AXIS_PX, CONFIG, Row, Spec, rounded
 
@@ -33,11 +34,13 @@ class TransferCharts:
 
 
 def transfer_charts(stored: StoredTransfer) -> TransferCharts | None:
-    """The charts of a test; None where its intervals are not known."""
+    """The charts of a test; None where its intervals are not known, or all too short for a rate."""
     transfer = stored.transfer
     if transfer is None or (transfer.sent is None and transfer.received is None):
         return None
     sent, rows = transfer.sent, _rows(stored)
+    if not rows["rates"]:
+        return None
     duration_s = max(row["t2"] for row in rows["rates"])
     findings = stored.findings
     rows["start"] = [{"t": 0, "t2": findings.start_s}] if findings is not None else []
@@ -88,7 +91,7 @@ def _rates(end_s: Sequence[float], moved_bytes: Sequence[int]) -> list[Row]:
     return [
         {"t": start, "t2": end, "bps": rounded(8 * moved / (end - start))}
         for (start, end), moved in zip(itertools.pairwise((0.0, *end_s)), moved_bytes, strict=True)
-        if end > start
+        if end - start >= SHORTEST_S
     ]
 
 
