@@ -5,10 +5,10 @@
 
 A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 another method, 408 cut or too slow, 409
 another agent holds the token (`monitor.api.holders`), 411 no length, 413 too large, 415 written or packed in a way that
-is not known here, 429 with Retry-After where one token asks too often. 503 with Retry-After where the database is away,
-slow or full, or enough batches are being stored already: nothing waits here, the agent keeps its results and comes
-again. The structs are in `probes.site.wire`; unpacking is in `monitor.api.bodies`, what is done with a batch in
-`monitor.archive.ingest`.
+is not known here, 426 another protocol (`monitor.api.protocol`), 429 with Retry-After where one token asks too often.
+503 with Retry-After where the database is away, slow or full, or enough batches are being stored already: nothing waits
+here, the agent keeps its results and comes again. The structs are in `probes.site.wire`; unpacking is in
+`monitor.api.bodies`, what is done with a batch in `monitor.archive.ingest`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from monitor.api.answers import json_answer, open_to_programs
 from monitor.api.bodies import Refused, received, unpacked
 from monitor.api.callers import client_address
 from monitor.api.models import AgentToken, token_digest
+from monitor.api.protocol import require_spoken
 from monitor.api.stamps import View
 from monitor.archive import trouble
 from monitor.archive.ingest import receive
@@ -49,7 +50,13 @@ def agent_view(method: str) -> Callable[[AgentView], View]:
     """Makes a view of one for the site that asks: whoever has no valid token, or asks too often, is refused first."""
 
     def wrap(view: AgentView) -> View:
-        return open_to_programs(method)(wraps(view)(lambda request: view(request, _site_of(request))))
+        @open_to_programs(method)
+        @wraps(view)
+        def answer(request: HttpRequest) -> HttpResponse:
+            require_spoken(request)
+            return view(request, _site_of(request))
+
+        return answer
 
     return wrap
 

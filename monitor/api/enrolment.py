@@ -4,7 +4,8 @@
     POST /api/agent/enrol     an EnrolmentRequest as JSON to 200 Enrolment, with the token
 
 A refusal is JSON, {"error": "…"}: 400 not a request, 403 a code that is unknown, used or over, 426 an agent that is too
-old, 429 with Retry-After after too many wrong codes from one address. Only digests are stored, of codes as of tokens.
+old or speaks another protocol, 429 with Retry-After after too many wrong codes from one address. Only digests are
+stored, of codes as of tokens.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from monitor.api.answers import json_answer, open_to_programs
 from monitor.api.bodies import Refused, read_body
 from monitor.api.callers import client_address
 from monitor.api.models import AgentToken, EnrolmentCode, issue_token, token_digest
+from monitor.api.protocol import require_spoken
 from monitor.mesh.models import Site
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest, Welcome
@@ -97,6 +99,7 @@ def _why_not(digest: str) -> str:
 @open_to_programs("GET", "POST")
 def enrol(request: HttpRequest) -> HttpResponse:
     """Say who we are, or take a code."""
+    require_spoken(request)
     if request.method == "GET":
         return json_answer(Welcome(centre_version=probes.__version__, oldest_agent_version=OLDEST_AGENT_VERSION))
     asked = _asked(request)

@@ -4,12 +4,13 @@ from django.urls import URLPattern, URLResolver, path
 
 from monitor.api import agents, tally
 from monitor.api.enrolment import enrol
+from monitor.api.protocol import telling
 from monitor.api.stamps import stamped
 from monitor.api.users import api
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("agent/plan", stamped(agents.plan)),
-    path("agent/results", stamped(tally.counted(agents.results))),
-    path("agent/enrol", stamped(enrol)),
+    path("agent/plan", telling(stamped(agents.plan))),
+    path("agent/results", telling(stamped(tally.counted(agents.results)))),
+    path("agent/enrol", telling(stamped(enrol))),
     path("v1/", api.urls),
 ]

@@ -31,6 +31,8 @@ from probes.site.journal import Trouble
 from probes.site.settings import SettingsError, check_centre, read_token
 from probes.site.wire import (
     IDENTITY_HEADER,
+    PROTOCOL,
+    PROTOCOL_HEADER,
     RECEIVED_HEADER,
     SENT_HEADER,
     Batch,
@@ -54,13 +56,14 @@ ADVICE = {
     409: "another agent works for this site; all is kept meanwhile",
     413: "the batch is too large for it",
     415: "it cannot unpack what we sent; kept and sent again. Are agent and centre of the same version?",
+    426: "it and this agent are too far apart in version; all is kept",
     422: "it cannot read what we sent. Are agent and centre of the same version?",
     429: "it wants to be asked less often",
     503: "it cannot store now",
 }
 
 
-NOT_OURS = (401, 403, 409)
+NOT_OURS = (401, 403, 409, 426)
 """It answers, and takes nothing from this agent until somebody mends that."""
 
 
@@ -141,7 +144,7 @@ class Centre:
         prefix = urlsplit(self.url).path
         end = _End(4 * self._timeout_s)
         try:
-            headers = {**self._authorization(), **headers}
+            headers = {PROTOCOL_HEADER: str(PROTOCOL), **self._authorization(), **headers}
             connection.connect()
             end.watch(connection.sock)
             sent_s = self.clock.now_s()

@@ -6,9 +6,10 @@
     POST /api/agent/enrol     EnrolmentRequest -> Enrolment
 
 The first two carry `Authorization: Bearer TOKEN` and who the agent is (`probes.site.identity`), the others no token;
-409 says that another agent holds the token. Each answer has two headers with the centre's clock, when it took the
-request up and when it answered, in seconds since the epoch. Bodies are JSON, a Batch may be MessagePack; requests may
-be packed by gzip or zstd. Times are aware, UTC.
+409 says that another agent holds the token. Each request says which version of this it speaks, each answer which ones
+the centre does (`Soundings-Protocols: lowest=1, highest=1, lowest-until=2028-12-31`); 426 says that it is none of them.
+Each answer has two headers with the centre's clock, when it took the request up and when it answered, in seconds since
+the epoch. Bodies are JSON, a Batch may be MessagePack; requests may be packed by gzip or zstd. Times are aware, UTC.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from probes.ping.spec import Burst, PingSpec
 from probes.site.health import Health, Moment
 from probes.throughput.spec import Served, ThroughputRun, ThroughputSpec
 
+PROTOCOL = 1
+"""The version of all that is here, raised by every change that an older end would misunderstand."""
+PROTOCOL_HEADER = "Soundings-Protocol"
+PROTOCOLS_HEADER = "Soundings-Protocols"
 IDENTITY_HEADER = "Soundings-Agent"
 RECEIVED_HEADER = "Soundings-Received-At"
 SENT_HEADER = "Soundings-Sent-At"

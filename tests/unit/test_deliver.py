@@ -43,6 +43,7 @@ class FakeCentre(ThreadingHTTPServer):
         self.stored: dict[int, int] = {}
         self.refuse: dict[int, str] = {}
         self.poison: set[int] = set()
+        self.said = b"<h1>Server Error</h1>"
         self.fails: Callable[[Batch], int | None] = lambda batch: None
         self.released = threading.Event()
         self.max_results = 10**9
@@ -53,7 +54,7 @@ class FakeCentre(ThreadingHTTPServer):
         if any(delivered.path_id in self.poison for delivered in batch.results):
             return 400, b'{"error": "boom: it spoils the batch"}'
         status = self.fails(batch)
-        return None if status is None else (status, b"<h1>Server Error</h1>")
+        return None if status is None else (status, self.said)
 
     @property
     def url(self):
@@ -253,6 +254,19 @@ def test_an_agent_says_who_it_is_and_knows_why_it_is_refused_until_it_is_not(tmp
 
     assert server.requests[0][1][IDENTITY_HEADER] == "00aa.7"
     assert centre.refusal is None
+
+
+def test_an_agent_of_another_protocol_keeps_all_and_says_what_to_upgrade(spool, delivery, centre, server, clock):
+    said = "the agent speaks protocol 1, the centre 2 to 3: upgrade the agent"
+    server.fails = lambda batch: 426
+    server.said = json.dumps({"error": said}).encode()
+    spool.put([result(label) for label in range(50)])
+
+    run_for_an_hour(delivery, clock)
+
+    assert {headers["Soundings-Protocol"] for _, headers in server.requests} == {"1"}
+    assert (spool.queued(), spool.quarantined()) == (50, [])
+    assert centre.refusal.message == f"426 Upgrade Required: {said}"
 
 
 def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, caplog):
