@@ -1,5 +1,5 @@
 # One image for the centre's web, worker and beat, for a site's agent, and for the one-shot jobs of docker-compose.yml.
-FROM python:3.12.12-slim-bookworm
+FROM python:3.12.14-slim-bookworm
 
 # What a site's agent runs beside Python: throughput tests, routes, and the Redis of its own. Then what sets the reports'
 # PDFs.

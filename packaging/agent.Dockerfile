@@ -1,6 +1,6 @@
 # A site's agent alone: no Django, no database driver, no charts. Built from the top folder:
 #   docker build --file packaging/agent.Dockerfile --tag soundings-agent .
-FROM python:3.12.12-slim-bookworm AS environment
+FROM python:3.12.14-slim-bookworm AS environment
 
 ENV PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -9,7 +9,7 @@ RUN python -m venv /opt/soundings/.venv \
     && /opt/soundings/.venv/bin/pip install --require-hashes -r requirements-agent.txt \
     && /opt/soundings/.venv/bin/pip uninstall --yes pip
 
-FROM python:3.12.12-slim-bookworm
+FROM python:3.12.14-slim-bookworm
 
 # What the agent runs beside Python: throughput tests, and the Redis of its own.
 RUN apt-get update \

@@ -16,7 +16,7 @@ from django.db import OperationalError
 from monitor.archive.server import Disk, Server, disk, plain_tables, server
 
 POSTGRESQL_TESTED = (17, 18)
-TIMESCALEDB_TESTED = ((2, 19), (2, 22))
+TIMESCALEDB_TESTED = ((2, 19), (2, 30))
 """What Debian 13 packages, and what docker-compose.yml runs."""
 UTC_NAMES = ("UTC", "Etc/UTC", "GMT", "Etc/GMT")
 CONNECTIONS_NEEDED = 30

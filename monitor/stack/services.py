@@ -22,6 +22,7 @@ from pathlib import Path
 
 import psycopg
 
+from monitor import environment
 from monitor.stack import postgres
 from probes import broker
 from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
@@ -71,7 +72,7 @@ class Stack:
 
     def start_database(self) -> None:
         """Start PostgreSQL, unless SOUNDINGS_DATABASE_URL names one, and bring its schema up to date."""
-        if "SOUNDINGS_DATABASE_URL" in os.environ:
+        if environment.read("SOUNDINGS_DATABASE_URL"):
             self.report("postgres: the one that SOUNDINGS_DATABASE_URL names")
         else:
             cluster = postgres.Cluster(self.data / "postgres", postgres.find())
@@ -86,7 +87,7 @@ class Stack:
 
     def start_broker(self) -> None:
         """Start the centre's Redis, unless SOUNDINGS_REDIS_URL names one. It keeps nothing on disk."""
-        if "SOUNDINGS_REDIS_URL" in os.environ:
+        if environment.read("SOUNDINGS_REDIS_URL"):
             self.report("redis: the one that SOUNDINGS_REDIS_URL names")
             return
         path = make_socket_dir(self.data) / "redis.sock"
@@ -147,7 +148,7 @@ class Stack:
 
     def home_site(self) -> str | None:
         """The site that the applied mesh names as home; None where there is no mesh, or none is named."""
-        url = self.environment.get("SOUNDINGS_DATABASE_URL") or os.environ["SOUNDINGS_DATABASE_URL"]
+        url = self.environment.get("SOUNDINGS_DATABASE_URL") or environment.read("SOUNDINGS_DATABASE_URL")
         with psycopg.connect(url) as connection:
             row = connection.execute("SELECT home_site FROM mesh").fetchone()
         return None if row is None or not row[0] else str(row[0])

@@ -40,7 +40,7 @@ def ids(found, space=ROOM, plain=()):
     return [message.id for message in said]
 
 
-@pytest.mark.parametrize("found", [GOOD, PLAIN, replace(GOOD, version_number=180_004, timescaledb="2.22.1")])
+@pytest.mark.parametrize("found", [GOOD, PLAIN, replace(GOOD, version_number=180_004, timescaledb="2.30.2")])
 def test_a_good_server_gets_no_word(found):
     assert ids(found) == []
     assert ids(found, space=None) == []
@@ -62,12 +62,12 @@ def test_a_fault_is_told_by_its_id(name):
     assert ids(FAULTS[name]) == [name]
 
 
-@pytest.mark.parametrize("version", ["2.19.0", "2.22.9", "2.20.0-dev"])
+@pytest.mark.parametrize("version", ["2.19.0", "2.30.9", "2.20.0-dev"])
 def test_versions_of_timescaledb_from_first_to_last_are_tested_ones(version):
     assert ids(replace(GOOD, timescaledb=version)) == []
 
 
-@pytest.mark.parametrize("version", ["2.23.0", "3.0.0", "2.9.4"])
+@pytest.mark.parametrize("version", ["2.31.0", "3.0.0", "2.9.4"])
 def test_other_versions_of_timescaledb_are_not(version):
     assert ids(replace(GOOD, timescaledb=version)) == ["archive.W005"]
 

@@ -1,8 +1,21 @@
-"""What the unit tests share: a machine without addresses of its own, so that none of theirs is the machine's."""
+"""What the unit tests share: a machine without addresses of its own, so that none of theirs is the machine's, and the
+secrets of docker-compose.yml."""
+
+import subprocess
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
 def no_own_addresses(monkeypatch):
     monkeypatch.setattr("probes.site.limits.is_own", lambda address, family: False)
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    """A folder with what the service `secrets` makes."""
+    subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", tmp_path], check=True)
+    return tmp_path

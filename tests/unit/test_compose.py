@@ -268,13 +268,6 @@ def test_what_can_be_configured_is_in_the_example_with_the_same_default() -> Non
 # --- secrets
 
 
-@pytest.fixture
-def secrets(tmp_path: Path) -> Path:
-    """A folder with what the service `secrets` makes."""
-    subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", tmp_path], check=True)
-    return tmp_path
-
-
 def secret_files() -> list[tuple[str, str]]:
     """Which service reads which file: from its environment, its commands and Grafana's provisioning."""
     found = [
@@ -284,6 +277,7 @@ def secret_files() -> list[tuple[str, str]]:
         if variable.endswith("_FILE")
     ]
     found += [(name, line[-1]) for name, line in all_command_lines() if "--password-file" in line]
+    found += [("redis", word) for word in SERVICES["redis"]["command"] if word.startswith("/run/")]
     provisioning = (ROOT / "dashboards/provisioning/datasources/soundings.yaml").read_text()
     return found + [("grafana", path) for path in re.findall(r"\$__file\{(.+?)\}", provisioning)]
 
@@ -302,7 +296,7 @@ def test_every_secret_that_is_read_is_made_and_mounted(name: str, path: str, sec
 
 def test_secrets_once_made_are_kept(secrets: Path) -> None:
     before = {file: file.read_text() for file in secrets.rglob("*") if file.is_file()}
-    assert len(set(before.values())) == len(before) == 5
+    assert len(set(before.values())) == len(before) == 8
 
     subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", secrets], check=True)
 
@@ -376,6 +370,21 @@ def images() -> list[str]:
 @pytest.mark.parametrize("image", images())
 def test_every_image_is_pinned_to_an_exact_version(image: str) -> None:
     assert re.fullmatch(r"[\w./-]+:\d+\.\d+\.\d+(-[\w.-]+)?(@sha256:[0-9a-f]{64})?", image)
+
+
+# The oldest of each line with the security fixes that were known on 2026-11-22.
+OLDEST_IMAGES = {
+    "redis": (7, 4, 11),
+    "timescale/timescaledb": (2, 30, 2),
+    "grafana/grafana": (12, 4, 12),
+    "python": (3, 12, 14),
+}
+
+
+@pytest.mark.parametrize("image", images())
+def test_every_image_has_the_security_fixes_of_its_line(image: str) -> None:
+    name, _, tag = image.partition(":")
+    assert tuple(map(int, tag.split("-")[0].split("."))) >= OLDEST_IMAGES[name]
 
 
 def test_our_image_has_the_version_of_the_project() -> None:
