@@ -7,7 +7,7 @@ compile() {
     "$bin/uv" pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
         --no-emit-find-links --no-header --no-annotate --quiet "$@"
 }
-for name in requirements requirements-dev; do
+for name in requirements requirements-dev requirements-audit; do
     compile "$name.in" -o "$name.txt"
 done
 # An agent runs what was tested with the rest.

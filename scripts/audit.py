@@ -1,0 +1,78 @@
+"""Ask an advisory service which pinned packages have known vulnerabilities: `make audit`.
+
+In: requirement files with hashes; which service, from AUDIT_SERVICE, `pypi` (the default) or `osv`. Out: a line for
+each vulnerability with the version that mends it. Exit 0: all packages were looked up and nothing is known. Exit 1:
+something is known, or the service could not be asked about every package, which is told apart from a good answer:
+pip-audit itself calls a package that the service does not know skipped, and ends with 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SERVICE_TIMEOUT_S = 15
+
+
+class AuditError(Exception):
+    """The service could not be asked; says why."""
+
+
+def look_up(file: Path, service: str, pip_audit: Sequence[str]) -> list[dict[str, Any]]:
+    """What pip-audit says of each package that `file` pins. Raises `AuditError` where it says nothing of any."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        options = ["--require-hashes", "--disable-pip", "--progress-spinner=off", "--format=json"]
+        options += [f"--vulnerability-service={service}", f"--timeout={SERVICE_TIMEOUT_S}", f"--output={report}"]
+        command = [*pip_audit, f"--requirement={file}", *options]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        try:
+            packages: list[dict[str, Any]] = json.loads(report.read_text())["dependencies"]
+        except (OSError, ValueError) as error:
+            raise AuditError(_last_line(run.stderr)) from error
+    skipped = [package["name"] for package in packages if "skip_reason" in package]
+    if skipped:
+        raise AuditError(f"it has no answer for {len(skipped)} of {len(packages)} packages, {skipped[0]} the first")
+    return packages
+
+
+def vulnerabilities(packages: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each known vulnerability."""
+    return [
+        f"{package['name']} {package['version']}: {vulnerability['id']}, "
+        f"mended in {', '.join(vulnerability['fix_versions']) or 'no version yet'}"
+        for package in packages
+        for vulnerability in package["vulns"]
+    ]
+
+
+def main(files: Sequence[str], pip_audit: Sequence[str] = (sys.executable, "-m", "pip_audit")) -> int:
+    """Look up all files. Returns the exit status."""
+    service = os.environ.get("AUDIT_SERVICE", "pypi")
+    status = 0
+    for file in files:
+        try:
+            packages = look_up(Path(file), service, pip_audit)
+        except AuditError as error:
+            print(f"{file}: NOT CHECKED: the advisory service {service} cannot be reached or gives no answer: {error}")
+            status = 1
+            continue
+        lines = vulnerabilities(packages)
+        print(*(f"{file}: {line}" for line in lines), sep="\n", end="\n" if lines else "")
+        print(f"{file}: {len(packages)} packages looked up, {len(lines) or 'no'} known vulnerabilities")
+        status = 1 if lines else status
+    return status
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "pip-audit wrote no report")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
