@@ -66,7 +66,15 @@ def parse(text: str) -> Node:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(text, str(error)) from error
-    return _node(data, (), _Locator(text).lines)
+    except ValueError as error:
+        # TOML's own integers have 64 bits; Python refuses only those of more than 4,300 digits.
+        raise TomlSyntaxError(_line_of_long_number(text), "this number is too long; write one of 18 digits") from error
+    except RecursionError as error:
+        raise _nested_too_deeply(text) from error
+    try:
+        return _node(data, (), _Locator(text).lines)
+    except RecursionError as error:
+        raise _nested_too_deeply(text) from error
 
 
 def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
@@ -83,6 +91,19 @@ def _syntax_error(text: str, message: str) -> TomlSyntaxError:
         line, where = int(position["line"]), f"column {position['column']}"
     mend = next((mend for start, mend in _MEND if what.startswith(start)), "see toml.io for how to write it")
     return TomlSyntaxError(line, f"this is not valid TOML, at {where}: {what[0].lower()}{what[1:]}: {mend}")
+
+
+def _line_of_long_number(text: str) -> int:
+    """The line of the longest run of digits."""
+    longest = max(re.finditer(r"[0-9_]+", text), key=lambda digits: len(digits[0]))
+    return text.count("\n", 0, longest.start()) + 1
+
+
+def _nested_too_deeply(text: str) -> TomlSyntaxError:
+    """The error at the line with the most brackets."""
+    brackets = [line.count("[") + line.count("{") for line in text.split("\n")]
+    line = brackets.index(max(brackets)) + 1
+    return TomlSyntaxError(line, "lists or tables are nested too deeply; nothing here wants more than three levels")
 
 
 def _node(value: Any, place: Place, lines: dict[Place, int]) -> Node:

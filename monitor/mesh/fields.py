@@ -6,6 +6,8 @@ has then noted a problem with its line. What the tables and keys are is in `docu
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, TypeVar
@@ -91,7 +93,9 @@ class Fields:
         """A number from `low` to `high`, whole or not; as `integer`."""
         required = example if default is None else None
         value = self._typed(key, (int, float), f"a number from {low:g} to {high:g}", required)
-        return float(self._within(key, value, default, low, high))
+        within = self._within(key, value, default, low, high)
+        # A whole number may have more digits than a float holds; it is out of range then, and that has been noted.
+        return float(within) if abs(within) <= sys.float_info.max else math.inf
 
     def texts(self, key: str, *, default: tuple[str, ...] | None = None, example: str = "") -> dict[str, int]:
         """A list of different texts, each with its line. Without a default it is required; it is never empty."""

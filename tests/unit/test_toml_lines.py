@@ -155,3 +155,20 @@ def test_what_is_not_toml_is_told_with_its_line(text, line, message):
         toml_lines.parse(text)
 
     assert raised.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("9" * 5000, "this number is too long"),
+        ("1_0" * 2500, "this number is too long"),
+        ("[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("{a=" * 5000 + "1" + "}" * 5000, "nested too deeply"),
+    ],
+    ids=["digits", "digits_apart", "lists", "tables"],
+)
+def test_what_python_itself_refuses_is_told_with_its_line(value, what):
+    with pytest.raises(toml_lines.TomlSyntaxError, match=what) as refused:
+        toml_lines.parse(f"first = [1, [2]]\nsecond = {value}\nthird = 12345\n")
+
+    assert refused.value.line == 2
