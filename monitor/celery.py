@@ -34,6 +34,16 @@ app.conf.beat_schedule = {
         "schedule": crontab(minute="40"),
         "options": {"expires": 3000},
     },
+    "delete old records": {
+        "task": "archive.delete_records",
+        "schedule": crontab(minute="10", hour="3"),
+        "options": {"expires": 3000},
+    },
+    "note how large each table is": {
+        "task": "archive.note_sizes",
+        "schedule": crontab(minute="30"),
+        "options": {"expires": 1000},
+    },
     "compress old bursts": {
         "task": "archive.compress_old",
         "schedule": crontab(minute="50", hour="2"),

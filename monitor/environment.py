@@ -45,10 +45,16 @@ VARIABLES = {
     "SOUNDINGS_PUBLIC_URL": "where readers of mails reach the pages, as https://host; default http://localhost:8000",
     "SOUNDINGS_GRAFANA_URL": "where people reach Grafana, as https://host; pages link to its dashboards when it is set",
     "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 for ever; default 730. Summaries always are",
-    "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 0, for ever",
-    "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 0, for ever",
+    "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 3650",
+    "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 3650",
     "SOUNDINGS_RETENTION_DELIVERIES_DAYS": "days that is kept which batches came when; default 30",
     "SOUNDINGS_RETENTION_REFUSED_DAYS": "days that refused results are kept, 10,000 of a site at most; default 90",
+    "SOUNDINGS_RETENTION_SLOTS_DAYS": "days that throughput slots are kept, rounded up to whole years; default 730",
+    "SOUNDINGS_RETENTION_LEDGER_DAYS": "days that is kept what became of each planned cycle; default 1826",
+    "SOUNDINGS_RETENTION_INCIDENTS_DAYS": "days that incidents and silences are kept after their end; default 1826",
+    "SOUNDINGS_RETENTION_DEEDS_DAYS": "days that is kept who did what; default 3650",
+    "SOUNDINGS_RETENTION_ACCESS_DAYS": "days that revoked tokens and used codes are kept; default 365",
+    "SOUNDINGS_RETENTION_REPORTS_DAYS": "days that is kept which reports were sent, 60 at least; default 730",
 }
 
 LONGEST_DAYS = 36_500

@@ -70,10 +70,16 @@ EMAIL_TIMEOUT = 30
 DEFAULT_FROM_EMAIL = environment.read("SOUNDINGS_MAIL_FROM", "soundings@localhost")
 RETENTION_DAYS = {
     "bursts": environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730),
-    "throughput": environment.days("SOUNDINGS_RETENTION_THROUGHPUT_DAYS", 0),
-    "capacity": environment.days("SOUNDINGS_RETENTION_CAPACITY_DAYS", 0),
+    "throughput": environment.days("SOUNDINGS_RETENTION_THROUGHPUT_DAYS", 3650),
+    "capacity": environment.days("SOUNDINGS_RETENTION_CAPACITY_DAYS", 3650),
     "deliveries": environment.days("SOUNDINGS_RETENTION_DELIVERIES_DAYS", 30),
     "refused": environment.days("SOUNDINGS_RETENTION_REFUSED_DAYS", 90),
+    "slots": environment.days("SOUNDINGS_RETENTION_SLOTS_DAYS", 730),
+    "ledger": environment.days("SOUNDINGS_RETENTION_LEDGER_DAYS", 1826),
+    "incidents": environment.days("SOUNDINGS_RETENTION_INCIDENTS_DAYS", 1826),
+    "deeds": environment.days("SOUNDINGS_RETENTION_DEEDS_DAYS", 3650),
+    "access": environment.days("SOUNDINGS_RETENTION_ACCESS_DAYS", 365),
+    "reports": environment.days("SOUNDINGS_RETENTION_REPORTS_DAYS", 730),
 }
 
 INSTALLED_APPS = [

@@ -301,7 +301,7 @@ class Quiet(models.Model):
 
 
 class Deed(models.Model):
-    """Who did what, and when: kept for ever, changed by nobody.
+    """Who did what, and when: changed by nobody, and kept for years (`monitor.archive.bounds`).
 
     `key` is what the doer named the request by, so that the same request sent again does nothing more.
     """

@@ -366,7 +366,7 @@ class RefusedResult(models.Model):
 
 
 class CycleDay(models.Model):
-    """The cycles of a path's test that began on a UTC day and ended with this outcome. Kept for ever.
+    """The cycles of a path's test that began on a UTC day and ended with this outcome.
 
     A cycle's number is its time since the epoch divided by `every_s`. One that was reported with several outcomes, for
     several packet sizes say, is in several rows; `monitor.archive.ledger` says which counts.
@@ -386,7 +386,7 @@ class CycleDay(models.Model):
 
 class AgentGap(models.Model):
     """Why cycles that were to begin in [since, until) at a site have no result: those of one test with one schedule, or
-    of all. Kept for ever."""
+    of all."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     test = models.TextField(blank=True, help_text="empty for all")
@@ -447,8 +447,32 @@ class CentreSample(models.Model):
         db_table = "centre_sample"
 
 
+class TableSize(models.Model):
+    """How large a table was, noted each hour, so that its growth can be told."""
+
+    pk = models.CompositePrimaryKey("name", "at")
+    name = models.TextField()
+    at = models.DateTimeField()
+    row_estimate = models.BigIntegerField()
+    total_bytes = models.BigIntegerField()
+
+    class Meta:
+        db_table = "table_size"
+
+
+class KeptSince(models.Model):
+    """From when on all records of a key of the retention are there. What was before is not missing: it was deleted."""
+
+    key = models.TextField(help_text="ledger or slots")
+    since = models.DateTimeField()
+
+    class Meta:
+        db_table = "kept_since"
+        constraints = [models.UniqueConstraint(fields=["key"], name="one_time_a_key")]
+
+
 class ThroughputSweep(models.Model):
-    """A named set of tests that were asked for: a grid of settings on one path. Kept for ever, as its cells are."""
+    """A named set of tests that were asked for: a grid of settings on one path."""
 
     path_id = models.IntegerField()
     name = models.TextField()

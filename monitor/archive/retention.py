@@ -1,7 +1,8 @@
 """How long what was delivered is kept, by kind, and how the rest goes.
 
 In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by whole days; where the table is a
-hypertable, whole chunks dropped. Summaries and `delivered_day` are never deleted. Older chunks are compressed where
+hypertable, whole chunks dropped. Summaries and `delivered_day` are never deleted; `records` has the rest, and `bounds`
+what bounds each table. Older chunks are compressed where
 TimescaleDB's licence has that. An hour that waits for its summary keeps its results, and ingest takes none that are
 older than what is kept, so that no summary is ever computed from what a deletion has left.
 """
@@ -47,9 +48,6 @@ def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
     Where it takes longer than the deadline, the rest is left for the next time.
     """
     deleted = {table: _delete_raw(table, kind, now, deadline) for table, kind in RAW_TABLES.items()}
-    deleted["received_batch"] = _execute("delete_batches", before=kept_since("deliveries", now))
-    deleted["refused_result"] = _execute("delete_refused", before=kept_since("refused", now))
-    deleted["centre_sample"] = _execute("delete_samples", before=kept_since("deliveries", now))
     for table, count in deleted.items():
         if count:
             logger.info("retention: %d gone from %s", count, table)

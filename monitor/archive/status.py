@@ -11,23 +11,15 @@ from datetime import datetime, timedelta
 from django.core.checks import CheckMessage
 
 from monitor.archive import completeness
+from monitor.archive.bounds import BOUNDS, Bound
 from monitor.archive.completeness import SiteDay
+from monitor.archive.growth import Growth, TableSize, growth, table_sizes
 from monitor.archive.queries import ask, records
 from monitor.archive.server import Disk, Hypertable, Server, disk, hypertables, plain_tables, server
 from monitor.archive.system_checks import problems
 from monitor.archive.trouble import Trouble, now_known
 
 DAYS_OF_COMPLETENESS = 7
-
-
-@dataclass(frozen=True, slots=True)
-class TableSize:
-    """A table of the archive: rows as the planner estimates them, bytes with its indexes, chunks of a hypertable."""
-
-    name: str
-    row_estimate: int
-    total_bytes: int
-    chunks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +70,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All of it, at `at`. `disk` is None where the server is on another machine."""
+    """All of it, at `at`. `disk` is None where the server is on another machine. `bounds` are those of `tables`, by
+    name; a table that is not ours has none."""
 
     at: datetime
     server: Server
     disk: Disk | None
     tables: list[TableSize]
+    bounds: dict[str, Bound]
+    growth: Growth
     hypertables: list[Hypertable]
     span: Span
     waiting: list[Waiting]
@@ -97,11 +92,14 @@ def status(now: datetime) -> Status:
     """How the archive is at this moment."""
     of = server()
     space = disk(of)
+    tables = table_sizes(now)
     return Status(
         at=now,
         server=of,
         disk=space,
-        tables=table_sizes(),
+        tables=tables,
+        bounds={table.name: BOUNDS[table.name] for table in tables if table.name in BOUNDS},
+        growth=growth(tables, space),
         hypertables=hypertables(of),
         span=span(),
         waiting=records(Waiting, *ask("waiting")),
@@ -110,11 +108,6 @@ def status(now: datetime) -> Status:
         troubles=now_known(),
         problems=[_problem(message) for message in problems(of, space, plain_tables(of))],
     )
-
-
-def table_sizes() -> list[TableSize]:
-    """Each table of the archive, by name."""
-    return records(TableSize, *ask("table_sizes"))
 
 
 def span() -> Span:

@@ -9,7 +9,7 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.archive import diagnosing, retention, rollups, samples
+from monitor.archive import diagnosing, growth, records, retention, rollups, samples
 from probes.contract import Deadline
 
 TIME_LIMIT_S = 8.0
@@ -56,6 +56,18 @@ def diagnose() -> int:
 def delete_old() -> dict[str, int]:
     """Delete what is kept no longer. Returns what went, by table."""
     return retention.delete_old(timezone.now(), Deadline(DELETING_LIMIT_S))
+
+
+@shared_task(name="archive.delete_records")
+def delete_records() -> dict[str, int]:
+    """Delete old slots, incidents, tokens and other records, once a day. Returns what went, by table."""
+    return records.delete_old(timezone.now(), Deadline(DELETING_LIMIT_S))
+
+
+@shared_task(name="archive.note_sizes")
+def note_sizes() -> int:
+    """Note how large each table is, so that growth can be told. Returns how many tables."""
+    return growth.note_sizes(timezone.now())
 
 
 @shared_task(name="archive.compress_old")

@@ -29,7 +29,6 @@ import django
 import numpy as np
 from django.core.management import call_command
 
-from monitor.archive.statements import statement
 from monitor.stack import serving
 from monitor.stack.postgres import Cluster, find
 from probes.site.centre import packed
@@ -173,6 +172,9 @@ def _rows(loads: list[Load]) -> list[bytes]:
 
 def _bytes_a_burst() -> dict[str, float]:
     from django.db import connection
+    from django.utils import timezone
+
+    from monitor.archive.growth import table_sizes
 
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE burst")
@@ -180,8 +182,7 @@ def _bytes_a_burst() -> dict[str, float]:
         count = cursor.fetchone()[0]
         cursor.execute("SELECT pg_table_size('plain_copy')::float / count(*) FROM plain_copy")
         alone = cursor.fetchone()[0]
-        cursor.execute(statement("table_sizes"))
-        (with_indexes,) = (size for name, _, size, _ in cursor.fetchall() if name == "burst")
+    (with_indexes,) = (size.total_bytes for size in table_sizes(timezone.now()) if size.name == "burst")
     return {"a burst in a table, without indexes": alone, "a burst with its indexes": with_indexes / count}
 
 

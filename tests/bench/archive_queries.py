@@ -107,6 +107,10 @@ def _execute(text: str, **parameters: Any) -> list[Any]:
 
 def _built(paths: int, days: int) -> list[Row]:
     """Make all tables; their rows and how fast they came."""
+    from django.utils import timezone
+
+    from monitor.archive.growth import table_sizes
+
     _make_mesh(paths)
     _make_profiles()
     took_s = {"hours": _timed(lambda: _make_hours(paths, days)), "days": _timed(lambda: _merge(paths, days))}
@@ -114,7 +118,7 @@ def _built(paths: int, days: int) -> list[Row]:
     for table in ("burst", "burst_hour", "burst_day", "burst_month", "path", "host", "site"):
         _execute(f"VACUUM (ANALYZE) {table}")
     counts = {table: _execute(f"SELECT count(*) FROM {table}")[0][0] for table in ("burst_hour", "burst_day", "burst")}
-    [(hour_bytes,)] = _execute("SELECT total_bytes FROM (" + _sizes() + ") AS size WHERE name = 'burst_hour'")
+    [hour_bytes] = [size.total_bytes for size in table_sizes(timezone.now()) if size.name == "burst_hour"]
     merged = counts["burst_day"] / took_s["days"]
     return [
         Row("rows by hour", f"{counts['burst_hour']:,}, {counts['burst_hour'] / took_s['hours']:,.0f}/s by SQL"),
@@ -122,12 +126,6 @@ def _built(paths: int, days: int) -> list[Row]:
         Row("raw bursts", f"{counts['burst']:,}"),
         Row("an hour with its indexes", f"{hour_bytes / counts['burst_hour']:.0f} bytes"),
     ]
-
-
-def _sizes() -> str:
-    from monitor.archive.statements import statement
-
-    return statement("table_sizes")
 
 
 def _timed(work: Callable[[], object]) -> float:

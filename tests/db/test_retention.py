@@ -3,20 +3,21 @@
 from datetime import timedelta
 
 import pytest
+from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import NotSupportedError, connection
 
 from monitor import environment
 from monitor.archive import retention
 from monitor.archive.ingest import store
-from monitor.archive.models import Burst, BurstHour, DeliveredDay, ReceivedBatch, RefusedResult, ThroughputTest
+from monitor.archive.models import Burst, BurstHour, ThroughputTest
 from monitor.archive.rollups import roll_up
 from monitor.archive.statements import statement
 from probes.contract import Deadline
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
 pytestmark = pytest.mark.django_db
-FOR_EVER = dict.fromkeys(("bursts", "throughput", "capacity", "deliveries", "refused"), 0)
+FOR_EVER = dict.fromkeys(django_settings.RETENTION_DAYS, 0)
 DAY = timedelta(days=1)
 
 
@@ -119,29 +120,6 @@ def test_where_the_time_is_over_the_rest_goes_the_next_time(mesh, keep):
 
     assert after_the_first in ([0, 1, 2, 3, 4, 5, 6], [0, 1, 2])  # a hypertable drops its chunks at once
     assert days_ago(Burst) == [0, 1, 2]
-
-
-def test_batches_go_but_for_the_newest_of_each_site(mesh, keep):
-    for number, ago in enumerate((40, 20, 5), 1):
-        store(mesh.slac.pk, batch(number=number), NOW - ago * DAY)
-    store(mesh.cern.pk, batch(number=1), NOW - 90 * DAY)
-    keep(deliveries=10)
-
-    delete_old()
-
-    left = ReceivedBatch.objects.order_by("site_id", "number").values_list("site_id", "number")
-    assert set(left) == {(mesh.slac.pk, 3), (mesh.cern.pk, 1)}
-
-
-def test_refused_results_go_and_what_tells_of_completeness_stays(mesh, keep):
-    store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 1), number=1), NOW - 20 * DAY)
-    store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 2), number=2), NOW)
-    keep(refused=10, deliveries=10, bursts=10)
-
-    delete_old()
-
-    assert [refused.sequence for refused in RefusedResult.objects.all()] == [2]
-    assert DeliveredDay.objects.count() == 2
 
 
 def test_compression_is_off_where_the_licence_does_not_have_it(mesh):

@@ -14,6 +14,8 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
         "archive.roll_up",
         "archive.diagnose",
         "archive.delete_old",
+        "archive.delete_records",
+        "archive.note_sizes",
         "archive.compress_old",
         "archive.sample",
         "alerts.evaluate",

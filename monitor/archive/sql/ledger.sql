@@ -3,14 +3,24 @@
 --
 -- Whatever is known of a cycle is a claim on it, and of several the one of the least rank counts: what was measured, other
 -- outcomes, the agent's gaps by reason, then what the agent has passed over, last what nobody has accounted for.
-WITH planned AS (
+--
+-- Of a time before the one from which on all is kept nothing is counted: it is gone, and not missing.
+WITH kept AS (
+    SELECT
+        least(%(until)s::timestamptz, greatest(%(since)s::timestamptz, max(since) FILTER (WHERE key = 'ledger'))) AS since,
+        greatest(%(since)s::timestamptz, max(since)) AS slots_since
+    FROM kept_since
+    WHERE key IN ('ledger', 'slots')
+),
+
+planned AS (
     SELECT
         measurement.path_id,
         test.name AS test,
         plan.every_s,
         host.site_id,
         range_agg(int8range(
-            ceil(extract(epoch FROM greatest(plan.started_at, %(since)s::timestamptz)) / plan.every_s)::bigint,
+            ceil(extract(epoch FROM greatest(plan.started_at, kept.since)) / plan.every_s)::bigint,
             ceil(extract(epoch FROM least(plan.ended_at, %(until)s::timestamptz)) / plan.every_s)::bigint
         )) AS cycles
     FROM measurement_period AS plan
@@ -18,12 +28,14 @@ WITH planned AS (
     INNER JOIN test ON test.id = measurement.test_id
     INNER JOIN path ON path.id = measurement.path_id
     INNER JOIN host ON host.id = path.source_id
+    CROSS JOIN kept
     WHERE
         test.kind IN ('ping', 'capacity')
         AND (%(path_ids)s::integer[] IS NULL OR measurement.path_id = ANY(%(path_ids)s::integer[]))
         AND (%(site_id)s::integer IS NULL OR host.site_id = %(site_id)s::integer)
         AND plan.started_at < %(until)s::timestamptz
-        AND (plan.ended_at IS NULL OR plan.ended_at > %(since)s::timestamptz)
+        AND (plan.ended_at IS NULL OR plan.ended_at > kept.since)
+        AND kept.since < %(until)s::timestamptz
     GROUP BY measurement.path_id, test.name, plan.every_s, host.site_id
 ),
 
@@ -154,7 +166,7 @@ line AS (
                 ELSE path.source_id
             END
     WHERE
-        slot.starts_at >= %(since)s::timestamptz AND slot.starts_at < %(until)s::timestamptz
+        slot.starts_at >= (SELECT slots_since FROM kept) AND slot.starts_at < %(until)s::timestamptz
         AND (%(path_ids)s::integer[] IS NULL OR measurement.path_id = ANY(%(path_ids)s::integer[]))
         AND (%(site_id)s::integer IS NULL OR host.site_id = %(site_id)s::integer)
 )

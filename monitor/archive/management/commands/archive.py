@@ -23,6 +23,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from monitor import environment
 from monitor.archive import backup
+from monitor.archive.bounds import Bound
 from monitor.archive.rollups import recompute
 from monitor.archive.status import DAYS_OF_COMPLETENESS, Status, status
 from monitor.archive.trouble import Trouble, now_known
@@ -167,11 +168,13 @@ def _time(text: str) -> datetime:
 
 def _lines(found: Status) -> Iterator[str]:
     spans = {table.name: table.chunk_interval for table in found.hypertables}
-    yield f"{'table':16}{'rows, about':>14}{'MB':>10}  chunks"
+    yield f"{'table':27}{'rows, about':>14}{'a day':>11}{'MB':>10}{'a day':>9}  {'chunks':24}rows go"
     for table in found.tables:
         span = spans.get(table.name)
         chunks = "-" if span is None else f"{table.chunks}, the next of {span.total_seconds() / 3600:g} h"
-        yield f"{table.name:16}{table.row_estimate:>14,}{table.total_bytes / 1e6:>10,.1f}  {chunks}"
+        rows = f"{table.row_estimate:>14,}{_signed(table.rows_per_day, 0):>11}"
+        size = f"{table.total_bytes / 1e6:>10,.1f}{_signed(_megabytes(table.bytes_per_day), 1):>9}"
+        yield f"{table.name:27}{rows}{size}  {chunks:24}{_bound(found.bounds.get(table.name))}"
     yield f"bursts from {_moment(found.span.oldest_at)} to {_moment(found.span.newest_at)}"
     yield from _waiting(found)
     yield from _deliveries(found)
@@ -213,6 +216,38 @@ def _server(found: Status) -> Iterator[str]:
     if found.disk is not None:
         space = f"{found.disk.free_bytes / 1e9:,.1f} of {found.disk.total_bytes / 1e9:,.1f} GB of its disk are free"
     yield f"the database takes {of.database_bytes / 1e6:,.1f} MB; {space}"
+    yield _growth(found)
+
+
+def _growth(found: Status) -> str:
+    """How fast it grows and what the disk lasts for, in one line."""
+    bytes_per_day = found.growth.bytes_per_day
+    if bytes_per_day is None:
+        return "how fast it grows is not known yet; sizes are noted each hour"
+    grows = f"it grew by {bytes_per_day / 1e6:,.1f} MB a day in the last week"
+    if found.disk is None:
+        return f"{grows}; how long its disk lasts cannot be told from this machine"
+    if found.growth.disk_lasts_days is None:
+        return f"{grows}; its disk lasts"
+    return f"{grows}; at that its disk lasts for {found.growth.disk_lasts_days:,.0f} days"
+
+
+def _bound(bound: Bound | None) -> str:
+    """When rows of a table go, in words."""
+    if bound is None:
+        return "not a table of Soundings"
+    if bound.key is None:
+        return f"bounded by {bound.text}"
+    days = settings.RETENTION_DAYS[bound.key]
+    return f"{days:,} days: {bound.text}" if days else f"never, by {bound.variable}=0"
+
+
+def _megabytes(size: float | None) -> float | None:
+    return None if size is None else size / 1e6
+
+
+def _signed(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:+,.{digits}f}"
 
 
 def _troubles(found: Sequence[Trouble]) -> Iterator[str]:

@@ -1,0 +1,124 @@
+"""Delete old records: slots, the ledger, incidents, deeds, tokens, reports, sessions, and what is noted of deliveries.
+
+In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by table. Each batch is a transaction of its
+own, so none holds locks for long, and rows that somebody else has locked are left for the next day. What still lasts is
+never deleted: an open incident, a slot that is awaited, a token that is valid.
+
+From when on the ledger and the slots are whole is noted in `kept_since` before anything of them goes: whoever counts
+what is missing counts from there, also when the days are raised again later.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.db import connection
+
+from monitor.archive.periods import start_of
+from monitor.archive.statements import statement
+from probes.contract import Deadline
+
+ROWS_AT_ONCE = 2000
+"""Some tens of milliseconds, also with the rows that go along."""
+
+LEAST_DAYS = {"reports": 60}
+"""Which reports were sent is asked for as many weeks back as one may still be sent, and an attempt is tried again."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows that go after the days of `key`, by a statement of sql/ or, where there is none, by a condition."""
+
+    table: str
+    key: str
+    condition: str | None = None
+
+    @property
+    def batch(self) -> str:
+        """Deletes up to `most` rows from before `before`."""
+        if self.condition is None:
+            return statement(f"delete_{self.table}")
+        return statement("delete_rows", table=self.table, condition=self.condition)
+
+
+_NEWER_BATCH = (
+    "EXISTS (SELECT FROM received_batch AS newer"
+    " WHERE newer.site_id = received_batch.site_id AND newer.received_at > received_batch.received_at)"
+)
+_NO_REPORTS = "NOT EXISTS (SELECT FROM report_delivery AS sent WHERE sent.subscriber_id = report_subscriber.id)"
+_BEFORE = "%(before)s::timestamptz"
+# Incidents and silences before the deeds about them, reports before their subscribers.
+RECORDS = (
+    Records("received_batch", "deliveries", f"received_at < {_BEFORE} AND {_NEWER_BATCH}"),
+    Records("centre_sample", "deliveries", f"at < {_BEFORE}"),
+    Records("table_size", "deliveries", f"at < {_BEFORE}"),
+    Records("refused_result", "refused", f"refused_at < {_BEFORE}"),
+    Records("slot", "slots"),
+    Records("cycle_day", "ledger", f"day < ({_BEFORE} AT TIME ZONE 'UTC')::date"),
+    Records("agent_gap", "ledger", f"until <= {_BEFORE}"),
+    Records("clock_off_period", "ledger", f"until < {_BEFORE}"),
+    Records("throughput_sweep", "throughput"),
+    Records("incident", "incidents"),
+    Records("quiet", "incidents"),
+    Records("deed", "deeds", f"at < {_BEFORE} AND incident_id IS NULL AND quiet_id IS NULL"),
+    Records("report_delivery", "reports", f"due_at < {_BEFORE}"),
+    Records("report_subscriber", "reports", f"ended_at < {_BEFORE} AND {_NO_REPORTS}"),
+    Records("agent_token", "access", f"revoked_at < {_BEFORE}"),
+    Records("user_token", "access", f"revoked_at < {_BEFORE}"),
+    Records("enrolment_code", "access", f"least(used_at, expires_at) < {_BEFORE}"),
+)
+SESSIONS = Records("django_session", "sessions", f"expire_date < {_BEFORE}")
+
+
+def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
+    """Delete what is older than it is kept. What there is no time for goes the next day."""
+    deleted = {}
+    for records in RECORDS:
+        before = keeps_from(records.key, now)
+        if before is not None:
+            _note_kept_since(records.key, before)
+            deleted[records.table] = _delete(records, before, deadline)
+    deleted[SESSIONS.table] = _delete(SESSIONS, now, deadline)
+    for table, count in deleted.items():
+        if count:
+            logger.info("retention: %d rows gone from %s", count, table)
+    return deleted
+
+
+def keeps_from(key: str, now: datetime) -> datetime | None:
+    """What ended earlier goes; None where all is kept. Days are whole, and of slots years are: summaries of a year
+    count its slots whenever they are computed."""
+    days = settings.RETENTION_DAYS[key]
+    if not days:
+        return None
+    return start_of("year" if key == "slots" else "day", _days_before(now, max(days, LEAST_DAYS.get(key, 0))))
+
+
+def _days_before(now: datetime, days: int) -> datetime:
+    """So many days before, but no earlier than the year 1000: a thousand years are for ever."""
+    seconds = now.timestamp() - days * 86_400
+    return datetime.fromtimestamp(max(seconds, datetime(1000, 1, 1, tzinfo=UTC).timestamp()), UTC)
+
+
+def _note_kept_since(key: str, since: datetime) -> None:
+    if key in ("ledger", "slots"):
+        with connection.cursor() as cursor:
+            cursor.execute(statement("note_kept_since"), {"key": key, "since": since})
+
+
+def _delete(records: Records, before: datetime, deadline: Deadline) -> int:
+    """Delete batch by batch until one is not full."""
+    deleted = 0
+    while not deadline.passed:
+        with connection.cursor() as cursor:
+            cursor.execute(records.batch, {"before": before, "most": ROWS_AT_ONCE})
+            (count,) = cursor.fetchone()
+        deleted += count
+        if count < ROWS_AT_ONCE:
+            break
+    return deleted

@@ -1,3 +1,0 @@
--- Deletes what the centre noted of itself before a moment.
-DELETE FROM centre_sample
-WHERE at < %(before)s::timestamptz
