@@ -2,8 +2,9 @@
 
 They want Django's login, and a role that allows what is asked (`monitor.api.roles`). Reading wants none with
 SOUNDINGS_PUBLIC_READ=1, and none on this machine's own loopback with SOUNDINGS_LOCAL_READ=1, which `manage.py up` sets.
-Programs show a token of a user, which reads, and operates if it was made for that. Agents have tokens of their own
-(`monitor.api.agents`), and are let through here.
+Programs show a token of a user, which reads, and operates if it was made for that; a request with a token is judged by
+it before anything else, also where reading is open. Agents have tokens of their own (`monitor.api.agents`), and are let
+through here.
 """
 
 from __future__ import annotations
@@ -55,9 +56,16 @@ class Access:
         if not getattr(view, "login_required", True):
             return None
         action = action_of(view, request)
+        is_for_programs = request.path.startswith(FOR_PROGRAMS)
+        token = _bearer_token(request)
+        if token is not None:
+            # No token opens a page, but a wrong one is told so there, too.
+            refusal = _refuse_token(request, token, action) if is_for_programs else _token_or_refusal(token)[1]
+            if refusal is not None or is_for_programs:
+                return refusal
         if action is Action.READ and (settings.PUBLIC_READ or (settings.LOCAL_READ and is_local(request))):
             return None
-        if request.path.startswith(FOR_PROGRAMS):
+        if is_for_programs:
             return self._refuse_program(request, action)
         if not request.user.is_authenticated:
             return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}")
@@ -66,9 +74,6 @@ class Access:
         return None
 
     def _refuse_program(self, request: HttpRequest, action: Action) -> HttpResponse | None:
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return _refuse_token(request, token.strip(), action)
         if not request.user.is_authenticated:
             return _refusal(401, LOG_IN)
         if not may(request.user, action):
@@ -77,24 +82,38 @@ class Access:
         return self._csrf.process_view(request, _asked_for_csrf, (), {})
 
 
-def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpResponse | None:
-    """None where the token's user may do this by a token; the request is that user's from here on."""
+def _bearer_token(request: HttpRequest) -> str | None:
+    """The token of a request; None where it shows none. Other schemes, such as Basic, belong to a proxy in front."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _token_or_refusal(token: str) -> tuple[UserToken | None, HttpResponse | None]:
+    """A user's token that holds and does not ask too often, or the answer that it gets."""
     digest = token_digest(token)
-    found = (
+    user_token = (
         UserToken.objects.select_related("user").filter(digest=digest, revoked_at=None, user__is_active=True).first()
     )
-    if found is None:
-        return _refusal(401, UNKNOWN_TOKEN)
+    if user_token is None:
+        return None, _refusal(401, UNKNOWN_TOKEN)
     wait_s = rates.wait_s(f"user:{digest}", rates.SCRIPT)
     if wait_s > 0:
         response = _refusal(429, "this token asks too often; slow down")
         response["Retry-After"] = str(int(wait_s) + 1)
-        return response
-    if action is not Action.READ and not (action is Action.OPERATE and found.may_operate):
+        return None, response
+    return user_token, None
+
+
+def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpResponse | None:
+    """None where the token's user may do this by a token; the request is that user's from here on."""
+    user_token, refusal = _token_or_refusal(token)
+    if user_token is None:
+        return refusal
+    if action is not Action.READ and not user_token.may_operate:
         return _refusal(403, TOKEN_ONLY_READS)
-    if not may(found.user, action):
-        return _refusal(403, _lacks(action, found.user.get_username()))
-    request.user = found.user
+    if not may(user_token.user, action):
+        return _refusal(403, _lacks(action, user_token.user.get_username()))
+    request.user = user_token.user
     return None
 
 
@@ -104,7 +123,7 @@ def _asked_for_csrf(request: HttpRequest) -> HttpResponse:
 
 
 def _lacks(action: Action, name: str) -> str:
-    return f"{name} has no role that may {action}; an admin gives one: `manage.py user role {name} ROLE`"
+    return f"{name} has no role that may {action}; who runs the centre gives one: `manage.py user role {name} ROLE`"
 
 
 def _refusal(status: int, detail: str) -> HttpResponse:

@@ -200,6 +200,53 @@ def test_a_token_that_asks_too_often_is_told_when_to_come_again(client, monkeypa
     assert asked == [(f"user:{token_digest(token)}", rates.SCRIPT)]
 
 
+@pytest.fixture
+def open_to_all(settings):
+    settings.PUBLIC_READ = True
+
+
+@pytest.mark.parametrize("address", ["/api/probe/read", "/api/v1/sites", "/metrics", "/", "/act/"])
+def test_a_wrong_token_is_refused_where_reading_is_open(client, open_to_all, address):
+    revoked = issue_user_token(user_with("viewer").pk, "export", NOW)
+    UserToken.objects.update(revoked_at=NOW)
+
+    for token in (revoked, "guessed", ""):
+        answer = client.get(address, **bearer(token))
+        assert (answer.status_code, answer["WWW-Authenticate"][:6]) == (401, "Bearer")
+
+
+def test_a_token_acts_as_its_user_where_reading_is_open(client, open_to_all):
+    token = issue_user_token(user_with("operator").pk, "tickets", NOW, may_operate=True)
+
+    reading, writing = client.get("/api/probe/read", **bearer(token)), client.post("/api/probe/write", **bearer(token))
+
+    assert (reading.status_code, writing.status_code) == (200, 200)
+    assert reading.wsgi_request.user.get_username() == writing.wsgi_request.user.get_username() == "somebody"
+
+
+def test_a_token_shows_a_page_that_is_open_and_no_more(client, open_to_all):
+    token = issue_user_token(user_with("operator").pk, "tickets", NOW, may_operate=True)
+
+    answer = client.get("/act/", **bearer(token))
+
+    assert (answer.status_code, answer.wsgi_request.user.is_authenticated) == (200, False)
+
+
+@pytest.mark.parametrize("address", ["/api/probe/read", "/act/"])
+def test_a_tokens_rate_counts_where_reading_is_open(client, open_to_all, monkeypatch, address):
+    token = issue_user_token(user_with("viewer").pk, "export", NOW)
+    monkeypatch.setattr(rates, "wait_s", lambda key, rate: 2.5)
+
+    assert client.get(address, **bearer(token)).status_code == 429
+
+
+def test_authorization_for_a_proxy_in_front_is_not_ours(client, open_to_all):
+    basic = {**ELSEWHERE, "HTTP_AUTHORIZATION": "Basic YWRhOnNlY3JldA=="}
+
+    assert client.get("/api/probe/read", **basic).status_code == 200
+    assert client.post("/api/probe/write", **basic).status_code == 401
+
+
 def test_guessing_passwords_has_an_end(client, monkeypatch):
     user_with("viewer")
     monkeypatch.setattr(rates, "wait_s", lambda key, rate: 4.2 if key == "login:192.0.2.7" else 0.0)
