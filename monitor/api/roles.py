@@ -2,7 +2,8 @@
 
 A role is a Django group of that name; the groups are made when the database is migrated. Views say with `needs` what
 they do; one that says nothing reads where its method only reads, and operates where it changes something. Who is asked,
-and what a refusal looks like, is in `monitor.web.access`.
+and what a refusal looks like, is in `monitor.web.access`. Sites, tokens and accounts are changed by commands at
+the centre, which no role gives.
 """
 
 from __future__ import annotations
@@ -21,31 +22,27 @@ View = TypeVar("View", bound=Callable[..., Any])
 class Role(StrEnum):
     VIEWER = "viewer"
     OPERATOR = "operator"
-    ADMIN = "admin"
 
 
 class Action(StrEnum):
     READ = "read"
     OPERATE = "operate"
-    ADMINISTER = "administer"
 
 
 MEANING = {
     Action.READ: "see pages, charts, reports and the API",
     Action.OPERATE: "change what becomes of incidents and measurements: acknowledge, silence, comment, run again",
-    Action.ADMINISTER: "change sites, tokens and users",
 }
 MAY = {
     Role.VIEWER: frozenset({Action.READ}),
     Role.OPERATOR: frozenset({Action.READ, Action.OPERATE}),
-    Role.ADMIN: frozenset({Action.READ, Action.OPERATE, Action.ADMINISTER}),
 }
 
 
 def roles_of(user: User) -> list[Role]:
-    """The roles of a user; a superuser is admin."""
+    """The roles of a user; a superuser is operator."""
     names = set(user.groups.values_list("name", flat=True))
-    return [role for role in Role if role in names or (role is Role.ADMIN and user.is_superuser)]
+    return [role for role in Role if role in names or (role is Role.OPERATOR and user.is_superuser)]
 
 
 def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:

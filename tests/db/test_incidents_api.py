@@ -410,7 +410,7 @@ def there(paths):
 
 @pytest.mark.parametrize(
     ("role", "reads", "writes", "trail"),
-    [(None, 200, 401, 403), ("viewer", 200, 403, 403), ("operator", 200, 200, 200), ("admin", 200, 200, 200)],
+    [(None, 200, 401, 403), ("viewer", 200, 403, 403), ("operator", 200, 200, 200)],
 )
 def test_who_may_do_what(call, client, there, role, reads, writes, trail):
     """Anonymous here is somebody on the machine itself, who may read."""

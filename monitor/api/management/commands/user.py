@@ -116,7 +116,7 @@ def _give(user: User, role: str) -> None:
     """This role and no other of ours."""
     user.groups.remove(*Group.objects.filter(name__in=ROLES))
     user.groups.add(Group.objects.get(name=role))
-    if user.is_superuser and role != Role.ADMIN:
+    if user.is_superuser and role != Role.OPERATOR:
         User.objects.filter(pk=user.pk).update(is_superuser=False)
 
 
