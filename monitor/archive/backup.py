@@ -6,12 +6,15 @@ one transaction: everything or nothing. PostgreSQL's own programs do the work; `
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import secrets
 import shutil
+import stat
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,8 @@ from monitor.archive.server import Server, server
 from monitor.stack.postgres import PostgresError, client_program, client_programs
 
 TICK_S = 0.2
+# What file systems without hard links, such as FAT, say of one.
+NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 
 Migration = tuple[str, str]
 Tick = Callable[[], None]
@@ -45,21 +50,62 @@ class Contents:
     migrations: frozenset[Migration]
 
 
-def back_up(file: Path, tick: Tick) -> None:
+def back_up(file: Path, tick: Callable[[int], None], *, force: bool = False) -> None:
     """Write the database into a file that only its owner may read, and that has its name only when it is whole.
 
+    `tick` is called again and again with the bytes written. A file that is there is replaced with `force` only.
     Raises `BackupError` and `PostgresError`.
     """
-    part = part_of(file)
+    require_free_name(file, force=force)
+    part = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
     try:
-        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-        _run([*_dump(), f"--file={part}"], tick)
-        part.rename(file)
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            # By its descriptor: the name could be another file's by now, in a folder that others may write to.
+            command = [*_dump(), f"--file=/dev/fd/{descriptor}"]
+            _run(command, lambda: tick(os.fstat(descriptor).st_size), pass_fds=[descriptor])
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        _give_name(part, file, force=force)
     except OSError as error:
         raise BackupError(f"{file}: {error.strerror}") from error
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+def require_free_name(file: Path, *, force: bool = False) -> None:
+    """Raises `BackupError` where a backup may not have this name: it is taken, and not by a regular file that `force`
+    lets it replace. Devices, links and folders stay what they are."""
+    if file.name in ("", ".."):
+        raise BackupError(f"{file}: is a folder; name a file in it")
+    try:
+        mode = file.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BackupError(f"{file}: {error.strerror}") from error
+    if not stat.S_ISREG(mode):
+        raise BackupError(f"{file}: is no regular file, and is not replaced; name another")
+    if not force:
+        raise BackupError(f"{file}: is there already; name another, or replace it with --force")
+
+
+def _give_name(part: Path, file: Path, *, force: bool) -> None:
+    """Give a whole backup its name. Without `force`, a file that came to be there meanwhile stays too."""
+    if not force:
+        try:
+            os.link(part, file)
+        except FileExistsError:
+            require_free_name(file)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+        else:
+            return
+    require_free_name(file, force=force)
+    part.replace(file)
 
 
 def back_up_into(out: BinaryIO) -> None:
@@ -69,11 +115,6 @@ def back_up_into(out: BinaryIO) -> None:
         assert running.stdout is not None
         shutil.copyfileobj(running.stdout, out)
         _require_success(running.wait(), said)
-
-
-def part_of(file: Path) -> Path:
-    """Where a backup grows until it is whole."""
-    return file.with_name(file.name + ".part")
 
 
 def restore(file: Path, tick: Tick) -> list[Migration]:
@@ -184,9 +225,9 @@ def _target() -> str:
     return dsn
 
 
-def _run(command: list[str], tick: Tick) -> None:
+def _run(command: list[str], tick: Tick, pass_fds: Sequence[int] = ()) -> None:
     """Run a program to its end. Raises `BackupError` with what it complained of where it failed."""
-    with tempfile.TemporaryFile() as said, _begin(command, said, stdout=subprocess.DEVNULL) as running:
+    with tempfile.TemporaryFile() as said, _begin(command, said, subprocess.DEVNULL, pass_fds) as running:
         while running.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 running.wait(TICK_S)
@@ -194,9 +235,11 @@ def _run(command: list[str], tick: Tick) -> None:
         _require_success(running.returncode, said)
 
 
-def _begin(command: list[str], said: IO[bytes], stdout: int) -> subprocess.Popen[bytes]:
+def _begin(command: list[str], said: IO[bytes], stdout: int, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PGPASSWORD": connection.connection.info.password}
-    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=said)
+    return subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=said, pass_fds=pass_fds
+    )
 
 
 def _require_success(status: int, said: IO[bytes]) -> None:

@@ -1,9 +1,13 @@
 """A backup taken while results are delivered, restored elsewhere: the same rows to the last bit, nothing left to do."""
 
+import errno
+import os
+import socket
 import subprocess
 import threading
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -207,10 +211,78 @@ def test_a_failed_backup_leaves_the_last_good_one(mesh, tmp_path, monkeypatch):
     monkeypatch.setattr(backup, "_target", lambda: f"{own_dsn()} dbname=nowhere")
 
     with pytest.raises(CommandError, match=r'pg_dump: error: .*database "nowhere" does not exist'):
-        call_command("archive", "backup", "--out", str(file))
+        call_command("archive", "backup", "--out", str(file), "--force")
 
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
     assert file.read_bytes() == b"yesterday's"
+
+
+def test_a_file_is_replaced_with_force_only(mesh, tmp_path):
+    file = tmp_path / "soundings.dump"
+    file.write_bytes(b"precious")
+    file.chmod(0o644)
+
+    with pytest.raises(CommandError, match="is there already; name another, or replace it with --force"):
+        call_command("archive", "backup", "--out", str(file))
+    assert file.read_bytes() == b"precious"
+    call_command("archive", "backup", "--out", str(file), "--force")
+
+    assert backup.contents(file).migrations
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["as it comes", "forced"])
+@pytest.mark.parametrize("kind", ["device", "link", "dangling link", "folder", "fifo", "socket"])
+def test_what_is_no_regular_file_is_never_replaced(mesh, tmp_path, kind, force):
+    precious, name = tmp_path / "precious", tmp_path / "soundings.dump"
+    precious.write_bytes(b"precious")
+    if kind == "device":
+        name = Path(os.devnull)
+    elif kind == "fifo":
+        os.mkfifo(name)
+    elif kind == "folder":
+        name.mkdir()
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(name))
+    else:
+        name.symlink_to(precious if kind == "link" else tmp_path / "nowhere")
+    before = name.lstat()
+
+    with pytest.raises(CommandError, match="is no regular file, and is not replaced; name another"):
+        call_command("archive", "backup", "--out", str(name), *force)
+
+    after = name.lstat()
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+    assert precious.read_bytes() == b"precious"
+    assert len(list(tmp_path.iterdir())) <= 2
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "/"])
+def test_a_backup_without_a_name_is_told_to_name_a_file(mesh, name):
+    with pytest.raises(CommandError, match="is a folder; name a file in it"):
+        call_command("archive", "backup", "--out", name)
+
+
+@pytest.mark.parametrize("hard_links", [True, False])
+def test_a_file_that_came_meanwhile_stays(tmp_path, monkeypatch, hard_links):
+    part, file = tmp_path / "part", tmp_path / "soundings.dump"
+    part.write_bytes(b"dump")
+    file.write_bytes(b"precious")
+    if not hard_links:
+        monkeypatch.setattr(backup.os, "link", _no_hard_links)
+
+    with pytest.raises(BackupError, match="is there already"):
+        backup._give_name(part, file, force=False)
+    assert file.read_bytes() == b"precious"
+    file.unlink()
+    backup._give_name(part, file, force=False)
+    assert file.read_bytes() == b"dump"
+
+
+def _no_hard_links(*_):
+    raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
 def test_a_folder_that_is_not_there_is_named(mesh, tmp_path):

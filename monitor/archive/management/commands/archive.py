@@ -49,6 +49,7 @@ class Command(BaseCommand):
         anew.add_argument("--path", dest="path_ids", type=int, action="append", metavar="ID", help="only this path")
         out = commands.add_parser("backup", help="write the whole database into a file, while everything runs on")
         out.add_argument("--out", dest="file", type=Path, required=True, metavar="FILE", help="- for standard output")
+        out.add_argument("--force", action="store_true", help="replace FILE where it is a regular file")
         back = commands.add_parser("restore", help="put a backup into the database, which must be empty")
         back.add_argument("file", type=Path, metavar="FILE", help="what backup wrote; - for standard input")
 
@@ -58,7 +59,7 @@ class Command(BaseCommand):
                 case "recompute":
                     self._recompute(options["since"], options["until"], options["path_ids"])
                 case "backup":
-                    self._back_up(options["file"])
+                    self._back_up(options["file"], force=options["force"])
                 case "restore":
                     self._restore(options["file"])
                 case _:
@@ -86,13 +87,14 @@ class Command(BaseCommand):
         summaries = {what: done[what] for what in ("hours", "days", "months", "years")}
         self.stdout.write("computed anew: " + ", ".join(f"{count:,} {what}" for what, count in summaries.items()))
 
-    def _back_up(self, file: Path) -> None:
+    def _back_up(self, file: Path, *, force: bool) -> None:
+        if file != STANDARD:
+            backup.require_free_name(file, force=force)
         with _local_server(self._report, must_exist=True), _progress("backing up") as show:
             if file == STANDARD:
                 backup.back_up_into(sys.stdout.buffer)
                 return
-            part = backup.part_of(file)
-            backup.back_up(file, lambda: show(f"backing up: {part.stat().st_size / 1e6:,.1f} MB"))
+            backup.back_up(file, lambda size_bytes: show(f"backing up: {size_bytes / 1e6:,.1f} MB"), force=force)
         self.stdout.write(f"{file}: {file.stat().st_size / 1e6:,.1f} MB")
 
     def _restore(self, file: Path) -> None:
