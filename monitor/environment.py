@@ -30,7 +30,7 @@ VARIABLES = {
     ),
     "SOUNDINGS_TRUSTED_PROXIES": (
         "addresses and networks of proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are "
-        "believed; default 127.0.0.1,::1"
+        "believed, as 127.0.0.1,::1; default none"
     ),
     "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine that others reach",
     "SOUNDINGS_NOTIFY_URLS": (
@@ -92,7 +92,7 @@ def flag(name: str) -> bool:
 def trusted_proxies() -> list[str]:
     """The addresses and networks that SOUNDINGS_TRUSTED_PROXIES lists."""
     name = "SOUNDINGS_TRUSTED_PROXIES"
-    found = [one.strip() for one in read(name, "127.0.0.1,::1").split(",") if one.strip()]
+    found = [one.strip() for one in read(name).split(",") if one.strip()]
     for one in found:
         try:
             ipaddress.ip_network(one)

@@ -30,6 +30,15 @@ def client_address(request: HttpRequest) -> str:
     return address
 
 
+def client_network(request: HttpRequest) -> str:
+    """The address, or the IPv6 network of 64 bits around it, all of which one machine can have: what limits go by."""
+    address = client_address(request)
+    parsed = _parsed(address)
+    if parsed is None or parsed.version == 4:
+        return str(parsed or address)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
 def _is_ours(address: str) -> bool:
     """Whether this is a proxy that is believed. Who may write to our Unix socket is one."""
     parsed = _parsed(address)

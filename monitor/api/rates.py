@@ -51,6 +51,10 @@ AGENT = Rate(per_s=50, most=2000)
 1,700 batches, drains without ever being told to wait."""
 SCRIPT = Rate(per_s=10, most=200)
 LOGIN = Rate(per_s=0.2, most=20)
+LOGIN_OF_ACCOUNT_FROM_ADDRESS = Rate(per_s=1 / 30, most=10)
+LOGIN_OF_DEVICE = Rate(per_s=1 / 30, most=10)
+LOGIN_OF_ACCOUNT = Rate(per_s=1 / 60, most=30)
+"""From all addresses together: half a million guesses a year at one password, which the commonest are not among."""
 
 
 class Buckets:

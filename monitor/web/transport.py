@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect, JsonResponse
 
 from monitor.web.access import FOR_PROGRAMS
@@ -16,7 +17,11 @@ from monitor.web.origin import stayed_on_this_machine
 
 REFUSED = (
     "plain HTTP is refused, and what it carried was shown to the network: use https://, and if a token was sent, "
-    "replace it. Behind a proxy, let it set X-Forwarded-Proto"
+    "replace it. Behind a proxy, let it set X-Forwarded-Proto, and name it in SOUNDINGS_TRUSTED_PROXIES"
+)
+UNNAMED_PROXY = (
+    "a proxy that is not named in SOUNDINGS_TRUSTED_PROXIES says that this came by https://; whoever runs this centre "
+    "names it there"
 )
 
 
@@ -31,4 +36,6 @@ class EncryptedTransport:
             return self.get_response(request)
         if request.path.startswith(FOR_PROGRAMS) or request.method not in ("GET", "HEAD"):
             return JsonResponse({"error": REFUSED, "detail": REFUSED}, status=403)
+        if request.headers.get("X-Forwarded-Proto", "").lower() == "https":
+            raise PermissionDenied(UNNAMED_PROXY)  # a redirect would lead here again
         return HttpResponsePermanentRedirect(f"https://{request.get_host()}{request.get_full_path()}")

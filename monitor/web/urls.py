@@ -16,6 +16,7 @@ from monitor.web import (
     throughput_page,
     views,
 )
+from monitor.web.login import Login
 
 urlpatterns: list[URLPattern] = [
     path("", views.grid_page, name="grid"),
@@ -49,6 +50,6 @@ urlpatterns: list[URLPattern] = [
     path("calculator/", views.calculator_page, name="calculator"),
     path("reports/<str:name>", views.report, name="report"),
     path("charts/vega-<str:version>.js", views.chart_bundle, name="chart-bundle"),
-    path("login/", views.Login.as_view(), name="login"),
+    path("login/", Login.as_view(), name="login"),
     path("logout/", needs(Action.READ)(LogoutView.as_view(next_page="login")), name="logout"),
 ]

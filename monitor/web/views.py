@@ -1,26 +1,22 @@
-"""The pages: the grid, a path, stored reports, the login, and the chart bundle.
+"""The pages: the grid, a path, stored reports, and the chart bundle.
 
 Views choose and pass on; what is shown is loaded in `monitor.api.grid` and `monitor.web.path_view`. One `now` a page.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from django.contrib.auth.views import LoginView
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.alerts.queries import recent_incidents
-from monitor.api import rates
-from monitor.api.callers import client_address
 from monitor.api.grid import Against, Grid, Period, UnknownChoice, load_grid
 from monitor.archive import queries
 from monitor.archive.queries import AgentContact
@@ -61,22 +57,6 @@ class AgentRow:
     contact: AgentContact | None
     is_late: bool
     refused: int
-
-
-class Login(LoginView):
-    """Django's, with an end to guessing."""
-
-    template_name = "web/login.html"
-    redirect_authenticated_user = True
-    next_page = "grid"
-
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        wait_s = rates.wait_s(f"login:{client_address(request)}", rates.LOGIN)
-        if wait_s > 0:
-            response = self.render_to_response(self.get_context_data(wait_s=math.ceil(wait_s)), status=429)
-            response.headers["Retry-After"] = str(math.ceil(wait_s))
-            return response
-        return super().post(request, *args, **kwargs)
 
 
 @require_safe

@@ -8,7 +8,8 @@ from django.test import RequestFactory
 
 from monitor import environment
 from monitor.api import rates
-from monitor.api.callers import client_address
+from monitor.api.callers import client_address, client_network
+from monitor.api.models import token_digest
 
 OURS = ["127.0.0.1", "::1", "10.1.0.0/16"]
 
@@ -57,4 +58,26 @@ def test_behind_a_proxy_each_client_has_logins_of_its_own(client, settings, monk
     for forwarded in ("198.51.100.1", "198.51.100.2"):
         client.post("/login/", form, REMOTE_ADDR="127.0.0.1", headers={"X-Forwarded-For": forwarded})
 
-    assert asked == ["login:198.51.100.1", "login:198.51.100.2"]
+    account = token_digest(form["username"])
+    assert [key for key in asked if key != f"login:{account}"] == [
+        f"login:{prefix}{address}" for address in ("198.51.100.1", "198.51.100.2") for prefix in ("", f"{account}:")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("", ""),
+    ],
+)
+def test_an_ipv6_address_counts_as_its_network(address, network):
+    assert client_network(RequestFactory().get("/", REMOTE_ADDR=address)) == network
+
+
+def test_no_proxy_is_trusted_unless_it_is_named(monkeypatch):
+    monkeypatch.delenv("SOUNDINGS_TRUSTED_PROXIES", raising=False)
+
+    assert environment.trusted_proxies() == []

@@ -121,3 +121,14 @@ def test_a_form_that_is_not_ours_is_told_to_reload(client):
 
     assert answer.status_code == 403
     assert "Reload the page" in answer.content.decode()
+
+
+def test_a_proxy_that_is_not_named_is_told_so_and_does_not_go_in_circles(client, settings):
+    settings.TRUSTED_PROXIES = []
+    where = {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": "192.0.2.7", "HTTP_X_FORWARDED_PROTO": "https"}
+
+    page, agent = client.get("/", HTTP_HOST=NAME, **where), client.get("/api/agent/plan", HTTP_HOST=NAME, **where)
+
+    assert (page.status_code, agent.status_code) == (403, 403)
+    assert "SOUNDINGS_TRUSTED_PROXIES" in page.content.decode()
+    assert "SOUNDINGS_TRUSTED_PROXIES" in agent.json()["error"]

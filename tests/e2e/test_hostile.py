@@ -53,7 +53,7 @@ def redis_url(folder):
 
 @pytest.fixture(scope="module")
 def port(folder, redis_url, django_db_setup):
-    with web_server(folder, *IMPATIENT, SOUNDINGS_REDIS_URL=redis_url) as port:
+    with web_server(folder, *IMPATIENT, SOUNDINGS_REDIS_URL=redis_url, SOUNDINGS_TRUSTED_PROXIES="127.0.0.1") as port:
         yield port
 
 
@@ -236,6 +236,19 @@ def test_an_address_that_is_not_there_is_told_in_json(port):
 
     assert (status, headers["Content-Type"]) == (404, "application/json")
     assert answer["detail"]
+
+
+@pytest.mark.parametrize("name", ["SCRIPT_NAME", "PATH_INFO", "REMOTE_USER", "Script-Name"])
+def test_no_header_says_where_the_application_is(port, token, name):
+    """Not even from a proxy that is believed, which passes on what a client sends."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(
+            f"GET /login/ HTTP/1.1\r\nHost: localhost\r\n{name}: /evil\r\nConnection: close\r\n\r\n".encode()
+        )
+        answer = answer_of(connection)
+
+    assert answer.startswith("HTTP/1.1 200 ")
+    assert "evil" not in answer
 
 
 # --- slowly

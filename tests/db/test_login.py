@@ -1,0 +1,120 @@
+"""The login's limits in a real Redis: guessing ends whatever addresses it seems to come from, and the owner gets in."""
+
+import subprocess
+import time
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.utils import timezone
+
+from monitor.api import rates
+from monitor.celery import app
+from monitor.web import tasks
+from probes import broker
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "long and winding"
+LOOPBACK = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost"}
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory):
+    path = tmp_path_factory.mktemp("redis") / "redis.sock"
+    process = subprocess.Popen(broker.command(path), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not broker.answers(path):
+        assert time.monotonic() < deadline, "Redis does not start"
+        time.sleep(0.05)
+    yield f"redis+socket://{path}"
+    process.terminate()
+    process.wait(timeout=10)
+
+
+@pytest.fixture(autouse=True)
+def counted(settings, redis_url, monkeypatch):
+    settings.CELERY_BROKER_URL = redis_url
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # fast
+    # A hundredth as fast, so that no try comes back while the test runs.
+    for name in ("LOGIN", "LOGIN_OF_ACCOUNT_FROM_ADDRESS", "LOGIN_OF_DEVICE", "LOGIN_OF_ACCOUNT"):
+        rate = getattr(rates, name)
+        monkeypatch.setattr(rates, name, rates.Rate(per_s=rate.per_s / 100, most=rate.most))
+
+
+@pytest.fixture
+def name(request):
+    """Of an account of this test alone."""
+    name = f"ada-{abs(hash(request.node.name))}"
+    User.objects.create_user(name, password=PASSWORD)
+    return name
+
+
+def log_in(client, name, password, address="127.0.0.1", **headers):
+    return client.post(
+        "/login/", {"username": name, "password": password}, REMOTE_ADDR=address, HTTP_HOST="localhost", **headers
+    )
+
+
+def test_made_up_forwarding_headers_give_no_more_tries(client, name):
+    answers = [
+        log_in(client, name, "wrong", "127.0.0.9", HTTP_X_FORWARDED_FOR=f"198.51.100.{number}").status_code
+        for number in range(15)
+    ]
+
+    assert answers == [200] * 10 + [429] * 5
+
+
+def test_an_account_has_so_many_tries_from_everywhere(client, settings, name):
+    """With a proxy that is named, each client has an address; who has many of them still has few tries."""
+    settings.TRUSTED_PROXIES = ["127.0.0.1"]
+
+    answers = [
+        log_in(client, name, "wrong", HTTP_X_FORWARDED_FOR=f"203.0.113.{number}").status_code for number in range(40)
+    ]
+
+    assert answers == [200] * 30 + [429] * 10
+    assert log_in(client, f" {name} ", PASSWORD, HTTP_X_FORWARDED_FOR="203.0.113.99").status_code == 429, (
+        "however it is typed"
+    )
+    assert log_in(client, "somebody-else", "wrong", HTTP_X_FORWARDED_FOR="203.0.113.98").status_code == 200
+
+
+def test_the_owner_gets_in_from_a_browser_of_before_whatever_others_try(name):
+    owner, attacker = Client(), Client()
+    assert log_in(owner, name, PASSWORD, "192.0.2.50").status_code == 302
+    owner.post("/logout/", REMOTE_ADDR="192.0.2.50", HTTP_HOST="localhost")
+    for number in range(40):
+        log_in(attacker, name, "wrong", f"192.0.2.{100 + number}")
+    assert log_in(attacker, name, PASSWORD, "192.0.2.99").status_code == 429
+
+    assert log_in(owner, name, PASSWORD, "192.0.2.51").status_code == 302
+
+
+def test_a_browsers_cookie_is_for_its_account_and_has_its_own_end(client, name):
+    User.objects.create_user(f"{name}-other", password=PASSWORD)
+    assert log_in(client, f"{name}-other", PASSWORD, "192.0.2.50").status_code == 302
+    cookie = client.cookies["soundings_device"]
+    client.logout()
+    client.cookies["soundings_device"] = cookie.value
+    for number in range(30):
+        log_in(Client(), name, "wrong", f"192.0.2.{100 + number}")
+
+    of_another = log_in(client, name, PASSWORD, "192.0.2.51").status_code
+    own = [log_in(client, f"{name}-other", "wrong", f"192.0.2.{60 + number}").status_code for number in range(15)]
+
+    assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
+    assert of_another == 429
+    assert own == [200] * 10 + [429] * 5
+
+
+def test_sessions_that_are_over_are_deleted():
+    now = timezone.now()
+    for key, days in (("over", -1), ("lasts", 1)):
+        Session.objects.create(session_key=key, session_data="", expire_date=now + timedelta(days=days))
+
+    tasks.clear_sessions()
+
+    assert list(Session.objects.values_list("session_key", flat=True)) == ["lasts"]
+    assert tasks.clear_sessions.name in {entry["task"] for entry in app.conf.beat_schedule.values()}
