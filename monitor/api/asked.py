@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 
 from ninja import Schema
@@ -11,6 +11,10 @@ from pydantic import AfterValidator, AwareDatetime, Field
 
 DAY = timedelta(days=1)
 LONGEST_RANGE = timedelta(days=5 * 366)
+# Nothing was measured before, nothing is planned after, and the years around them are room for arithmetic, which fails
+# at the years 1 and 9999.
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+OUT_OF_BOUNDS = "must be within the years 1970 to 2199, in UTC"
 
 
 class ProblemOut(Schema):
@@ -19,19 +23,37 @@ class ProblemOut(Schema):
     detail: str
 
 
+def in_bounds(at: datetime) -> datetime:
+    """The moment in UTC. Raises ValueError for one outside `EARLIEST` and `LATEST`."""
+    try:
+        at = at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(OUT_OF_BOUNDS) from error
+    if not EARLIEST <= at < LATEST:
+        raise ValueError(OUT_OF_BOUNDS)
+    return at
+
+
+def _day_in_bounds(day: date) -> date:
+    if not EARLIEST.date() <= day < LATEST.date():
+        raise ValueError(OUT_OF_BOUNDS)
+    return day
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(in_bounds)]
+Day = Annotated[date, AfterValidator(_day_in_bounds)]
+
+
 class Range(Schema):
     """From `since` (included) to `until` (excluded). By default the last day."""
 
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
     def resolve_at(self, now: datetime, length: timedelta = DAY) -> tuple[datetime, datetime]:
         """Both ends in UTC, `length` apart by default. Raises a 422 for the wrong way round or too far apart."""
-        try:
-            until = now if self.until is None else self.until.astimezone(UTC)
-            since = until - length if self.since is None else self.since.astimezone(UTC)
-        except OverflowError as error:
-            raise HttpError(422, "since and until must be within the years 1 to 9999, in UTC") from error
+        until = now if self.until is None else self.until
+        since = until - length if self.since is None else self.since
         if since >= until:
             raise HttpError(422, f"since={since.isoformat()} must be before until={until.isoformat()}")
         if until - since > LONGEST_RANGE:
@@ -39,14 +61,6 @@ class Range(Schema):
         return since, until
 
 
-def _in_utc(at: datetime) -> datetime:
-    try:
-        return at.astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError("must be within the years 1 to 9999, in UTC") from error
-
-
-Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Limit = Annotated[int, Field(ge=1, le=200, description="so many at most")]
 Offset = Annotated[int, Field(ge=0, le=10_000_000, description="so many are passed over")]
 

@@ -15,7 +15,7 @@ from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.api.asked import DAY, PacketBytes, ProblemOut, Range
+from monitor.api.asked import DAY, Day, PacketBytes, ProblemOut, Range
 from monitor.api.grid import choose_packet_bytes
 from monitor.archive import completeness, queries, tables
 from monitor.archive.metrics import Metric
@@ -158,7 +158,7 @@ def get_table(
     response={200: list[SiteDayOut], 422: ProblemOut},
     summary="How much of what was planned was measured, and of what was measured has come, by site and UTC day",
 )
-def get_completeness(request: HttpRequest, since: date | None = None, until: date | None = None) -> list[object]:
+def get_completeness(request: HttpRequest, since: Day | None = None, until: Day | None = None) -> list[object]:
     now = timezone.now()
     end = now.date() + DAY if until is None else until
     begin = end - COMPLETENESS_DAYS * DAY if since is None else since

@@ -16,13 +16,12 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI, Query, Schema
 from ninja.errors import HttpError
-from pydantic import AwareDatetime
 
 from monitor.alerts.actions import NotPossible
 from monitor.alerts.listing import UnknownFilter
 from monitor.alerts.queries import incidents_of_path
 from monitor.api import incidents, on_demand, quiet
-from monitor.api.asked import PacketBytes, ProblemOut, Range
+from monitor.api.asked import Moment, PacketBytes, ProblemOut, Range
 from monitor.api.changes import Change, ChangeKind, changes_of
 from monitor.api.grid import Against, Grid, Period, State, UnknownChoice, choose_packet_bytes, load_grid
 from monitor.api.incidents import status_of
@@ -339,7 +338,7 @@ def get_throughput(request: HttpRequest, path_id: int, between: Query[Range]) ->
     response={200: TransferOut, 404: ProblemOut, 422: ProblemOut},
     summary="One throughput test with its intervals and what they say of the transfer",
 )
-def get_transfer(request: HttpRequest, path_id: int, at: AwareDatetime) -> dict[str, object]:
+def get_transfer(request: HttpRequest, path_id: int, at: Moment) -> dict[str, object]:
     _require_path(path_id)
     stored = transfer_of(path_id, at)
     if stored is None:

@@ -90,10 +90,10 @@ def _paths(request: HttpRequest) -> list[Path]:
     given = list(dict.fromkeys(request.GET.getlist("path")))
     if len(given) > MOST_PATHS:
         raise Http404(f"{len(given)} paths: {MOST_PATHS} at most can be told apart")
-    numbers = [int(one) for one in given if one.isascii() and one.isdigit() and len(one) <= 10]
+    numbers = [int(one) if one.isascii() and one.isdigit() and len(one) <= 10 else 0 for one in given]
     found = Path.objects.with_hosts().in_bulk(numbers)
-    for one in given:
-        if not (one.isascii() and one.isdigit()) or int(one) not in found:
+    for one, number in zip(given, numbers, strict=True):
+        if number not in found:
             raise Http404(f"There is no path {one}; the grid links to those that there are.")
     return [found[number] for number in numbers]
 

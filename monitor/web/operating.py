@@ -20,6 +20,7 @@ from django.views.decorators.http import require_POST
 
 from monitor.alerts import actions
 from monitor.alerts.models import Quiet
+from monitor.api.asked import in_bounds
 from monitor.api.incidents import doer, status_of
 from monitor.api.roles import Action, may
 from monitor.mesh.models import Group, Path, Site
@@ -42,8 +43,11 @@ class UtcMinute(forms.DateTimeField):
     input_formats = [MINUTE_FORMAT, f"{MINUTE_FORMAT}:%S"]
 
     def to_python(self, value: Any) -> datetime | None:
-        found: datetime | None = super().to_python(value)
-        return None if found is None else found.replace(tzinfo=UTC)
+        at: datetime | None = super().to_python(value)
+        try:
+            return None if at is None else in_bounds(at.replace(tzinfo=UTC))
+        except ValueError as error:
+            raise forms.ValidationError(f"{error}.") from error
 
 
 class ScopeForm(forms.Form):
@@ -213,7 +217,8 @@ def comment(request: HttpRequest, incident_id: int) -> HttpResponse:
 def silence(request: HttpRequest) -> HttpResponse:
     """Also from the page of an incident, which `incident` leads back to."""
     incident_id = request.POST.get("incident", "")
-    back = _incident(int(incident_id)) if incident_id.isascii() and incident_id.isdigit() else reverse("maintenance")
+    is_number = incident_id.isascii() and incident_id.isdigit() and len(incident_id) <= 18
+    back = _incident(int(incident_id)) if is_number else reverse("maintenance")
     form = SilenceForm(request.POST, paths=_posted_path(request))
     if not form.is_valid():
         return refusal(request, problems(form), 422, back)

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest
 
+from monitor.api.asked import in_bounds
 from monitor.api.grid import Period
 from monitor.archive.queries import LONGEST_RAW
 from monitor.web import asked
@@ -94,6 +95,6 @@ def _moment(request: HttpRequest, name: str) -> datetime | None:
         return None
     try:
         at = datetime.fromisoformat(given)
-        return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
+        return in_bounds(at.replace(tzinfo=UTC) if at.tzinfo is None else at)
+    except ValueError as error:
         raise Http404(f"{name}={given}: give a moment in UTC, like {name}=2026-11-20T12:00") from error

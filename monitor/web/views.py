@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.alerts.queries import recent_incidents
+from monitor.api.asked import in_bounds
 from monitor.api.grid import Against, Grid, Period, UnknownChoice, load_grid
 from monitor.archive import queries
 from monitor.archive.queries import AgentContact
@@ -258,11 +259,11 @@ def _test_at(request: HttpRequest) -> datetime | None:
         return None
     try:
         at = datetime.fromisoformat(given)
+        if at.tzinfo is not None:
+            return in_bounds(at)
     except ValueError as error:
         raise Http404(f"test={given}: give when it began, like test=2026-11-21T12:00:00Z") from error
-    if at.tzinfo is None:
-        raise Http404(f"test={given}: add the time zone, like test=2026-11-21T12:00:00Z")
-    return at
+    raise Http404(f"test={given}: add the time zone, like test=2026-11-21T12:00:00Z")
 
 
 def _grid_choices(request: HttpRequest, grid: Grid) -> dict[str, list[asked.Option]]:

@@ -115,7 +115,7 @@ class TestListing:
             ("site=nowhere", "site=nowhere: there is no such site; there are cern, fnal, slac"),
             ("group=nobody", "group=nobody: there is no such group; there are coast"),
             ("since=2026-11-21T00:00:00", "timezone"),
-            ("since=9999-12-31T23:59:59-12:00", "within the years 1 to 9999"),
+            ("since=9999-12-31T23:59:59-12:00", "within the years 1970 to 2199"),
             ("severity=bad", "'notice', 'warning' or 'critical'"),
             ("limit=1000", "less than or equal to 200"),
         ],

@@ -1,0 +1,222 @@
+"""Hostile values at every address of the centre, in its path, its query and its body: none is answered with a fault."""
+
+import json
+import re
+from datetime import timedelta
+from urllib.parse import quote, urlencode
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.http import QueryDict
+from django.urls import URLResolver, get_resolver
+
+from monitor.alerts.models import Incident, Quiet
+from monitor.api.users import api
+from monitor.reports.models import Subscriber
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+
+pytestmark = pytest.mark.django_db
+LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost"}
+DIGITS = "9" * 5000
+SEGMENTS = (
+    "%00",
+    "a%00b",
+    "%FF%FE",
+    "9" * 19,
+    "9" * 20,
+    DIGITS,
+    "-1",
+    "0001-01-01T00:00:00+23:59",
+    "%0D%0AX: y",
+    "%ED%A0%80",
+)
+MOMENTS = (
+    "0001-01-01",
+    "0001-01-01T00:00",
+    "0001-01-01T00:00:00+23:59",
+    "9999-12-31T23:59:59Z",
+    "9999-12-31T23:59:59-23:59",
+)
+VALUES = ("1\x00", "\ud800", "9" * 19, DIGITS, "1e999", "²", *MOMENTS, f"path:{DIGITS}")
+JSON_VALUES = (
+    *map(json.dumps, VALUES),
+    DIGITS,
+    f"-{DIGITS}",
+    "9" * 19,
+    "1e999",
+    "NaN",
+    "null",
+    "[[]]",
+    '{"\\u0000": 1}',
+)
+BODIES = (b"", b"\x00", b"\xff\xfe", b"[" * 100_000, b"{" * 100_000, DIGITS.encode(), b'"\\ud800"', b"[]", b"null")
+
+
+def addresses():
+    """Every route of the centre, with `<name>` where it takes a value."""
+
+    def of(resolver, before):
+        for pattern in resolver.url_patterns:
+            route = before + str(pattern.pattern)
+            yield from of(pattern, route) if isinstance(pattern, URLResolver) else [route]
+
+    routes = [re.sub(r"<(?:\w+:)?(\w+)>", r"<\1>", route) for route in of(get_resolver(), "/")]
+    return list(dict.fromkeys(routes))
+
+
+ADDRESSES = addresses()
+
+
+@pytest.fixture
+def there(paths, at_noon, client):
+    """Values for every name in a route, all of something that is there; and an operator who asks."""
+    path = paths["slac", "cern"]
+    burst(path, NOW - MINUTE, 1.5, None)
+    hour(path, 100, 99, 1.5)
+    throughput(path, HOUR, 1e9)
+    incident = Incident.objects.create(rule="loss", cause="cern", opened_at=NOW, summary="loss")
+    quiet = Quiet.objects.create(
+        kind=Quiet.Kind.MAINTENANCE, starts_at=NOW, ends_at=NOW + timedelta(days=1), made_by="ann", made_at=NOW
+    )
+    Subscriber.objects.create(
+        recipient="ann@example.org", scope="mesh", format="html", numbers="en", zone="UTC", weekday=0, hour=7,
+        token="secret", subscribed_at=NOW,
+    )  # fmt: skip
+    user = User.objects.create_user("somebody")
+    user.groups.add(Group.objects.get(name="operator"))
+    client.force_login(user)
+    client.raise_request_exception = False
+    return {
+        "path_id": path.pk, "incident_id": incident.pk, "quiet_id": quiet.pk, "sweep_id": 1, "name": "slac",
+        "at": HOUR.isoformat(), "token": "secret", "version": "1", "request_id": 1, "slo_id": 1,
+    }  # fmt: skip
+
+
+def filled(route, there, **others):
+    return re.sub(r"<(\w+)>", lambda found: str({**there, **others}.get(found[1], "1")), route)
+
+
+def faults(answers):
+    """What was asked where the answer is a fault of ours."""
+    return [(what[:200], answer.status_code) for what, answer in answers if answer.status_code >= 500]
+
+
+def test_no_value_in_a_path_is_a_fault(client, there):
+    answers = [
+        (method + address, client.generic(method, address, **LOCAL))
+        for route in ADDRESSES
+        for name in re.findall(r"<(\w+)>", route)
+        for value in SEGMENTS
+        for address in [filled(route, {key: quote(str(given)) for key, given in there.items()}, **{name: value})]
+        for method in ("GET", "POST")
+    ]
+
+    assert len(answers) > 100
+    assert faults(answers) == []
+
+
+@pytest.fixture
+def names_read(monkeypatch):
+    """The names that a view reads from an address's query or a form, as it reads them."""
+    names = set()
+    for reader in ("get", "getlist", "__getitem__", "__contains__"):
+        original = getattr(QueryDict, reader)
+
+        def read(self, key, *args, _original=original, **kwargs):
+            names.add(key)
+            return _original(self, key, *args, **kwargs)
+
+        monkeypatch.setattr(QueryDict, reader, read)
+    return names
+
+
+def documented():
+    """The names of all parameters in the document of the API, by address."""
+    paths = api.get_openapi_schema()["paths"]
+    return {
+        re.sub(r"{(\w+)}", r"<\1>", address): {
+            one["name"] for of in operations.values() for one in of.get("parameters", ())
+        }
+        for address, operations in paths.items()
+    }
+
+
+@pytest.mark.parametrize("route", [route for route in ADDRESSES if not route.endswith("openapi.json")])
+def test_no_value_of_a_parameter_is_a_fault(client, there, names_read, route):
+    address = filled(route, there)
+    client.get(f"{address}?since=2026-11-20T12:00&until=2026-11-20T13:00", **LOCAL)
+    names = sorted({*names_read, *documented().get(route, ())} - {"csrfmiddlewaretoken"})
+    queries = [{name: value} for name in names for value in VALUES]
+    if "since" in names:
+        queries += [{"since": since, "until": until} for since in MOMENTS[1:4] for until in MOMENTS[1:4]]
+
+    encoded = [urlencode(query, errors="surrogatepass") for query in queries]
+    assert faults([(f"{address}?{query}", client.get(f"{address}?{query}", **LOCAL)) for query in encoded]) == []
+
+
+@pytest.mark.parametrize("route", [route for route in ADDRESSES if not route.startswith("/api/")])
+def test_no_value_of_a_form_is_a_fault(client, there, names_read, route):
+    address = filled(route, there)
+    client.post(address, {"scope": "mesh"}, **LOCAL)
+    names = sorted(names_read - {"csrfmiddlewaretoken"})
+    valid = {
+        "scope": "mesh",
+        "starts_at": "2026-11-22T10:00",
+        "ends_at": "2026-11-22T11:00",
+        "every_s": "86400",
+        "revision": "0",
+    }
+    forms = [{**valid, name: value} for name in names for value in VALUES]
+    form = "application/x-www-form-urlencoded"
+
+    answers = [
+        (f"{address} {fields}", client.post(address, urlencode(fields, errors="surrogatepass"), form, **LOCAL))
+        for fields in forms
+    ]
+    assert faults(answers) == []
+
+
+def bodies():
+    """Every address of the API that takes a body, with a body that is right but for one value."""
+    described = api.get_openapi_schema()
+    for address, operations in described["paths"].items():
+        for method, operation in operations.items():
+            if "requestBody" not in operation:
+                continue
+            name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            fields = list(described["components"]["schemas"][name]["properties"])
+            yield pytest.param(method.upper(), re.sub(r"{(\w+)}", r"<\1>", address), fields, id=f"{method} {address}")
+
+
+RIGHT = {
+    "until": '"2026-11-22T00:00:00Z"', "starts_at": '"2026-11-22T10:00:00Z"', "ends_at": '"2026-11-22T11:00:00Z"',
+    "reason": '"works"', "text": '"hello"', "revision": "0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "route", "fields"), bodies())
+def test_no_value_of_a_body_is_a_fault(client, there, method, route, fields):
+    address = filled(route, there)
+    sent = list(BODIES)
+    for field in fields:
+        for value in JSON_VALUES:
+            members = {name: RIGHT[name] for name in fields if name in RIGHT} | {field: value}
+            sent.append(("{" + ", ".join(f'"{name}": {text}' for name, text in members.items()) + "}").encode())
+
+    answers = [
+        (f"{method} {address} {body[:150]!r}", client.generic(method, address, body, "application/json", **LOCAL))
+        for body in sent
+    ]
+    assert faults(answers) == []
+
+
+@pytest.mark.parametrize(
+    "header", ["Idempotency-Key", "If-None-Match", "Range", "Accept-Language", "Cookie", "Referer"]
+)
+def test_no_value_of_a_header_is_a_fault(client, there, header):
+    answers = [
+        (f"{header}: {value}", client.get("/api/v1/sites", headers={header: value.replace("\ud800", "é")}, **LOCAL))
+        for value in VALUES
+    ]
+
+    assert faults(answers) == []
