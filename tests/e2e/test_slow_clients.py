@@ -1,0 +1,207 @@
+"""Many slow connections of one client to the real web server: agents are served meanwhile, and browsers, and the slow
+ones end."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import pytest
+
+from monitor.api.models import issue_token
+from monitor.archive.models import Burst
+from monitor.stack import web_worker
+from tests.db.mesh_of_three import NOW, make_mesh
+from tests.e2e.centre import web_server
+from tests.e2e.stack import wait_for
+from tests.e2e.test_hostile import a_batch, answer_of, ask, begin, deliver
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SERVED_WITHIN_S = 8.0
+assert SERVED_WITHIN_S < web_worker.HEADERS_S < web_worker.BODY_S
+
+
+@pytest.fixture
+def mesh():
+    return make_mesh()
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory, django_db_setup):
+    """As it is deployed, but for Redis, without which nobody's rate is limited."""
+    with web_server(tmp_path_factory.mktemp("centre"), SOUNDINGS_REDIS_URL="redis://127.0.0.1:1/0") as port:
+        yield port
+
+
+def slow_headers(port):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+    return connection
+
+
+def silence(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=60)
+
+
+def slow_next_request(port):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    connection.sendall(b"GET /login/ HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nX-")
+    return connection
+
+
+def slow_form(port):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    connection.sendall(
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        b"Content-Length: 1000\r\n\r\nusername="
+    )
+    return connection
+
+
+def slow_batch(port):
+    return begin(port, "guessed", length=100_000)
+
+
+def slow_large_form(port):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    connection.sendall(
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        b"Content-Length: 30000000\r\n\r\nusername="
+    )
+    return connection
+
+
+def slow_chunks(port):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    connection.sendall(
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\nu\r\n"
+    )
+    return connection
+
+
+KINDS = [slow_headers, silence, slow_next_request, slow_form, slow_batch, slow_large_form, slow_chunks]
+
+
+@contextlib.contextmanager
+def dripping(connections):
+    """A byte of each every half second, for ever."""
+    stop = threading.Event()
+
+    def drip():
+        while not stop.wait(0.5):
+            for connection in connections:
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"1")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        for connection in connections:
+            connection.close()
+
+
+def is_closed(connection):
+    """By the other end, with nothing said."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_agents_are_served_while_one_client_is_slow(port, mesh, kind):
+    own = issue_token(mesh.slac.pk, NOW)
+    slow = [kind(port) for _ in range(80)]
+    with dripping(slow if kind is not silence else []):
+        for number in range(1, 6):
+            begun = time.monotonic()
+            assert deliver(port, own, a_batch(mesh.slac_cern, number, number))[0] == 200
+            assert ask(port, path="/api/agent/enrol")[0] == 200
+            assert time.monotonic() - begun < SERVED_WITHIN_S
+
+    assert Burst.objects.count() == 5
+
+
+def test_no_address_keeps_more_than_its_connections(port, mesh):
+    """What has waited longest is closed for what comes, so that who sends is served."""
+    own = issue_token(mesh.slac.pk, NOW)
+    bound = web_worker.CONNECTIONS_PER_ADDRESS * 2  # of both processes
+    slow = [slow_headers(port) for _ in range(bound + 60)]
+    try:
+        assert deliver(port, own, a_batch(mesh.slac_cern))[0] == 200
+        wait_for(lambda: sum(map(is_closed, slow)) >= 60, SERVED_WITHIN_S, "those above the bound are closed")
+        assert deliver(port, own, a_batch(mesh.slac_cern, number=2, sequence=2))[0] == 200
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+def test_requests_one_after_the_other_on_a_connection_are_all_answered(port):
+    request = b"GET /api/agent/enrol HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        # The second in two parts, the first of them with the first; the third when the second is answered.
+        connection.sendall(request % b"" + (request % b"")[:30])
+        first = one_answer(connection)
+        connection.sendall((request % b"")[30:])
+        second = one_answer(connection)
+        connection.sendall(b"\r\n" + request % b"Connection: close\r\n")
+        third = answer_of(connection)
+
+    assert [answer.split("\r\n")[0] for answer in (first, second, third)] == ["HTTP/1.1 200 OK"] * 3
+
+
+def one_answer(connection):
+    """What comes until a body of JSON ends."""
+    came = b""
+    while not came.endswith(b"}"):
+        came += connection.recv(65536)
+    return came.decode()
+
+
+def test_a_body_that_waits_to_be_asked_for_is_asked_for(port, mesh):
+    own, body = issue_token(mesh.slac.pk, NOW), a_batch(mesh.slac_cern)
+    head = (
+        f"POST /api/agent/results HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {own}\r\nConnection: close\r\n"
+        f"Content-Type: application/msgpack\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(head.encode())
+        asked_for = connection.recv(100)
+        connection.sendall(body)
+        answer = answer_of(connection)
+
+    assert asked_for.startswith(b"HTTP/1.1 100 ")
+    assert answer.startswith("HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET / HTTP/1.1\nHost: localhost\n\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n",
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcd",
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length : 4\r\n\r\nabcd",
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: +4\r\n\r\nabcd",
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked, identity\r\n\r\n0\r\n\r\n",
+        b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nX: y\r\n Content-Length: 4\r\n\r\nabcd",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+    ],
+)
+def test_a_request_that_could_be_read_in_two_ways_is_refused(port, request_):
+    """Else one that a proxy reads otherwise would smuggle in the next."""
+    smuggled = b"GET /api/agent/enrol HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(request_ + smuggled)
+        answer = answer_of(connection)
+
+    assert answer.split(" ")[1] in ("400", "501"), answer
+    assert answer.count("HTTP/1.1 ") == 1, "what follows is not answered"
