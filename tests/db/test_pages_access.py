@@ -81,11 +81,17 @@ def test_a_wrong_password_does_not(client, reader):
     assert client.get("/", **elsewhere).status_code == 302
 
 
-def test_the_login_leads_nowhere_else(client, reader):
-
-    answer = client.post(
-        "/login/", {"username": "reader", "password": "of soundings", "next": "https://example.org/"}, **LOCAL
-    )
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "https://example.org/", "//example.org/", "///example.org", "/\\example.org", "\\\\example.org",
+        "https:example.org",
+        "javascript:alert(1)", "\thttps://example.org", "https://localhost:8000@example.org/",
+        "http:///example.org",
+    ],
+)  # fmt: skip
+def test_the_login_leads_nowhere_else(client, reader, elsewhere):
+    answer = client.post("/login/", {"username": "reader", "password": "of soundings", "next": elsewhere}, **LOCAL)
 
     assert answer.headers["Location"] == "/"
 
