@@ -49,11 +49,6 @@ app.conf.beat_schedule = {
         "schedule": crontab(minute="50", hour="2"),
         "options": {"expires": 3000},
     },
-    "clear sessions that are over": {
-        "task": "web.clear_sessions",
-        "schedule": crontab(minute="20", hour="3"),
-        "options": {"expires": 3000},
-    },
     "evaluate alert rules": {
         "task": "alerts.evaluate",
         "schedule": 10.0,

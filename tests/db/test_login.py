@@ -2,17 +2,12 @@
 
 import subprocess
 import time
-from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
-from django.contrib.sessions.models import Session
 from django.test import Client
-from django.utils import timezone
 
 from monitor.api import rates
-from monitor.celery import app
-from monitor.web import tasks
 from probes import broker
 
 pytestmark = pytest.mark.django_db
@@ -107,14 +102,3 @@ def test_a_browsers_cookie_is_for_its_account_and_has_its_own_end(client, name):
     assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
     assert of_another == 429
     assert own == [200] * 10 + [429] * 5
-
-
-def test_sessions_that_are_over_are_deleted():
-    now = timezone.now()
-    for key, days in (("over", -1), ("lasts", 1)):
-        Session.objects.create(session_key=key, session_data="", expire_date=now + timedelta(days=days))
-
-    tasks.clear_sessions()
-
-    assert list(Session.objects.values_list("session_key", flat=True)) == ["lasts"]
-    assert tasks.clear_sessions.name in {entry["task"] for entry in app.conf.beat_schedule.values()}

@@ -25,7 +25,6 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
         "mesh.plan_slots",
         "reports.weekly",
         "reports.send",
-        "web.clear_sessions",
     }
 
 
