@@ -12,7 +12,11 @@ import signal
 import socket
 from pathlib import Path
 
+from probes.signs_of_life import SignOfLife
+
 ANSWER_TIMEOUT_S = 1.0
+SILENCE_LIMIT_S = 60.0
+"""Ours answer within milliseconds: no command of ours takes long, and nothing is written to disk."""
 
 STOP_SIGNAL = signal.SIGKILL
 """How to end one. It keeps nothing, and in a peaceful end it would remove the path of its socket, some time later: if
@@ -54,16 +58,21 @@ def command(path: Path) -> list[str]:
     return [find_server(), *(word for name, value in settings.items() for word in (f"--{name}", value))]
 
 
-def answers(path: Path) -> bool:
+def answers(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
     """Whether the Redis at a socket says PONG."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(ANSWER_TIMEOUT_S)
+        client.settimeout(timeout_s)
         try:
             client.connect(str(path))
             client.sendall(b"PING\r\n")
             return client.recv(64).startswith(b"+PONG")
         except OSError:
             return False
+
+
+def sign_of_life(path: Path) -> SignOfLife:
+    """That the Redis at a socket answers, however slowly."""
+    return SignOfLife(lambda: answers(path, SILENCE_LIMIT_S), SILENCE_LIMIT_S)
 
 
 def client_url(broker_url: str) -> str:

@@ -1,8 +1,9 @@
-"""Keeps a set of processes running: starts them, restarts what dies, stops them all.
+"""Keeps a set of processes running: starts them, restarts what dies or shows no sign of life, stops them all.
 
 Used by a site's agent (its Redis, its Celery worker) and by `manage.py up`. Each child is a process group of its own
-with a log file; children are ended by their process id, last started first, and by the kernel if this process is
-killed. What the processes do, and when they are ready, is their starter's business.
+with a log file, which is kept small (`probes.logs`); children are ended by their process id, last started first, and by
+the kernel if this process is killed. What the processes do, when they are ready, and how they show that they work
+(`probes.signs_of_life`), is their starter's business.
 """
 
 from __future__ import annotations
@@ -21,12 +22,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from probes import logs
+from probes.processes import descendants, is_stopped
+from probes.signs_of_life import SignOfLife, Watch
+
 PR_SET_PDEATHSIG = 1
 FIRST_RESTART_S = 0.5
 LONGEST_RESTART_S = 10.0
 STEADY_AFTER_S = 60.0
 STOP_GRACE_S = 10.0
 POLL_S = 0.25
+LOOK_EVERY_S = 1.0
+"""How often signs of life and sizes of logs are looked at."""
+LONGEST_LOOK_S = 5.0
+"""No more of the time between two looks counts as a child's silence: we may have been stopped or starved ourselves."""
+STOPPED_LIMIT_S = 30.0
+"""A process that was stopped (SIGSTOP) for as long is killed; a busy one is never in that state."""
 LONGEST_SOCKET_DIR_BYTES = 85
 
 
@@ -67,6 +78,9 @@ class Child:
     environment: Mapping[str, str] | None = None
     directory: Path | None = None
     stop_signal: signal.Signals = signal.SIGTERM
+    sign_of_life: SignOfLife | None = None
+    watch: Watch | None = None
+    silent_s: float = 0.0
     restarts: int = 0
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
@@ -93,10 +107,16 @@ class Supervisor:
     started them (so the kernel's parent-death signal works): `add` and `run_until` belong to the main thread.
     """
 
-    def __init__(self, log_dir: Path, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, log_dir: Path, report: Callable[[str], None], *, stopped_limit_s: float = STOPPED_LIMIT_S
+    ) -> None:
         self.log_dir = log_dir
         self.report = report
         self.children: list[Child] = []
+        self._stopped_limit_s = stopped_limit_s
+        self._stopped_s: dict[int, float] = {}
+        self._looked_at = time.monotonic()
+        self._logs_too_large: set[Path] = set()
         log_dir.mkdir(parents=True, exist_ok=True)
 
     def add(
@@ -108,8 +128,10 @@ class Supervisor:
         cwd: Path | None = None,
         log: Path | None = None,
         stop_signal: signal.Signals = signal.SIGTERM,
+        sign_of_life: SignOfLife | None = None,
     ) -> Child:
-        """Start a process and keep it running from now on. `env` is added to our own environment."""
+        """Start a process and keep it running from now on. `env` is added to our own environment. Without a
+        `sign_of_life` it is restarted only when it has ended or was stopped by a signal."""
         child = Child(
             name=name,
             argv=argv,
@@ -117,8 +139,11 @@ class Supervisor:
             environment=env,
             directory=cwd,
             stop_signal=stop_signal,
+            sign_of_life=sign_of_life,
         )
         _start(child)
+        if sign_of_life is not None:
+            child.watch = Watch(name, sign_of_life, self.report)
         self.children.append(child)
         return child
 
@@ -139,8 +164,14 @@ class Supervisor:
             self.look_after()
 
     def look_after(self) -> None:
-        """Restart each child that has died and whose pause is over."""
+        """Restart each child that has died and whose pause is over; kill what is wedged, and keep the logs small."""
         now = time.monotonic()
+        since_look_s = now - self._looked_at
+        if since_look_s >= LOOK_EVERY_S:
+            self._looked_at = now
+            self._end_stopped(min(since_look_s, LONGEST_LOOK_S))
+            self._end_silent(min(since_look_s, LONGEST_LOOK_S))
+            self._rotate_logs()
         for child in self.children:
             if child.running:
                 continue
@@ -150,6 +181,41 @@ class Supervisor:
                 child.restarts += 1
                 _start(child)
                 self.report(f"{child.name} started again (restart {child.restarts})")
+
+    def _end_stopped(self, elapsed_s: float) -> None:
+        """Kill the processes below us that were stopped for too long, whoever started them."""
+        stopped = {
+            pid: child
+            for child in self.children
+            if child.process is not None and child.running
+            for pid in (child.process.pid, *descendants(child.process.pid))
+            if is_stopped(pid)
+        }
+        self._stopped_s = {pid: self._stopped_s.get(pid, 0.0) + elapsed_s for pid in stopped}
+        for pid, child in stopped.items():
+            if self._stopped_s[pid] >= self._stopped_limit_s:
+                self.report(f"{child.name}: process {pid} was stopped for {self._stopped_limit_s:.0f} s; killed")
+                _kill(pid)
+
+    def _end_silent(self, elapsed_s: float) -> None:
+        """Kill the children that have shown no sign of life for too long, with all that they started."""
+        for child in self.children:
+            if child.watch is None or child.sign_of_life is None or not child.running:
+                continue
+            child.silent_s = 0.0 if child.watch.was_alive() else child.silent_s + elapsed_s
+            if child.silent_s >= child.sign_of_life.limit_s:
+                self.report(f"{child.name} has shown no sign of life for {child.sign_of_life.limit_s:.0f} s; killed")
+                _kill_tree(child)
+
+    def _rotate_logs(self) -> None:
+        for path in {child.log for child in self.children}:
+            try:
+                logs.rotate(path)
+                self._logs_too_large.discard(path)
+            except OSError as error:
+                if path not in self._logs_too_large:
+                    self.report(f"{path} cannot be kept: {error.strerror}; its older lines are lost")
+                self._logs_too_large.add(path)
 
     def _plan_restart(self, child: Child, now: float) -> None:
         # What the dead process leaves behind may hold its port or its files, and nobody would look after it.
@@ -164,20 +230,22 @@ class Supervisor:
     def stop(self) -> None:
         """Stop every child, the last started first; those that do not obey are killed after a while."""
         for child in reversed(self.children):
+            if child.watch is not None:
+                child.watch.end()
             if child.running:
                 _signal_group(child, child.stop_signal)
                 _wait(child, STOP_GRACE_S)
-            _signal_group(child, signal.SIGKILL)
+            _kill_tree(child)
             _wait(child, STOP_GRACE_S)
         self.children.clear()
 
 
 def _start(child: Child) -> None:
     """Start the process of `child`, with its output appended to its log."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def die_with_parent() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, child.stop_signal, 0, 0, 0)
+        prctl(PR_SET_PDEATHSIG, child.stop_signal, 0, 0, 0)
 
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(child.environment or {})}
     with child.log.open("ab") as log:
@@ -196,6 +264,7 @@ def _start(child: Child) -> None:
             raise StartError(f"{child.name}: cannot start {child.argv[0]}: {error.strerror}") from error
     child.started_at = time.monotonic()
     child.restart_at = None
+    child.silent_s = 0.0
 
 
 def _signal_group(child: Child, number: signal.Signals) -> None:
@@ -204,6 +273,21 @@ def _signal_group(child: Child, number: signal.Signals) -> None:
         return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.process.pid, number)
+
+
+def _kill_tree(child: Child) -> None:
+    """Kill the child, its process group and all below it: PostgreSQL's processes have groups of their own."""
+    if child.process is None:
+        return
+    below = descendants(child.process.pid)
+    _signal_group(child, signal.SIGKILL)
+    for pid in below:
+        _kill(pid)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _wait(child: Child, timeout_s: float) -> None:

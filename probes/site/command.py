@@ -16,14 +16,14 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
 from probes import broker
+from probes.signs_of_life import Pulse, SignOfLife
 from probes.site import identity
 from probes.site.journal import LONGEST_SILENCE_S
 from probes.site.limits import LimitsError, read_limits
@@ -41,10 +41,9 @@ from probes.site.settings import (
     usage_file,
 )
 from probes.site.usage import UsageError, read_usage
-from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
+from probes.supervise import StartError, Supervisor, make_socket_dir, socket_dir
 
 READY_TIMEOUT_S = 30.0
-POLL_S = 0.5
 REDIS_SOCKET = "redis.sock"
 SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has many threads that do little
 
@@ -228,15 +227,14 @@ def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) 
         if own_redis:
             _start_redis(supervisor, Path(settings.data))
         worker = supervisor.add(
-            "worker", [sys.executable, "-m", "probes.site.worker"], env={**settings.environment(), **SMALL}
+            "worker",
+            [sys.executable, "-m", "probes.site.worker"],
+            env={**settings.environment(), **SMALL},
+            # One that lost its Redis, say, lives and no longer works.
+            sign_of_life=SignOfLife(Pulse(settings.pulse_file), LONGEST_SILENCE_S),
         )
         say(f"worker runs (log {worker.log}); delivering to {settings.centre}")
-        pulse = Pulse(settings.pulse_file)
-        while not stop.wait(POLL_S):
-            supervisor.look_after()
-            if pulse.stopped(worker):
-                say(f"worker has done nothing for {LONGEST_SILENCE_S:.0f} s; starting it again")
-                end(worker)
+        supervisor.run_until(stop)
     finally:
         supervisor.stop()
         say("stopped")
@@ -244,34 +242,11 @@ def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) 
 
 def _start_redis(supervisor: Supervisor, data: Path) -> None:
     path = make_socket_dir(data) / REDIS_SOCKET
-    child = supervisor.add("redis", broker.command(path), stop_signal=broker.STOP_SIGNAL)
+    child = supervisor.add(
+        "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, sign_of_life=broker.sign_of_life(path)
+    )
     supervisor.wait_ready(child, lambda: broker.answers(path), READY_TIMEOUT_S)
     say(f"redis runs on {path} (log {child.log})")
-
-
-class Pulse:
-    """Notices a worker that lives but no longer works, as one that lost its Redis may: its pulse file is left alone."""
-
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
-        self._clock = clock
-        self._seen: tuple[int, float] | None = None
-        self._since = clock()
-
-    def stopped(self, worker: Child) -> bool:
-        """Whether the worker, running all the while, has shown no pulse for too long."""
-        touched = self._path.stat().st_mtime_ns if self._path.exists() else 0
-        if (touched, worker.started_at) != self._seen:
-            self._seen = (touched, worker.started_at)
-            self._since = self._clock()
-        return worker.running and self._clock() - self._since > LONGEST_SILENCE_S
-
-
-def end(child: Child) -> None:
-    """Kill a child and its own children; the supervisor starts it again."""
-    if child.process is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.process.pid, signal.SIGKILL)
 
 
 def say(line: str) -> None:

@@ -242,26 +242,6 @@ def test_a_folder_has_one_agent(tmp_path, capsys, monkeypatch):
     assert "another agent runs on" in capsys.readouterr().err
 
 
-def test_a_worker_whose_pulse_stopped_is_noticed_and_a_restarted_one_gets_its_time(tmp_path):
-    now = [0.0]
-    worker = SimpleNamespace(running=True, started_at=0.0)
-    pulse = command.Pulse(tmp_path / "pulse", clock=lambda: now[0])
-    assert not pulse.stopped(worker)
-    now[0] = 59.0
-    assert not pulse.stopped(worker)
-    now[0] = 61.0
-    assert pulse.stopped(worker)
-    (tmp_path / "pulse").touch()
-    assert not pulse.stopped(worker)
-    now[0] = 130.0
-    assert pulse.stopped(worker)
-    worker.started_at = 130.0
-    assert not pulse.stopped(worker)
-    worker.running = False
-    now[0] = 1000.0
-    assert not pulse.stopped(worker)
-
-
 def test_the_supervisor_stays_small():
     """It must load neither Celery nor NumPy: it runs for months beside the worker."""
     loaded = subprocess.run(
