@@ -7,11 +7,15 @@ import os
 from celery import Celery
 from celery.schedules import crontab
 
+from monitor.stack import pulse
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
 
 app = Celery("soundings")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.conf.beat_scheduler = "monitor.stack.pulse:Scheduler"
+pulse.connect()
 
 app.conf.beat_schedule = {
     "roll up dirty hours": {

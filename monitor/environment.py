@@ -32,6 +32,8 @@ VARIABLES = {
         "addresses and networks of proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are "
         "believed, as 127.0.0.1,::1; default none"
     ),
+    "SOUNDINGS_LOG_ALL": "1 logs each task of the worker and each request; else what was refused or went wrong",
+    "SOUNDINGS_PULSE_FILE": "file that the worker, or beat, touches while it works; `manage.py up` sets it",
     "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine that others reach",
     "SOUNDINGS_NOTIFY_URLS": (
         "channels that incidents are sent to, as name=URL, separated by spaces or lines; default log://. The URLs hold "

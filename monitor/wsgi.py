@@ -1,15 +1,28 @@
-"""The WSGI application that gunicorn serves."""
+"""The WSGI application that gunicorn serves; /health says that the web server itself answers, and nothing else."""
 
 import gc
 import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from django.core.wsgi import get_wsgi_application
 from django.urls import get_resolver
 
+from monitor.stack.health import HEALTH
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
 
-application = get_wsgi_application()
+_django = get_wsgi_application()
 get_resolver().url_patterns  # noqa: B018 (loads all views now, once for all workers, and not in the first request)
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """Without Django for /health: no database, no session, no host name is wanted to tell that threads still answer."""
+    if environ["PATH_INFO"] == HEALTH:
+        start_response("200 OK", [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
+        return [b"ok\n"]
+    return _django(environ, start_response)
+
 
 # What is there now stays: it is not looked through again for garbage whenever a page makes ten thousand objects.
 gc.collect()

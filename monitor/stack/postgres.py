@@ -21,6 +21,7 @@ from pathlib import Path
 
 import psycopg
 
+from probes.signs_of_life import SignOfLife
 from probes.supervise import Supervisor, make_socket_dir, socket_dir
 
 NOBODY = "65534"
@@ -34,6 +35,10 @@ PACKAGED = Path("/usr/lib/postgresql")
 """Where Debian and its kin have each version's programs."""
 
 DATABASE = "soundings"
+SILENCE_LIMIT_S = 120.0
+"""A server on a busy disk may take its time with a new connection, but not minutes."""
+SAID_BY_SERVER = "FATAL:"
+"""In what libpq says of a connection that the server itself refused; ours speaks English (initdb --locale=C.UTF-8)."""
 TUNING = {
     "listen_addresses": "",
     "timezone": "UTC",
@@ -204,6 +209,19 @@ class Cluster:
             psycopg.connect(self.url_of("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:
             return False
+        return True
+
+    def sign_of_life(self) -> SignOfLife:
+        """That the server answers a new connection, or says why it takes none: one that recovers after a crash, or has
+        no connection left, is not wedged."""
+        return SignOfLife(self._is_alive, SILENCE_LIMIT_S)
+
+    def _is_alive(self) -> bool:
+        try:
+            with psycopg.connect(self.url_of("postgres"), connect_timeout=int(SILENCE_LIMIT_S)) as connection:
+                connection.execute("SELECT 1")
+        except psycopg.OperationalError as error:
+            return SAID_BY_SERVER in str(error)
         return True
 
     def create_database(self) -> None:

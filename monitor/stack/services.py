@@ -23,13 +23,16 @@ from pathlib import Path
 import psycopg
 
 from monitor import environment
-from monitor.stack import postgres
+from monitor.stack import health, postgres
 from probes import broker
+from probes.signs_of_life import Pulse, SignOfLife
 from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 PYTHON = [sys.executable]
 MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
 WORKER_THREADS = 4
+SILENCE_LIMIT_S = 120.0
+"""Of web, worker and beat. Their signs come every few seconds on a quiet machine, and on a busy one still."""
 
 
 @dataclass(slots=True)
@@ -78,7 +81,9 @@ class Stack:
             cluster = postgres.Cluster(self.data / "postgres", postgres.find())
             cluster.initialise()
             # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for its clients to leave.
-            child = self.supervisor.add("postgres", cluster.argv, stop_signal=signal.SIGINT)
+            child = self.supervisor.add(
+                "postgres", cluster.argv, stop_signal=signal.SIGINT, sign_of_life=cluster.sign_of_life()
+            )
             self.supervisor.wait_ready(child, cluster.answers, timeout_s=60)
             cluster.create_database()
             self.environment["SOUNDINGS_DATABASE_URL"] = cluster.url
@@ -91,7 +96,9 @@ class Stack:
             self.report("redis: the one that SOUNDINGS_REDIS_URL names")
             return
         path = make_socket_dir(self.data) / "redis.sock"
-        child = self.supervisor.add("redis", broker.command(path), stop_signal=broker.STOP_SIGNAL)
+        child = self.supervisor.add(
+            "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, sign_of_life=broker.sign_of_life(path)
+        )
         self.supervisor.wait_ready(child, lambda: broker.answers(path), timeout_s=30)
         self.environment["SOUNDINGS_REDIS_URL"] = f"redis+socket://{path}"
         self._running(child, "broker of the centre")
@@ -99,15 +106,14 @@ class Stack:
     def start_centre(self) -> None:
         """Start web, worker and beat, and wait until the page answers."""
         make_socket_dir(self.data)
-        web = self.supervisor.add("web", self._gunicorn(), env=self.environment)
-        worker = self.supervisor.add(
-            "worker",
-            self._celery("worker", "--pool=threads", f"--concurrency={WORKER_THREADS}", "--loglevel=INFO"),
+        web = self.supervisor.add(
+            "web",
+            self._gunicorn(),
             env=self.environment,
+            sign_of_life=SignOfLife(lambda: health.web_answers(self.web_socket, SILENCE_LIMIT_S), SILENCE_LIMIT_S),
         )
-        beat = self.supervisor.add(
-            "beat", self._celery("beat", "--schedule", str(self.data / "celerybeat-schedule")), env=self.environment
-        )
+        worker = self._add_celery("worker", "--pool=threads", f"--concurrency={WORKER_THREADS}", "--loglevel=INFO")
+        beat = self._add_celery("beat", "--schedule", str(self.data / "celerybeat-schedule"))
         self.supervisor.wait_ready(web, self._page_answers, timeout_s=60)
         self._running(web, self.url)
         self._running(worker, "rollups, alerts, slots, reports")
@@ -170,8 +176,22 @@ class Stack:
             "--bind", f"127.0.0.1:{self.port}", "--bind", f"unix:{self.web_socket}",
         ]  # fmt: skip
 
-    def _celery(self, *arguments: str) -> list[str]:
-        return [*PYTHON, "-m", "celery", "-A", "monitor", *arguments]
+    def _add_celery(self, name: str, *options: str) -> Child:
+        """Start worker or beat, each with a pulse of its own."""
+        pulse_file = self.data / "pulse" / name
+        pulse_file.parent.mkdir(mode=0o700, exist_ok=True)
+        pulse_file.touch(mode=0o600)  # now: on a full disk none could be made, but one that is there can be touched
+        return self.supervisor.add(
+            name,
+            [*PYTHON, "-m", "celery", "-A", "monitor", name, *options],
+            env={**self.environment, "SOUNDINGS_PULSE_FILE": str(pulse_file)},
+            sign_of_life=SignOfLife(self._with_redis(Pulse(pulse_file)), SILENCE_LIMIT_S),
+        )
+
+    def _with_redis(self, has_pulse: Callable[[], bool]) -> Callable[[], bool]:
+        """A sign of life also while Redis does not answer: worker and beat then wait for it, and are not wedged."""
+        url = self.environment.get("SOUNDINGS_REDIS_URL") or os.environ["SOUNDINGS_REDIS_URL"]
+        return lambda: has_pulse() or not health.redis_answers(url)
 
     def _running(self, child: Child, what: str) -> None:
         self.report(f"{child.name:<12} {what}; log {_shown(child.log)}")

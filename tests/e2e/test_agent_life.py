@@ -57,16 +57,10 @@ def test_frozen_killed_and_planned_anew_every_cycle_is_accounted_for(stack, caps
         wait_for(lambda number=number: pings(stack, number)["measured"] >= 2, 90, "the agents measure")
     before = pings(stack, frozen)
 
-    pid = worker(stack, "bern")
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        # A cycle that runs and one on its way are awaited at any time: three more have certainly not begun.
-        wait_for(lambda: pings(stack, frozen)["awaited"] >= 5, 120, "what the frozen agent owes is awaited")
-    finally:
-        os.kill(pid, signal.SIGCONT)
+    # It stays frozen until its supervisor ends it and starts it again, and was offline meanwhile.
+    os.kill(worker(stack, "bern"), signal.SIGSTOP)
     os.kill(worker(stack, "oslo"), signal.SIGKILL)
-    # One that stays frozen for long is ended and started again by its supervisor, and was offline then.
-    wait_for(lambda: missed(stack, frozen) >= 2, 90, "the frozen agent accounts for what it did not run")
+    wait_for(lambda: missed(stack, frozen) >= 2, 150, "the frozen agent accounts for what it did not run")
     wait_for(lambda: missed(stack, killed) >= 1, 90, "so does the killed one")
 
     changed = (stack.data / "lab" / "mesh.toml").read_text()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import faults, stepped_clock
+from tests.e2e import debugger, faults, stepped_clock
 from tests.e2e.faults import RTT_MS, WHOLE
 from tests.e2e.stack import TOP, wait_for
 
@@ -40,7 +40,7 @@ class SteppedAgent:
         self.environment = dict(one.partition("=")[::2] for one in variables if one)
         self.set_by(0)
         # A supervisor that stands still starts nothing in the place of the worker.
-        os.kill(self.supervisor, signal.SIGSTOP)
+        debugger.hold(self.supervisor)
         os.kill(worker, signal.SIGKILL)
         self.process = self._start()
 
@@ -75,7 +75,7 @@ class SteppedAgent:
     def stop(self):
         self.process.kill()
         self.process.wait()
-        os.kill(self.supervisor, signal.SIGCONT)
+        debugger.let_go(self.supervisor)
 
 
 @pytest.fixture

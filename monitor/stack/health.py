@@ -1,0 +1,42 @@
+"""Whether the centre's web server and its Redis answer, for whoever supervises them."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from probes.broker import client_url
+
+HEALTH = "/health"
+"""The address at which the web server says that it answers, and nothing else (`monitor.wsgi`)."""
+REDIS_TIMEOUT_S = 5.0
+
+
+def web_answers(path: Path, timeout_s: float) -> bool:
+    """Whether the web server at a Unix socket answers a request, whatever it says."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(timeout_s)
+        try:
+            client.connect(str(path))
+            client.sendall(f"GET {HEALTH} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+            return client.recv(64).startswith(b"HTTP/1.")
+        except OSError:
+            return False
+
+
+def redis_answers(broker_url: str) -> bool:
+    """Whether the Redis of this URL, as Celery writes it, answers, be it with an error."""
+    client: Any = redis.Redis.from_url(
+        client_url(broker_url), socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+    )
+    try:
+        with client:
+            client.ping()
+    except (redis.AuthenticationError, redis.ResponseError):
+        return True
+    except (redis.RedisError, OSError):
+        return False
+    return True

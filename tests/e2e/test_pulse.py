@@ -1,0 +1,54 @@
+"""Worker and beat as they run: each has a pulse, the worker also while every thread of it computes."""
+
+import signal
+import sys
+
+import pytest
+
+from probes import broker
+from probes.signs_of_life import Pulse
+from probes.supervise import Supervisor
+from tests.e2e import busy_app
+from tests.e2e.stack import wait_for
+
+THREADS = 4
+CELERY = [sys.executable, "-m", "celery", "-A", "tests.e2e.busy_app"]
+
+
+@pytest.fixture
+def celery(tmp_path, monkeypatch):
+    """Starts worker or beat, and gives the file of its pulse."""
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
+    supervisor = Supervisor(tmp_path / "log", print)
+    path = tmp_path / "redis.sock"
+    redis = supervisor.add("redis", broker.command(path), stop_signal=broker.STOP_SIGNAL)
+    supervisor.wait_ready(redis, lambda: broker.answers(path), 30)
+    busy_app.app.conf.broker_url = f"redis+socket://{path}"
+
+    def start(name, *options):
+        pulse = tmp_path / f"{name}.pulse"
+        environment = {"SOUNDINGS_REDIS_URL": f"redis+socket://{path}", "SOUNDINGS_PULSE_FILE": str(pulse)}
+        supervisor.add(name, [*CELERY, name, *options], env=environment, stop_signal=signal.SIGKILL)
+        return pulse
+
+    yield start
+    supervisor.stop()
+
+
+def beats(file, count):
+    """Wait for so many beats of a pulse."""
+    has_pulse = Pulse(file)
+    for _ in range(count):
+        wait_for(has_pulse, 30, f"a beat of {file.name}")
+
+
+def test_a_worker_pulses_while_all_its_threads_compute_and_so_does_beat(celery, tmp_path):
+    pulse = celery("worker", "--pool=threads", f"--concurrency={THREADS}")
+    of_beat = celery("beat", "--schedule", str(tmp_path / "schedule"))
+    beats(pulse, 1)
+
+    for _ in range(THREADS):
+        busy_app.compute.delay(60.0)
+
+    beats(pulse, 4)
+    beats(of_beat, 2)

@@ -1,0 +1,139 @@
+"""How web, worker, beat and PostgreSQL of one machine show that they work, and what is taken for a sign."""
+
+import socket
+import struct
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from monitor.stack import health, postgres, pulse
+from monitor.stack.pulse import LONGEST_STALL_S, WorkerPulse
+from monitor.wsgi import application
+from probes.signs_of_life import Pulse
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Answers each connection to a Unix socket with what it is given; with None, never."""
+    servers = []
+
+    def start(name, answer):
+        server = socket.create_server(str(tmp_path / name), family=socket.AF_UNIX)
+        servers.append(server)
+
+        def run():
+            kept = []
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                kept.append(client)
+                client.recv(4096)
+                if answer is not None:
+                    client.sendall(answer)
+                    client.close()
+
+        threading.Thread(target=run, daemon=True).start()
+        return tmp_path / name
+
+    yield start
+    for server in servers:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+
+
+class TestWeb:
+    def test_health_needs_neither_host_name_nor_database(self):
+        started = []
+
+        body = application({"PATH_INFO": "/health"}, lambda status, headers: started.append(status))
+
+        assert (started, b"".join(body)) == (["200 OK"], b"ok\n")
+
+    @pytest.mark.parametrize(
+        ("answer", "is_alive"), [(b"HTTP/1.1 200 OK\r\n\r\n", True), (b"HTTP/1.1 503 No\r\n\r\n", True), (b"", False)]
+    )
+    def test_any_answer_is_a_sign(self, serve, answer, is_alive):
+        assert health.web_answers(serve("web.sock", answer), 5.0) is is_alive
+
+    def test_silence_is_none(self, serve, tmp_path):
+        assert not health.web_answers(serve("web.sock", None), 0.2)
+        assert not health.web_answers(tmp_path / "nowhere.sock", 0.2)
+
+
+class TestPostgres:
+    def fatal(self, text, sqlstate):
+        fields = f"SFATAL\0VFATAL\0C{sqlstate}\0M{text}\0\0".encode()
+        return b"E" + struct.pack("!i", 4 + len(fields)) + fields
+
+    @pytest.mark.parametrize(
+        ("text", "sqlstate"),
+        [
+            ("the database system is starting up", "57P03"),
+            ("the database system is in recovery mode", "57P03"),
+            ("sorry, too many clients already", "53300"),
+        ],
+    )
+    def test_one_that_recovers_or_is_full_is_not_wedged(self, serve, tmp_path, monkeypatch, text, sqlstate):
+        serve(".s.PGSQL.5432", self.fatal(text, sqlstate))
+        monkeypatch.setattr(postgres, "socket_dir", lambda directory: tmp_path)
+
+        assert postgres.Cluster(tmp_path, None).sign_of_life().is_shown()
+
+    def test_one_that_does_not_answer_is(self, serve, tmp_path, monkeypatch):
+        serve(".s.PGSQL.5432", None)
+        monkeypatch.setattr(postgres, "socket_dir", lambda directory: tmp_path)
+        monkeypatch.setattr(postgres, "SILENCE_LIMIT_S", 2.0)
+
+        assert not postgres.Cluster(tmp_path, None).sign_of_life().is_shown()
+
+
+class TestWorker:
+    @pytest.fixture
+    def worker(self, tmp_path):
+        now, busy = [0.0], [0]
+        pulse = WorkerPulse(tmp_path / "pulse", lambda: busy[0], clock=lambda: now[0])
+        pulse.begin(SimpleNamespace(concurrency=4))
+        return SimpleNamespace(pulse=pulse, now=now, busy=busy, shows=self.shows(pulse, tmp_path / "pulse"))
+
+    def shows(self, pulse, path):
+        def shows():
+            path.unlink(missing_ok=True)
+            pulse.beat()
+            return path.exists()
+
+        return shows
+
+    def test_it_pulses_however_long_some_threads_are_busy(self, worker):
+        worker.busy[0] = 3
+        worker.now[0] = 10 * LONGEST_STALL_S
+
+        assert worker.shows()
+
+    def test_it_pulses_with_all_threads_busy_while_tasks_end(self, worker):
+        worker.busy[0] = 4
+        for _ in range(5):
+            worker.now[0] += LONGEST_STALL_S - 1
+            assert worker.shows()
+            worker.pulse.task_ended()
+
+    def test_with_all_threads_hanging_it_has_no_pulse(self, worker):
+        worker.busy[0] = 4
+        worker.now[0] = LONGEST_STALL_S + 1
+
+        assert not worker.shows()
+
+    def test_a_pulse_that_cannot_be_written_is_a_warning(self, tmp_path, caplog):
+        pulse.touch(tmp_path / "nowhere" / "pulse")
+
+        assert "cannot be touched: No such file or directory" in caplog.text
+
+
+def test_a_pulse_is_seen_once_for_each_touch(tmp_path):
+    pulse = Pulse(tmp_path / "pulse")
+    assert not pulse()
+    (tmp_path / "pulse").touch()
+    assert pulse()
+    assert not pulse()
