@@ -167,6 +167,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 
+LOG_ALL = environment.flag("SOUNDINGS_LOG_ALL")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -177,5 +178,11 @@ LOGGING = {
         "apprise": {"level": "WARNING"},
         "weasyprint": {"level": "WARNING"},
         "fontTools": {"level": "WARNING"},
+        # Two lines for each task, twenty tasks a minute and more; what fails is an error of celery.app.trace.
+        **(
+            {}
+            if LOG_ALL
+            else {name: {"level": "WARNING"} for name in ("celery.worker.strategy", "celery.app.trace", "celery.beat")}
+        ),
     },
 }

@@ -61,6 +61,7 @@ SERVICE_KEYS: dict[str, type | tuple[type, ...]] = {
     "healthcheck": dict,
     "image": str,
     "init": bool,
+    "logging": dict,
     "network_mode": str,
     "ports": list,
     "restart": str,
@@ -92,6 +93,12 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
 every_service = pytest.mark.parametrize("name", SERVICES)
 every_service_of_ours = pytest.mark.parametrize("name", OURS)
+
+
+@every_service
+def test_the_logs_of_a_container_are_bounded(name: str) -> None:
+    """The default driver keeps all."""
+    assert SERVICES[name]["logging"] == {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}}
 
 
 @dataclass(frozen=True, slots=True)

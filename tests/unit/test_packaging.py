@@ -56,6 +56,11 @@ def test_the_service_has_the_one_capability_and_no_user_of_its_own() -> None:
     assert directives("User") == []
 
 
+def test_the_journal_takes_so_many_lines_of_the_service_and_no_more() -> None:
+    assert directives("LogRateLimitIntervalSec") == ["30s"]
+    assert int(directives("LogRateLimitBurst")[0]) <= 200
+
+
 def test_the_service_may_ask_the_kernel_how_the_clock_is_kept() -> None:
     """ProtectClock= forbids these calls, and the read that the agent makes with them."""
     (calls,) = directives("SystemCallFilter")
