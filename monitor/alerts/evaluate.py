@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from monitor.alerts import causes, incidents, judged, queries, quiet
+from monitor.alerts.alone import alone
 from monitor.alerts.causes import Held
 from monitor.alerts.models import Incident, State
 from monitor.alerts.quiet import QuietPaths
@@ -23,6 +24,8 @@ from monitor.alerts.shares import Shares
 from monitor.alerts.sources import STORED, Source
 from monitor.alerts.sweep import Baselines, Sweep, look
 from monitor.api.health import agent_reports
+from monitor.archive import freshness
+from monitor.archive.freshness import Work
 from monitor.mesh import alert_rules
 from monitor.mesh.alert_rules import LossRule, Rule
 from monitor.mesh.models import Kind
@@ -32,6 +35,8 @@ LAST_HOUR = timedelta(hours=1)
 COUNTED = timedelta(days=1)
 """At least as far back as any window of counts reaches."""
 RETIRED = "retired, no longer measured"
+_KEY = 0x50_4E_44_4E_45_56_41_4C
+"""Any number that nobody else locks in this database."""
 SWITCHED_OFF = "mesh.toml no longer asks for this rule here"
 
 
@@ -58,8 +63,18 @@ class Scope:
 def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
     """Apply the rules to what is stored at `now` (aware UTC). Who is told is written down; `notify.deliver` sends it.
 
-    `baselines` may be those of the same hour, which are then not asked for again.
+    `baselines` may be those of the same hour, which are then not asked for again. Where another evaluation is under
+    way that one changes incidents, and this one nothing.
     """
+    with alone(_KEY) as is_alone:
+        if not is_alone:
+            return Evaluation(opened=0, closed=0)
+        done = _evaluate(now, baselines)
+        freshness.note(Work.EVALUATION, now)
+        return done
+
+
+def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     scope = scope_now()
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}

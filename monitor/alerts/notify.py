@@ -12,20 +12,22 @@ dies between the channel's answer and the note of it, or when a channel takes it
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from queue import SimpleQueue
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from monitor.alerts import channels
+from monitor.alerts.alone import alone
 from monitor.alerts.channels import Answer, Message
 from monitor.alerts.messages import Composer
 from monitor.alerts.models import Change, Delivery, Incident, Notification
+from monitor.archive import freshness
+from monitor.archive.freshness import Work
 from monitor.mesh import notify_routes
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.notify_routes import Route
@@ -102,11 +104,12 @@ def withdraw(incident_id: int, change: Change) -> set[str]:
 def deliver(now: datetime) -> int:
     """Send what is due, at most `MESSAGES_PER_RUN`; returns how many messages were taken by their channel. Where
     another run is under way it has the channels, and this one does nothing."""
-    with _alone() as is_alone:
+    with alone(_KEY) as is_alone:
         if not is_alone:
             return 0
-        jobs = _jobs(_claimed(now), now)
-        return _sent(jobs, now)
+        sent = _sent(_jobs(_claimed(now), now), now)
+        freshness.note(Work.NOTIFICATION, now)
+        return sent
 
 
 def _targets(incident: Incident) -> dict[str, Route]:
@@ -118,20 +121,6 @@ def _targets(incident: Incident) -> dict[str, Route]:
         ends = incident.paths.select_related("path__source__site", "path__destination__site")
         places = [place_of(row.path, groups) for row in ends]
     return notify_routes.chosen(of, incident.severity, places)
-
-
-@contextmanager
-def _alone() -> Iterator[bool]:
-    """Whether nobody else delivers, nor will while this lasts. PostgreSQL ends it with the connection, if need be."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [_KEY])
-        (is_alone,) = cursor.fetchone()
-    try:
-        yield is_alone
-    finally:
-        if is_alone:
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [_KEY])
 
 
 def _due(now: datetime) -> QuerySet[Notification]:

@@ -20,7 +20,9 @@ from monitor.alerts.evidence import Evidence, evidence
 from monitor.alerts.models import Change, Deed, Incident, IncidentPath, Severity, State, Turn
 from monitor.alerts.ticket import ticket_text
 from monitor.api.asked import Limit, Moment, Offset, ProblemOut
+from monitor.api.freshness import EVALUATED_HEADER
 from monitor.api.roles import Action, may
+from monitor.archive import freshness
 from monitor.mesh.models import Family
 
 InState = Literal[State.PENDING, State.OPEN, State.ACKNOWLEDGED, State.RESOLVED]
@@ -145,7 +147,8 @@ def status_of(error: actions.NotPossible) -> int:
     "/incidents",
     response={200: list[IncidentOut], 422: ProblemOut},
     summary="Incidents, newest first",
-    description=f"The header `{TOTAL_HEADER}` of the answer counts all that match, on whatever page they are.",
+    description=f"The header `{TOTAL_HEADER}` of the answer counts all that match, on whatever page they are. "
+    f"`{EVALUATED_HEADER}` is when the rules were last evaluated: what began later is in no incident yet.",
 )
 def list_incidents(
     request: HttpRequest,
@@ -171,6 +174,9 @@ def list_incidents(
     )
     listing.require_known(asked)
     response.headers[TOTAL_HEADER] = str(listing.count(asked).of(state))
+    evaluated_at = freshness.load().evaluated_at
+    if evaluated_at is not None:
+        response.headers[EVALUATED_HEADER] = evaluated_at.isoformat().replace("+00:00", "Z")
     return listing.incidents(asked, offset=offset, limit=limit)
 
 

@@ -20,7 +20,7 @@ from ninja.errors import HttpError
 from monitor.alerts.actions import NotPossible
 from monitor.alerts.listing import UnknownFilter
 from monitor.alerts.queries import incidents_of_path
-from monitor.api import incidents, on_demand, quiet
+from monitor.api import freshness, incidents, on_demand, quiet
 from monitor.api.asked import Moment, PacketBytes, ProblemOut, Range
 from monitor.api.changes import Change, ChangeKind, changes_of
 from monitor.api.grid import Against, Grid, Period, State, UnknownChoice, choose_packet_bytes, load_grid
@@ -47,6 +47,7 @@ api.add_router("", transfers_router)
 api.add_router("", incidents.router)
 api.add_router("", quiet.router)
 api.add_router("", on_demand.router)
+api.add_router("", freshness.router)
 
 
 class SiteOut(Schema):

@@ -64,6 +64,7 @@ BOUNDS = {
     "centre_sample": Bound("deliveries", "after that time"),
     "table_size": Bound("deliveries", "after that time"),
     "kept_since": Bound(None, "one row a key"),
+    "last_run": Bound(None, "one row for each kind of work"),
     # The mesh and its slots.
     "mesh": Bound(None, "one row"),
     "site": Bound(None, _MESH),

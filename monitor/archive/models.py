@@ -471,6 +471,16 @@ class KeptSince(models.Model):
         constraints = [models.UniqueConstraint(fields=["key"], name="one_time_a_key")]
 
 
+class LastRun(models.Model):
+    """When work of the centre, by the names of `monitor.archive.freshness.Work`, was last done to its end."""
+
+    name = models.TextField(primary_key=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        db_table = "last_run"
+
+
 class ThroughputSweep(models.Model):
     """A named set of tests that were asked for: a grid of settings on one path."""
 

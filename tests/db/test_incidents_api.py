@@ -128,10 +128,10 @@ class TestListing:
 
     def test_the_list_keeps_to_its_queries(self, call, paths, django_assert_num_queries):
         lossy(paths["slac → cern"])
-        with django_assert_num_queries(3):  # how many, incidents, their paths
+        with django_assert_num_queries(4):  # how many, when that was, incidents, their paths
             call("GET", "incidents")
         lossy(paths["fnal → cern"])
-        with django_assert_num_queries(3):
+        with django_assert_num_queries(4):
             call("GET", "incidents")
 
 

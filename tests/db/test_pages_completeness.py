@@ -15,8 +15,8 @@ from tests.db.pages_mesh import HOUR, NOW, hour
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 TODAY = NOW.date()
-QUERIES = 5
-"""The mesh, its sites, deliveries, coverage, refused results."""
+QUERIES = 6
+"""The mesh, its sites, deliveries, coverage, refused results; what is current."""
 
 
 @pytest.fixture(autouse=True)

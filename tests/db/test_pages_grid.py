@@ -12,7 +12,7 @@ from monitor.mesh.models import Test as MeshTest
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-GRID_QUERIES = 13
+GRID_QUERIES = 14
 
 
 @pytest.fixture

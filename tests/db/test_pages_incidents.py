@@ -7,20 +7,23 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
+from django.utils import timezone
 
 from monitor.alerts import actions, incidents
 from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.archive import freshness
+from monitor.archive.freshness import Work
 from monitor.mesh.models import Group, Site
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 LOCAL = {"host": "localhost"}
-LIST_QUERIES = 6
-"""How many there are, which, their paths, sites, groups, the mesh."""
-INCIDENT_QUERIES = 10
+LIST_QUERIES = 7
+"""How many there are, which, their paths, sites, groups, the mesh; what is current."""
+INCIDENT_QUERIES = 11
 """The incident, paths, turns, notifications, deeds; what was kept, the last hour; quiet times; and the series of two
-directions."""
-MAINTENANCE_QUERIES = 3
+directions; what is current."""
+MAINTENANCE_QUERIES = 4
 
 
 @pytest.fixture
@@ -82,6 +85,8 @@ class TestTheList:
         assert "all 2" in text(page("/incidents/"))
 
     def test_without_incidents_it_says_what_is_watched(self, page, paths):
+        freshness.note(Work.EVALUATION, timezone.now())
+
         said = text(page("/incidents/"))
 
         assert "No incident is open" in said

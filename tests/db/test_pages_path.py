@@ -18,7 +18,7 @@ from tests.diagnosis.reading import read
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 RUNS = Path(__file__).parents[1] / "fixtures" / "iperf3" / "diagnosis"
 SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
-PATH_QUERIES = 15
+PATH_QUERIES = 16
 ROUTE_QUERIES = 1
 """The TTLs of replies, asked for where the time is short enough for raw bursts."""
 ESTIMATE_QUERIES = 3

@@ -13,7 +13,7 @@ from monitor.mesh.models import Host, Path, Site
 from tests.db.pages_mesh import HOUR, MINUTE, hour, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-QUERIES = 14
+QUERIES = 15
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.db.mesh_of_three import batch
 from tests.db.pages_mesh import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
-SITES_QUERIES = 5
+SITES_QUERIES = 6
 WELL = Health(
     clock_offset_s=-0.0042,
     clock_uncertainty_s=0.001,

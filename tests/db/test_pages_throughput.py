@@ -11,8 +11,8 @@ from monitor.archive.models import ThroughputTest
 from tests.db.pages_mesh import HOUR, MINUTE, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-QUERIES = 4
-"""The mesh, the tests, their paths, what limited them."""
+QUERIES = 5
+"""The mesh, the tests, their paths, what limited them; what is current."""
 
 
 @pytest.fixture

@@ -219,6 +219,7 @@ def test_the_description_lists_every_address_and_no_foreign_page_is_served(ask, 
     assert set(described["paths"]) == {
         "/api/v1/sites",
         "/api/v1/paths",
+        "/api/v1/freshness",
         "/api/v1/grid",
         "/api/v1/worst",
         "/api/v1/table",

@@ -17,7 +17,8 @@ import probes
 from monitor.alerts.queries import lasting_counts
 from monitor.api import tally
 from monitor.api.health import AgentReport, agent_reports
-from monitor.archive import counters, queries, samples
+from monitor.archive import counters, freshness, queries, samples
+from monitor.archive.freshness import Work
 
 Sample = tuple[tuple[str, ...], float | None]
 
@@ -62,6 +63,7 @@ class SystemCollector(Collector):
             (),
             [((), None if newest_at is None else newest_at.timestamp())],
         )
+        yield from self._freshness()
         waiting = {one.tier: one for one in counters.waiting()}
         tiers = ("hour", "day", "month", "year")
         yield gauge(
@@ -75,6 +77,22 @@ class SystemCollector(Collector):
             "How long the longest of them has waited",
             ("tier",),
             [((tier,), self._lag_s(waiting[tier].since) if tier in waiting else 0) for tier in tiers],
+        )
+
+    def _freshness(self) -> Iterator[Metric]:
+        found = freshness.load()
+        for name, said, at in (
+            ("evaluation", "When the alert rules were last evaluated", found.evaluated_at),
+            ("notification", "When notifications were last sent out, or there was none to send", found.notified_at),
+        ):
+            told = None if at is None else at.timestamp()
+            yield gauge(f"soundings_{name}_timestamp_seconds", said, (), [((), told)])
+        stale = {one.work for one in found.stale_at(self._now)}
+        yield gauge(
+            "soundings_stale",
+            "1 for work that was last done too long ago, so that pages and incidents are not current",
+            ("work",),
+            [((work.value,), work in stale) for work in Work],
         )
 
     def _lag_s(self, since: datetime) -> float:

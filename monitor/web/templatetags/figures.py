@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cached_property
 
 from django import template
+from django.template import Context
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from monitor.alerts.models import Incident, State
 from monitor.analysis import figures
 from monitor.api.changes import Change
-from monitor.archive import trouble
+from monitor.archive import freshness, trouble
 from monitor.archive.queries import PathSummary
 from monitor.mesh.models import Path
 from monitor.web import times
@@ -80,6 +83,24 @@ def words(outcome: str) -> str:
 def now_known_troubles() -> list[trouble.Trouble]:
     """Why nothing can be stored now; empty where nothing is known to be wrong."""
     return trouble.now_known()
+
+
+class Current:
+    """Whether what a page says is current; asked of the database once, by the first part of the page that wants it."""
+
+    def __init__(self, can_ask: bool) -> None:
+        self._can_ask = can_ask
+
+    @cached_property
+    def stale(self) -> dict[str, freshness.Stale]:
+        """What is not, by its work."""
+        return {one.work.value: one for one in freshness.load().stale_at(timezone.now())} if self._can_ask else {}
+
+
+@register.simple_tag(takes_context=True)
+def what_is_current(context: Context) -> Current:
+    """Pages of errors are made without a request, and without the database."""
+    return Current("request" in context)
 
 
 SIGNS = {

@@ -1,0 +1,43 @@
+"""The users' API about the centre itself: when it last did its work, and what is therefore not current."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+
+from monitor.archive import freshness
+from monitor.archive.freshness import Work
+
+EVALUATED_HEADER = "X-Evaluated-At"
+
+router = Router(tags=["centre"])
+
+
+class StaleOut(Schema):
+    """Work that was last done too long ago, at `since`, and what that means."""
+
+    work: Work
+    since: datetime
+    sentence: str
+
+
+class FreshnessOut(Schema):
+    """When rules were evaluated and notifications sent out last, since when the oldest delivery waits that is in no
+    summary, and when a site last delivered; null where it never was, or none waits. `stale` is empty while all is
+    current."""
+
+    evaluated_at: datetime | None
+    notified_at: datetime | None
+    summaries_wait_since: datetime | None
+    delivered_at: datetime | None
+    stale: list[StaleOut]
+
+
+@router.get("/freshness", response=FreshnessOut, summary="When the centre last did its work, and what is stale")
+def get_freshness(request: HttpRequest) -> dict[str, object]:
+    found = freshness.load()
+    return {**asdict(found), "stale": [asdict(one) for one in found.stale_at(timezone.now())]}

@@ -1,0 +1,126 @@
+"""Two workers at once: one evaluates, and one that was stopped keeps nobody from it for ever."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import OperationalError, connection, connections
+
+from monitor.alerts import alone as alone_module
+from monitor.alerts import evaluate as module
+from monitor.alerts import incidents
+from monitor.alerts.alone import alone
+from monitor.alerts.evaluate import Evaluation, evaluate
+from monitor.alerts.models import Incident
+from monitor.archive import freshness
+from tests.db.alert_rows import make_bursts, make_mesh
+
+NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
+KEY = 42
+WAIT_S = 30
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def lossy_path(monkeypatch):
+    monkeypatch.setattr(incidents, "CONFIRM_S", 0)
+    paths = make_mesh(["slac", "cern"], NOW - timedelta(days=30), loss={"above_ratio": 0.01, "window_s": 600})
+    make_bursts(paths["slac → cern"], [2] * 10, NOW - timedelta(seconds=600))
+
+
+def in_a_thread(work):
+    """Start it on a connection of its own; `done` has what came of it."""
+    done = []
+
+    def run():
+        try:
+            done.append(work())
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            done.append(error)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, done
+
+
+def test_of_two_evaluations_at_once_one_judges(lossy_path, monkeypatch):
+    judging, may_go_on, judged = threading.Event(), threading.Event(), []
+    findings = module.findings
+
+    def slow_findings(*arguments):
+        judged.append(threading.current_thread())
+        judging.set()
+        assert may_go_on.wait(WAIT_S)
+        return findings(*arguments)
+
+    monkeypatch.setattr(module, "findings", slow_findings)
+    thread, done = in_a_thread(lambda: evaluate(NOW))
+    assert judging.wait(WAIT_S)
+
+    # Were it to judge too, it would wait for us here.
+    threading.Timer(5.0, may_go_on.set).start()
+    second = evaluate(NOW + timedelta(seconds=1))
+    may_go_on.set()
+    thread.join(WAIT_S)
+
+    assert (second, done) == (Evaluation(opened=0, closed=0), [Evaluation(opened=1, closed=0)])
+    assert judged == [thread]
+    assert Incident.objects.count() == 1
+    assert freshness.load().evaluated_at == NOW
+
+
+def test_an_evaluation_that_fails_lets_the_next_one_in_and_leaves_no_mark(lossy_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("a fault in a rule")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "findings", broken)
+        with pytest.raises(ValueError, match="a fault in a rule"):
+            evaluate(NOW)
+    assert freshness.load().evaluated_at is None
+
+    thread, done = in_a_thread(lambda: evaluate(NOW))
+    thread.join(WAIT_S)
+
+    assert done == [Evaluation(opened=1, closed=0)]
+    assert freshness.load().evaluated_at == NOW
+
+
+def test_who_was_stopped_loses_the_lock_and_cannot_go_on(monkeypatch):
+    monkeypatch.setattr(alone_module, "LONGEST_PAUSE", "300ms")
+    has_lock, may_go_on = threading.Event(), threading.Event()
+
+    def stopped():
+        with alone(KEY) as is_alone:
+            assert is_alone
+            has_lock.set()
+            assert may_go_on.wait(WAIT_S)
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+
+    thread, done = in_a_thread(stopped)
+    assert has_lock.wait(WAIT_S)
+    deadline = datetime.now(UTC) + timedelta(seconds=WAIT_S)
+    while True:
+        with alone(KEY) as is_alone:
+            if is_alone:
+                break
+        assert datetime.now(UTC) < deadline, "the lock stays with who was stopped"
+    may_go_on.set()
+    thread.join(WAIT_S)
+
+    assert isinstance(done[0], OperationalError)
+
+
+def test_a_connection_that_let_go_of_the_lock_may_be_idle_again():
+    with alone(KEY) as is_alone, connection.cursor() as cursor:
+        assert is_alone
+        cursor.execute("SHOW idle_session_timeout")
+        assert cursor.fetchone() == ("2min",)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW idle_session_timeout")
+        assert cursor.fetchone() == ("0",)

@@ -1,0 +1,166 @@
+"""What is no longer current, and that neither pages nor API nor metrics say otherwise."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils.html import strip_tags
+
+from monitor.api.models import AgentHealth
+from monitor.archive import freshness
+from monitor.archive.freshness import Freshness, Work
+from monitor.archive.models import DirtyHour
+from tests.db.pages_mesh import NOW, hour
+
+LOCAL = {"Host": "localhost"}
+MINUTE = timedelta(minutes=1)
+
+pytestmark = pytest.mark.django_db
+
+
+def works(found):
+    return [one.work for one in found]
+
+
+class TestDecision:
+    def of(self, **times):
+        nothing = dict.fromkeys(Freshness.__dataclass_fields__)
+        return Freshness(**nothing | {"least_every_s": 60} | times)
+
+    @pytest.mark.parametrize(
+        ("field", "work", "limit"),
+        [
+            ("evaluated_at", Work.EVALUATION, 2 * MINUTE),
+            ("notified_at", Work.NOTIFICATION, 5 * MINUTE),
+            ("summaries_wait_since", Work.SUMMARIES, 10 * MINUTE),
+            ("delivered_at", Work.DELIVERY, 5 * MINUTE),
+        ],
+    )
+    def test_what_is_older_than_it_should_be_is_told_with_its_time(self, field, work, limit):
+        at = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
+        found = self.of(**{field: at})
+
+        assert found.stale_at(at + limit) == ()
+        [stale] = found.stale_at(at + limit + timedelta(seconds=1))
+        assert (stale.work, stale.since) == (work, at)
+        assert "2026-11-21 11:00 UTC" in stale.sentence
+
+    def test_without_a_mesh_nothing_is(self):
+        assert self.of(least_every_s=None).stale_at(NOW) == ()
+
+    def test_work_that_was_never_done_counts_from_the_mesh(self):
+        found = self.of(mesh_applied_at=NOW)
+
+        assert found.stale_at(NOW + 2 * MINUTE) == ()
+        assert works(found.stale_at(NOW + 6 * MINUTE)) == [Work.EVALUATION, Work.NOTIFICATION]
+
+    def test_where_tests_are_hours_apart_so_are_deliveries(self):
+        found = self.of(delivered_at=NOW, least_every_s=3600)
+
+        assert found.stale_at(NOW + 119 * MINUTE) == ()
+        assert works(found.stale_at(NOW + 121 * MINUTE)) == [Work.DELIVERY]
+
+    def test_where_nothing_is_measured_nothing_must_be_delivered(self):
+        assert self.of(delivered_at=NOW, least_every_s=None).stale_at(NOW + 999 * MINUTE) == ()
+
+
+class TestMarks:
+    def test_an_earlier_mark_never_takes_the_place_of_a_later_one(self):
+        freshness.note(Work.EVALUATION, NOW)
+        freshness.note(Work.EVALUATION, NOW - MINUTE)
+
+        assert freshness.load().evaluated_at == NOW
+
+    def test_all_is_read_with_one_statement(self, paths, django_assert_num_queries):
+        path = paths["cern", "slac"]
+        freshness.note(Work.NOTIFICATION, NOW - MINUTE)
+        DirtyHour.objects.create(path_id=path.pk, hour=NOW, marked_at=NOW - 3 * MINUTE)
+        for name, minutes in (("cern", 4), ("slac", 2)):
+            site = paths[name, "uct"].source.site
+            AgentHealth.objects.create(
+                site=site, accepted_at=NOW - minutes * MINUTE, agent_version="1", queued=0, dropped=0
+            )
+
+        with django_assert_num_queries(1):
+            found = freshness.load()
+
+        assert found == Freshness(NOW, None, NOW - MINUTE, NOW - 3 * MINUTE, NOW - 2 * MINUTE, 60)
+
+
+@pytest.fixture
+def evaluated_long_ago(at_noon, paths):
+    hour(paths["cern", "slac"], 600, 600, 20.0)
+    freshness.note(Work.EVALUATION, NOW - timedelta(hours=2))
+    freshness.note(Work.NOTIFICATION, NOW)
+    return paths
+
+
+@pytest.fixture
+def evaluated_now(at_noon, paths):
+    hour(paths["cern", "slac"], 600, 600, 20.0)
+    for work in (Work.EVALUATION, Work.NOTIFICATION):
+        freshness.note(work, NOW)
+    return paths
+
+
+def pages(paths):
+    path = paths["cern", "slac"]
+    return [
+        "/", "/map/", "/incidents/", "/table/", "/compare/", "/sites/", "/sites/cern/", f"/paths/{path.pk}/",
+        "/throughput/", "/maintenance/", "/completeness/", "/calculator/", "/sweeps/", "/records/",
+    ]  # fmt: skip
+
+
+def text(client, address):
+    answer = client.get(address, headers=LOCAL)
+    assert answer.status_code == 200, address
+    return " ".join(strip_tags(answer.content.decode()).split())
+
+
+def test_every_page_says_that_incidents_are_not_current(client, evaluated_long_ago):
+    for address in pages(evaluated_long_ago):
+        assert "the alert rules have not been evaluated since 2026-11-21 10:30 UTC" in text(client, address), address
+
+
+def test_no_page_says_so_while_all_is_done(client, evaluated_now):
+    for address in pages(evaluated_now):
+        assert "not current" not in text(client, address), address
+
+
+@pytest.mark.parametrize("address", ["/", "/incidents/", "/sites/cern/"])
+def test_that_nothing_is_open_is_said_only_as_of_the_last_evaluation(client, evaluated_long_ago, address):
+    said = text(client, address)
+
+    assert "None was open at 2026-11-21 10:30" in said
+    for calm in ("no incident open", "none open", "No incident is open", "None is open"):
+        assert calm not in said
+
+
+@pytest.mark.parametrize("address", ["/", "/incidents/", "/sites/cern/"])
+def test_that_nothing_is_open_is_said_while_it_is_known(client, evaluated_now, address):
+    said = text(client, address)
+
+    assert "None is open" in said or "No incident is open" in said
+
+
+def test_the_api_says_what_is_stale(client, evaluated_long_ago):
+    told = client.get("/api/v1/freshness", headers=LOCAL).json()
+
+    assert told["evaluated_at"] == "2026-11-21T10:30:00Z"
+    assert [one["work"] for one in told["stale"]] == ["evaluation"]
+    assert told["stale"][0]["since"] == "2026-11-21T10:30:00Z"
+
+
+def test_the_list_of_incidents_says_as_of_when_it_is(client, evaluated_long_ago):
+    answer = client.get("/api/v1/incidents", headers=LOCAL)
+
+    assert answer.json() == []
+    assert answer.headers["X-Evaluated-At"] == "2026-11-21T10:30:00Z"
+
+
+def test_the_metrics_say_when_the_rules_were_evaluated(client, evaluated_long_ago):
+    said = client.get("/metrics", headers=LOCAL).content.decode().splitlines()
+
+    [evaluated] = [line for line in said if line.startswith("soundings_evaluation_timestamp_seconds ")]
+    assert float(evaluated.split()[1]) == (NOW - timedelta(hours=2)).timestamp()
+    assert 'soundings_stale{work="evaluation"} 1.0' in said
+    assert 'soundings_stale{work="delivery"} 0.0' in said
