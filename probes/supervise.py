@@ -1,9 +1,9 @@
 """Keeps a set of processes running: starts them, restarts what dies or shows no sign of life, stops them all.
 
 Used by a site's agent (its Redis, its Celery worker) and by `manage.py up`. Each child is a process group of its own
-with a log file, which is kept small (`probes.logs`); children are ended by their process id, last started first, and by
-the kernel if this process is killed. What the processes do, when they are ready, and how they show that they work
-(`probes.signs_of_life`), is their starter's business.
+with a log file, which is kept small (`probes.logs`) and, like all that it writes, closed to other users; children are
+ended by their process id, last started first, and by the kernel if this process is killed. What the processes do, when
+they are ready, and how they show that they work (`probes.signs_of_life`), is their starter's business.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probes import logs
+from probes.private_files import UMASK, make_folder, opener
 from probes.processes import descendants, is_stopped
 from probes.signs_of_life import SignOfLife, Watch
 
@@ -56,15 +57,16 @@ def socket_dir(directory: Path) -> Path:
 
 
 def make_socket_dir(directory: Path) -> Path:
-    """Make the `socket_dir` of `directory`. Raises `StartError` where somebody else has taken the name of one that
-    lies outside."""
+    """Make the `socket_dir` of `directory`, closed to others. Raises `StartError` where somebody else has taken the
+    name of one that lies outside."""
     folder = socket_dir(directory)
-    folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.parent != directory:
         status = folder.parent.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
             raise StartError(f"{folder.parent} is not a folder of ours; remove it, or use a shorter data folder")
-    folder.mkdir(exist_ok=True)
+        make_folder(folder.parent)
+    make_folder(folder)
     return folder
 
 
@@ -117,7 +119,7 @@ class Supervisor:
         self._stopped_s: dict[int, float] = {}
         self._looked_at = time.monotonic()
         self._logs_too_large: set[Path] = set()
-        log_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(log_dir)
 
     def add(
         self,
@@ -248,7 +250,7 @@ def _start(child: Child) -> None:
         prctl(PR_SET_PDEATHSIG, child.stop_signal, 0, 0, 0)
 
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(child.environment or {})}
-    with child.log.open("ab") as log:
+    with open(child.log, "ab", opener=opener) as log:
         try:
             child.process = subprocess.Popen(
                 child.argv,
@@ -258,6 +260,7 @@ def _start(child: Child) -> None:
                 env=environment,
                 cwd=child.directory,
                 start_new_session=True,
+                umask=UMASK,
                 preexec_fn=die_with_parent,
             )
         except OSError as error:

@@ -198,10 +198,17 @@ class Cluster:
         return prefix
 
     def _give_to(self, owner: pwd.struct_passwd) -> None:
-        """Make `owner` own the cluster and the folder of its socket, also one that another user has run before."""
+        """Make `owner` own the cluster and the folder of its socket, also one that another user has run before.
+
+        Folders above that are root's own and closed let the owner's group pass, and nobody else.
+        """
         for folder in (self.directory, self.socket_dir, self.directory / "cluster"):
             if folder.stat().st_uid != owner.pw_uid:
                 subprocess.run(["chown", "-R", f"{owner.pw_uid}:{owner.pw_gid}", str(folder)], check=True)
+        for above in {self.directory.parent, self.socket_dir.parent} - {self.directory}:
+            if owner.pw_uid != 0 and above.stat().st_uid == 0:
+                os.chown(above, 0, owner.pw_gid)
+                above.chmod(0o710)
 
     def answers(self) -> bool:
         """Whether the server takes connections."""

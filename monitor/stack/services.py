@@ -25,6 +25,7 @@ import psycopg
 from monitor import environment
 from monitor.stack import health, postgres
 from probes import broker
+from probes.private_files import UMASK, close_to_others, is_open_to_others
 from probes.signs_of_life import Pulse, SignOfLife
 from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
 
@@ -33,6 +34,9 @@ MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
 WORKER_THREADS = 4
 SILENCE_LIMIT_S = 120.0
 """Of web, worker and beat. Their signs come every few seconds on a quiet machine, and on a busy one still."""
+
+WRITTEN = ("celerybeat-schedule*", "lab", "log", "secret_key", "sites", "socket", "trouble", "up.lock", "web")
+"""What is written into the data folder, but for PostgreSQL's, which may belong to a user of its own."""
 
 
 @dataclass(slots=True)
@@ -58,6 +62,14 @@ class Stack:
         }
         return cls(data, port, Supervisor(data / "log", report), report, environment)
 
+    def close(self) -> None:
+        """Close the data folder and what is in it to other users, also what an earlier release left open."""
+        close_to_others(self.data, WRITTEN)
+        if is_open_to_others(self.data):
+            raise StartError(
+                f"{self.data} belongs to another user, and others can enter it; use another --data, or chmod 700 it"
+            )
+
     @property
     def web_socket(self) -> Path:
         """Where the web server listens besides its port: the lab's namespaces reach it by this file."""
@@ -70,7 +82,7 @@ class Stack:
     def keep_limits(self, site: str, limits: str) -> None:
         """Make this the limits.toml of the agent of `site`, from now on."""
         folder = self.token_file(site).parent
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "limits.toml").write_text(limits)
 
     def start_database(self) -> None:
@@ -172,7 +184,7 @@ class Stack:
 
     def _gunicorn(self) -> list[str]:
         return [
-            *PYTHON, "-m", "gunicorn", "--config", "python:monitor.stack.serving",
+            *PYTHON, "-m", "gunicorn", "--config", "python:monitor.stack.serving", "--umask", oct(UMASK),
             "--bind", f"127.0.0.1:{self.port}", "--bind", f"unix:{self.web_socket}",
         ]  # fmt: skip
 
@@ -220,7 +232,7 @@ def require_free_port(port: int) -> None:
 def _secret_key_file(data: Path) -> Path:
     path = data / "secret_key"
     if not path.exists():
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(secrets.token_urlsafe(50))
     return path

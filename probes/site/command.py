@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from probes import broker
+from probes.private_files import UMASK, close_to_others, is_open_to_others
 from probes.signs_of_life import Pulse, SignOfLife
 from probes.site import identity
 from probes.site.journal import LONGEST_SILENCE_S
@@ -49,6 +50,21 @@ SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has
 
 
 DATA = Path("data/agent")
+
+WRITTEN = (
+    "centre.json",
+    "identity.json",
+    "plan.json",
+    "state.json",
+    "usage.json",
+    "spool*.sqlite3*",
+    "token",
+    "agent.lock",
+    "pulse",
+    "log",
+    "socket",
+)
+"""What the agent writes into its data folder; a limits.toml there is its administrator's."""
 
 
 class AlreadyRunning(Exception):
@@ -130,6 +146,7 @@ def _run_verb(module_name: str, args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run the agent; 0 when it was told to stop, 1 when it could not start."""
+    os.umask(UMASK)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -137,6 +154,9 @@ def run(args: argparse.Namespace) -> int:
         data = args.data.resolve()
         data.mkdir(parents=True, exist_ok=True)
         settings = _settings(args, data)
+        close_to_others(data, WRITTEN)
+        if is_open_to_others(data):
+            say(f"{data} belongs to another user and can be entered by others: chmod 700 {data}")
         with _only_agent_of(data):
             begun = identity.begin(identity_file(data))
             settings = msgspec.structs.replace(settings, identity=str(begun))

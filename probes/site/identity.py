@@ -7,12 +7,13 @@ agent with the same token is refused, and so is the older one of two that run on
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from pathlib import Path
 
 import msgspec
+
+from probes.private_files import replacing
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +35,8 @@ def begin(path: Path, now_us: int | None = None) -> Identity:
         begun = Identity(instance=secrets.token_hex(8), start=now_us)
     else:
         begun = Identity(instance=known.instance, start=max(known.start + 1, now_us))
-    beside = path.with_suffix(".new")
-    with beside.open("wb") as file:
+    with replacing(path, path.with_suffix(".new")) as file:
         file.write(msgspec.json.encode(begun))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
     return begun
 
 

@@ -68,7 +68,7 @@ def join(
     """Redeem `code` and keep what the agent needs in `data`. An earlier token there is replaced in the end, or not at
     all. Raises `JoinError`, `SettingsError` for an address that would show the token, and OSError for the folder."""
     centre = Centre(url, None, allow_plain_http=allow_plain_http, timeout_s=TIMEOUT_S, clock=clock)
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
     _look_around(centre)
     fresh = _open_private(token_file(data))
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from probes.private_files import replacing
 from probes.site.backoff import BackOff
 from probes.site.centre import Centre, CentreError
 from probes.site.wire import Plan
@@ -41,12 +42,8 @@ class PlanCache:
     def store(self, plan: Plan) -> None:
         """Replace the plan, so that a crash at any moment leaves a whole one."""
         with self._lock:
-            beside = self._path.with_suffix(".new")
-            with beside.open("wb") as file:
+            with replacing(self._path, self._path.with_suffix(".new")) as file:
                 file.write(msgspec.json.encode(plan))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.rename(self._path)
             _sync_folder(self._path.parent)
 
     def _file_stamp(self) -> tuple[int, int] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import secrets
 import sqlite3
 import threading
@@ -76,7 +77,7 @@ class SpoolFile:
     """An open file. `connection` is used within `transaction` or `reading` only."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = path
         self._lock = threading.Lock()
         self._connection = _open(path)
@@ -134,6 +135,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    _close_to_others(path)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -148,6 +150,19 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _close_to_others(path: Path) -> None:
+    """The file holds one-time keys of coming tests. SQLite gives its journals the rights of the file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise SpoolError(f"spool {path}: {error.strerror}; check its folder's permissions and room") from error
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
 
 
 def _damaged(verdict: str) -> sqlite3.DatabaseError:

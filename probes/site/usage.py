@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from probes.contract import Outcome, ProbeError
+from probes.private_files import replacing
 from probes.site.limits import FillsThePath, Limits
 from probes.throughput.spec import ThroughputRun
 
@@ -110,13 +110,9 @@ class Usage:
         self._kept.capacity = [one for one in self._kept.capacity if one.at > now - HOUR]
         if self._file is None:
             return
-        beside = self._file.with_suffix(".new")
         try:
-            with beside.open("wb") as file:
+            with replacing(self._file, self._file.with_suffix(".new")) as file:
                 file.write(msgspec.json.encode(self._kept))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self._file)
         except OSError as error:
             logger.error("usage: %s cannot be written: %s; counted in memory until it can", self._file, error)
 

@@ -113,10 +113,31 @@ def test_sockets_of_a_deep_folder_are_kept_where_their_path_fits(tmp_path):
     try:
         assert len(os.fsencode(made / ".s.PGSQL.5432.lock")) < 107
         assert made == socket_dir(deep)
-        assert made.parent.stat().st_mode & 0o777 == 0o711
+        assert made.parent.stat().st_mode & 0o777 == made.stat().st_mode & 0o777 == 0o700
     finally:
         shutil.rmtree(made.parent)
     assert socket_dir(Path("/srv/soundings")) == Path("/srv/soundings/socket")
+
+
+def test_a_socket_folder_that_was_left_open_is_closed(tmp_path):
+    (tmp_path / "socket").mkdir()
+    (tmp_path / "socket").chmod(0o777)
+
+    assert make_socket_dir(tmp_path).stat().st_mode & 0o777 == 0o700
+
+
+def test_what_children_write_is_closed_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    supervisor = Supervisor(tmp_path / "log", print)
+    try:
+        supervisor.add("toucher", ["touch", str(tmp_path / "written")])
+        wait_for((tmp_path / "written").exists)
+    finally:
+        supervisor.stop()
+        os.umask(before)
+
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("log", "log/toucher.log", "written")]
+    assert modes == [0o700, 0o600, 0o600]
 
 
 def test_a_socket_folder_that_others_can_write_to_is_refused(tmp_path):

@@ -23,6 +23,7 @@ from probes.broker import BrokerError
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import namespaces_available
 from probes.lab.scenario import DEFAULT_SCENARIO, LabError, load_scenario
+from probes.private_files import UMASK
 from probes.site.limits import LimitsError, read_limits
 from probes.supervise import StartError
 
@@ -54,6 +55,7 @@ class Command(BaseCommand):
         self, *, lab: str | None, mesh: Path | None, limits: Path | None, data: Path | None, port: int, **_: Any
     ) -> None:
         folder = (data or settings.DATA_DIR).resolve()
+        os.umask(UMASK)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: stop.set())
@@ -74,6 +76,7 @@ class Command(BaseCommand):
         started = time.monotonic()
         self._say(f"starting Soundings; everything it writes is in {stack.data}")
         steps: tuple[Callable[[], None], ...] = (
+            stack.close,
             stack.start_database,
             stack.start_broker,
             lambda: self._start_sites(stack, lab, mesh, limits),
