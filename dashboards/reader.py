@@ -38,9 +38,7 @@ def grant_from_environment(password_file: Path) -> None:
     except psycopg.errors.InvalidSchemaName as error:
         raise ReaderError(f"{error.diag.message_primary}; run manage.py migrate first") from error
     except psycopg.errors.InsufficientPrivilege as error:
-        raise ReaderError(
-            f"{error.diag.message_primary}; the user of SOUNDINGS_DATABASE_URL needs CREATEROLE"
-        ) from error
+        raise ReaderError(f"{error.diag.message_primary}; name a superuser in SOUNDINGS_DATABASE_URL") from error
     except psycopg.Error as error:
         raise ReaderError(f"{error}".strip()) from error
 

@@ -1,8 +1,9 @@
 """Pytest plugin: a real PostgreSQL for the tests that want a database.
 
 Settings are read when pytest starts, so the address is fixed then; the server is started by the first test that needs
-it, in each of the processes among which pytest-xdist divides the tests. SOUNDINGS_DATABASE_URL names another server to
-use instead (`make test-timescale` does).
+it, in each of the processes among which pytest-xdist divides the tests. The tests have the rights of the application's
+role, and may make databases and roles. SOUNDINGS_DATABASE_URL names another server to use instead (`make
+test-timescale` does).
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from monitor.stack import access
 from monitor.stack.postgres import Cluster, find
 from probes.supervise import Supervisor
 
 MADE_HERE = "SOUNDINGS_TEST_DATABASE_IS_MADE"
 
 _folder = Path(tempfile.mkdtemp(prefix="soundings-test-"))
-_folder.chmod(0o755)
 # What the process that started us set for itself is not given.
 given_database_url = None if MADE_HERE in os.environ else os.environ.get("SOUNDINGS_DATABASE_URL")
 cluster = None if given_database_url else Cluster(_folder / "postgres", find())
 if cluster is not None:
-    os.environ["SOUNDINGS_DATABASE_URL"] = cluster.url
+    # Every new database needs TimescaleDB's extension, which only a superuser may make.
+    os.environ["SOUNDINGS_DATABASE_URL"] = (
+        cluster.superuser_url() if cluster.distribution.has_timescaledb else cluster.url
+    )
     os.environ[MADE_HERE] = "1"
 os.environ["SOUNDINGS_DATA"] = str(_folder / "data")
 
@@ -46,9 +51,21 @@ def postgres_server() -> Iterator[str]:
     try:
         supervisor.wait_ready(child, cluster.answers, timeout_s=60)
         cluster.create_database()
-        yield cluster.url
+        with psycopg.connect(cluster.superuser_url()) as connection:
+            connection.execute(f"ALTER ROLE {access.APPLICATION} CREATEDB CREATEROLE")
+            # Lets it make the role that Grafana reads with, and become it.
+            connection.execute(f"GRANT SET ON PARAMETER soundings.public_url TO {access.APPLICATION}")
+            connection.execute(f"ALTER ROLE {access.APPLICATION} SET createrole_self_grant = 'set'")
+        yield os.environ["SOUNDINGS_DATABASE_URL"]
     finally:
         supervisor.stop()
+
+
+def superuser_url(database: str) -> str:
+    """How to connect to a database of the tests' server as a superuser, which a given address must be one of."""
+    if cluster is None:
+        return psycopg.conninfo.make_conninfo(os.environ["SOUNDINGS_DATABASE_URL"], dbname=database)
+    return cluster.superuser_url(database)
 
 
 def pytest_unconfigure() -> None:

@@ -1,7 +1,8 @@
 """The PostgreSQL of a single machine: which one to use, how to make its cluster, how to start it; its client programs.
 
 A local PostgreSQL that has the timescaledb extension is preferred; otherwise the one bundled in a wheel. It listens on
-a Unix socket in its own folder only. PostgreSQL refuses to run as root; where we are root it runs under another name.
+a Unix socket in its own folder only, which is closed to other users. PostgreSQL refuses to run as root; where we are
+root it runs under another name. Who may log in is in `monitor.stack.access`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pathlib import Path
 
 import psycopg
 
+from monitor.stack import access
+from probes.private_files import UMASK, make_folder
 from probes.signs_of_life import SignOfLife
 from probes.supervise import Supervisor, make_socket_dir, socket_dir
 
@@ -41,6 +44,7 @@ SAID_BY_SERVER = "FATAL:"
 """In what libpq says of a connection that the server itself refused; ours speaks English (initdb --locale=C.UTF-8)."""
 TUNING = {
     "listen_addresses": "",
+    "unix_socket_permissions": "0700",
     "timezone": "UTC",
     "shared_buffers": "128MB",
     "work_mem": "32MB",
@@ -127,9 +131,9 @@ def client_program(name: str, least_major: int) -> Path:
     )
 
 
-def local_url(directory: Path, database: str = DATABASE) -> str:
+def local_url(directory: Path, database: str = DATABASE, role: str = access.APPLICATION) -> str:
     """How to connect to the server whose cluster is in `directory`, whether it runs or not."""
-    return f"postgresql://postgres@/{database}?host={socket_dir(directory)}"
+    return access.url(directory, socket_dir(directory), role, database)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +149,10 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        return self.url_of(DATABASE)
+        return local_url(self.directory)
 
-    def url_of(self, database: str) -> str:
-        return local_url(self.directory, database)
+    def superuser_url(self, database: str = "postgres") -> str:
+        return local_url(self.directory, database, access.SUPERUSER)
 
     @property
     def argv(self) -> list[str]:
@@ -160,25 +164,32 @@ class Cluster:
         return self._command("postgres", "-D", str(self.directory / "cluster"), *options)
 
     def initialise(self) -> None:
-        """Make the cluster if it is not there yet. Raises `PostgresError`."""
+        """Make the cluster if it is not there yet, and close one that an earlier release left open.
+
+        Raises `PostgresError`.
+        """
         cluster = self.directory / "cluster"
-        cluster.mkdir(parents=True, exist_ok=True)
+        for folder in (self.directory, cluster):
+            make_folder(folder)
         make_socket_dir(self.directory)
         if os.geteuid() == 0:
             self._give_to(_owner_under_root())
-        if (cluster / "PG_VERSION").exists():
-            return
-        command = self._command(
-            "initdb",
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--locale=C.UTF-8",
-            "--username=postgres",
-            f"--pgdata={cluster}",
-        )
-        done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+        if not (cluster / "PG_VERSION").exists():
+            options = ("--auth=reject", "--encoding=UTF8", "--locale=C.UTF-8", f"--username={access.SUPERUSER}")
+            self._run("initdb", *options, f"--pgdata={cluster}")
+        if not access.is_closed(self.directory):
+            password = access.new_password(self.directory, access.SUPERUSER)
+            # A server of its own without a socket; no statement, with its password, may come into what it says.
+            single = ("--single", "-D", str(cluster), "-c", "log_min_error_statement=panic", "postgres")
+            self._run("postgres", *single, typed=f"ALTER ROLE {access.SUPERUSER} PASSWORD '{password}'\n")
+            access.require_passwords(self.directory)
+
+    def _run(self, program: str, *arguments: str, typed: str = "") -> None:
+        """Run a PostgreSQL program to its end, with `typed` on its standard input. Raises `PostgresError`."""
+        command = self._command(program, *arguments)
+        done = subprocess.run(command, cwd="/", input=typed, capture_output=True, text=True, umask=UMASK, check=False)
         if done.returncode != 0:
-            raise PostgresError(f"initdb failed: {done.stderr.strip() or done.stdout.strip()}")
+            raise PostgresError(f"{program} failed: {done.stderr.strip() or done.stdout.strip()}")
 
     def _command(self, program: str, *arguments: str) -> list[str]:
         """The command line of a PostgreSQL program; it must not see itself as root."""
@@ -213,7 +224,7 @@ class Cluster:
     def answers(self) -> bool:
         """Whether the server takes connections."""
         try:
-            psycopg.connect(self.url_of("postgres"), connect_timeout=2).close()
+            psycopg.connect(self.superuser_url(), connect_timeout=2).close()
         except psycopg.OperationalError:
             return False
         return True
@@ -225,29 +236,42 @@ class Cluster:
 
     def _is_alive(self) -> bool:
         try:
-            with psycopg.connect(self.url_of("postgres"), connect_timeout=int(SILENCE_LIMIT_S)) as connection:
+            with psycopg.connect(self.superuser_url(), connect_timeout=int(SILENCE_LIMIT_S)) as connection:
                 connection.execute("SELECT 1")
         except psycopg.OperationalError as error:
             return SAID_BY_SERVER in str(error)
         return True
 
     def create_database(self) -> None:
-        """Make the database if it is not there yet."""
-        with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
+        """Make the application's role and its database where they are missing, and that all in it belongs to it."""
+        with psycopg.connect(self.superuser_url(), autocommit=True) as connection:
+            access.make_application_role(connection, self.directory)
             there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
             if there is None:
-                connection.execute(f"CREATE DATABASE {DATABASE}")
+                connection.execute(f"CREATE DATABASE {DATABASE} OWNER {access.APPLICATION}")
+        self.give_to_application()
+
+    def give_to_application(self) -> None:
+        """Make the application's role own its database and all in it that a superuser made."""
+        with psycopg.connect(self.superuser_url(DATABASE), autocommit=True) as connection:
+            access.give_to_application(connection)
+
+    def create_extension(self) -> None:
+        """Make TimescaleDB's extension where there is one to make: only a superuser may, so no migration can."""
+        if self.distribution.has_timescaledb:
+            with psycopg.connect(self.superuser_url(DATABASE), autocommit=True) as connection:
+                connection.execute("CREATE EXTENSION IF NOT EXISTS timescaledb")
 
 
 @contextmanager
-def running(directory: Path, report: Callable[[str], None]) -> Iterator[None]:
+def running(directory: Path, report: Callable[[str], None]) -> Iterator[Cluster]:
     """The cluster in `directory` runs for as long as this takes: started, and made, where it is not running already.
 
     Raises `PostgresError` and `StartError`.
     """
     cluster = Cluster(directory, find())
     if cluster.answers():
-        yield
+        yield cluster
         return
     cluster.initialise()
     supervisor = Supervisor(directory.parent / "log", report)
@@ -256,7 +280,7 @@ def running(directory: Path, report: Callable[[str], None]) -> Iterator[None]:
         child = supervisor.add("postgres", cluster.argv, stop_signal=signal.SIGINT)
         supervisor.wait_ready(child, cluster.answers, timeout_s=60)
         cluster.create_database()
-        yield
+        yield cluster
     finally:
         supervisor.stop()
 

@@ -98,6 +98,7 @@ class Stack:
             )
             self.supervisor.wait_ready(child, cluster.answers, timeout_s=60)
             cluster.create_database()
+            cluster.create_extension()
             self.environment["SOUNDINGS_DATABASE_URL"] = cluster.url
             self._running(child, cluster.distribution.name)
         self.manage("migrate", "--verbosity", "0")

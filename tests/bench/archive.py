@@ -30,7 +30,7 @@ import numpy as np
 from django.core.management import call_command
 
 from monitor.stack import serving
-from monitor.stack.postgres import Cluster, find
+from monitor.stack.postgres import DATABASE, Cluster, find
 from probes.site.centre import packed
 from probes.site.wire import Batch, Delivered
 from probes.supervise import Supervisor
@@ -64,7 +64,7 @@ def database() -> Iterator[str]:
             yield "given database"
             return
         cluster = Cluster(folder / "postgres", find())
-        os.environ["SOUNDINGS_DATABASE_URL"] = cluster.url
+        os.environ["SOUNDINGS_DATABASE_URL"] = cluster.superuser_url(DATABASE)  # for CHECKPOINT
         supervisor = Supervisor(folder / "log", print)
         cluster.initialise()
         try:

@@ -17,6 +17,7 @@ import pytest
 from django.conf import settings as project
 from django.core.management import CommandError, call_command
 from django.db import connection
+from psycopg.conninfo import make_conninfo
 
 from monitor.alerts import channels, incidents, notify
 from monitor.alerts.channels import Message
@@ -27,6 +28,7 @@ from monitor.alerts.sender import scrubbed
 from monitor.mesh.models import Mesh
 from tests.db.alert_rows import at_once, make_mesh
 from tests.db.notify_servers import http_server, mail_server
+from tests.db.scratch import own_dsn
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
@@ -453,8 +455,7 @@ def test_a_worker_killed_between_the_sending_and_the_note_of_it_doubles_that_mes
 
 
 def _url() -> str:
-    of = connection.settings_dict
-    return f"postgresql://{of['USER']}:{of['PASSWORD']}@/{of['NAME']}?host={of['HOST']}&port={of['PORT']}"
+    return make_conninfo(own_dsn(), password=connection.settings_dict["PASSWORD"])
 
 
 def test_a_message_that_cannot_be_written_keeps_no_other_from_its_channel(webhook, paths, monkeypatch, caplog):

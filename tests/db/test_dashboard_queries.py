@@ -23,6 +23,7 @@ from monitor.mesh import models as mesh
 from monitor.mesh.models import Host, Measurement, Path, Site
 from tests.db import grafana
 from tests.db.grafana import about, expand, of_dashboard
+from tests.postgres import superuser_url
 
 SINCE = datetime(2025, 3, 3, 10, 30, tzinfo=UTC)
 UNTIL = datetime(2025, 3, 3, 14, 0, tzinfo=UTC)
@@ -454,9 +455,9 @@ def test_the_role_logs_in_with_the_password_of_the_file_and_cannot_write(
     try:
         grant_from_environment(tmp_path / "password")
 
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [ROLE])
-            assert is_scram_of(cursor.fetchone()[0], secret)
+        with psycopg.connect(superuser_url(connection.settings_dict["NAME"])) as superuser:
+            (verifier,) = superuser.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", [ROLE]).fetchone()
+            assert is_scram_of(verifier, secret)
         with psycopg.connect(connection_url(), user=ROLE, password=secret) as reader:
             assert reader.execute("SELECT count(*) FROM reporting.site").fetchone() == (0,)
             assert reader.execute(QUERIES["$soundings"]).fetchone() == ("https://soundings.example",)
@@ -466,13 +467,13 @@ def test_the_role_logs_in_with_the_password_of_the_file_and_cannot_write(
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 reader.execute("DELETE FROM reporting.site")
     finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"DROP OWNED BY {ROLE}")
-            cursor.execute(f"DROP ROLE {ROLE}")
+        with psycopg.connect(superuser_url(connection.settings_dict["NAME"])) as superuser:
+            superuser.execute(f"DROP OWNED BY {ROLE}")
+            superuser.execute(f"DROP ROLE {ROLE}")
 
 
 def is_scram_of(verifier: str, password: str) -> bool:
-    """Whether a verifier is that of the password, by RFC 5803 and RFC 7677. The server of the tests trusts anybody."""
+    """Whether a verifier is that of the password, by RFC 5803 and RFC 7677. A given server may trust anybody."""
     _, iterations_and_salt, keys = verifier.split("$")
     iterations, salt = iterations_and_salt.split(":")
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(salt), int(iterations))
@@ -483,7 +484,7 @@ def is_scram_of(verifier: str, password: str) -> bool:
 def connection_url() -> str:
     """The test database, as a URL's equivalent that libpq takes."""
     parameters = connection.get_connection_params()
-    wanted = ("dbname", "user", "password", "host", "port")
+    wanted = ("dbname", "user", "password", "host", "port", "passfile")
     return psycopg.conninfo.make_conninfo(**{name: parameters[name] for name in wanted if parameters.get(name)})
 
 

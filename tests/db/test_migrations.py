@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.core.management.commands import migrate as django_migrate
 from django.db import connection, migrations, models, transaction
 from django.db.migrations.state import ProjectState
+from psycopg.conninfo import conninfo_to_dict
 
 from monitor.archive.ingest import store
 from monitor.archive.management.commands import migrate
@@ -21,6 +22,7 @@ from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, thro
 from tests.db.migration_locks import LARGE, READ, WRITTEN, under_lock
 from tests.db.scratch import TOP, execute, manage, own_dsn, rows, scratch_database
 from tests.e2e.stack import wait_for
+from tests.postgres import superuser_url
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROWS = 500
@@ -71,9 +73,9 @@ def fill(dsn, table):
     )
     names = ", ".join(name for name, _, _ in columns)
     values = ", ".join(VALUES.get(name) or VALUES.get(data_type) or VALUES[udt] for name, data_type, udt in columns)
-    # As what restores a backup does: rows may come before those that they refer to.
+    # Rows may come before those that they refer to, which only a superuser may ask for.
     execute(
-        dsn,
+        superuser_url(conninfo_to_dict(dsn)["dbname"]),
         f"SET session_replication_role = replica; INSERT INTO {table} ({names}) SELECT {values} "
         f"FROM generate_series(1, {ROWS}) AS n",
     )

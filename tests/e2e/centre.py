@@ -28,6 +28,7 @@ def database_url() -> str:
         password=settings["PASSWORD"],
         host=settings["HOST"],
         port=str(settings["PORT"]),
+        passfile=settings["OPTIONS"].get("passfile"),
     )
 
 

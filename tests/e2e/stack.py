@@ -20,6 +20,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from monitor.stack.postgres import local_url
+from probes.private_files import opener
 from tests.postgres import given_database_url
 
 TOP = Path(__file__).resolve().parents[2]
@@ -43,7 +45,7 @@ class RunningStack:
 
     def __init__(self, *arguments: str, prefix: Sequence[str] = ()) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="soundings-up-"))
-        self.data.chmod(0o755)
+        self.data.chmod(0o755)  # as mkdir makes it; the stack must close it
         self.port = _free_port()
         self.mark = uuid.uuid4().hex
         self.arguments = arguments
@@ -63,7 +65,7 @@ class RunningStack:
         if given_database_url is None:
             environment.pop("SOUNDINGS_DATABASE_URL", None)
         command = [sys.executable, "manage.py", "up", "--data", str(self.data), "--port", str(self.port)]
-        with (self.data / "up.out").open("wb") as output:
+        with open(self.data / "up.out", "wb", opener=opener) as output:
             self.process = subprocess.Popen(
                 [*self.prefix, *command, *self.arguments],
                 cwd=TOP,
@@ -111,7 +113,7 @@ class RunningStack:
     def database_url(self) -> str:
         if given_database_url is not None:
             return given_database_url
-        return f"postgresql://postgres@/soundings?host={self.data / 'postgres' / 'socket'}"
+        return local_url(self.data / "postgres")
 
     def spool_file(self, site: str) -> Path:
         return self.data / "sites" / site / "spool.sqlite3"

@@ -17,6 +17,8 @@ import msgspec
 import psycopg
 import pytest
 
+from monitor.stack import access
+from monitor.stack.postgres import local_url
 from probes.site import identity
 from probes.site.wire import IDENTITY_HEADER
 from tests.db.mesh_of_three import batch, burst, delivered
@@ -118,8 +120,9 @@ def test_a_full_disk_turns_deliveries_away_and_nothing_is_lost(stack, ballast):
     [(path_id,)] = wait_for(lambda: ask(stack, "SELECT DISTINCT path_id FROM burst"), 90, "something is measured")
     assert deliver(stack, path_id, 1)[0] == 200
     # The journal begins a new file, which has room to go on; it is tables that find none.
-    ask(stack, "SELECT pg_switch_wal()")
-    ask(stack, "CHECKPOINT")
+    with psycopg.connect(local_url(stack.data / "postgres", role=access.SUPERUSER), autocommit=True) as superuser:
+        superuser.execute("SELECT pg_switch_wal()")
+        superuser.execute("CHECKPOINT")
     fill(ballast)
 
     number = 1

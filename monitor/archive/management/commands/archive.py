@@ -8,7 +8,7 @@ import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, ProgrammingError
+from django.db import OperationalError, ProgrammingError, connection
 from django.utils import timezone
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -27,7 +27,7 @@ from monitor.archive.bounds import Bound
 from monitor.archive.rollups import recompute
 from monitor.archive.status import DAYS_OF_COMPLETENESS, Status, status
 from monitor.archive.trouble import Trouble, now_known
-from monitor.stack import postgres
+from monitor.stack import access, postgres
 from probes.supervise import StartError
 
 TIME_HELP = "where the period begins, as in 2026-03-14 or 2026-03-14T12:00, UTC unless it says otherwise"
@@ -90,7 +90,7 @@ class Command(BaseCommand):
     def _back_up(self, file: Path, *, force: bool) -> None:
         if file != STANDARD:
             backup.require_free_name(file, force=force)
-        with _local_server(self._report, must_exist=True), _progress("backing up") as show:
+        with _whole_database(self._report, must_exist=True), _progress("backing up") as show:
             if file == STANDARD:
                 backup.back_up_into(sys.stdout.buffer)
                 return
@@ -101,7 +101,7 @@ class Command(BaseCommand):
         if file != STANDARD and not file.is_file():
             raise CommandError(f"{file}: no such file")
         with (
-            _local_server(self._report),
+            _whole_database(self._report),
             _as_file(file) as found,
             _progress("restoring") as show,
         ):
@@ -136,14 +136,38 @@ def _progress(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: shown.update(task, description=text)
 
 
-def _local_server(report: Callable[[str], None], *, must_exist: bool = False) -> Any:
-    """The server of the data folder runs meanwhile; one that SOUNDINGS_DATABASE_URL names is not ours to start."""
+@contextmanager
+def _whole_database(report: Callable[[str], None], *, must_exist: bool = False) -> Iterator[None]:
+    """The server of the data folder runs meanwhile, and we may copy all of the database; one that
+    SOUNDINGS_DATABASE_URL names is not ours to start."""
     if environment.read("SOUNDINGS_DATABASE_URL"):
-        return nullcontext()
+        yield
+        return
     directory = settings.DATA_DIR / "postgres"
     if must_exist and not (directory / "cluster" / "PG_VERSION").exists():
         raise CommandError(f"{directory}: no database is here; set SOUNDINGS_DATA or SOUNDINGS_DATABASE_URL")
-    return postgres.running(directory, report)
+    with postgres.running(directory, report) as cluster:
+        if not cluster.distribution.has_timescaledb:
+            yield
+            return
+        # TimescaleDB's own tables are a superuser's to read and to fill.
+        with _as_superuser(directory):
+            yield
+        cluster.give_to_application()
+
+
+@contextmanager
+def _as_superuser(directory: Path) -> Iterator[None]:
+    """Django's connection is the superuser's, of the server of the data folder."""
+    ours = connection.settings_dict
+    options = {**ours["OPTIONS"], "passfile": str(access.passfile(directory, access.SUPERUSER))}
+    connection.close()
+    connection.settings_dict = {**ours, "USER": access.SUPERUSER, "OPTIONS": options}
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict = ours
 
 
 @contextmanager
@@ -152,7 +176,7 @@ def _as_file(file: Path) -> Iterator[Path]:
     if file != STANDARD:
         yield file
         return
-    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    settings.DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=settings.DATA_DIR, prefix="restore-") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()

@@ -1,0 +1,105 @@
+"""Who may log in to the PostgreSQL of a data folder, and as what.
+
+Both roles log in with a random password that lies beside the cluster in a file of libpq's passfile format, which only
+its owner may read; so no address, command line or environment has a password. `APPLICATION` owns the database and is
+what our processes are: it may neither run programs nor read files of the server. `SUPERUSER` is for making the rest.
+
+Not by peer authentication: a server in a user namespace sees the user of every client as the same one, nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from probes.private_files import replacing
+
+SUPERUSER = "postgres"
+APPLICATION = "soundings"
+RIGHTS = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
+SEES_SETTINGS = "pg_read_all_settings"
+"""Lets the application see where the data are, whose disk it warns of, and which libraries are preloaded."""
+
+PASSWORD_BYTES = 32
+HBA = """# Written by Soundings when it starts. Every role needs its password, also on this machine.
+# The password of {superuser} is that of {digest}.
+local all all scram-sha-256
+"""
+OWNED_BY_SUPERUSERS = (Path(__file__).parent / "sql" / "owned_by_superusers.sql").read_text()
+
+
+def passfile(directory: Path, role: str) -> Path:
+    """Where the password of `role` lies, for the server whose cluster is in `directory`."""
+    return directory / f"{role}.pgpass"
+
+
+def url(directory: Path, socket_folder: Path, role: str, database: str) -> str:
+    """How to connect as `role`; there is no secret in it."""
+    host, file = quote(str(socket_folder)), quote(str(passfile(directory, role)))
+    return f"postgresql://{role}@/{database}?host={host}&passfile={file}"
+
+
+def new_password(directory: Path, role: str) -> str:
+    """Draw a password for `role` and keep it in its file."""
+    password = secrets.token_hex(PASSWORD_BYTES)
+    path = passfile(directory, role)
+    with replacing(path, path.with_suffix(".new")) as file:
+        file.write(f"*:*:*:{role}:{password}\n".encode())
+    return password
+
+
+def is_closed(directory: Path) -> bool:
+    """Whether the cluster asks for passwords, and has the superuser's that lies beside it."""
+    try:
+        return _hba_file(directory).read_text() == _hba(directory)
+    except FileNotFoundError:
+        return False
+
+
+def require_passwords(directory: Path) -> None:
+    """Let nobody in without a password from the next start on. To be called when the superuser has his."""
+    path = _hba_file(directory)
+    owner = path.parent.stat()
+    with replacing(path, path.with_suffix(".new")) as file:
+        os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+        file.write(_hba(directory).encode())
+
+
+def make_application_role(connection: psycopg.Connection, directory: Path) -> None:
+    """Make the application's role where it is missing, with the rights of this release and a new password."""
+    role = sql.Identifier(APPLICATION)
+    if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [APPLICATION]).rowcount == 0:
+        connection.execute(sql.SQL("CREATE ROLE {}").format(role))
+    password = new_password(directory, APPLICATION).encode()
+    verifier = connection.pgconn.encrypt_password(password, APPLICATION.encode(), b"scram-sha-256").decode()
+    connection.execute(sql.SQL("ALTER ROLE {} {} PASSWORD {}").format(role, sql.SQL(RIGHTS), sql.Literal(verifier)))
+    connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(SEES_SETTINGS), role))
+
+
+def give_to_application(connection: psycopg.Connection) -> None:
+    """Make the application own its database and all in it that a superuser made, as earlier releases did.
+
+    The connection commits each statement by itself: all tables at once, with their chunks, may be too many locks.
+    """
+    # The application may make functions in the schema public; a superuser must not find them there.
+    connection.execute("SET search_path = pg_catalog")
+    role, database = sql.Identifier(APPLICATION), sql.Identifier(connection.info.dbname)
+    connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(database, role))
+    for kind, name in connection.execute(OWNED_BY_SUPERUSERS).fetchall():
+        connection.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(kind), sql.SQL(name), role))
+
+
+def _hba_file(directory: Path) -> Path:
+    return directory / "cluster" / "pg_hba.conf"
+
+
+def _hba(directory: Path) -> str:
+    """With a digest of the superuser's file, so that another file than the cluster was closed with is noticed."""
+    digest = hashlib.sha256(passfile(directory, SUPERUSER).read_bytes()).hexdigest()
+    return HBA.format(superuser=SUPERUSER, digest=digest)
