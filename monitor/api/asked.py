@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from ninja import Schema
 from ninja.errors import HttpError
@@ -18,9 +18,9 @@ OUT_OF_BOUNDS = "must be within the years 1970 to 2199, in UTC"
 
 
 class ProblemOut(Schema):
-    """Why there is no answer, in words."""
+    """Why there is no answer: a sentence, or for parameters out of bounds one entry each."""
 
-    detail: str
+    detail: str | list[dict[str, Any]]
 
 
 def in_bounds(at: datetime) -> datetime:

@@ -474,11 +474,12 @@ class KeptSince(models.Model):
 class LastRun(models.Model):
     """When work of the centre, by the names of `monitor.archive.freshness.Work`, was last done to its end."""
 
-    name = models.TextField(primary_key=True)
+    name = models.TextField()
     at = models.DateTimeField()
 
     class Meta:
         db_table = "last_run"
+        constraints = [models.UniqueConstraint(fields=["name"], name="one_last_run_a_name")]
 
 
 class ThroughputSweep(models.Model):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import BadRequest
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 
 from monitor.web.access import FOR_PROGRAMS
 
@@ -24,6 +24,8 @@ class Readable:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         query = request.META.get("QUERY_STRING", "")
         if "\x00" in request.path_info or "\x00" in query or "%00" in query:
+            if request.path.startswith(FOR_PROGRAMS):
+                return JsonResponse({"detail": "a NUL in the address"}, status=400)
             raise BadRequest("a NUL in the address")
         return self.get_response(request)
 

@@ -10,9 +10,13 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="LastRun",
             fields=[
-                ("name", models.TextField(primary_key=True, serialize=False)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.TextField()),
                 ("at", models.DateTimeField()),
             ],
-            options={"db_table": "last_run"},
+            options={
+                "db_table": "last_run",
+                "constraints": [models.UniqueConstraint(fields=("name",), name="one_last_run_a_name")],
+            },
         ),
     ]
