@@ -94,22 +94,24 @@ INSTALLED_APPS = [
     "monitor.alerts",
     "monitor.reports",
     "monitor.api",
+    "monitor.agents",
+    "monitor.accounts",
     "monitor.web",
     "monitor.stack",
 ]
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "monitor.web.policy.Policies",
-    "monitor.web.transport.EncryptedTransport",
-    "monitor.web.readable.Readable",
+    "monitor.web.request.policy.Policies",
+    "monitor.web.request.transport.EncryptedTransport",
+    "monitor.web.request.readable.Readable",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "monitor.web.access.Access",
+    "monitor.accounts.access.Access",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -119,6 +121,7 @@ WSGI_APPLICATION = "monitor.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "monitor" / "web"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -144,7 +147,7 @@ LOGIN_URL = "login"
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
 LOGIN_REDIRECT_URL = "grid"
-CSRF_FAILURE_VIEW = "monitor.web.errors.stale_form"
+CSRF_FAILURE_VIEW = "monitor.web.request.errors.stale_form"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
@@ -158,7 +161,7 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-SILENCED_SYSTEM_CHECKS = ["security.W008"]  # monitor.web.transport redirects, and knows loopback
+SILENCED_SYSTEM_CHECKS = ["security.W008"]  # monitor.web.request.transport redirects, and knows loopback
 
 CELERY_BROKER_URL = environment.read("SOUNDINGS_REDIS_URL", "redis://localhost:6379/0")
 CELERY_TASK_IGNORE_RESULT = True

@@ -5,6 +5,7 @@ from django.urls import include, path
 from monitor.api.prometheus import views as prometheus
 
 urlpatterns = [
+    path("api/agent/", include("monitor.agents.urls")),
     path("api/", include("monitor.api.urls")),
     path("metrics", prometheus.system),
     path("metrics/paths", prometheus.paths),
@@ -12,7 +13,7 @@ urlpatterns = [
     path("", include("monitor.web.urls")),
 ]
 
-handler400 = "monitor.web.errors.bad_request"
-handler403 = "monitor.web.errors.forbidden"
-handler404 = "monitor.web.errors.not_found"
-handler500 = "monitor.web.errors.failed"
+handler400 = "monitor.web.request.errors.bad_request"
+handler403 = "monitor.web.request.errors.forbidden"
+handler404 = "monitor.web.request.errors.not_found"
+handler500 = "monitor.web.request.errors.failed"

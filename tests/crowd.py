@@ -1,8 +1,8 @@
 """Many agents that come back at once after an outage, each with a long queue: simulated, over real HTTP.
 
-Delivery is the agents' own (`probes.site.deliver`): its batches, pauses and spreading. Only the spool is not: what is
-in it is made when it is asked for, since 200 real ones would be 12 GB of disk. Used by the fault tests, which let few
-come with little, and by `python -m tests.bench faults`.
+Delivery is the agents' own (`probes.site.delivery.deliver`): its batches, pauses and spreading. Only the spool is not:
+what is in it is made when it is asked for, since 200 real ones would be 12 GB of disk. Used by the fault tests, which
+let few come with little, and by `python -m tests.bench faults`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 
 from probes.contract import Outcome
 from probes.ping.spec import Burst
-from probes.site.centre import Centre, CentreError
-from probes.site.deliver import Delivery
-from probes.site.schedule import spread
+from probes.site.delivery.centre import Centre, CentreError
+from probes.site.delivery.deliver import Delivery
+from probes.site.runner.schedule import spread
 from probes.site.wire import Batch, Delivered, Plan, Receipt, Refusal
 
 TASK_EVERY_S = 0.5
@@ -163,7 +163,7 @@ def _look_at_pages(url: str, done: threading.Event) -> list[float]:
 
 def make_crowd(folder: Path, agents: int, results: int, *, paths: int) -> list[tuple[Path, MadeSpool]]:
     """Sites with so many paths each, in the database, and their queues; the tokens are written into `folder`."""
-    from monitor.api.models import issue_token
+    from monitor.agents.models import issue_token
     from monitor.mesh.models import Host, Site
     from monitor.mesh.models import Path as MeshPath
 

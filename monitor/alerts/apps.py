@@ -5,4 +5,4 @@ class AlertsConfig(AppConfig):
     name = "monitor.alerts"
 
     def ready(self) -> None:
-        from monitor.alerts import checks  # noqa: F401 - registers them
+        from monitor.alerts.notify import system_checks  # noqa: F401 - registers them

@@ -13,19 +13,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from monitor.alerts import causes, incidents, judged, queries, quiet
+from monitor.agents.health import agent_reports
 from monitor.alerts.alone import alone
-from monitor.alerts.causes import Held
+from monitor.alerts.detect import causes, judged
+from monitor.alerts.detect.causes import Held
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.shares import Shares
+from monitor.alerts.detect.snapshot import Baselines, Sweep, look
+from monitor.alerts.detect.sources import STORED, Source
+from monitor.alerts.incidents import lifecycle, queries, quiet
+from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, State
-from monitor.alerts.quiet import QuietPaths
-from monitor.alerts.rules.catalogue import RULES
-from monitor.alerts.rules.finding import Finding
-from monitor.alerts.shares import Shares
-from monitor.alerts.sources import STORED, Source
-from monitor.alerts.sweep import Baselines, Sweep, look
-from monitor.api.health import agent_reports
-from monitor.archive import freshness
-from monitor.archive.freshness import Work
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import Work
 from monitor.mesh import alert_rules
 from monitor.mesh.alert_rules import LossRule, Rule
 from monitor.mesh.models import Kind
@@ -145,8 +146,8 @@ def _note(lasting: list[Incident], found: list[Finding], sweep: Sweep, now: date
         of_cause = {finding.path_id for finding in cause.findings}
         of_cause |= {path_id for one in held if one.cause in {cause.label} | cause.merged for path_id, _ in one.keys}
         if cause.merged:
-            incidents.merge(cause.merged, cause.label, now)
-        incidents.find(cause.label, cause.findings, now, cause.because, counted[trouble].of(of_cause))
+            lifecycle.merge(cause.merged, cause.label, now)
+        lifecycle.find(cause.label, cause.findings, now, cause.because, counted[trouble].of(of_cause))
 
 
 def _shares(trouble: str, found: list[Finding], held: list[Held], sweep: Sweep) -> Shares:
@@ -165,11 +166,11 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
     opened = 0
     for incident in queries.untold_incidents():
         if incident.state == State.PENDING:
-            if not incidents.confirm(incident.pk, now):
+            if not lifecycle.confirm(incident.pk, now):
                 continue
             opened += 1
         if not quiet_paths.silences(row.path_id for row in incident.paths.all() if not row.is_over):
-            incidents.tell(incident.pk, now)
+            lifecycle.tell(incident.pk, now)
     return opened
 
 
@@ -185,7 +186,7 @@ def _close_over(lasting: list[Incident], sweep: Sweep, scope: Scope, quiet_paths
         over = [reason for reason in reasons.values() if reason is not None]
         if len(over) == len(reasons):
             is_silenced = quiet_paths.silences(row.path_id for row in rows)
-            ended = incidents.close(
+            ended = lifecycle.close(
                 incident.pk, list(reasons), "; ".join(dict.fromkeys(over)), now, is_silenced=is_silenced
             )
             closed += ended and incident.state != State.PENDING

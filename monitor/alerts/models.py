@@ -1,7 +1,8 @@
 """Incidents: one cause, from opening to closing, with all the paths it explains; when to be quiet; who was told.
 
-States change only by conditional updates in `monitor.alerts.incidents` and `monitor.alerts.notify`; the constraints
-here are what makes a second opening of the same cause, and a second notification of the same change, impossible.
+States change only by conditional updates in `monitor.alerts.incidents.lifecycle` and `monitor.alerts.notify.deliver`;
+the constraints here are what makes a second opening of the same cause, and a second notification of the same change,
+impossible.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class IncidentPath(models.Model):
 class IncidentEvidence(models.Model):
     """What was measured before an incident and after it began, kept since raw bursts expire before incidents do.
 
-    `facts` is as `monitor.alerts.facts.Facts` of that `version`.
+    `facts` is as `monitor.alerts.evidence.facts.Facts` of that `version`.
     """
 
     incident = models.OneToOneField(Incident, on_delete=models.CASCADE, primary_key=True, related_name="kept_evidence")

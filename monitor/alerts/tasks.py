@@ -8,11 +8,11 @@ from functools import lru_cache
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.alerts.corrections import correct
+from monitor.alerts.detect.snapshot import Baselines, baselines_at
 from monitor.alerts.evaluate import evaluate
-from monitor.alerts.gather import gather_due
-from monitor.alerts.notify import deliver
-from monitor.alerts.sweep import Baselines, baselines_at
+from monitor.alerts.evidence.gather import gather_due
+from monitor.alerts.incidents.corrections import correct
+from monitor.alerts.notify.deliver import deliver
 from monitor.archive.periods import start_of
 
 

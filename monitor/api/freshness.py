@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router, Schema
 
-from monitor.archive import freshness
-from monitor.archive.freshness import Work
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import Work
 
 EVALUATED_HEADER = "X-Evaluated-At"
 

@@ -1,7 +1,8 @@
 """The users' API about incidents: which there are, one with its evidence, acknowledging and commenting; who did what.
 
 As in `monitor.api.users`, which these addresses are part of. Reading is for whoever may read; what changes something
-wants a role that may operate, which `monitor.web.access` sees to, and so does the trail of deeds, which names people.
+wants a role that may operate, which `monitor.accounts.access` sees to, and so does the trail of deeds, which names
+people.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from ninja import Header, Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import StringConstraints
 
-from monitor.alerts import actions, listing
-from monitor.alerts.evidence import Evidence, evidence
+from monitor.accounts.roles import Action, may
+from monitor.alerts.evidence.evidence import Evidence, evidence
+from monitor.alerts.evidence.ticket import ticket_text
+from monitor.alerts.incidents import actions, listing
 from monitor.alerts.models import Change, Deed, Incident, IncidentPath, Severity, State, Turn
-from monitor.alerts.ticket import ticket_text
-from monitor.api.asked import Limit, Moment, Offset, ProblemOut
 from monitor.api.freshness import EVALUATED_HEADER
-from monitor.api.roles import Action, may
-from monitor.archive import freshness
+from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
+from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family
 
 InState = Literal[State.PENDING, State.OPEN, State.ACKNOWLEDGED, State.RESOLVED]

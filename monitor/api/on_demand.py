@@ -1,7 +1,7 @@
 """The users' API about throughput tests on demand: asking for one, what became of it, taking it back.
 
 As in `monitor.api.users`, which these addresses are part of. A test is a slot as every planned one, and its number is
-that of the slot; asking wants a role that may operate, which `monitor.web.access` sees to.
+that of the slot; asking wants a role that may operate, which `monitor.accounts.access` sees to.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ninja import Router, Schema, Status
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.api.asked import ProblemOut
-from monitor.api.roles import Action, may
-from monitor.archive import on_demand as outcomes
-from monitor.archive.on_demand import OnDemand
+from monitor.accounts.roles import Action, may
+from monitor.api.parameters import ProblemOut
+from monitor.archive.queries import on_demand as outcomes
+from monitor.archive.queries.on_demand import OnDemand
 from monitor.mesh import on_demand
 from monitor.mesh.entries import RATE_BPS, THROUGHPUT_NUMBERS, Within
 from monitor.mesh.models import Path

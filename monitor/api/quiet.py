@@ -15,10 +15,10 @@ from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field, StringConstraints
 
-from monitor.alerts import actions, listing, quiet
+from monitor.alerts.incidents import actions, listing, quiet
 from monitor.alerts.models import Quiet
-from monitor.api.asked import Limit, Moment, Offset, ProblemOut
 from monitor.api.incidents import Line, RequestKey, doer
+from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000, pattern=r"^[^\x00]*$")]
 Past = Annotated[bool, Query(description="those that are over or were ended, too")]

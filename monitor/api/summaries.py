@@ -15,12 +15,14 @@ from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.api.asked import DAY, Day, PacketBytes, ProblemOut, Range
-from monitor.api.grid import choose_packet_bytes
-from monitor.archive import completeness, queries, tables
-from monitor.archive.metrics import Metric
-from monitor.archive.tables import By, Tick
+from monitor.api.parameters import DAY, Day, PacketBytes, ProblemOut, Range
+from monitor.archive.queries import completeness, tables
+from monitor.archive.queries.deliveries import newest_refused
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import measured_packet_sizes
+from monitor.archive.queries.tables import By, Tick
 from monitor.mesh.models import Family, Path, Site
+from monitor.overview.grid import choose_packet_bytes
 
 TABLE_TICKS = {Tick.HOUR: 24, Tick.DAY: 30, Tick.MONTH: 12, Tick.YEAR: 5}
 """How many ticks a table has unless it is asked for others."""
@@ -115,7 +117,7 @@ def get_worst(
     if metric is Metric.THROUGHPUT:
         raise HttpError(422, f"metric={metric}: of no packet size; /api/v1/grid and /api/v1/table have it")
     since, until = between.resolve_at(timezone.now())
-    packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
+    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     cells = tables.worst(metric, since, until, packet_bytes=packet_bytes, limit=limit)
     paths = Path.objects.with_hosts().in_bulk([cell.path_id for cell in cells])
     found = [{**asdict(cell), "loss_ratio": cell.loss_ratio, **_ends(paths[cell.path_id])} for cell in cells]
@@ -140,7 +142,7 @@ def get_table(
     complaint = too_large(by, tick, until - since)
     if complaint is not None:
         raise HttpError(422, complaint)
-    packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
+    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     cells = tables.table(by, metric, tick, since, until, packet_bytes, family=family)
     return {
         "by": by,
@@ -182,7 +184,7 @@ def get_completeness(request: HttpRequest, since: Day | None = None, until: Day 
 )
 def list_refused(request: HttpRequest, limit: Annotated[int, Field(ge=1, le=1000)] = 100) -> list[dict[str, object]]:
     names = dict(Site.objects.values_list("id", "name"))
-    return [{**asdict(one), "site": names[one.site_id]} for one in queries.newest_refused(limit)]
+    return [{**asdict(one), "site": names[one.site_id]} for one in newest_refused(limit)]
 
 
 def too_large(by: By, tick: Tick, length: timedelta) -> str | None:

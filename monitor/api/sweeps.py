@@ -17,7 +17,7 @@ from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.analysis.transfer.sweep import Setting, knees, lacking, sentences
-from monitor.api.asked import ProblemOut
+from monitor.api.parameters import ProblemOut
 from monitor.archive.throughput_sweeps import Sweep, SweptCell, load, newest
 
 router = Router()

@@ -17,13 +17,14 @@ from pydantic import Field
 
 from monitor.analysis.tcp import Estimate
 from monitor.analysis.transfer import spread
-from monitor.api.asked import PacketBytes, ProblemOut, Range
-from monitor.api.grid import choose_packet_bytes
-from monitor.archive import queries
-from monitor.archive.calibrations import PathCalibration
-from monitor.archive.path_estimates import path_estimate
-from monitor.archive.record_transfers import RecordBy, RecordTransfer, best_transfers
+from monitor.api.parameters import PacketBytes, ProblemOut, Range
+from monitor.archive.queries.calibrations import PathCalibration
+from monitor.archive.queries.path_estimates import path_estimate
+from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
+from monitor.archive.queries.record_transfers import RecordBy, RecordTransfer, best_transfers
+from monitor.archive.queries.throughput import throughput_series
 from monitor.mesh.models import Family, Path
+from monitor.overview.grid import choose_packet_bytes
 
 RECORDS_LENGTH = timedelta(days=30)
 
@@ -141,7 +142,7 @@ def list_records(
 def get_spread(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
     _require_path(path_id)
     since, until = between.resolve_at(timezone.now())
-    tests = queries.throughput_series(path_id, since, until)
+    tests = throughput_series(path_id, since, until)
     found = spread([one.throughput_bps for one in tests if one.protocol == "tcp" and one.throughput_bps is not None])
     figures = {"tests": 0} if found is None else asdict(found)
     nothing = dict.fromkeys(("min_bps", "max_bps", "mean_bps", "deviation_bps"))
@@ -158,9 +159,9 @@ def get_estimate(
 ) -> dict[str, object]:
     _require_path(path_id)
     since, until = between.resolve_at(timezone.now())
-    packet_bytes = choose_packet_bytes(tuple(queries.packet_sizes()), size)
-    summaries = queries.path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id])
-    tests = queries.throughput_series(path_id, since, until)
+    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    summaries = path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id])
+    tests = throughput_series(path_id, since, until)
     made = path_estimate(summaries[0] if summaries else None, tests, since, until)
     if made is None:
         raise HttpError(404, f"no ping of {packet_bytes} bytes was answered on path {path_id} in this time")

@@ -6,7 +6,7 @@ class ArchiveConfig(AppConfig):
     name = "monitor.archive"
 
     def ready(self) -> None:
-        from monitor.archive import chunks, system_checks
+        from monitor.archive.upkeep import chunks, system_checks
         from monitor.mesh.apply import applied
 
         register(system_checks.check_database, Tags.database)

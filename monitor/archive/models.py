@@ -78,7 +78,7 @@ class ThroughputTest(models.Model):
     detail = models.TextField(null=True)
     verdict = models.TextField(null=True, help_text="what limited it, as monitor.analysis.transfer.Verdict")
     sentence = models.TextField(null=True, help_text="the verdict with its evidence, in words")
-    diagnosis = models.JSONField(null=True, help_text="the rest of it, as monitor.archive.diagnoses.Findings")
+    diagnosis = models.JSONField(null=True, help_text="the rest of it, as monitor.archive.diagnosis.findings.Findings")
     transfer = models.JSONField(null=True, help_text="as probes.throughput.spec.Transfer")
 
     class Meta:
@@ -472,7 +472,7 @@ class KeptSince(models.Model):
 
 
 class LastRun(models.Model):
-    """When work of the centre, by the names of `monitor.archive.freshness.Work`, was last done to its end."""
+    """When work of the centre, by the names of `monitor.archive.upkeep.freshness.Work`, was last done to its end."""
 
     name = models.TextField()
     at = models.DateTimeField()

@@ -1,15 +1,70 @@
-"""The SQL of this room: one statement a file in sql/, read once."""
+"""The archive's SQL: one statement a file in the sql/ folder of the wing that runs it, each name used once.
+
+`ask` runs a statement and gives its columns' names and rows; `records` makes frozen records of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
-FOLDER = Path(__file__).resolve().parent / "sql"
+from django.db import connection
+
+FOLDER = Path(__file__).resolve().parent
+LONGEST_RAW = timedelta(days=1)
+
+Record = TypeVar("Record")
+Names = tuple[str, ...]
+Rows = list[tuple[Any, ...]]
 
 
 @cache
 def statement(name: str, **parts: str) -> str:
-    """The text of sql/`name`.sql, with psycopg's named parameters in it; {name} in it becomes the part of that name."""
-    text = (FOLDER / f"{name}.sql").read_text()
+    """The text of `name`.sql, with psycopg's named parameters in it; {name} in it becomes the part of that name."""
+    text = files()[name].read_text()
     return text.format(**parts) if parts else text
+
+
+@cache
+def files() -> dict[str, Path]:
+    """The SQL files of all wings by name. Raises `ValueError` if two have the same name."""
+    by_name: dict[str, Path] = {}
+    for file in sorted(FOLDER.glob("*/sql/*.sql")):
+        if file.stem in by_name:
+            raise ValueError(f"{file} and {by_name[file.stem]} have the same name")
+        by_name[file.stem] = file
+    return by_name
+
+
+def ask(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> tuple[Names, Rows]:
+    """Run a statement, with these parts put into it; its columns' names and its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement(name, **(parts or {})), parameters)
+        return tuple(column.name for column in cursor.description), cursor.fetchall()
+
+
+def records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
+    """Rows as records; the statement must return exactly the record's fields, in their order."""
+    expected = tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
+    if names != expected:
+        raise TypeError(f"{kind.__name__} has the fields {expected}, the statement returned {names}")
+    return [kind(*row) for row in rows]
+
+
+def check_period(since: datetime, until: datetime) -> None:
+    """Raise `ValueError` for times without a zone, or a period that ends before it begins."""
+    if since.tzinfo is None or until.tzinfo is None:
+        raise ValueError("a period needs times with a time zone")
+    if since > until:
+        raise ValueError(f"the period ends, {until.isoformat()}, before it begins, {since.isoformat()}")
+
+
+def check_raw_period(since: datetime, until: datetime) -> None:
+    """As `check_period`, and for a period of more than a day, which would scan too many raw bursts."""
+    check_period(since, until)
+    if until - since > LONGEST_RAW:
+        raise ValueError(f"a period of {until - since} would scan raw bursts for more than a day")

@@ -9,7 +9,9 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.archive import diagnosing, growth, records, retention, rollups, samples
+from monitor.archive.diagnosis import pending
+from monitor.archive.rollup import recompute
+from monitor.archive.upkeep import growth, records, retention, samples
 from probes.contract import Deadline
 
 TIME_LIMIT_S = 8.0
@@ -22,9 +24,9 @@ HOURS_AT_ONCE = 500
 def roll_up() -> int:
     """Compute dirty hours, then what is longer, until nothing is due or the time is over. Returns how many hours."""
     deadline = Deadline(TIME_LIMIT_S)
-    hours = _all(deadline, rollups.roll_up)
-    for tier in rollups.TIERS:
-        _all(deadline, partial(rollups.merge, tier))
+    hours = _all(deadline, recompute.roll_up)
+    for tier in recompute.TIERS:
+        _all(deadline, partial(recompute.merge, tier))
     return hours
 
 
@@ -45,9 +47,9 @@ def diagnose() -> int:
     deadline = Deadline(TIME_LIMIT_S)
     done = 0
     while not deadline.passed:
-        found = diagnosing.diagnose_awaited(timezone.now())
+        found = pending.diagnose_awaited(timezone.now())
         done += found
-        if found < diagnosing.AT_ONCE:
+        if found < pending.AT_ONCE:
             break
     return done
 

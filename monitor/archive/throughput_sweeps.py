@@ -18,10 +18,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from monitor.analysis.transfer.sweep import Cell, Setting
-from monitor.archive import on_demand
 from monitor.archive.models import SweepCell, ThroughputSweep
-from monitor.archive.on_demand import OnDemand, State
-from monitor.archive.transfers import backgrounds, transfer_of
+from monitor.archive.queries import on_demand
+from monitor.archive.queries.on_demand import OnDemand, State
+from monitor.archive.queries.transfers import backgrounds, transfer_of
 from monitor.mesh.models import Path
 from monitor.mesh.on_demand import OnDemandError, Settings, ask, cancel, faults
 from probes.contract import Deadline, Outcome
@@ -36,7 +36,8 @@ POLL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SweptCell:
-    """A cell with its test. Its times and figures are None as those of `monitor.archive.on_demand.OnDemand` are."""
+    """A cell with its test. Its times and figures are None as those of `monitor.archive.queries.on_demand.OnDemand`
+    are."""
 
     place: int
     setting: Setting

@@ -2,19 +2,23 @@
 
 Rows are written by `monitor.mesh.apply` from `mesh.toml` and, for slots, by `monitor.mesh.slots`. Nothing here is ever
 deleted by an apply, but for slots that have not begun: what is no longer in the file gets `retired_at`, so that its
-history keeps its name. The questions that others ask of these rows are in `querysets` and `queries`.
+history keeps its name. Questions about these rows are methods of the querysets here, and functions of `queries`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Self, TypeVar
 
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import ArrayField, RangeOperators
 from django.db import models
+from django.db.models import Model, Q, QuerySet
 
-from monitor.mesh.querysets import InUseQuerySet, MeasurementQuerySet, PathQuerySet, SlotQuerySet
 from probes.contract import Outcome
+
+RowT = TypeVar("RowT", bound=Model, covariant=True)
+
 
 RETIRED_AT_HELP = "When it left mesh.toml; null while it is in use."
 
@@ -33,6 +37,44 @@ class Kind(models.TextChoices):
 
 WITH_SLOTS = (Kind.THROUGHPUT, Kind.DISK_TO_DISK)
 """These have their hosts to themselves."""
+
+
+class InUseQuerySet(QuerySet[RowT, RowT]):
+    """Rows that an apply retires and never deletes."""
+
+    def in_use(self) -> Self:
+        """Those that mesh.toml has now."""
+        return self.filter(retired_at=None)
+
+
+class PathQuerySet(InUseQuerySet["Path"]):
+    def with_hosts(self) -> Self:
+        """With both hosts and their sites, in the same query."""
+        return self.select_related("source__site", "destination__site")
+
+    def in_use(self) -> Self:
+        """Those that are measured now, with both hosts and their sites."""
+        return super().in_use().with_hosts()
+
+
+class MeasurementQuerySet(InUseQuerySet["Measurement"]):
+    def from_site(self, site_id: int) -> Self:
+        """Those whose source is a host of this site."""
+        return self.filter(path__source__site=site_id)
+
+    def with_hosts(self) -> Self:
+        """With the test, the path and both its hosts, in the same query."""
+        return self.select_related("test", "path__source", "path__destination")
+
+
+class SlotQuerySet(QuerySet["Slot", "Slot"]):
+    def of_site(self, site_id: int) -> Self:
+        """Those in which a host of this site takes part, as client or server."""
+        return self.filter(Q(measurement__path__source__site=site_id) | Q(measurement__path__destination__site=site_id))
+
+    def to_come(self, since: datetime, until: datetime) -> Self:
+        """Those that have not ended at `since`, have no outcome yet, and start before `until`."""
+        return self.filter(outcome=None, ends_at__gt=since, starts_at__lt=until)
 
 
 class Mesh(models.Model):

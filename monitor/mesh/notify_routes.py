@@ -6,6 +6,7 @@ mesh.toml has the names of channels; their URLs hold passwords and are in SOUNDI
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,12 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
+
 from monitor.mesh.alert_rules import SEVERITIES, Place
 
 NOTIFY = "notify"
+_NAMED = re.compile(r"([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)=(\S+:\S*)")
 DIGEST = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
@@ -44,6 +48,19 @@ class Route:
         day = at.astimezone(zone).date()
         today = datetime.combine(day, self.digest, zone)
         return today if today > at else datetime.combine(day + timedelta(days=1), self.digest, zone)
+
+
+def channels() -> dict[str, str]:
+    """The configured channels: a name that is safe to store and show -> the URL."""
+    return dict(named(word) for word in settings.NOTIFY_URLS)
+
+
+def named(word: str) -> tuple[str, str]:
+    """A channel's name and URL. Without a name of its own it is the URL's scheme and a digest: URLs hold passwords."""
+    given = _NAMED.fullmatch(word)
+    if given is not None:
+        return given[1], given[2]
+    return f"{word.partition(':')[0]}:{hashlib.sha256(word.encode()).hexdigest()[:12]}", word
 
 
 def routes(alerts: Mapping[str, Any], channels: Iterable[str]) -> list[Route]:

@@ -3,7 +3,7 @@
 `find_path` and `ask` take names, settings and a time, and give the slot, whose number is that of the test everywhere.
 Hosts, uplinks, keys, limits at the sites and budgets are those of every slot. A test that is asked for begins
 `ON_DEMAND_LEAD_S` seconds later, or as soon as both hosts are free: planned slots that no agent has in hand yet give
-way to it, and slip. What became of a test is told by `monitor.archive.on_demand`.
+way to it, and slip. What became of a test is told by `monitor.archive.queries.on_demand`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis import noise
-from monitor.archive.reporting import PathDay, ThroughputDay
+from monitor.archive.queries.for_reports import PathDay, ThroughputDay
 from monitor.reports.report import Change, Changes, Figure, PathReport
 
 FALSE_SHARE = 0.05

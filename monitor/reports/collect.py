@@ -14,12 +14,14 @@ from typing import TypeVar
 
 from django.db.models import Min
 
+from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident
-from monitor.alerts.queries import incidents_between
-from monitor.archive import ledger, reporting
-from monitor.archive.calibrations import DayOfTests, days_of_tests
 from monitor.archive.periods import end_of, start_of
-from monitor.archive.queries import PathSummary, ThroughputSummary, path_summaries, throughput_summaries
+from monitor.archive.queries import for_reports
+from monitor.archive.queries.calibrations import DayOfTests, days_of_tests
+from monitor.archive.queries.ledger import LedgerLine, ledger_of_paths
+from monitor.archive.queries.paths import PathSummary, path_summaries
+from monitor.archive.queries.throughput import ThroughputSummary, throughput_summaries
 from monitor.mesh import service_levels
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Measurement, Mesh, Path, Site
@@ -36,8 +38,8 @@ SPARKLINE_DAYS = 28
 Key = tuple[int, int]
 """Path and packet size."""
 
-Row = TypeVar("Row", ThroughputSummary, reporting.Kept, reporting.TransferVerdict)
-DayRow = TypeVar("DayRow", reporting.PathDay, reporting.ThroughputDay)
+Row = TypeVar("Row", ThroughputSummary, for_reports.Kept, for_reports.TransferVerdict)
+DayRow = TypeVar("DayRow", for_reports.PathDay, for_reports.ThroughputDay)
 
 
 class NoSuchScope(Exception):
@@ -70,17 +72,17 @@ class Material:
     throughput: Mapping[int, ThroughputSummary]
     throughput_before: Mapping[int, ThroughputSummary]
     throughput_year_before: Mapping[int, ThroughputSummary]
-    days: Mapping[int, list[reporting.PathDay]]
-    throughput_days: Mapping[int, list[reporting.ThroughputDay]]
+    days: Mapping[int, list[for_reports.PathDay]]
+    throughput_days: Mapping[int, list[for_reports.ThroughputDay]]
     first_day: datetime
     last_day: datetime
     levels: Mapping[int, ServiceLevel]
-    hours_above: Mapping[int, reporting.Kept]
-    tests_below: Mapping[int, reporting.Kept]
-    verdicts: Mapping[int, reporting.TransferVerdict]
+    hours_above: Mapping[int, for_reports.Kept]
+    tests_below: Mapping[int, for_reports.Kept]
+    verdicts: Mapping[int, for_reports.TransferVerdict]
     capacities: Mapping[int, float]
     days_of_tests: Mapping[int, list[DayOfTests]]
-    coverage: tuple[ledger.Line, ...]
+    coverage: tuple[LedgerLine, ...]
     incidents: tuple[Incident, ...]
 
 
@@ -112,19 +114,19 @@ def collect(scope: Scope, period: Period, now: datetime) -> Material:
         throughput=throughput,
         throughput_before=_throughput(period.before, told),
         throughput_year_before=_throughput(period.year_before, told),
-        days=_listed(reporting.days(first_day - timedelta(days=DAYS_BEFORE), last_day, series)),
+        days=_listed(for_reports.days(first_day - timedelta(days=DAYS_BEFORE), last_day, series)),
         throughput_days=_listed(
-            reporting.throughput_days(first_day - timedelta(days=DAYS_BEFORE), last_day, list(told))
+            for_reports.throughput_days(first_day - timedelta(days=DAYS_BEFORE), last_day, list(told))
         ),
         first_day=first_day,
         last_day=last_day,
         levels=levels,
         hours_above=_hours_above(since, until, levels, sizes),
         tests_below=_tests_below(since, until, levels, throughput),
-        verdicts=_by_path(reporting.transfer_verdicts(since, until, list(told))),
+        verdicts=_by_path(for_reports.transfer_verdicts(since, until, list(told))),
         days_of_tests=days_of_tests(since, sizes),
-        capacities={one.path_id: one.capacity_bps for one in reporting.capacities(since, until, list(told))},
-        coverage=tuple(ledger.of_paths(list(told), since, until)),
+        capacities={one.path_id: one.capacity_bps for one in for_reports.capacities(since, until, list(told))},
+        coverage=tuple(ledger_of_paths(list(told), since, until)),
         incidents=_incidents(scope, set(paths), since, until),
     )
 
@@ -202,20 +204,20 @@ def _levels(mesh: Mesh | None, paths: Mapping[int, Described]) -> dict[int, Serv
 
 def _hours_above(
     since: datetime, until: datetime, levels: Mapping[int, ServiceLevel], sizes: Mapping[int, int]
-) -> dict[int, reporting.Kept]:
+) -> dict[int, for_reports.Kept]:
     limits = {
         (path_id, sizes[path_id]): one.rtt_ms for path_id, one in levels.items() if one.rtt_ms and path_id in sizes
     }
-    return _by_path(reporting.hours_above(since, until, limits)) if limits else {}
+    return _by_path(for_reports.hours_above(since, until, limits)) if limits else {}
 
 
 def _tests_below(
     since: datetime, until: datetime, levels: Mapping[int, ServiceLevel], tested: Collection[int]
-) -> dict[int, reporting.Kept]:
+) -> dict[int, for_reports.Kept]:
     limits = {
         path_id: one.throughput_bps for path_id, one in levels.items() if one.throughput_bps and path_id in tested
     }
-    return _by_path(reporting.tests_below(since, until, limits)) if limits else {}
+    return _by_path(for_reports.tests_below(since, until, limits)) if limits else {}
 
 
 def _incidents(scope: Scope, path_ids: Collection[int], since: datetime, until: datetime) -> tuple[Incident, ...]:

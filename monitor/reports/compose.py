@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from monitor.alerts.models import Incident
-from monitor.archive.queries import PathSummary, ThroughputSummary
-from monitor.archive.reporting import PathDay
+from monitor.archive.queries.for_reports import PathDay
+from monitor.archive.queries.paths import PathSummary
+from monitor.archive.queries.throughput import ThroughputSummary
 from monitor.mesh.service_levels import ServiceLevel
 from monitor.reports import changes, levels, sentences, throughput
 from monitor.reports.collect import DAYS_BEFORE, SPARKLINE_DAYS, Described, Material, collect

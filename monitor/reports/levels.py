@@ -6,8 +6,8 @@ bursts. All of it used is a target just kept.
 
 from __future__ import annotations
 
-from monitor.archive.queries import PathSummary
-from monitor.archive.reporting import Kept
+from monitor.archive.queries.for_reports import Kept
+from monitor.archive.queries.paths import PathSummary
 from monitor.mesh.service_levels import ServiceLevel
 from monitor.reports.report import Target, TargetKept
 

@@ -12,8 +12,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from monitor.analysis.loss import loss_bound_ratio
-from monitor.archive.queries import PathSummary, ThroughputSummary
-from monitor.archive.reporting import TransferVerdict
+from monitor.archive.queries.for_reports import TransferVerdict
+from monitor.archive.queries.paths import PathSummary
+from monitor.archive.queries.throughput import ThroughputSummary
 from monitor.reports.periods import Period
 
 GOAL_LOSS_RATIO = 0.001

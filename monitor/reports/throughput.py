@@ -31,7 +31,7 @@ from monitor.analysis.tcp import (
     loss_ratio_for,
 )
 from monitor.analysis.transfer import Verdict
-from monitor.archive.calibrations import DayOfTests, calibration, control_of, newest_kind
+from monitor.archive.queries.calibrations import DayOfTests, calibration, control_of, newest_kind
 from monitor.reports.report import Advice, Measure, PathReport, Score
 
 MOST_ADVICE = 3

@@ -3,53 +3,64 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
-from monitor.api.roles import Action, needs
-from monitor.web import (
-    compare_page,
-    downloads,
-    incident_pages,
-    operating,
-    records_pages,
-    run_now,
-    sweep_pages,
-    table_pages,
-    throughput_page,
-    views,
+from monitor.accounts.roles import Action, needs
+from monitor.web.charts.view import chart_bundle
+from monitor.web.pages.calculator.view import calculator_page
+from monitor.web.pages.compare.view import compare_page
+from monitor.web.pages.completeness.view import completeness_page
+from monitor.web.pages.grid.view import grid_page
+from monitor.web.pages.incidents import operate
+from monitor.web.pages.incidents.view import (
+    audit_page,
+    incident_page,
+    incidents_page,
+    maintenance_change_page,
+    maintenance_page,
 )
-from monitor.web.login import Login
+from monitor.web.pages.login.view import Login
+from monitor.web.pages.map.view import map_page
+from monitor.web.pages.path import downloads, run_now
+from monitor.web.pages.path.view import path_page
+from monitor.web.pages.records.view import records_page
+from monitor.web.pages.reports.view import report
+from monitor.web.pages.site.view import site_page
+from monitor.web.pages.sites.view import sites_page
+from monitor.web.pages.sweeps.view import sweep_page, sweeps_page
+from monitor.web.pages.table.view import table_page, table_tsv
+from monitor.web.pages.throughput.view import throughput_page
 
 urlpatterns: list[URLPattern] = [
-    path("", views.grid_page, name="grid"),
-    path("map/", views.map_page, name="map"),
-    path("paths/<int:path_id>/", views.path_page, name="path"),
+    path("", grid_page, name="grid"),
+    path("map/", map_page, name="map"),
+    path("paths/<int:path_id>/", path_page, name="path"),
     path("paths/<int:path_id>/series.csv", downloads.series_csv, name="series-csv"),
     path("paths/<int:path_id>/bursts.csv", downloads.bursts_csv, name="bursts-csv"),
     path("paths/<int:path_id>/tests.csv", downloads.tests_csv, name="tests-csv"),
     path("paths/<int:path_id>/changes.csv", downloads.changes_csv, name="changes-csv"),
     path("paths/<int:path_id>/run/", run_now.run_now, name="run-now"),
-    path("incidents/", incident_pages.incidents_page, name="incidents"),
-    path("incidents/<int:incident_id>/", incident_pages.incident_page, name="incident"),
-    path("incidents/<int:incident_id>/acknowledge/", operating.acknowledge, name="acknowledge"),
-    path("incidents/<int:incident_id>/unacknowledge/", operating.unacknowledge, name="unacknowledge"),
-    path("incidents/<int:incident_id>/comment/", operating.comment, name="comment"),
-    path("maintenance/", incident_pages.maintenance_page, name="maintenance"),
-    path("maintenance/<int:quiet_id>/", incident_pages.maintenance_change_page, name="maintenance-change"),
-    path("maintenance/<int:quiet_id>/end/", operating.end, name="quiet-end"),
-    path("silences/", operating.silence, name="silence"),
-    path("audit/", incident_pages.audit_page, name="audit"),
-    path("table/", table_pages.table_page, name="table"),
-    path("table.tsv", table_pages.table_tsv, name="table-tsv"),
-    path("compare/", compare_page.compare_page, name="compare"),
-    path("sites/", views.sites_page, name="sites"),
-    path("throughput/", throughput_page.throughput_page, name="throughput"),
-    path("records/", records_pages.records_page, name="records"),
-    path("sweeps/", sweep_pages.sweeps_page, name="sweeps"),
-    path("sweeps/<int:sweep_id>/", sweep_pages.sweep_page, name="sweep"),
-    path("sites/<str:name>/", views.site_page, name="site"),
-    path("completeness/", views.completeness_page, name="completeness"),
-    path("calculator/", views.calculator_page, name="calculator"),
-    path("reports/<str:name>", views.report, name="report"),
-    path("charts/vega-<str:version>.js", views.chart_bundle, name="chart-bundle"),
+    path("incidents/", incidents_page, name="incidents"),
+    path("incidents/<int:incident_id>/", incident_page, name="incident"),
+    path("incidents/<int:incident_id>/acknowledge/", operate.acknowledge, name="acknowledge"),
+    path("incidents/<int:incident_id>/unacknowledge/", operate.unacknowledge, name="unacknowledge"),
+    path("incidents/<int:incident_id>/comment/", operate.comment, name="comment"),
+    path("maintenance/", maintenance_page, name="maintenance"),
+    path("maintenance/<int:quiet_id>/", maintenance_change_page, name="maintenance-change"),
+    path("maintenance/<int:quiet_id>/end/", operate.end, name="quiet-end"),
+    path("silences/", operate.silence, name="silence"),
+    path("audit/", audit_page, name="audit"),
+    path("table/", table_page, name="table"),
+    path("table.tsv", table_tsv, name="table-tsv"),
+    path("compare/", compare_page, name="compare"),
+    path("sites/", sites_page, name="sites"),
+    path("throughput/", throughput_page, name="throughput"),
+    path("records/", records_page, name="records"),
+    path("sweeps/", sweeps_page, name="sweeps"),
+    path("sweeps/<int:sweep_id>/", sweep_page, name="sweep"),
+    path("sites/<str:name>/", site_page, name="site"),
+    path("completeness/", completeness_page, name="completeness"),
+    path("calculator/", calculator_page, name="calculator"),
+    path("reports/<str:name>", report, name="report"),
+    path("charts/vega-<str:version>.js", chart_bundle, name="chart-bundle"),
     path("login/", Login.as_view(), name="login"),
     path("logout/", needs(Action.READ)(LogoutView.as_view(next_page="login")), name="logout"),
 ]

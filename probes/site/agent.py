@@ -1,7 +1,7 @@
 """The agent's parts, put together: spool, plan, limits, ping and capacity cycles, throughput slots, delivery.
 
-Made once in the worker process from `AgentSettings`. What it does at which time is said by `probes.site.schedule`, and
-done in the tasks of `probes.site.tasks`.
+Made once in the worker process from `AgentSettings`. What it does at which time is said by
+`probes.site.runner.schedule`, and done in the tasks of `probes.site.tasks`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from functools import partial
 from pathlib import Path
 
 from probes.registry import PROBES
-from probes.site.capacity import CapacityCycles
-from probes.site.centre import Centre
-from probes.site.cycles import Cycles
-from probes.site.deliver import Delivery
+from probes.site.delivery.centre import Centre
+from probes.site.delivery.deliver import Delivery
+from probes.site.delivery.vitals import Vitals
 from probes.site.journal import Journal, write_state
-from probes.site.ledger import Cycle
-from probes.site.limits import read_limits
-from probes.site.own_tests import OwnTests
+from probes.site.limits.limits import read_limits
+from probes.site.limits.usage import Usage
 from probes.site.plan import PlanCache, PlanPuller
-from probes.site.schedule import capacity_phase_s, newest_cycles, ping_phase_s, spread
+from probes.site.runner.capacity import CapacityCycles
+from probes.site.runner.cycle import Cycles
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.schedule import capacity_phase_s, newest_cycles, ping_phase_s, spread
+from probes.site.runner.slot import Slots
 from probes.site.settings import AgentSettings
-from probes.site.slots import Slots
-from probes.site.spool import Spool
-from probes.site.usage import Usage
-from probes.site.vitals import Vitals
+from probes.site.spool.ledger import Cycle
+from probes.site.spool.spool import Spool
 from probes.throughput.iperf3 import serve
 
 logger = logging.getLogger(__name__)

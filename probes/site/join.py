@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 import probes
-from probes.site.centre import BadCertificate, Centre, CentreError
-from probes.site.centre_clock import CentreClock
+from probes.site.delivery.centre import BadCertificate, Centre, CentreError
+from probes.site.delivery.centre_clock import CentreClock
 from probes.site.settings import Joined, SettingsError, joined_file, token_file
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest

@@ -22,7 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from probes.site.settings import SettingsError
-from probes.site.spool import SpoolError
+from probes.site.spool.spool import SpoolError
 from probes.site.status import Status, read_status
 
 KEPT_S = 5.0

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from probes.private_files import replacing
-from probes.site.backoff import BackOff
-from probes.site.centre import Centre, CentreError
+from probes.site.delivery.backoff import BackOff
+from probes.site.delivery.centre import Centre, CentreError
 from probes.site.wire import Plan
 
 logger = logging.getLogger(__name__)

@@ -75,7 +75,7 @@ def plan_file(data: Path) -> Path:
 
 
 def usage_file(data: Path) -> Path:
-    """What was used of the limits, as `probes.site.usage` keeps it."""
+    """What was used of the limits, as `probes.site.limits.usage` keeps it."""
     return data / "usage.json"
 
 

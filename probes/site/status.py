@@ -18,7 +18,7 @@ from probes.site.health import Health
 from probes.site.journal import LONGEST_SILENCE_S, State, Trouble, read_state
 from probes.site.plan import PlanCache
 from probes.site.settings import lock_file, plan_file, spool_file, state_file
-from probes.site.spool import Contents, SpoolError, look_into
+from probes.site.spool.spool import Contents, SpoolError, look_into
 from probes.site.wire import Plan
 
 

@@ -24,7 +24,7 @@ REDIS_TIMEOUT_S = 5.0
 
 
 class AgentApp(Celery):
-    """A Celery application that knows its agent; `probes.site.schedule` reads the plan through it."""
+    """A Celery application that knows its agent; `probes.site.runner.schedule` reads the plan through it."""
 
     agent: Agent
 

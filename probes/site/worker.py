@@ -17,12 +17,12 @@ from celery import bootsteps, signals
 from celery.beat import EmbeddedService
 
 from probes.site.agent import Agent
-from probes.site.limits import LimitsError
-from probes.site.schedule import PlanScheduler
+from probes.site.limits.limits import LimitsError
+from probes.site.limits.usage import UsageError
+from probes.site.runner.schedule import PlanScheduler
 from probes.site.settings import SettingsError, from_environment
-from probes.site.spool import SpoolError
+from probes.site.spool.spool import SpoolError
 from probes.site.tasks import make_app
-from probes.site.usage import UsageError
 
 THREADS = 32
 STOP_GRACE_S = 1.0

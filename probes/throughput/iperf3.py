@@ -2,7 +2,7 @@
 
 `measure` and `Iperf3Probe` take a `ThroughputSpec` and give a `ThroughputRun`; `serve` is the receiving end. A test
 that did not work ends in an outcome with a detail and no throughput, never in 0 bit/s. What iperf3 writes is read in
-`report`. When both ends run, and for how long the server listens, is decided by who calls (`probes.site.slots`).
+`report`. When both ends run, and for how long the server listens, is decided by who calls (`probes.site.runner.slot`).
 """
 
 from __future__ import annotations

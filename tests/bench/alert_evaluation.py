@@ -83,9 +83,9 @@ def _fill() -> int:
 
 
 def _timed(paths: int) -> list[Row]:
+    from monitor.alerts.detect.snapshot import baselines_at
     from monitor.alerts.evaluate import evaluate
     from monitor.alerts.models import Incident
-    from monitor.alerts.sweep import baselines_at
 
     began = time.perf_counter()
     baselines = baselines_at(NOW)

@@ -31,13 +31,13 @@ from django.core.management import call_command
 
 from monitor.stack import serving
 from monitor.stack.postgres import DATABASE, Cluster, find
-from probes.site.centre import packed
+from probes.site.delivery.centre import packed
 from probes.site.wire import Batch, Delivered
 from probes.supervise import Supervisor
 from tests.bench import Row
 
 if TYPE_CHECKING:
-    from monitor.archive.arrivals import Arrival
+    from monitor.archive.ingest.arrivals import Arrival
     from monitor.mesh.models import Host
 
 SITES = 3
@@ -138,20 +138,20 @@ def _measure() -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _arrival(batch: Batch) -> Arrival:
-    from monitor.archive.arrivals import arrival_of
+    from monitor.archive.ingest.arrivals import arrival_of
 
     return arrival_of(batch)
 
 
 def _receive_all(arrivals: list[tuple[int, Arrival]]) -> None:
-    from monitor.archive.ingest import receive
+    from monitor.archive.ingest.batches import receive
 
     for site_id, arrival in arrivals:
         receive(site_id, arrival, NOW)
 
 
 def _loads() -> list[Load]:
-    from monitor.api.models import issue_token
+    from monitor.agents.models import issue_token
     from tests.db.mesh_of_three import batch, make_mesh
 
     mesh = make_mesh()
@@ -165,7 +165,7 @@ def _loads() -> list[Load]:
 
 def _rows(loads: list[Load]) -> list[bytes]:
     """All bursts as rows of binary COPY."""
-    from monitor.archive.copying import pack
+    from monitor.archive.ingest.copying import pack
 
     return [packed for load in loads for batch in load.batches for packed in pack(batch.results).packed]
 
@@ -174,7 +174,7 @@ def _bytes_a_burst() -> dict[str, float]:
     from django.db import connection
     from django.utils import timezone
 
-    from monitor.archive.growth import table_sizes
+    from monitor.archive.upkeep.growth import table_sizes
 
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE burst")
@@ -232,7 +232,7 @@ def _results(path_ids: list[int], bursts: int) -> list[Delivered]:
 
 def _values(loads: list[Load]) -> list[tuple[object, ...]]:
     """All bursts as the values of their columns."""
-    from monitor.archive.copying import COLUMNS
+    from monitor.archive.ingest.copying import COLUMNS
     from tests.unit.test_archive_copying import value_of
 
     results = (result for load in loads for batch in load.batches for result in batch.results)
@@ -243,7 +243,7 @@ def _plain_copy(rows: list[tuple[object, ...]]) -> None:
     """By binary COPY, as psycopg does it, into a table without keys."""
     from django.db import connection
 
-    from monitor.archive.copying import COLUMNS
+    from monitor.archive.ingest.copying import COLUMNS
     from tests.unit.test_archive_copying import TYPES
 
     command = f"COPY plain_copy ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
@@ -257,7 +257,7 @@ def _packed_copy(rows: list[bytes]) -> None:
     """The same, packed already: what the server could do at best."""
     from django.db import connection
 
-    from monitor.archive.copying import BEGIN, COLUMNS, END
+    from monitor.archive.ingest.copying import BEGIN, COLUMNS, END
 
     command = f"COPY plain_copy ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
     with connection.cursor() as cursor, cursor.copy(command) as copy:
@@ -318,7 +318,7 @@ def _ask(port: int, method: str, path: str, headers: dict[str, str], body: bytes
 
 
 def _roll_up_all() -> None:
-    from monitor.archive.rollups import roll_up
+    from monitor.archive.rollup.recompute import roll_up
 
     while roll_up(NOW, HOURS_AT_ONCE):
         continue

@@ -109,7 +109,7 @@ def _built(paths: int, days: int) -> list[Row]:
     """Make all tables; their rows and how fast they came."""
     from django.utils import timezone
 
-    from monitor.archive.growth import table_sizes
+    from monitor.archive.upkeep.growth import table_sizes
 
     _make_mesh(paths)
     _make_profiles()
@@ -242,7 +242,7 @@ def _make_hours(paths: int, days: int) -> None:
 
 
 def _merge(paths: int, days: int) -> None:
-    from monitor.archive.rollups import TIERS, merge
+    from monitor.archive.rollup.recompute import TIERS, merge
 
     _execute(
         """
@@ -290,9 +290,10 @@ def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
     """Each question by name, with what it is to reach and what asks it."""
     from django.test import Client
 
-    from monitor.archive import completeness, queries, tables
-    from monitor.archive.metrics import Metric
-    from monitor.archive.tables import By, Tick
+    from monitor.archive.queries import completeness, tables
+    from monitor.archive.queries.metrics import Metric
+    from monitor.archive.queries.paths import measured_packet_sizes, path_series, path_summaries, raw_bursts
+    from monitor.archive.queries.tables import By, Tick
 
     since, day = UNTIL - timedelta(days=days), UNTIL - timedelta(days=1)
     now, fortnight = UNTIL - timedelta(minutes=25), UNTIL - timedelta(days=14)
@@ -304,7 +305,7 @@ def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
         return lambda: tables.table(By.REGION, metric, tick, since if tick is Tick.DAY else day, UNTIL, 100)
 
     def path(begun: datetime) -> Callable[[], list[Any]]:
-        return lambda: list(queries.path_series(1, 100, begun, UNTIL).points)
+        return lambda: list(path_series(1, 100, begun, UNTIL).points)
 
     def page(address: str) -> Callable[[], list[Any]]:
         client = Client(headers={"host": "localhost"})
@@ -329,7 +330,7 @@ def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
         (
             "all figures of all paths, 30 days",
             "",
-            lambda: queries.path_summaries(now - timedelta(days=30), now, packet_bytes=100),
+            lambda: path_summaries(now - timedelta(days=30), now, packet_bytes=100),
         ),
         ("ten worst paths, 30 days", REACH["grid"], lambda: tables.worst(Metric.LOSS, now - timedelta(days=30), now)),
         ("path, a day of raw", REACH["path, a day of raw"], path(day)),
@@ -337,8 +338,8 @@ def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
         ("path, a year", REACH["path, a year"], path(UNTIL - timedelta(days=365))),
         ("table by region, a month", REACH["table by region"], table(Metric.RTT_MEDIAN, Tick.MONTH)),
         ("table by region, a month of days", REACH["table by region"], table(Metric.RTT_MEDIAN, Tick.DAY)),
-        ("raw bursts of a day", "", lambda: queries.raw_bursts(1, day, UNTIL)),
-        ("packet sizes", "", queries.packet_sizes),
+        ("raw bursts of a day", "", lambda: raw_bursts(1, day, UNTIL)),
+        ("packet sizes", "", measured_packet_sizes),
         ("completeness, 14 days", "", lambda: completeness.days_of_sites(fortnight.date(), UNTIL.date(), now)),
     ]
 

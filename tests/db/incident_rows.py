@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from django.contrib.auth.models import Group as Role
 from django.contrib.auth.models import User
 
-from monitor.alerts import gather, incidents
 from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence import gather
+from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
 from monitor.mesh.models import Group, Path, Site
 from tests.db.alert_rows import make_bursts, make_mesh
@@ -31,16 +32,16 @@ def watched() -> dict[str, Path]:
 def lossy(path: Path, now: datetime = NOW) -> Incident:
     """An open incident of loss that the rule found on the path and confirmed, with its evidence: after two clean hours
     each burst of ten minutes loses 2 of 10 packets, there but not back."""
-    before = incidents.CONFIRM_S
+    before = lifecycle.CONFIRM_S
     make_bursts(path, [0] * 120, now - 130 * MINUTE)
     make_bursts(path, [2] * 10, now - 10 * MINUTE)
     back = Path.objects.get(source=path.destination_id, destination=path.source_id)
     make_bursts(back, [0] * 130, now - 130 * MINUTE)
-    incidents.CONFIRM_S = 0
+    lifecycle.CONFIRM_S = 0
     try:
         evaluate(now)
     finally:
-        incidents.CONFIRM_S = before
+        lifecycle.CONFIRM_S = before
     incident = Incident.objects.get(paths__path=path, closed_at=None)
     gather.keep(incident, now)
     return incident

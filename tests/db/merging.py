@@ -5,7 +5,7 @@ from datetime import timedelta
 from monitor.analysis.sketches import RTT_MS, Sketches
 from monitor.archive.models import BurstHour, DirtySummary
 from monitor.archive.periods import start_of
-from monitor.archive.rollups import TIERS, merge
+from monitor.archive.rollup.recompute import TIERS, merge
 
 
 def merge_hours(now):

@@ -11,10 +11,11 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from monitor.api import agents
-from monitor.api.models import AgentToken, issue_token
-from monitor.archive import ingest, trouble
+from monitor.agents import views
+from monitor.agents.models import AgentToken, issue_token
+from monitor.archive.ingest import batches
 from monitor.archive.models import Burst, ReceivedBatch, RefusedResult
+from monitor.archive.upkeep import trouble
 from probes.site.health import Health
 from probes.site.wire import Plan, Receipt
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
@@ -213,7 +214,7 @@ def test_too_many_results_are_answered_413(mesh, agent):
 
 
 def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monkeypatch):
-    monkeypatch.setattr(ingest, "LARGEST_PACKED_BYTES", 200)
+    monkeypatch.setattr(batches, "LARGEST_PACKED_BYTES", 200)
     at = timezone.now() - timedelta(minutes=1)
 
     response = post(agent, msgspec.json.encode(batch(delivered(mesh.slac_cern, burst(*[1.0] * 50, at=at)))))
@@ -223,7 +224,7 @@ def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monk
     assert not Burst.objects.exists()
 
 
-@pytest.mark.parametrize("place", ["monitor.api.agents.receive", "monitor.api.agents._site_of"])
+@pytest.mark.parametrize("place", ["monitor.agents.views.receive", "monitor.agents.views._site_of"])
 def test_while_the_database_is_away_agents_are_told_to_come_again(mesh, agent, monkeypatch, place):
     def away(*arguments):
         raise OperationalError("connection refused")
@@ -293,13 +294,13 @@ def test_trouble_that_cannot_be_noted_is_logged(settings, tmp_path, caplog):
 
 
 def test_no_batch_waits_in_memory_while_others_are_stored(mesh, agent, monkeypatch):
-    monkeypatch.setattr(agents, "LONGEST_WAIT_S", 0.01)
-    taken = [agents._storing.acquire(blocking=False) for _ in range(agents.BATCHES_AT_ONCE)]
+    monkeypatch.setattr(views, "LONGEST_WAIT_S", 0.01)
+    taken = [views._storing.acquire(blocking=False) for _ in range(views.BATCHES_AT_ONCE)]
     try:
         response = post(agent, msgspec.json.encode(a_batch(mesh)))
     finally:
         for _ in taken:
-            agents._storing.release()
+            views._storing.release()
 
     assert response.status_code == 503
     assert response["Retry-After"] == "5"

@@ -3,8 +3,8 @@
 import pytest
 from django.utils import timezone
 
-from monitor.api import protocol
-from monitor.api.models import issue_token
+from monitor.agents import protocol
+from monitor.agents.models import issue_token
 from monitor.archive.models import Burst
 from tests.db.any_batch import as_json, whole_batch
 from tests.db.mesh_of_three import make_mesh

@@ -8,11 +8,11 @@ from django.db import OperationalError, connection, connections
 
 from monitor.alerts import alone as alone_module
 from monitor.alerts import evaluate as module
-from monitor.alerts import incidents
 from monitor.alerts.alone import alone
 from monitor.alerts.evaluate import Evaluation, evaluate
+from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
-from monitor.archive import freshness
+from monitor.archive.upkeep import freshness
 from tests.db.alert_rows import make_bursts, make_mesh
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def lossy_path(monkeypatch):
-    monkeypatch.setattr(incidents, "CONFIRM_S", 0)
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     paths = make_mesh(["slac", "cern"], NOW - timedelta(days=30), loss={"above_ratio": 0.01, "window_s": 600})
     make_bursts(paths["slac → cern"], [2] * 10, NOW - timedelta(seconds=600))
 

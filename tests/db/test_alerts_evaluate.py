@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from monitor.alerts import incidents, notify, queries, tasks
+from monitor.agents.models import AgentHealth
+from monitor.alerts import tasks
+from monitor.alerts.detect.rules import loss
 from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate
-from monitor.alerts.gather import gather_due
+from monitor.alerts.evidence.gather import gather_due
+from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident, Notification
-from monitor.alerts.rules import loss
-from monitor.api.models import AgentHealth
+from monitor.alerts.notify.deliver import deliver
 from monitor.archive.models import Burst
 from monitor.celery import app
 from monitor.mesh.models import Measurement, Mesh
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def confirmed_at_once(monkeypatch):
-    monkeypatch.setattr(incidents, "CONFIRM_S", 0)
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
 
 
 @pytest.fixture
@@ -140,8 +142,8 @@ def test_whatever_becomes_of_messages_the_evaluation_goes_on(paths, settings, mo
     def fail(*args, **kwargs):
         raise AssertionError("an evaluation sends nothing")
 
-    monkeypatch.setattr("monitor.alerts.channels.send", fail)
-    monkeypatch.setattr(notify, "deliver", fail)
+    monkeypatch.setattr("monitor.alerts.notify.channels.send", fail)
+    monkeypatch.setattr("monitor.alerts.notify.deliver.deliver", fail)
     settings.NOTIFY_URLS = ["nonsense", "broken=nosuchservice://token"]
     lossy(paths["slac → cern"], NOW)
 
@@ -157,7 +159,7 @@ def test_from_a_measurement_to_a_message_with_its_evidence(paths, settings):
         settings.NOTIFY_URLS = [f"ops=webhook+http://{server.address}/"]
         evaluate(NOW)
         assert gather_due(NOW) == Incident.objects.count()
-        notify.deliver(NOW)
+        deliver(NOW)
 
     told = {one["incident"]["id"]: one["incident"] for one in server.bodies}
     assert told.keys() == set(Incident.objects.values_list("pk", flat=True))
@@ -383,7 +385,7 @@ def test_evaluators_at_once_open_and_notify_once(settings, caplog):
 
     with caplog.at_level(logging.INFO, logger="monitor.alerts"):
         evaluations = at_once(4, lambda number: evaluate(NOW))
-        delivered = at_once(4, lambda number: notify.deliver(NOW))
+        delivered = at_once(4, lambda number: deliver(NOW))
 
     assert sum(one.opened for one in evaluations) == 1
     assert sum(delivered) == 1

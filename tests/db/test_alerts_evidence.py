@@ -10,13 +10,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from scipy.stats import binomtest
 
-from monitor.alerts import gather, incidents, queries
-from monitor.alerts.evidence import evidence
+from monitor.agents.models import AgentHealth
+from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.shares import Share
+from monitor.alerts.evidence import gather
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.ticket import ticket_text
+from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident, IncidentEvidence, Severity
-from monitor.alerts.rules.finding import Finding
-from monitor.alerts.shares import Share
-from monitor.alerts.ticket import ticket_text
-from monitor.api.models import AgentHealth
 from monitor.archive.models import Burst
 from monitor.mesh.models import Slot, SlotHost
 from tests.db.alert_rows import make_mesh
@@ -52,9 +53,9 @@ def bursts(path, since, until, rtts_ms, *, size=100, lost=0, every=MINUTE, **fie
 
 
 def incident(*findings, cause="cern ↔ slac", shares=()) -> Incident:
-    incidents.find(cause, findings, NOW - timedelta(seconds=20), shares=shares)
+    lifecycle.find(cause, findings, NOW - timedelta(seconds=20), shares=shares)
     (row,) = Incident.objects.filter(cause=cause)
-    incidents.confirm(row.pk, NOW)
+    lifecycle.confirm(row.pk, NOW)
     return queries.incident_with_paths(row.pk)
 
 
@@ -168,7 +169,7 @@ def test_an_incident_that_grows_is_gathered_again_and_keeps_what_was_before(path
     assert gather.gather_due(NOW) == 0
     before = evidence(row, NOW).paths[0].there.before
     Burst.objects.filter(measured_at__lt=BEGAN).delete()
-    incidents.find(row.cause, [finding(paths["niit → cern"], since=NOW)], NOW + MINUTE)
+    lifecycle.find(row.cause, [finding(paths["niit → cern"], since=NOW)], NOW + MINUTE)
 
     assert gather.gather_due(NOW + MINUTE) == 1
 

@@ -12,14 +12,15 @@ from django.db import IntegrityError, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.alerts import incidents, notify
+from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident, IncidentPath, Notification, State
-from monitor.alerts.rules.finding import Finding
+from monitor.alerts.notify.deliver import deliver
 from tests.db.alert_rows import at_once, make_mesh
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 CAUSE = "cern ↔ slac"
-WAIT = timedelta(seconds=incidents.CONFIRM_S)
+WAIT = timedelta(seconds=lifecycle.CONFIRM_S)
 
 
 @pytest.fixture
@@ -42,10 +43,10 @@ def keys(*paths, rule="loss"):
 
 def opened(*paths) -> Incident:
     """An incident on these paths of which people were told at NOW."""
-    incidents.find(CAUSE, [finding(path) for path in paths], NOW - WAIT)
+    lifecycle.find(CAUSE, [finding(path) for path in paths], NOW - WAIT)
     incident = Incident.objects.get(closed_at=None)
-    incidents.confirm(incident.pk, NOW)
-    incidents.tell(incident.pk, NOW)
+    lifecycle.confirm(incident.pk, NOW)
+    lifecycle.tell(incident.pk, NOW)
     return incident
 
 
@@ -56,7 +57,7 @@ def told() -> list[str]:
 def test_what_is_found_is_pending_with_its_evidence_and_a_sentence(two_paths):
     out, _ = two_paths
 
-    assert incidents.find(CAUSE, [finding(out)], NOW) is True
+    assert lifecycle.find(CAUSE, [finding(out)], NOW) is True
 
     incident = Incident.objects.get()
     assert (incident.state, incident.opened_at, incident.rule) == (State.PENDING, NOW, "loss")
@@ -67,20 +68,20 @@ def test_what_is_found_is_pending_with_its_evidence_and_a_sentence(two_paths):
 
 
 def test_it_opens_after_its_time_and_once(two_paths):
-    incidents.find(CAUSE, [finding(two_paths[0])], NOW)
+    lifecycle.find(CAUSE, [finding(two_paths[0])], NOW)
     incident = Incident.objects.get()
 
-    assert incidents.confirm(incident.pk, NOW + WAIT - timedelta(seconds=1)) is False
-    assert incidents.confirm(incident.pk, NOW + WAIT) is True
-    assert incidents.confirm(incident.pk, NOW + 2 * WAIT) is False
+    assert lifecycle.confirm(incident.pk, NOW + WAIT - timedelta(seconds=1)) is False
+    assert lifecycle.confirm(incident.pk, NOW + WAIT) is True
+    assert lifecycle.confirm(incident.pk, NOW + 2 * WAIT) is False
 
     assert Incident.objects.get().state == State.OPEN
 
 
 def test_what_is_over_while_pending_is_forgotten_and_nobody_told(two_paths):
-    incidents.find(CAUSE, [finding(two_paths[0])], NOW)
+    lifecycle.find(CAUSE, [finding(two_paths[0])], NOW)
 
-    assert incidents.close(Incident.objects.get().pk, keys(two_paths[0]), "over", NOW + WAIT) is True
+    assert lifecycle.close(Incident.objects.get().pk, keys(two_paths[0]), "over", NOW + WAIT) is True
 
     assert not Incident.objects.exists()
     assert told() == []
@@ -89,7 +90,7 @@ def test_what_is_over_while_pending_is_forgotten_and_nobody_told(two_paths):
 def test_people_are_told_once(two_paths):
     incident = opened(two_paths[0])
 
-    assert incidents.tell(incident.pk, after(1)) is False
+    assert lifecycle.tell(incident.pk, after(1)) is False
 
     assert told() == ["opened"]
 
@@ -97,7 +98,7 @@ def test_people_are_told_once(two_paths):
 def test_the_gravest_rule_heads_an_incident(two_paths):
     out, back = two_paths
 
-    incidents.find(CAUSE, [finding(out, "jitter"), finding(back, "unreachable"), finding(out, "loss")], NOW)
+    lifecycle.find(CAUSE, [finding(out, "jitter"), finding(back, "unreachable"), finding(out, "loss")], NOW)
 
     incident = Incident.objects.get()
     assert incident.rule == "unreachable"
@@ -108,7 +109,7 @@ def test_the_other_direction_later_extends_the_open_incident(two_paths):
     out, back = two_paths
     opened(out)
 
-    assert incidents.find(CAUSE, [finding(out), finding(back)], after(2)) is False
+    assert lifecycle.find(CAUSE, [finding(out), finding(back)], after(2)) is False
 
     incident = Incident.objects.get()
     assert [row.path_id for row in incident.paths.order_by("added_at")] == [out.pk, back.pk]
@@ -119,7 +120,7 @@ def test_the_other_direction_later_extends_the_open_incident(two_paths):
 def test_what_one_lasting_incident_has_no_other_takes(two_paths):
     opened(two_paths[0])
 
-    assert incidents.find("another cause", [finding(two_paths[0])], after(1)) is False
+    assert lifecycle.find("another cause", [finding(two_paths[0])], after(1)) is False
 
     assert Incident.objects.count() == 1
 
@@ -127,8 +128,8 @@ def test_what_one_lasting_incident_has_no_other_takes(two_paths):
 def test_it_ends_once_and_the_end_is_told(two_paths):
     incident = opened(two_paths[0])
 
-    assert incidents.close(incident.pk, keys(two_paths[0]), "loss 0%", after(20)) is True
-    assert incidents.close(incident.pk, keys(two_paths[0]), "again", after(21)) is False
+    assert lifecycle.close(incident.pk, keys(two_paths[0]), "loss 0%", after(20)) is True
+    assert lifecycle.close(incident.pk, keys(two_paths[0]), "again", after(21)) is False
 
     incident.refresh_from_db()
     assert (incident.state, incident.closed_at, incident.closing) == (State.RESOLVED, after(20), "loss 0%")
@@ -138,8 +139,8 @@ def test_it_ends_once_and_the_end_is_told(two_paths):
 def test_a_path_that_the_closer_has_not_seen_keeps_the_incident_open(two_paths):
     incident = opened(*two_paths)
 
-    assert incidents.close(incident.pk, keys(two_paths[0]), "loss 0%", after(20)) is False
-    assert incidents.close(incident.pk, keys(*two_paths, rule="rtt"), "loss 0%", after(20)) is False
+    assert lifecycle.close(incident.pk, keys(two_paths[0]), "loss 0%", after(20)) is False
+    assert lifecycle.close(incident.pk, keys(*two_paths, rule="rtt"), "loss 0%", after(20)) is False
 
     assert Incident.objects.get().is_open
 
@@ -147,9 +148,9 @@ def test_a_path_that_the_closer_has_not_seen_keeps_the_incident_open(two_paths):
 def test_an_evaluation_older_than_the_end_does_not_open_again(two_paths):
     out, _ = two_paths
     incident = opened(out)
-    incidents.close(incident.pk, keys(out), "over", after(20))
+    lifecycle.close(incident.pk, keys(out), "over", after(20))
 
-    assert incidents.find(CAUSE, [finding(out)], after(19)) is False
+    assert lifecycle.find(CAUSE, [finding(out)], after(19)) is False
 
     assert Incident.objects.get().closed_at == after(20)
 
@@ -157,16 +158,16 @@ def test_an_evaluation_older_than_the_end_does_not_open_again(two_paths):
 def test_an_evaluation_older_than_the_opening_does_not_end_it(two_paths):
     incident = opened(two_paths[0])
 
-    assert incidents.close(incident.pk, keys(two_paths[0]), "over", after(-1)) is False
+    assert lifecycle.close(incident.pk, keys(two_paths[0]), "over", after(-1)) is False
 
 
 def test_what_comes_back_soon_is_the_same_incident_open_again(two_paths):
     out, back = two_paths
     incident = opened(out)
-    incidents.acknowledge(incident.pk, "les", after(1))
-    incidents.close(incident.pk, keys(out), "over", after(20))
+    lifecycle.acknowledge(incident.pk, "les", after(1))
+    lifecycle.close(incident.pk, keys(out), "over", after(20))
 
-    assert incidents.find(CAUSE, [finding(back)], after(34)) is False
+    assert lifecycle.find(CAUSE, [finding(back)], after(34)) is False
 
     again = Incident.objects.get()
     assert (again.state, again.opened_at, again.reopened_at) == (State.OPEN, incident.opened_at, after(34))
@@ -177,9 +178,9 @@ def test_what_comes_back_soon_is_the_same_incident_open_again(two_paths):
 def test_what_comes_back_late_is_a_new_incident(two_paths):
     out, _ = two_paths
     incident = opened(out)
-    incidents.close(incident.pk, keys(out), "over", after(20))
+    lifecycle.close(incident.pk, keys(out), "over", after(20))
 
-    assert incidents.find(CAUSE, [finding(out)], after(36)) is True
+    assert lifecycle.find(CAUSE, [finding(out)], after(36)) is True
 
     assert Incident.objects.count() == 2
 
@@ -188,27 +189,27 @@ def test_what_comes_and_goes_is_told_four_times_until_it_has_been_quiet(two_path
     settings.NOTIFY_URLS = ["log://"]
     out, _ = two_paths
     incident = opened(out)
-    notify.deliver(NOW)
+    deliver(NOW)
     for minute in range(10, 60, 10):
-        incidents.close(incident.pk, keys(out), "over", after(minute))
-        notify.deliver(after(minute))
-        incidents.find(CAUSE, [finding(out)], after(minute + 5))
-        incidents.tell(incident.pk, after(minute + 5))
-        notify.deliver(after(minute + 5))
-    incidents.close(incident.pk, keys(out), "over", after(60))
+        lifecycle.close(incident.pk, keys(out), "over", after(minute))
+        deliver(after(minute))
+        lifecycle.find(CAUSE, [finding(out)], after(minute + 5))
+        lifecycle.tell(incident.pk, after(minute + 5))
+        deliver(after(minute + 5))
+    lifecycle.close(incident.pk, keys(out), "over", after(60))
     for minute in (60, 74, 75, 76):
-        notify.deliver(after(minute))
+        deliver(after(minute))
 
     sent = Notification.objects.exclude(sent_at=None).order_by("sent_at").values_list("change", "sent_at")
     assert list(sent) == [("opened", NOW), ("closed", after(10)), ("reopened", after(15)), ("closed", after(75))]
 
 
 def test_the_end_of_what_nobody_was_told_is_not_told(two_paths):
-    incidents.find(CAUSE, [finding(two_paths[0])], NOW - WAIT)
+    lifecycle.find(CAUSE, [finding(two_paths[0])], NOW - WAIT)
     incident = Incident.objects.get()
-    incidents.confirm(incident.pk, NOW)
+    lifecycle.confirm(incident.pk, NOW)
 
-    incidents.close(incident.pk, keys(two_paths[0]), "over", after(20))
+    lifecycle.close(incident.pk, keys(two_paths[0]), "over", after(20))
 
     assert told() == []
 
@@ -219,10 +220,10 @@ WIDER = "slac"
 def two_of(out, back):
     """Two incidents of which people were told, of the first first."""
     first = opened(out)
-    incidents.find("another cause", [finding(back)], NOW)
+    lifecycle.find("another cause", [finding(back)], NOW)
     second = Incident.objects.get(cause="another cause")
-    incidents.confirm(second.pk, after(1))
-    incidents.tell(second.pk, after(1))
+    lifecycle.confirm(second.pk, after(1))
+    lifecycle.tell(second.pk, after(1))
     return first, second
 
 
@@ -230,8 +231,8 @@ def test_what_one_cause_explains_becomes_one_incident_of_that_cause(two_paths):
     out, back = two_paths
     first, second = two_of(out, back)
 
-    assert incidents.merge({CAUSE, "another cause"}, WIDER, after(5)) == 1
-    assert incidents.merge({CAUSE, "another cause"}, WIDER, after(5)) == 0
+    assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)) == 1
+    assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)) == 0
 
     whole, part = (Incident.objects.get(pk=one.pk) for one in (first, second))
     assert (whole.cause, whole.state) == (WIDER, State.OPEN)
@@ -246,16 +247,16 @@ def test_what_one_cause_explains_becomes_one_incident_of_that_cause(two_paths):
 def test_of_the_end_of_a_part_people_are_told_with_that_of_the_whole_and_once(two_paths):
     first, second = two_of(*two_paths)
 
-    incidents.merge({CAUSE, "another cause"}, WIDER, after(5))
+    lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
     assert told() == ["opened", "opened"], "merging tells nobody anything"
     for evaluation in (6, 7):
-        assert incidents.tell(first.pk, after(evaluation)) is (evaluation == 6), "of what the whole has grown by"
+        assert lifecycle.tell(first.pk, after(evaluation)) is (evaluation == 6), "of what the whole has grown by"
     assert told() == ["opened", "opened"], "and all who would be told know it already"
 
-    incidents.close(first.pk, keys(*two_paths), "over", after(20))
-    incidents.find(WIDER, [finding(two_paths[0])], after(25))
-    incidents.tell(first.pk, after(25))
-    incidents.close(first.pk, keys(two_paths[0]), "over", after(40))
+    lifecycle.close(first.pk, keys(*two_paths), "over", after(20))
+    lifecycle.find(WIDER, [finding(two_paths[0])], after(25))
+    lifecycle.tell(first.pk, after(25))
+    lifecycle.close(first.pk, keys(two_paths[0]), "over", after(40))
 
     closed = Notification.objects.filter(change="closed").order_by("incident_id")
     assert list(closed.values_list("incident_id", "reopening")) == [(first.pk, 1), (second.pk, 0)]
@@ -264,23 +265,23 @@ def test_of_the_end_of_a_part_people_are_told_with_that_of_the_whole_and_once(tw
 def test_of_the_end_of_a_part_nobody_is_told_while_the_whole_is_open_again(two_paths):
     out, back = two_paths
     first, second = two_of(out, back)
-    incidents.merge({CAUSE, "another cause"}, WIDER, after(5))
+    lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
     of_part = Notification.objects.filter(incident=second, change="closed")
 
-    incidents.close(first.pk, keys(out, back), "over", after(20))
-    incidents.find(WIDER, [finding(out)], after(25))
+    lifecycle.close(first.pk, keys(out, back), "over", after(20))
+    lifecycle.find(WIDER, [finding(out)], after(25))
     assert not of_part.exists()
 
-    incidents.close(first.pk, keys(out), "over", after(40))
-    assert of_part.get().due_at == after(40) + timedelta(seconds=incidents.REOPEN_S)
+    lifecycle.close(first.pk, keys(out), "over", after(40))
+    assert of_part.get().due_at == after(40) + timedelta(seconds=lifecycle.REOPEN_S)
 
 
 def test_of_what_is_merged_that_goes_on_which_people_know(two_paths):
     out, back = two_paths
     known = opened(out)
-    incidents.find("another cause", [finding(back)], NOW - 2 * WAIT)
+    lifecycle.find("another cause", [finding(back)], NOW - 2 * WAIT)
 
-    assert incidents.merge({CAUSE, "another cause"}, WIDER, after(1)) == 1
+    assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(1)) == 1
 
     assert [one.pk for one in Incident.objects.all()] == [known.pk], "the one that was pending is forgotten"
     assert known.paths.filter(is_over=False).count() == 2
@@ -289,17 +290,17 @@ def test_of_what_is_merged_that_goes_on_which_people_know(two_paths):
 def test_an_evaluation_older_than_an_incident_merges_it_with_nothing(two_paths):
     two_of(*two_paths)
 
-    assert incidents.merge({CAUSE, "another cause"}, WIDER, after(-0.1)) == 0
+    assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(-0.1)) == 0
     assert Incident.objects.filter(closed_at=None).count() == 2
 
 
 def test_what_comes_back_of_a_part_is_no_reopening_of_it(two_paths):
     out, back = two_paths
     first, second = two_of(out, back)
-    incidents.merge({CAUSE, "another cause"}, WIDER, after(5))
-    incidents.close(first.pk, keys(out, back), "over", after(6))
+    lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
+    lifecycle.close(first.pk, keys(out, back), "over", after(6))
 
-    assert incidents.find("another cause", [finding(back)], after(8)) is True
+    assert lifecycle.find("another cause", [finding(back)], after(8)) is True
 
     second.refresh_from_db()
     assert not second.is_open
@@ -308,13 +309,13 @@ def test_what_comes_back_of_a_part_is_no_reopening_of_it(two_paths):
 def test_a_part_of_a_part_is_a_part_of_the_whole(two_paths):
     out, back = two_paths
     first, second = two_of(out, back)
-    incidents.merge({CAUSE, "another cause"}, WIDER, after(5))
-    incidents.find("third", [finding(out, "rtt")], NOW - 3 * WAIT)
+    lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
+    lifecycle.find("third", [finding(out, "rtt")], NOW - 3 * WAIT)
     third = Incident.objects.get(cause="third")
-    incidents.confirm(third.pk, NOW)
-    incidents.tell(third.pk, NOW)
+    lifecycle.confirm(third.pk, NOW)
+    lifecycle.tell(third.pk, NOW)
 
-    incidents.merge({"third", WIDER}, "everything", after(6))
+    lifecycle.merge({"third", WIDER}, "everything", after(6))
 
     assert set(third.parts.values_list("pk", flat=True)) == {first.pk, second.pk}
     assert Incident.objects.filter(closed_at=None).count() == 1
@@ -323,13 +324,13 @@ def test_a_part_of_a_part_is_a_part_of_the_whole(two_paths):
 def test_acknowledging_happens_once_and_says_who(two_paths):
     incident = opened(two_paths[0])
 
-    assert incidents.acknowledge(incident.pk, "les", after(1)) is True
-    assert incidents.acknowledge(incident.pk, "warren", after(2)) is False
+    assert lifecycle.acknowledge(incident.pk, "les", after(1)) is True
+    assert lifecycle.acknowledge(incident.pk, "warren", after(2)) is False
 
     incident.refresh_from_db()
     assert (incident.state, incident.acknowledged_by, incident.acknowledged_at) == (State.ACKNOWLEDGED, "les", after(1))
-    assert incidents.close(incident.pk, keys(two_paths[0]), "over", after(20)) is True
-    assert incidents.acknowledge(incident.pk, "warren", after(21)) is False
+    assert lifecycle.close(incident.pk, keys(two_paths[0]), "over", after(20)) is True
+    assert lifecycle.acknowledge(incident.pk, "warren", after(21)) is False
 
 
 def test_the_database_refuses_a_second_lasting_incident_of_a_cause(two_paths):
@@ -346,7 +347,7 @@ def test_other_integrity_errors_are_not_taken_for_a_lost_race(two_paths):
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
     with pytest.raises(IntegrityError, match="foreign key"):
-        incidents.find(CAUSE, [missing], NOW)
+        lifecycle.find(CAUSE, [missing], NOW)
 
 
 CAUSES = (CAUSE, "all of slac")
@@ -372,18 +373,18 @@ def test_any_order_of_evaluations_keeps_to_the_rules(two_paths, steps):
         for minute, firing, cause, is_silenced, is_acknowledged, merged in steps:
             now = after(minute)
             if merged:
-                incidents.merge(CAUSES, merged, now)
+                lifecycle.merge(CAUSES, merged, now)
             if firing:
-                incidents.find(cause, [finding(*things[index]) for index in firing], now)
+                lifecycle.find(cause, [finding(*things[index]) for index in firing], now)
             clear = [(things[n][0].pk, things[n][1]) for n in range(4) if n not in firing]
             for incident in Incident.objects.filter(closed_at=None):
-                incidents.close(incident.pk, clear, "clear", now, is_silenced=is_silenced)
+                lifecycle.close(incident.pk, clear, "clear", now, is_silenced=is_silenced)
             for incident in Incident.objects.filter(closed_at=None):
-                incidents.confirm(incident.pk, now)
+                lifecycle.confirm(incident.pk, now)
                 if not is_silenced:
-                    incidents.tell(incident.pk, now)
+                    lifecycle.tell(incident.pk, now)
                 if is_acknowledged:
-                    incidents.acknowledge(incident.pk, "les", now)
+                    lifecycle.acknowledge(incident.pk, "les", now)
             check_rows()
         check_messages()
         transaction.set_rollback(True)
@@ -423,9 +424,9 @@ def test_evaluators_at_once_make_one_incident_with_all_paths(monkeypatch):
         all_have_looked.wait(timeout=30)
         return False
 
-    monkeypatch.setattr(incidents, "_reopen", look_and_wait)
+    monkeypatch.setattr(lifecycle, "_reopen", look_and_wait)
 
-    results = at_once(4, lambda number: incidents.find(CAUSE, [finding(paths[number % 2])], NOW))
+    results = at_once(4, lambda number: lifecycle.find(CAUSE, [finding(paths[number % 2])], NOW))
 
     assert sorted(results) == [False, False, False, True]
     assert Incident.objects.count() == 1
@@ -437,7 +438,7 @@ def test_evaluators_at_once_make_one_incident_with_all_paths(monkeypatch):
 def test_one_finding_brought_by_four_at_once_lies_in_one_incident(cause):
     path = next(iter(make_mesh(["slac", "cern"], NOW).values()))
 
-    at_once(4, lambda number: incidents.find(cause if cause == "the same" else str(number), [finding(path)], NOW))
+    at_once(4, lambda number: lifecycle.find(cause if cause == "the same" else str(number), [finding(path)], NOW))
 
     assert IncidentPath.objects.filter(is_over=False).count() == 1
     assert Incident.objects.count() == 1
@@ -446,12 +447,12 @@ def test_one_finding_brought_by_four_at_once_lies_in_one_incident(cause):
 @pytest.mark.django_db(transaction=True)
 def test_closers_and_tellers_at_once_do_it_once():
     paths = list(make_mesh(["slac", "cern"], NOW).values())
-    incidents.find(CAUSE, [finding(path) for path in paths], NOW - WAIT)
+    lifecycle.find(CAUSE, [finding(path) for path in paths], NOW - WAIT)
     incident = Incident.objects.get()
 
-    assert sorted(at_once(4, lambda _: incidents.confirm(incident.pk, NOW))) == [False, False, False, True]
-    assert sorted(at_once(4, lambda _: incidents.tell(incident.pk, NOW))) == [False, False, False, True]
-    ended = at_once(4, lambda number: incidents.close(incident.pk, keys(*paths), f"closer {number}", after(20)))
+    assert sorted(at_once(4, lambda _: lifecycle.confirm(incident.pk, NOW))) == [False, False, False, True]
+    assert sorted(at_once(4, lambda _: lifecycle.tell(incident.pk, NOW))) == [False, False, False, True]
+    ended = at_once(4, lambda number: lifecycle.close(incident.pk, keys(*paths), f"closer {number}", after(20)))
 
     assert sorted(ended) == [False, False, False, True]
     assert told() == ["opened", "closed"]
@@ -462,7 +463,7 @@ def test_mergers_at_once_merge_once_and_lose_nothing():
     paths = list(make_mesh(["slac", "cern"], NOW).values())
     two_of(*paths)
 
-    merged = at_once(4, lambda _: incidents.merge({CAUSE, "another cause"}, WIDER, after(5)))
+    merged = at_once(4, lambda _: lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)))
 
     assert sorted(merged) == [0, 0, 0, 1]
     whole = Incident.objects.get(closed_at=None)

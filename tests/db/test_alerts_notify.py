@@ -19,12 +19,15 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 
-from monitor.alerts import channels, incidents, notify
-from monitor.alerts.channels import Message
+from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.incidents import lifecycle
+from monitor.alerts.incidents.queries import dead_letter_count
 from monitor.alerts.models import Delivery, Incident, Notification
-from monitor.alerts.queries import dead_letter_count
-from monitor.alerts.rules.finding import Finding
-from monitor.alerts.sender import scrubbed
+from monitor.alerts.notify import channels
+from monitor.alerts.notify.channels import Message
+from monitor.alerts.notify.deliver import LEASE_S, NO_CHANNEL, Composer, deliver
+from monitor.alerts.notify.sender import scrubbed
+from monitor.mesh import notify_routes
 from monitor.mesh.models import Mesh
 from tests.db.alert_rows import at_once, make_mesh
 from tests.db.notify_servers import http_server, mail_server
@@ -59,16 +62,16 @@ def finding(path, rule="loss", severity="warning"):
 
 def opened(*findings, cause="cern ↔ slac", at=NOW) -> Incident:
     """An incident of which people are to be told."""
-    incidents.find(cause, findings, at - timedelta(seconds=20))
+    lifecycle.find(cause, findings, at - timedelta(seconds=20))
     incident = Incident.objects.get(cause=cause, closed_at=None)
-    incidents.confirm(incident.pk, at)
-    incidents.tell(incident.pk, at)
+    lifecycle.confirm(incident.pk, at)
+    lifecycle.tell(incident.pk, at)
     return Incident.objects.get(pk=incident.pk)
 
 
 def close(incident, at):
     keys = set(incident.paths.values_list("path_id", "rule"))
-    assert incidents.close(incident.pk, keys, "slac → cern: loss < 0.26%", at)
+    assert lifecycle.close(incident.pk, keys, "slac → cern: loss < 0.26%", at)
 
 
 def route(**table):
@@ -93,7 +96,7 @@ def test_the_default_channel_is_the_log(settings, caplog, paths):
     opened(finding(paths["slac → cern"]))
 
     with caplog.at_level(logging.INFO, logger="monitor.alerts"):
-        assert notify.deliver(NOW) == 1
+        assert deliver(NOW) == 1
 
     (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
     assert record.levelname == "WARNING"
@@ -106,9 +109,9 @@ def test_a_mail_says_what_where_how_bad_and_since_when_and_has_a_link(settings, 
     with mail_server() as server:
         settings.NOTIFY_URLS = [f"mail=mailto://{server.address}/?from=soundings@example.org&to=ops@example.org"]
         incident = opened(finding(paths["slac → cern"]), finding(paths["cern → slac"]))
-        assert notify.deliver(NOW) == 1
+        assert deliver(NOW) == 1
         close(incident, after(1500))
-        assert notify.deliver(after(1500)) == 1
+        assert deliver(after(1500)) == 1
 
     opening, closing = server.mails
     assert opening["subject"] == "OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 09:55 UTC"
@@ -127,7 +130,7 @@ def test_a_mail_server_that_refuses_is_quoted(settings, paths):
         settings.NOTIFY_URLS = [f"mail=mailto://{server.address}/?from=soundings@example.org&to=ops@example.org"]
         opened(finding(paths["slac → cern"]))
 
-        assert notify.deliver(NOW) == 0
+        assert deliver(NOW) == 0
 
     assert "mailbox of the on-call is full" in Notification.objects.get().problem
 
@@ -138,7 +141,7 @@ def test_a_mail_server_that_refuses_is_quoted(settings, paths):
 def test_a_webhook_gets_what_the_docs_say_it_gets(webhook, paths):
     incident = opened(finding(paths["slac → cern"]))
 
-    assert notify.deliver(NOW) == 1
+    assert deliver(NOW) == 1
 
     (body,) = webhook.bodies
     documented = Path(project.BASE_DIR, "docs", "alerts.md").read_text().partition("```json\n")[2].partition("```")[0]
@@ -168,7 +171,7 @@ def test_a_webhook_is_sent_its_password_or_token(settings, paths, userinfo, head
         settings.NOTIFY_URLS = [f"ops=webhook+http://{userinfo}{server.address}/hook"]
         opened(finding(paths["slac → cern"]))
 
-        assert notify.deliver(NOW) == 1
+        assert deliver(NOW) == 1
 
     assert server.headers[0].get("Authorization") == header
 
@@ -178,7 +181,7 @@ def test_an_answer_that_is_no_success_is_a_failure(webhook, paths, status):
     webhook.status = status
     opened(finding(paths["slac → cern"]))
 
-    assert notify.deliver(NOW) == 0
+    assert deliver(NOW) == 0
 
     assert Notification.objects.get().problem.startswith(f"the server answered {status}")
     assert len(webhook.bodies) == 1, "a redirect is not followed"
@@ -191,7 +194,7 @@ def test_an_opening_and_its_closing_arrive_once_and_in_order(webhook, paths):
     incident = opened(finding(paths["slac → cern"]))
     close(incident, after(10))
 
-    sent = [notify.deliver(after(seconds)) for seconds in (10, 20, 30)]
+    sent = [deliver(after(seconds)) for seconds in (10, 20, 30)]
 
     assert sent == [1, 1, 0]
     assert webhook.ids == [f"{incident.pk}-opened-0", f"{incident.pk}-closed-0"]
@@ -202,7 +205,7 @@ def test_an_opening_and_its_closing_arrive_once_and_in_order(webhook, paths):
 def test_deliverers_at_once_send_once(webhook, paths):
     opened(finding(paths["slac → cern"]))
 
-    assert sum(at_once(4, lambda number: notify.deliver(NOW))) == 1
+    assert sum(at_once(4, lambda number: deliver(NOW))) == 1
 
     assert len(webhook.bodies) == 1
     assert Notification.objects.get().attempts == 1
@@ -212,9 +215,9 @@ def test_an_end_that_nobody_was_told_of_before_it_reopened_is_dropped(webhook, p
     incident = opened(finding(paths["slac → cern"]))
     close(incident, after(10))
     Incident.objects.update(closed_at=None)
-    notify.deliver(after(10))
+    deliver(after(10))
 
-    notify.deliver(after(20))
+    deliver(after(20))
 
     assert webhook.ids == [f"{incident.pk}-opened-0"]
     assert states() == [Delivery.SENT, Delivery.DROPPED]
@@ -222,11 +225,11 @@ def test_an_end_that_nobody_was_told_of_before_it_reopened_is_dropped(webhook, p
 
 def test_a_correction_that_voids_an_incident_is_told_once_to_those_who_were_told(webhook, paths):
     incident = opened(finding(paths["slac → cern"]))
-    notify.deliver(NOW)
+    deliver(NOW)
 
-    incidents.correct(incident.pk, "loss 0.2%, which would not have opened it", after(300), is_void=True)
-    incidents.correct(incident.pk, "loss 0.1%, which would not have opened it", after(600), is_void=True)
-    notify.deliver(after(600))
+    lifecycle.correct(incident.pk, "loss 0.2%, which would not have opened it", after(300), is_void=True)
+    lifecycle.correct(incident.pk, "loss 0.1%, which would not have opened it", after(600), is_void=True)
+    deliver(after(600))
 
     assert webhook.ids == [f"{incident.pk}-opened-0", f"{incident.pk}-corrected-0"]
     assert webhook.bodies[1]["incident"]["correction"] == "loss 0.1%, which would not have opened it"
@@ -245,7 +248,7 @@ def test_each_channel_gets_what_its_route_asks_for(settings, paths):
         opened(finding(paths["slac → cern"], severity="warning"))
         opened(finding(paths["slac → niit"], severity="notice"), cause="niit inbound")
 
-        notify.deliver(NOW)
+        deliver(NOW)
 
         assert (oncall.bodies, [one["incident"]["cause"] for one in hep.bodies]) == ([], ["niit inbound"])
 
@@ -256,13 +259,13 @@ def test_who_is_only_told_of_what_is_critical_is_told_when_it_becomes_so(setting
         route(channel="oncall", severity="critical")
         route(channel="mail")
         incident = opened(finding(paths["slac → cern"]))
-        notify.deliver(NOW)
-        incidents.find(incident.cause, [finding(paths["slac → cern"], "unreachable", "critical")], after(60))
-        assert incidents.tell(incident.pk, after(60))
-        assert not incidents.tell(incident.pk, after(60))
-        notify.deliver(after(60))
+        deliver(NOW)
+        lifecycle.find(incident.cause, [finding(paths["slac → cern"], "unreachable", "critical")], after(60))
+        assert lifecycle.tell(incident.pk, after(60))
+        assert not lifecycle.tell(incident.pk, after(60))
+        deliver(after(60))
         close(incident, after(120))
-        notify.deliver(after(120))
+        deliver(after(120))
 
         assert [one["event"] for one in mail.bodies] == ["opened", "closed"]
         assert [one["event"] for one in oncall.bodies] == ["reopened", "closed"] or [
@@ -278,9 +281,9 @@ def test_a_digest_has_all_of_its_day_in_one_message_and_each_incident_once(webho
     close(first, after(600))
     morning = datetime(2026, 11, 22, 6, tzinfo=UTC)
 
-    assert notify.deliver(morning - timedelta(seconds=1)) == 0
-    assert notify.deliver(morning) == 1
-    assert notify.deliver(morning + timedelta(days=1)) == 0
+    assert deliver(morning - timedelta(seconds=1)) == 0
+    assert deliver(morning) == 1
+    assert deliver(morning + timedelta(days=1)) == 0
 
     (body,) = webhook.bodies
     assert body["event"] == "digest"
@@ -296,7 +299,7 @@ def test_a_digest_reads_well(settings, caplog, paths):
     close(opened(finding(paths["slac → cern"])), after(600))
 
     with caplog.at_level(logging.INFO, logger="monitor.alerts"):
-        notify.deliver(after(3600))
+        deliver(after(3600))
 
     (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
     assert record.getMessage().startswith(
@@ -311,9 +314,9 @@ def test_a_route_to_a_channel_that_does_not_exist_says_so(settings, paths):
     settings.NOTIFY_URLS = ["log://"]
     opened(finding(paths["slac → cern"]))
 
-    notify.deliver(NOW)
+    deliver(NOW)
 
-    assert (Notification.objects.get().problem, states()) == (notify.NO_CHANNEL, [Delivery.WAITING])
+    assert (Notification.objects.get().problem, states()) == (NO_CHANNEL, [Delivery.WAITING])
 
 
 # --- failures
@@ -323,10 +326,10 @@ def test_a_broken_channel_is_logged_and_tried_again_later(webhook, paths, caplog
     opened(finding(paths["slac → cern"]))
     webhook.status = 500
 
-    assert notify.deliver(NOW) == 0
+    assert deliver(NOW) == 0
     webhook.status = 200
-    assert notify.deliver(after(29)) == 0
-    assert notify.deliver(after(30)) == 1
+    assert deliver(after(29)) == 0
+    assert deliver(after(30)) == 1
 
     assert "attempt 1 of 10): the server answered 500 Internal Server Error; it will be tried again" in caplog.text
     assert (Notification.objects.get().attempts, Notification.objects.get().problem) == (2, "")
@@ -342,7 +345,7 @@ def test_a_channel_that_is_down_is_given_up_after_ten_attempts_over_four_hours(s
     tried = []
     for half_minute in range(5 * 120):
         before = Notification.objects.get().attempts
-        notify.deliver(after(30 * half_minute))
+        deliver(after(30 * half_minute))
         tried += [30 * half_minute] * (Notification.objects.get().attempts - before)
 
     assert tried == [30 * (2**number - 1) for number in range(10)]
@@ -356,7 +359,7 @@ def test_a_server_that_is_down_is_told_as_such(settings, paths):
     settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:1/secret-path"]
     opened(finding(paths["slac → cern"]))
 
-    notify.deliver(NOW)
+    deliver(NOW)
 
     assert "Connection refused" in Notification.objects.get().problem
 
@@ -369,7 +372,7 @@ def test_a_channel_that_hangs_is_ended_and_holds_the_others_up_for_no_longer(set
         opened(finding(paths["slac → cern"]))
         started = time.monotonic()
 
-        assert notify.deliver(NOW) == 1
+        assert deliver(NOW) == 1
 
         assert time.monotonic() - started < 60
         assert len(well.bodies) == 1
@@ -382,21 +385,21 @@ def test_a_failing_channel_is_tried_once_in_a_run_and_its_other_messages_lose_no
         opened(finding(list(paths.values())[number]), cause=str(number))
     webhook.status = 500
 
-    notify.deliver(NOW)
+    deliver(NOW)
 
     assert len(webhook.bodies) == 1
     assert sorted(Notification.objects.values_list("attempts", flat=True)) == [0, 0, 1]
     assert set(states()) == {Delivery.WAITING}
     webhook.status = 200
-    assert notify.deliver(after(30)) == 3
+    assert deliver(after(30)) == 3
 
 
 def test_what_was_being_sent_when_the_worker_died_is_sent_again_after_its_lease(webhook, paths):
     opened(finding(paths["slac → cern"]))
     Notification.objects.update(state=Delivery.SENDING, claimed_at=NOW)
 
-    assert notify.deliver(after(notify.LEASE_S)) == 0
-    assert notify.deliver(after(notify.LEASE_S + 1)) == 1
+    assert deliver(after(LEASE_S)) == 0
+    assert deliver(after(LEASE_S + 1)) == 1
 
     assert Notification.objects.get().attempts == 2
 
@@ -405,7 +408,7 @@ def test_what_kills_its_sender_each_time_is_given_up_too(webhook, paths):
     opened(finding(paths["slac → cern"]))
     Notification.objects.update(state=Delivery.SENDING, claimed_at=NOW, attempts=9)
 
-    assert notify.deliver(after(notify.LEASE_S + 1)) == 0
+    assert deliver(after(LEASE_S + 1)) == 0
 
     assert states() == [Delivery.DEAD]
 
@@ -416,13 +419,13 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "monitor.settings"
 import django
 django.setup()
 from datetime import datetime
-from monitor.alerts import notify
-whole = notify._mark
+from monitor.alerts.notify import deliver
+whole = deliver._mark
 def stop(*args, **kwargs):
     print("sent", flush=True)
     sys.stdin.read()
-notify._mark = stop
-notify.deliver(datetime.fromisoformat(sys.argv[1]))
+deliver._mark = stop
+deliver.deliver(datetime.fromisoformat(sys.argv[1]))
 """
 
 
@@ -436,7 +439,7 @@ def test_a_worker_killed_between_the_sending_and_the_note_of_it_doubles_that_mes
     )  # fmt: skip
     try:
         assert worker.stdout.readline().strip() == "sent"
-        assert notify.deliver(after(1)) == 0, "the other worker holds the turn"
+        assert deliver(after(1)) == 0, "the other worker holds the turn"
         worker.send_signal(signal.SIGKILL)
         worker.wait(timeout=30)
     finally:
@@ -446,9 +449,9 @@ def test_a_worker_killed_between_the_sending_and_the_note_of_it_doubles_that_mes
         worker.stdout.close()
 
     deadline = time.monotonic() + 60
-    while notify.deliver(after(notify.LEASE_S + 1)) == 0 and time.monotonic() < deadline:
+    while deliver(after(LEASE_S + 1)) == 0 and time.monotonic() < deadline:
         time.sleep(0.2)  # until PostgreSQL has noticed that its client is gone
-    notify.deliver(after(10_000))
+    deliver(after(10_000))
 
     assert webhook.ids == [f"{incident.pk}-opened-0"] * 2, "once too often, and by its id the receiver can tell"
     assert states() == [Delivery.SENT]
@@ -460,16 +463,16 @@ def _url() -> str:
 
 def test_a_message_that_cannot_be_written_keeps_no_other_from_its_channel(webhook, paths, monkeypatch, caplog):
     bad, good = opened(finding(paths["slac → cern"])), opened(finding(paths["niit → cern"]), cause="cern ↔ niit")
-    whole = notify.Composer.of_change
+    whole = Composer.of_change
 
     def fail(self, row):
         if row.incident_id == bad.pk:
             raise KeyError("figure")
         return whole(self, row)
 
-    monkeypatch.setattr(notify.Composer, "of_change", fail)
+    monkeypatch.setattr(Composer, "of_change", fail)
 
-    assert notify.deliver(NOW) == 1
+    assert deliver(NOW) == 1
 
     assert webhook.ids == [f"{good.pk}-opened-0"]
     assert "cannot be written" in Notification.objects.get(incident=bad).problem
@@ -479,7 +482,7 @@ def test_a_channel_that_apprise_does_not_know_is_told_as_such(settings, paths):
     settings.NOTIFY_URLS = ["ops=nosuchservice://token"]
     opened(finding(paths["slac → cern"]))
 
-    notify.deliver(NOW)
+    deliver(NOW)
 
     problem = Notification.objects.get().problem
     assert problem == "Apprise does not understand the URL; compare it with its list of services"
@@ -502,7 +505,7 @@ def test_a_secret_of_a_channel_is_neither_stored_nor_logged(settings, paths, cap
     opened(finding(paths["slac → cern"]))
 
     with caplog.at_level(logging.DEBUG):
-        notify.deliver(NOW)
+        deliver(NOW)
 
     assert Notification.objects.get().problem
     assert "hunter2" not in caplog.text
@@ -520,7 +523,7 @@ def test_what_a_service_quotes_of_the_url_is_blotted_out():
 def test_a_channel_has_its_own_name_or_a_digest_in_place_of_its_url(settings):
     settings.NOTIFY_URLS = ["ops=json://host/?a=b", "json://host/?a=b"]
 
-    (first, second) = channels.channels().items()
+    (first, second) = notify_routes.channels().items()
 
     assert first == ("ops", "json://host/?a=b")
     assert second[1] == "json://host/?a=b"
@@ -554,7 +557,7 @@ def test_dead_letters_are_listed_and_sent_again(webhook, paths):
     ]
     assert json.loads(command("dead-letters", "list", "--json"))[0]["number"] == letter.pk
     assert command("dead-letters", "retry", str(letter.pk)) == "1 to be sent again, within seconds"
-    assert notify.deliver(datetime.now(UTC)) == 1
+    assert deliver(datetime.now(UTC)) == 1
     assert len(webhook.bodies) == 1
 
 

@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from monitor.alerts import actions, corrections, incidents, quiet
-from monitor.alerts.actions import NotPossible, Scope
 from monitor.alerts.evaluate import Evaluation, evaluate, scope_now
+from monitor.alerts.incidents import actions, corrections, lifecycle, quiet
+from monitor.alerts.incidents.actions import NotPossible, Scope
 from monitor.alerts.models import Deed, Incident, Notification, Quiet, State
 from monitor.mesh.models import Group, Site
 from tests.db.alert_rows import make_bursts, make_mesh
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def confirmed_at_once(monkeypatch):
-    monkeypatch.setattr(incidents, "CONFIRM_S", 0)
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from monitor.alerts.backtest.recorded import Bursts, MeasuredTests, Recorded
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.snapshot import baselines_at
+from monitor.alerts.detect.sources import STORED, StoredThen
 from monitor.alerts.evaluate import findings, look_at, scope_now
-from monitor.alerts.rules.catalogue import RULES
-from monitor.alerts.sources import STORED, StoredThen
-from monitor.alerts.sweep import baselines_at
 from monitor.archive.models import Burst, ThroughputTest
-from monitor.archive.rollups import recompute
+from monitor.archive.rollup.recompute import recompute
 from monitor.mesh.models import Kind, Measurement
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from monitor.alerts import incidents, judged
+from monitor.alerts.detect import judged
 from monitor.alerts.evaluate import evaluate, findings, look_at, scope_now
+from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst, BurstDay, BurstHour, ThroughputTest
 from monitor.archive.periods import start_of
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def confirmed_at_once(monkeypatch):
-    monkeypatch.setattr(incidents, "CONFIRM_S", 0)
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
 
 
 def mesh_with(**rules):

@@ -10,10 +10,10 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.api import rates
-from monitor.api.health import agent_reports
-from monitor.api.models import issue_token
-from monitor.archive.culprits import MOST_CULPRITS
+from monitor.accounts import rates
+from monitor.agents.health import agent_reports
+from monitor.agents.models import issue_token
+from monitor.archive.ingest.culprits import MOST_CULPRITS
 from monitor.archive.models import Burst, CapacityResult, DiskToDiskTest, RefusedResult, ThroughputTest
 from tests.db.any_batch import any_values, as_json, as_message_pack, changed, whole_batch
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, throughput

@@ -10,11 +10,11 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from monitor.archive.arrivals import arrival_of
-from monitor.archive.diagnosing import diagnose_awaited
-from monitor.archive.ingest import receive
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.ingest.arrivals import arrival_of
+from monitor.archive.ingest.batches import receive
 from monitor.archive.models import ThroughputTest
-from monitor.archive.rollups import roll_up
+from monitor.archive.rollup.recompute import roll_up
 from probes.capacity.spec import Verdict
 from probes.contract import Outcome
 from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts

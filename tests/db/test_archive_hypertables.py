@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from monitor.archive import growth
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
+from monitor.archive.upkeep import growth
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
 pytestmark = pytest.mark.django_db

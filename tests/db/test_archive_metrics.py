@@ -9,10 +9,10 @@ from django.db import connection
 
 from monitor.analysis import loss, pinger
 from monitor.analysis.geography import great_circle_km
-from monitor.archive import tables
-from monitor.archive.ingest import store
-from monitor.archive.metrics import Metric
-from monitor.archive.rollups import roll_up
+from monitor.archive.ingest.batches import store
+from monitor.archive.queries import tables
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.models import Site
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh

@@ -8,10 +8,22 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from monitor.archive import completeness, queries, rollups, tables
-from monitor.archive.metrics import Metric
 from monitor.archive.models import DirtyHour, DirtySummary, RefusedResult
-from monitor.archive.tables import By, Tick
+from monitor.archive.queries import completeness, tables
+from monitor.archive.queries.deliveries import newest_refused
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import (
+    loss_windows,
+    measured_packet_sizes,
+    newest_failures,
+    own_test_steps,
+    path_series,
+    path_summaries,
+    raw_bursts,
+)
+from monitor.archive.queries.tables import By, Tick
+from monitor.archive.queries.throughput import capacity_series, throughput_series, throughput_summaries
+from monitor.archive.rollup import recompute
 from tests.db.mesh_of_three import make_mesh
 from tests.db.test_archive_hypertables import has_timescaledb
 
@@ -109,22 +121,22 @@ QUESTIONS = {
     "grid of a day": (lambda: tables.grid(Metric.LOSS, END - timedelta(days=1), END, packet_bytes=100), "burst_hour"),
     "grid of all sizes": (lambda: tables.grid(Metric.RTT_MEDIAN, END - timedelta(hours=9), END), "burst_hour"),
     "summary of a path": (
-        lambda: queries.path_summaries(END - timedelta(days=1), END, packet_bytes=100, path_ids=[7]),
+        lambda: path_summaries(END - timedelta(days=1), END, packet_bytes=100, path_ids=[7]),
         "burst_hour",
     ),
     "worst": (lambda: tables.worst(Metric.LOSS, END - timedelta(hours=1), END), "burst_hour"),
-    "series of hours": (lambda: queries.path_series(7, 100, END - timedelta(days=20), END), "burst_hour"),
+    "series of hours": (lambda: path_series(7, 100, END - timedelta(days=20), END), "burst_hour"),
     "table by hours": (
         lambda: tables.table(By.SITE, Metric.LOSS, Tick.HOUR, END - timedelta(hours=3), END, 100),
         "burst_hour",
     ),
-    "series of raw": (lambda: queries.path_series(7, 100, END - timedelta(days=1), END), "burst"),
-    "raw bursts": (lambda: queries.raw_bursts(7, END - timedelta(hours=5), END), "burst"),
-    "loss of ten minutes": (lambda: queries.loss_windows(END - timedelta(minutes=10), END), "burst"),
-    "own tests": (lambda: queries.own_test_steps(7, 100, END - timedelta(days=1), END), "burst"),
-    "all figures of a day": (lambda: queries.path_summaries(END - timedelta(days=1), END), "burst_hour"),
+    "series of raw": (lambda: path_series(7, 100, END - timedelta(days=1), END), "burst"),
+    "raw bursts": (lambda: raw_bursts(7, END - timedelta(hours=5), END), "burst"),
+    "loss of ten minutes": (lambda: loss_windows(END - timedelta(minutes=10), END), "burst"),
+    "own tests": (lambda: own_test_steps(7, 100, END - timedelta(days=1), END), "burst"),
+    "all figures of a day": (lambda: path_summaries(END - timedelta(days=1), END), "burst_hour"),
     "grid of distances": (lambda: tables.grid(Metric.ALPHA, END - timedelta(hours=2), END), "burst_hour"),
-    "series of a year": (lambda: queries.path_series(7, 100, END - timedelta(days=365), END), "burst_day"),
+    "series of a year": (lambda: path_series(7, 100, END - timedelta(days=365), END), "burst_day"),
     "grid of a week": (lambda: tables.grid(Metric.LOSS, END - timedelta(days=7), END, packet_bytes=100), "burst_day"),
     "table of a week": (
         lambda: tables.table(By.REGION, Metric.LOSS, Tick.DAY, END - timedelta(days=7), END, 100),
@@ -139,15 +151,15 @@ QUESTIONS = {
         "burst_day",
     ),
     "throughput of a path": (
-        lambda: queries.throughput_series(7, END - timedelta(days=20), END),
+        lambda: throughput_series(7, END - timedelta(days=20), END),
         "throughput_test",
     ),
     "throughput of all paths": (
-        lambda: queries.throughput_summaries(END - timedelta(days=1), END),
+        lambda: throughput_summaries(END - timedelta(days=1), END),
         "throughput_test",
     ),
-    "capacity of a path": (lambda: queries.capacity_series(7, END - timedelta(days=20), END), "capacity_result"),
-    "newest failures": (lambda: queries.newest_failures(END - timedelta(hours=9), END, [3, 4]), "burst"),
+    "capacity of a path": (lambda: capacity_series(7, END - timedelta(days=20), END), "capacity_result"),
+    "newest failures": (lambda: newest_failures(END - timedelta(hours=9), END, [3, 4]), "burst"),
 }
 
 
@@ -172,13 +184,13 @@ def test_the_refused_last_are_read_by_their_number(archive):
     )
     run("ANALYZE refused_result")
 
-    [node] = scans_of(lambda: queries.newest_refused(20), of=["refused_result"])
+    [node] = scans_of(lambda: newest_refused(20), of=["refused_result"])
 
     assert (node["Node Type"], node["Scan Direction"]) == ("Index Scan", "Backward")
 
 
 def test_the_packet_sizes_are_read_by_indexes(archive):
-    found = scans_of(queries.packet_sizes)
+    found = scans_of(measured_packet_sizes)
 
     of_hours = [node for node in found if table_of(node["Relation Name"]) == "burst_hour"]
     assert of_hours
@@ -189,7 +201,7 @@ def test_an_hour_is_rolled_up_by_the_key_of_raw_bursts(archive):
     last = END - timedelta(hours=1)
     DirtyHour.objects.bulk_create(DirtyHour(path_id=path_id, hour=last, marked_at=END) for path_id in (1, 2, 3))
 
-    found = scans_of_selects(lambda: rollups.roll_up(END))
+    found = scans_of_selects(lambda: recompute.roll_up(END))
 
     raw = [node for node in found if table_of(node["Relation Name"]) == "burst"]
     assert raw
@@ -204,7 +216,7 @@ def test_a_day_is_merged_by_the_key_of_the_hours(archive):
         DirtySummary(tier="day", path_id=path_id, starts_at=last, marked_at=START) for path_id in (1, 2, 3)
     )
 
-    found = scans_of_selects(lambda: rollups.merge(rollups.TIERS[0], END))
+    found = scans_of_selects(lambda: recompute.merge(recompute.TIERS[0], END))
 
     hours = [node for node in found if table_of(node["Relation Name"]) == "burst_hour"]
     assert hours

@@ -7,10 +7,18 @@ from random import Random
 import numpy as np
 import pytest
 
-from monitor.archive import queries
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import Burst, BurstHour
-from monitor.archive.rollups import roll_up
+from monitor.archive.queries.deliveries import agent_contacts, newest_refused
+from monitor.archive.queries.paths import (
+    loss_windows,
+    measured_packet_sizes,
+    newest_measurement_at,
+    path_series,
+    path_summaries,
+)
+from monitor.archive.queries.throughput import throughput_series, throughput_summaries
+from monitor.archive.rollup.recompute import roll_up
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +58,7 @@ def test_a_period_pools_its_hours(mesh, deliver):
         (mesh.slac_cern, burst(900.0, at=HOUR + 3 * MINUTE), {"during_test": True}),
     )
 
-    [summary] = queries.path_summaries(BEFORE, NOW)
+    [summary] = path_summaries(BEFORE, NOW)
 
     assert (summary.path_id, summary.packet_bytes) == (mesh.slac_cern.pk, 100)
     assert (summary.bursts, summary.bursts_all_lost, summary.bursts_none_lost) == (3, 1, 1)
@@ -73,7 +81,7 @@ def test_the_median_of_a_period_weighs_its_hours_by_packets_received(mesh, deliv
         (mesh.slac_cern, burst(*[20.0] * 4, at=BEFORE - timedelta(hours=1))),
     )
 
-    [summary] = queries.path_summaries(BEFORE - timedelta(hours=1), NOW)
+    [summary] = path_summaries(BEFORE - timedelta(hours=1), NOW)
 
     assert summary.rtt_median_ms == 20.0
 
@@ -81,7 +89,7 @@ def test_the_median_of_a_period_weighs_its_hours_by_packets_received(mesh, deliv
 def test_a_period_without_loss_has_a_floor(mesh, deliver):
     deliver((mesh.slac_cern, burst(*[100.0] * 300)))
 
-    [summary] = queries.path_summaries(HOUR, NOW)
+    [summary] = path_summaries(HOUR, NOW)
 
     assert summary.loss_ratio == 0.0
     assert summary.estimate_bps == pytest.approx(1_168_000)
@@ -91,7 +99,7 @@ def test_a_period_without_loss_has_a_floor(mesh, deliver):
 def test_a_path_that_could_not_be_measured_is_there_with_nothing_to_say(mesh, deliver):
     deliver((mesh.slac_cern, burst()))
 
-    [summary] = queries.path_summaries(HOUR, NOW)
+    [summary] = path_summaries(HOUR, NOW)
 
     assert (summary.sent, summary.loss_ratio, summary.bursts_not_measured) == (0, None, 1)
     assert {summary.rtt_median_ms, summary.rtt_avg_ms, summary.ipdv_ms, summary.estimate_bps} == {None}
@@ -111,7 +119,7 @@ def test_a_path_that_could_not_be_measured_is_there_with_nothing_to_say(mesh, de
 def test_a_period_takes_the_hours_that_it_overlaps(mesh, deliver, since, until, hours):
     deliver((mesh.slac_cern, burst(1.0, at=HOUR)), (mesh.slac_cern, burst(1.0, at=BEFORE)))
 
-    assert sum(summary.bursts for summary in queries.path_summaries(since, until)) == hours
+    assert sum(summary.bursts for summary in path_summaries(since, until)) == hours
 
 
 def test_summaries_can_be_asked_by_size_and_path(mesh, deliver):
@@ -122,13 +130,13 @@ def test_summaries_can_be_asked_by_size_and_path(mesh, deliver):
     )
 
     def found(**asked):
-        return [(one.path_id, one.packet_bytes) for one in queries.path_summaries(HOUR, NOW, **asked)]
+        return [(one.path_id, one.packet_bytes) for one in path_summaries(HOUR, NOW, **asked)]
 
     assert found() == [(mesh.slac_cern.pk, 100), (mesh.slac_cern.pk, 1000), (mesh.slac_anl.pk, 100)]
     assert found(packet_bytes=1000) == [(mesh.slac_cern.pk, 1000)]
     assert found(path_ids=[mesh.slac_anl.pk]) == [(mesh.slac_anl.pk, 100)]
     assert found(path_ids=[]) == []
-    assert queries.packet_sizes() == [100, 1000]
+    assert measured_packet_sizes() == [100, 1000]
 
 
 def test_a_minute_has_the_figures_of_all_its_packets(mesh, deliver):
@@ -139,7 +147,7 @@ def test_a_minute_has_the_figures_of_all_its_packets(mesh, deliver):
     ]
     deliver(*((mesh.slac_cern, burst(*rtts, at=HOUR + n * timedelta(seconds=13))) for n, rtts in enumerate(rtts_ms)))
 
-    points = queries.path_series(mesh.slac_cern.pk, 100, HOUR, NOW).points
+    points = path_series(mesh.slac_cern.pk, 100, HOUR, NOW).points
 
     by_minute = [[rtts for n, rtts in enumerate(rtts_ms) if n * 13 // 60 == minute] for minute in range(9)]
     assert len(points) == len(by_minute)
@@ -163,7 +171,7 @@ def test_a_day_is_drawn_from_raw_in_minutes_with_its_gaps(mesh, deliver):
         (mesh.slac_anl, burst(1.0)),
     )
 
-    series = queries.path_series(mesh.slac_cern.pk, 100, HOUR, HOUR + timedelta(days=1))
+    series = path_series(mesh.slac_cern.pk, 100, HOUR, HOUR + timedelta(days=1))
 
     first, unmeasured, lost = series.points
     assert (series.path_id, series.packet_bytes, series.step_s) == (mesh.slac_cern.pk, 100, 60)
@@ -194,7 +202,7 @@ def test_a_day_of_bursts_each_minute_stays_below_2000_points(mesh, deliver):
         for n in range(3 * 1440)
     )
 
-    assert len(queries.path_series(mesh.slac_cern.pk, 100, since, NOW).points) == 1440
+    assert len(path_series(mesh.slac_cern.pk, 100, since, NOW).points) == 1440
 
 
 def test_more_than_a_day_is_drawn_from_hours(mesh, deliver):
@@ -205,7 +213,7 @@ def test_more_than_a_day_is_drawn_from_hours(mesh, deliver):
     row = BurstHour.objects.get(hour=BEFORE)
     Burst.objects.all().delete()
 
-    series = queries.path_series(mesh.slac_cern.pk, 100, NOW - timedelta(days=1, seconds=1), NOW)
+    series = path_series(mesh.slac_cern.pk, 100, NOW - timedelta(days=1, seconds=1), NOW)
 
     [point] = series.points
     assert series.step_s == 3600
@@ -222,8 +230,8 @@ def test_throughput_tests_come_with_their_outcomes(mesh, deliver):
         (mesh.slac_anl, throughput(at=HOUR)),
     )
 
-    series = queries.throughput_series(mesh.slac_cern.pk, BEFORE, HOUR + 3 * MINUTE)
-    cern, anl = queries.throughput_summaries(HOUR, NOW)
+    series = throughput_series(mesh.slac_cern.pk, BEFORE, HOUR + 3 * MINUTE)
+    cern, anl = throughput_summaries(HOUR, NOW)
 
     assert [point.throughput_bps for point in series] == [90e6, 50e6, 80e6, None]
     first = series[0]
@@ -233,8 +241,8 @@ def test_throughput_tests_come_with_their_outcomes(mesh, deliver):
     assert (series[3].outcome, series[3].detail) == ("tool_failure", "connection refused")
     assert astuple(cern) == (mesh.slac_cern.pk, 3, 2, 65e6, 50e6, 80e6, HOUR + 2 * MINUTE, "tool_failure", None)
     assert astuple(anl) == (mesh.slac_anl.pk, 1, 0, None, None, None, HOUR, "tool_failure", None)
-    assert queries.throughput_summaries(BEFORE, NOW, path_ids=[mesh.slac_anl.pk]) == [anl]
-    assert queries.throughput_series(mesh.slac_cern.pk, BEFORE, BEFORE) == []
+    assert throughput_summaries(BEFORE, NOW, path_ids=[mesh.slac_anl.pk]) == [anl]
+    assert throughput_series(mesh.slac_cern.pk, BEFORE, BEFORE) == []
 
 
 def test_a_loss_window_pools_sizes_and_leaves_own_tests_out(mesh, deliver):
@@ -248,15 +256,15 @@ def test_a_loss_window_pools_sizes_and_leaves_own_tests_out(mesh, deliver):
         (mesh.slac_anl, burst(1.0)),
     )
 
-    windows = queries.loss_windows(HOUR, HOUR + 10 * MINUTE)
+    windows = loss_windows(HOUR, HOUR + 10 * MINUTE)
 
     assert [astuple(window) for window in windows] == [(mesh.slac_cern.pk, 2, 5, 2, 2), (mesh.slac_anl.pk, 1, 1, 1, 0)]
-    assert queries.loss_windows(HOUR, NOW, path_ids=[mesh.slac_anl.pk]) == windows[1:]
+    assert loss_windows(HOUR, NOW, path_ids=[mesh.slac_anl.pk]) == windows[1:]
 
 
 def test_raw_is_never_read_for_more_than_a_day(mesh):
     with pytest.raises(ValueError, match="more than a day"):
-        queries.loss_windows(NOW - timedelta(days=1, microseconds=1), NOW)
+        loss_windows(NOW - timedelta(days=1, microseconds=1), NOW)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +273,7 @@ def test_raw_is_never_read_for_more_than_a_day(mesh):
 )
 def test_a_period_that_makes_no_sense_is_an_error(db, since, until, message):
     with pytest.raises(ValueError, match=message):
-        queries.path_summaries(since, until)
+        path_summaries(since, until)
 
 
 def test_contacts_are_the_newest_batch_of_each_site(mesh):
@@ -273,7 +281,7 @@ def test_contacts_are_the_newest_batch_of_each_site(mesh):
     store(mesh.slac.pk, batch(number=2, queued=1, dropped=2, agent_version="0.2.0"), NOW)
     store(mesh.cern.pk, batch(number=9), HOUR)
 
-    contacts = queries.agent_contacts()
+    contacts = agent_contacts()
 
     assert sorted(astuple(contact) for contact in contacts) == sorted(
         [(mesh.slac.pk, NOW, "0.2.0", 1, 2), (mesh.cern.pk, HOUR, "0.1.0", 0, 0)]
@@ -284,7 +292,7 @@ def test_refused_results_are_reported_newest_first(mesh):
     store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 1), delivered(99998, burst(1.0), 2)), HOUR)
     store(mesh.cern.pk, batch(delivered(mesh.slac_cern, burst(1.0), 3)), NOW)
 
-    newest = queries.newest_refused(limit=2)
+    newest = newest_refused(limit=2)
 
     assert [astuple(report) for report in newest] == [
         (mesh.cern.pk, 3, NOW, f"path {mesh.slac_cern.pk} does not start at this site"),
@@ -293,28 +301,28 @@ def test_refused_results_are_reported_newest_first(mesh):
 
 
 def test_the_newest_result_counts_whatever_it_is(mesh, deliver):
-    assert queries.newest_measured_at() is None
+    assert newest_measurement_at() is None
 
     deliver((mesh.slac_cern, burst(1.0, at=BEFORE)), (mesh.slac_cern, burst(at=HOUR)))
-    assert queries.newest_measured_at() == HOUR
+    assert newest_measurement_at() == HOUR
 
     deliver((mesh.slac_cern, throughput(at=HOUR + MINUTE)))
-    assert queries.newest_measured_at() == HOUR + MINUTE
+    assert newest_measurement_at() == HOUR + MINUTE
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: queries.path_summaries(EARLY, NOW),
-        lambda: queries.path_series(1, 100, HOUR, NOW),
-        lambda: queries.path_series(1, 100, EARLY, NOW),
-        lambda: queries.throughput_series(1, EARLY, NOW),
-        lambda: queries.throughput_summaries(EARLY, NOW),
-        lambda: queries.loss_windows(HOUR, NOW),
-        queries.agent_contacts,
-        queries.newest_measured_at,
-        queries.newest_refused,
-        queries.packet_sizes,
+        lambda: path_summaries(EARLY, NOW),
+        lambda: path_series(1, 100, HOUR, NOW),
+        lambda: path_series(1, 100, EARLY, NOW),
+        lambda: throughput_series(1, EARLY, NOW),
+        lambda: throughput_summaries(EARLY, NOW),
+        lambda: loss_windows(HOUR, NOW),
+        agent_contacts,
+        newest_measurement_at,
+        newest_refused,
+        measured_packet_sizes,
     ],
 )
 def test_each_question_is_one_statement(mesh, deliver, django_assert_num_queries, ask):

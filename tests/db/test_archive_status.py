@@ -9,12 +9,12 @@ from django.db import OperationalError, connection
 from django.db.models import F
 from django.utils import timezone
 
-from monitor.archive import growth, trouble
 from monitor.archive.bounds import BOUNDS
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import TableSize
-from monitor.archive.rollups import roll_up
-from monitor.archive.server import Disk
+from monitor.archive.rollup.recompute import roll_up
+from monitor.archive.upkeep import growth, trouble
+from monitor.archive.upkeep.server import Disk
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.test_archive_hypertables import CHUNKS_OF, has_timescaledb
 
@@ -158,7 +158,7 @@ def test_chunks_are_told_where_there_are_any(lines, answer):
 
 
 def test_what_is_wrong_with_the_server_is_told_with_what_to_do(lines, answer, monkeypatch):
-    monkeypatch.setattr("monitor.archive.system_checks.CONNECTIONS_NEEDED", 10_000)
+    monkeypatch.setattr("monitor.archive.upkeep.system_checks.CONNECTIONS_NEEDED", 10_000)
 
     [problem] = [one for one in answer()["problems"] if one["id"] == "archive.W007"]
 
@@ -234,12 +234,12 @@ def test_what_the_disk_lasts_for_is_told_or_why_not(lines, answer, monkeypatch):
 
     growth.note_sizes(timezone.now() - timedelta(days=2))
     TableSize.objects.filter(name="burst").update(total_bytes=F("total_bytes") - 10_000_000)
-    monkeypatch.setattr("monitor.archive.status.disk", lambda of: Disk(total_bytes=10**12, free_bytes=10**10))
+    monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: Disk(total_bytes=10**12, free_bytes=10**10))
     told = answer()["growth"]
     assert told["disk_lasts_days"] == pytest.approx(10**10 / told["bytes_per_day"])
     assert any(line.endswith(f"lasts for {told['disk_lasts_days']:,.0f} days") for line in lines())
 
-    monkeypatch.setattr("monitor.archive.status.disk", lambda of: None)
+    monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
     assert answer()["growth"]["disk_lasts_days"] is None
     assert any(line.endswith("how long its disk lasts cannot be told from this machine") for line in lines())
 

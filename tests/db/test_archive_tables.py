@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from monitor.archive import queries, tables
-from monitor.archive.ingest import store
-from monitor.archive.metrics import Metric
-from monitor.archive.rollups import roll_up
-from monitor.archive.tables import By, Tick
+from monitor.archive.ingest.batches import store
+from monitor.archive.queries import tables
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import path_series, path_summaries, raw_bursts
+from monitor.archive.queries.tables import By, Tick
+from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.models import Group, Host, Path, Site
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
@@ -98,7 +99,7 @@ def test_a_grid_of_a_year_takes_months_and_the_days_at_its_edges(mesh, deliver):
     deliver(*((mesh.slac_cern, burst(1.0, at=at)) for at in times))
 
     [cell] = tables.grid(Metric.LOSS, first, NOW)
-    [summary] = queries.path_summaries(first, NOW)
+    [summary] = path_summaries(first, NOW)
 
     assert (cell.bursts, summary.bursts) == (4, 4)
 
@@ -235,7 +236,7 @@ def test_raw_bursts_come_as_they_were_measured(mesh, deliver):
         (mesh.slac_anl, burst(1.0)),
     )
 
-    first, second = queries.raw_bursts(mesh.slac_cern.pk, HOUR, HOUR + MINUTE)
+    first, second = raw_bursts(mesh.slac_cern.pk, HOUR, HOUR + MINUTE)
 
     assert (first.at, first.packet_bytes, first.outcome, first.rtts_ms, first.late) == (
         HOUR,
@@ -245,9 +246,9 @@ def test_raw_bursts_come_as_they_were_measured(mesh, deliver):
         1,
     )
     assert (second.packet_bytes, second.outcome, second.rtts_ms) == (1000, "no_route", [])
-    assert queries.raw_bursts(mesh.slac_cern.pk, HOUR, HOUR + MINUTE, packet_bytes=1000) == [second]
+    assert raw_bursts(mesh.slac_cern.pk, HOUR, HOUR + MINUTE, packet_bytes=1000) == [second]
     with pytest.raises(ValueError, match="more than a day"):
-        queries.raw_bursts(mesh.slac_cern.pk, NOW - timedelta(days=2), NOW)
+        raw_bursts(mesh.slac_cern.pk, NOW - timedelta(days=2), NOW)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_a_series_of_any_length_stays_below_two_thousand_points(mesh, deliver, l
     ]
     deliver(*((mesh.slac_cern, burst(1.0, at=at)) for at in times))
 
-    series = queries.path_series(mesh.slac_cern.pk, 100, NOW - length, NOW)
+    series = path_series(mesh.slac_cern.pk, 100, NOW - length, NOW)
 
     assert (series.step_s, len(series.points)) == (step_s, points)
     assert length / timedelta(seconds=step_s) < 2000
@@ -283,7 +284,7 @@ def test_a_year_shows_the_worst_hour_and_the_band_of_its_days(mesh, deliver):
         (mesh.slac_cern, burst(*[5.0] * 87, at=DAY + timedelta(hours=2))),
     )
 
-    [point] = queries.path_series(mesh.slac_cern.pk, 100, NOW - timedelta(days=365), NOW).points
+    [point] = path_series(mesh.slac_cern.pk, 100, NOW - timedelta(days=365), NOW).points
 
     assert (point.sent, point.received, point.loss_max_ratio) == (100, 98, pytest.approx(2 / 3))
     assert (point.rtt_min_ms, point.rtt_median_ms, point.rtt_max_ms) == (1.0, pytest.approx(5.0, rel=0.01), 50.0)
@@ -296,8 +297,8 @@ def test_a_year_shows_the_worst_hour_and_the_band_of_its_days(mesh, deliver):
         lambda: tables.grid(Metric.ALPHA, HOUR, NOW, packet_bytes=100),
         lambda: tables.worst(Metric.LOSS, HOUR, NOW),
         lambda: tables.table(By.GROUP, Metric.MOS, Tick.MONTH, HOUR, NOW, 100),
-        lambda: queries.raw_bursts(1, HOUR, NOW),
-        lambda: queries.path_summaries(NOW - timedelta(days=400), NOW),
+        lambda: raw_bursts(1, HOUR, NOW),
+        lambda: path_summaries(NOW - timedelta(days=400), NOW),
     ],
 )
 def test_each_question_is_one_statement(mesh, django_assert_num_queries, ask):

@@ -14,11 +14,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from monitor.archive import backup
-from monitor.archive.backup import BackupError, Contents
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import ReceivedBatch
-from monitor.archive.rollups import roll_up
+from monitor.archive.rollup.recompute import roll_up
+from monitor.archive.upkeep import backup
+from monitor.archive.upkeep.backup import BackupError, Contents
 from monitor.stack import postgres
 from monitor.stack.postgres import PostgresError, client_program
 from tests.db.merging import merge_all

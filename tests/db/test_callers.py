@@ -7,9 +7,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory
 
 from monitor import environment
-from monitor.api import rates
-from monitor.api.callers import client_address, client_network
-from monitor.api.models import token_digest
+from monitor.accounts import rates
+from monitor.accounts.callers import client_address, client_network
+from monitor.accounts.models import token_digest
 
 OURS = ["127.0.0.1", "::1", "10.1.0.0/16"]
 

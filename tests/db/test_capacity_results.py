@@ -7,9 +7,10 @@ from pathlib import Path as FilePath
 import msgspec
 import pytest
 
-from monitor.archive import queries
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import CapacityResult, RefusedResult
+from monitor.archive.queries.paths import newest_measurement_at
+from monitor.archive.queries.throughput import capacity_series
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import read
@@ -184,7 +185,7 @@ def test_the_series_of_a_path_has_every_outcome_in_order_of_time(mesh):
     )
     store(mesh.slac.pk, batch(*results), NOW)
 
-    points = queries.capacity_series(mesh.slac_cern.pk, HOUR, HOUR + 3 * MINUTE)
+    points = capacity_series(mesh.slac_cern.pk, HOUR, HOUR + 3 * MINUTE)
 
     assert [(point.at, point.outcome, point.verdict, point.capacity_bps) for point in points] == [
         (HOUR, "measured", "measured", 50e6),
@@ -193,19 +194,19 @@ def test_the_series_of_a_path_has_every_outcome_in_order_of_time(mesh):
     ]
     assert (points[0].test, points[0].during_test, points[0].method) == ("narrowest", True, "pairs and trains")
     assert points[1].detail == "ICMP is rate-limited"
-    assert queries.capacity_series(mesh.slac_cern.pk, HOUR + 3 * MINUTE, NOW) == []
+    assert capacity_series(mesh.slac_cern.pk, HOUR + 3 * MINUTE, NOW) == []
 
 
 def test_the_series_is_one_statement(mesh, django_assert_num_queries):
     with django_assert_num_queries(1):
-        queries.capacity_series(mesh.slac_cern.pk, HOUR, NOW)
+        capacity_series(mesh.slac_cern.pk, HOUR, NOW)
 
 
 def test_the_newest_result_may_be_a_capacity(mesh):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(1.0), 1, test="pinger")), NOW)
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run(at=HOUR + MINUTE), 2), number=2), NOW)
 
-    assert queries.newest_measured_at() == HOUR + MINUTE
+    assert newest_measurement_at() == HOUR + MINUTE
 
 
 def test_the_users_api_lists_them(mesh, client):

@@ -8,11 +8,11 @@ from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.archive import chunks
-from monitor.archive.chunks import SPANS, span_for
 from monitor.archive.models import Burst
-from monitor.archive.queries import ask
-from monitor.archive.server import hypertables, server
+from monitor.archive.statements import ask
+from monitor.archive.upkeep import chunks
+from monitor.archive.upkeep.chunks import SPANS, span_for
+from monitor.archive.upkeep.server import hypertables, server
 from monitor.mesh import models as mesh_models
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from tests.db.mesh_of_three import HOUR, make_mesh

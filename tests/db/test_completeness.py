@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.archive import completeness
-from monitor.archive.completeness import SiteDay
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import DeliveredDay
+from monitor.archive.queries import completeness
+from monitor.archive.queries.completeness import SiteDay
 from monitor.mesh.models import Measurement, MeasurementPeriod, Test
 from monitor.mesh.queries import planned_bursts
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh

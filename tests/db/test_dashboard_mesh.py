@@ -15,8 +15,8 @@ import pytest
 from django.db import connection
 
 from dashboards.reader import grant
+from monitor.agents.models import AgentHealth
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.api.models import AgentHealth
 from monitor.archive.models import (
     Burst,
     BurstDay,

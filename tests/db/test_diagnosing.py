@@ -6,12 +6,13 @@ import msgspec
 import pytest
 from django.db import connections, transaction
 
-from monitor.archive import diagnosing, tasks
-from monitor.archive.diagnosing import AT_ONCE, diagnose_awaited
-from monitor.archive.ingest import store
+from monitor.archive import tasks
+from monitor.archive.diagnosis import pending
+from monitor.archive.diagnosis.pending import AT_ONCE, diagnose_awaited
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import ThroughputHour, ThroughputTest, UndiagnosedTest
-from monitor.archive.rollups import roll_up
-from monitor.archive.transfers import transfer_of
+from monitor.archive.queries.transfers import transfer_of
+from monitor.archive.rollup.recompute import roll_up
 from probes.contract import Outcome
 from probes.throughput.spec import Served
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
@@ -29,7 +30,7 @@ def deliver(mesh, *runs, number=1, slot_id=None):
 
 
 def test_a_delivery_diagnoses_nothing_itself(mesh, monkeypatch):
-    monkeypatch.setattr(diagnosing, "told", lambda *_: pytest.fail("in the delivery"))
+    monkeypatch.setattr(pending, "told", lambda *_: pytest.fail("in the delivery"))
 
     deliver(mesh, real("queue"), throughput(1e6, at=HOUR + timedelta(minutes=1)))
 
@@ -68,7 +69,7 @@ def test_a_crash_in_the_middle_leaves_it_to_be_done_again(mesh, monkeypatch):
     deliver(mesh, real("queue"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(diagnosing, "mark_dirty", lambda *_: (_ for _ in ()).throw(MemoryError))
+        patched.setattr(pending, "mark_dirty", lambda *_: (_ for _ in ()).throw(MemoryError))
         with pytest.raises(MemoryError):
             diagnose_awaited(NOW)
 
@@ -78,14 +79,14 @@ def test_a_crash_in_the_middle_leaves_it_to_be_done_again(mesh, monkeypatch):
 
 
 def test_a_fault_of_ours_is_told_and_keeps_no_other_test_waiting(mesh, monkeypatch, caplog):
-    sound = diagnosing.told
+    sound = pending.told
 
     def told(run, background):
         if run.started_at == HOUR:
             raise ZeroDivisionError("division by zero")
         return sound(run, background)
 
-    monkeypatch.setattr(diagnosing, "told", told)
+    monkeypatch.setattr(pending, "told", told)
     later = HOUR + timedelta(minutes=5)
     deliver(mesh, real("queue"), real("queue", at=later))
 

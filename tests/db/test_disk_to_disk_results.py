@@ -9,11 +9,11 @@ import pytest
 from django.db import connection
 
 from dashboards.reader import ROLE, grant
-from monitor.archive.disk_to_disk import disk_to_disk_series
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import DiskToDiskTest, RefusedResult, ThroughputTest
-from monitor.archive.queries import newest_measured_at
-from monitor.archive.retention import delete_old
+from monitor.archive.queries.disk_to_disk import disk_to_disk_series
+from monitor.archive.queries.paths import newest_measurement_at
+from monitor.archive.upkeep.retention import delete_old
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import read
@@ -138,7 +138,7 @@ def test_a_result_is_stored_as_it_was_measured_with_what_limited_it(mesh):
     assert (row.is_verified, row.read_cached_ratio) == (True, 0.0)
     assert (row.verdict, row.sentence) == ("network", SENTENCE)
     assert not ThroughputTest.objects.exists(), "it is no throughput test of the rollups"
-    assert newest_measured_at() == HOUR
+    assert newest_measurement_at() == HOUR
 
 
 def test_what_was_not_measured_has_no_rate_and_no_verdict(mesh):

@@ -12,9 +12,10 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from monitor.api import enrolment
-from monitor.api.enrolment import LIFETIME, WRONG_CODES, CodeRefused, issue_code, redeem, withdraw_codes
-from monitor.api.models import AgentToken, EnrolmentCode, issue_token, token_digest
+from monitor.accounts.models import token_digest
+from monitor.agents import enrolment
+from monitor.agents.enrolment import LIFETIME, WRONG_CODES, CodeRefused, issue_code, redeem, withdraw_codes
+from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Enrolment, EnrolmentRequest, Welcome
 from tests.db.mesh_of_three import NOW, make_mesh
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils.html import strip_tags
 
-from monitor.api.models import AgentHealth
-from monitor.archive import freshness
-from monitor.archive.freshness import Freshness, Work
+from monitor.agents.models import AgentHealth
 from monitor.archive.models import DirtyHour
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import Freshness, Work
 from tests.db.pages_mesh import NOW, hour
 
 LOCAL = {"Host": "localhost"}

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from django.contrib.auth.models import Group, User
 
-from monitor.api import health
-from monitor.archive.arrivals import JSON, read
-from monitor.archive.ingest import receive
+from monitor.agents import health
+from monitor.archive.ingest.arrivals import JSON, read
+from monitor.archive.ingest.batches import receive
 from monitor.archive.models import RefusedResult
 from tests.db.mesh_of_three import batch, burst, delivered, throughput
 from tests.db.pages_mesh import MINUTE, NOW

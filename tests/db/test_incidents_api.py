@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.alerts import incidents
+from monitor.accounts.models import issue_user_token
+from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Deed, Incident, Quiet
-from monitor.api.models import issue_user_token
 from tests.db.alert_rows import at_once
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
 
@@ -49,7 +49,7 @@ def ended(path, at):
     """An incident of the past on a path, as the rules leave it."""
     incident = lossy(path, at)
     keys = [(path.pk, "loss")]
-    assert incidents.close(incident.pk, keys, "loss is over", at + HOUR)
+    assert lifecycle.close(incident.pk, keys, "loss is over", at + HOUR)
     return incident
 
 
@@ -154,7 +154,7 @@ class TestOne:
     def test_what_late_results_say_stays_in_the_history(self, call, paths):
         incident = lossy(paths["slac → cern"])
         for words in ("first", "second"):
-            incidents.correct(incident.pk, words, NOW)
+            lifecycle.correct(incident.pk, words, NOW)
 
         found = call("GET", f"incidents/{incident.pk}")[1]
 
@@ -374,7 +374,7 @@ class TestMaintenance:
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_who_acknowledge_and_silence_at_once_one_is_first(paths):
-    from monitor.alerts import actions
+    from monitor.alerts.incidents import actions
 
     incident = lossy(paths["slac → cern"])
 

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from monitor.archive import retention
-from monitor.archive.arrivals import BatchRejected
-from monitor.archive.ingest import store
+from monitor.archive.ingest.arrivals import BatchRejected
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import Burst, DirtyHour, ReceivedBatch, RefusedResult, ThroughputTest
+from monitor.archive.upkeep import retention
 from probes.contract import Outcome
 from probes.ping.spec import IcmpError
 from probes.site.wire import Receipt

@@ -8,13 +8,13 @@ from datetime import timedelta
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from monitor.archive import ingest
-from monitor.archive.copying import pack
-from monitor.archive.ingest import store
+from monitor.archive.ingest import batches
+from monitor.archive.ingest.batches import store
+from monitor.archive.ingest.copying import pack
+from monitor.archive.ingest.storing import store_bursts
 from monitor.archive.models import Burst, BurstHour, DirtyHour, ReceivedBatch, RefusedResult
-from monitor.archive.rollups import roll_up
-from monitor.archive.storing import store_bursts
-from monitor.archive.trouble import Kind, kind_of
+from monitor.archive.rollup.recompute import roll_up
+from monitor.archive.upkeep.trouble import Kind, kind_of
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -74,11 +74,11 @@ def test_one_batch_on_four_connections_at_once_is_stored_once(mesh, threads):
 
 
 def test_a_delivery_does_not_wait_long_for_another_of_its_site(mesh, threads, monkeypatch):
-    monkeypatch.setattr(ingest, "LOCK_TIMEOUT_S", 1)
+    monkeypatch.setattr(batches, "LOCK_TIMEOUT_S", 1)
     one = batch(delivered(mesh.slac_cern, burst(1.0)))
 
     with transaction.atomic():
-        ingest._take_turn(mesh.slac.pk)
+        batches._take_turn(mesh.slac.pk)
         second = threads.submit(on_own_connection(lambda: store(mesh.slac.pk, one, NOW)))
         with pytest.raises(OperationalError) as waited:
             second.result(PATIENCE_S)

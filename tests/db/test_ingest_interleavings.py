@@ -8,8 +8,8 @@ from django.db import OperationalError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.archive import ingest, rollups
-from monitor.archive.ingest import store
+from monitor.archive.ingest import batches
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import (
     Burst,
     BurstHour,
@@ -19,6 +19,7 @@ from monitor.archive.models import (
     RefusedResult,
     ThroughputTest,
 )
+from monitor.archive.rollup import recompute
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +54,7 @@ def forget_everything():
 
 
 def roll_up():
-    while rollups.roll_up(NOW):
+    while recompute.roll_up(NOW):
         continue
 
 
@@ -74,7 +75,7 @@ def archive():
 
 def crash(mesh, one, step):
     """Deliver a batch and lose the database at a step of it."""
-    with mock.patch.object(ingest, step, side_effect=OperationalError("gone")), pytest.raises(OperationalError):
+    with mock.patch.object(batches, step, side_effect=OperationalError("gone")), pytest.raises(OperationalError):
         store(mesh.slac.pk, one, NOW)
 
 

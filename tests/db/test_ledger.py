@@ -11,15 +11,14 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.archive import ledger
-from monitor.archive.ingest import store
-from monitor.archive.ledger import Line, of_path, of_site
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
+from monitor.archive.queries.ledger import LedgerLine, count_planned, ledger_of_path, ledger_of_site
 from monitor.mesh.endings import NOT_REPORTED, expire_slots
 from monitor.mesh.models import Measurement, MeasurementPeriod, SlotRequest, Test
 from probes.contract import Outcome
-from probes.site.ledger import Cycle
-from probes.site.spool import Spool
+from probes.site.spool.ledger import Cycle
+from probes.site.spool.spool import Spool
 from probes.site.wire import Account, Delivered, Gap, GapReason
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
@@ -51,7 +50,7 @@ def cycle(path, minute, *, outcome=None, sequence=None, every_s=60):
 
 
 def hour_of(path, since=HOUR, until=HOUR + timedelta(hours=1)):
-    return {(line.test, line.outcome, line.reason): line.count for line in of_path(path.pk, since, until)}
+    return {(line.test, line.outcome, line.reason): line.count for line in ledger_of_path(path.pk, since, until)}
 
 
 def account(*gaps, until=HOUR + timedelta(hours=1)):
@@ -74,10 +73,10 @@ def test_an_hour_of_a_path_says_what_became_of_each_of_its_cycles(mesh):
 
     store(mesh.slac.pk, batch(*results, account=account(offline)), LATER)
 
-    assert of_path(mesh.slac_cern.pk, HOUR, HOUR + timedelta(hours=1)) == [
-        Line(mesh.slac_cern.pk, "pinger", "measured", None, 57),
-        Line(mesh.slac_cern.pk, "pinger", "busy", None, 1),
-        Line(mesh.slac_cern.pk, "pinger", "missed", "agent_offline", 2),
+    assert ledger_of_path(mesh.slac_cern.pk, HOUR, HOUR + timedelta(hours=1)) == [
+        LedgerLine(mesh.slac_cern.pk, "pinger", "measured", None, 57),
+        LedgerLine(mesh.slac_cern.pk, "pinger", "busy", None, 1),
+        LedgerLine(mesh.slac_cern.pk, "pinger", "missed", "agent_offline", 2),
     ]
 
 
@@ -187,7 +186,7 @@ def test_a_site_has_the_lines_of_the_paths_that_it_measures(mesh):
     late = account(gap(1, 2, GapReason.LATE), until=None)
     store(mesh.slac.pk, batch(cycle(mesh.slac_anl, 0), account=late), LATER)
 
-    lines = of_site(mesh.slac.pk, HOUR, HOUR + timedelta(hours=1))
+    lines = ledger_of_site(mesh.slac.pk, HOUR, HOUR + timedelta(hours=1))
 
     assert [(line.path_id, line.outcome, line.reason, line.count) for line in lines] == [
         (mesh.slac_cern.pk, "missed", "late", 1),
@@ -195,7 +194,7 @@ def test_a_site_has_the_lines_of_the_paths_that_it_measures(mesh):
         (mesh.slac_anl.pk, "measured", None, 1),
         (mesh.slac_anl.pk, "missed", "late", 1),
     ]
-    assert ledger.planned(lines) == 4
+    assert count_planned(lines) == 4
 
 
 def test_a_refused_result_is_no_outcome(mesh):
@@ -399,13 +398,13 @@ def test_whatever_stops_starts_changes_and_comes_late_each_cycle_is_counted_once
                 getattr(one, verb)()
             else:
                 getattr(one, verb)(argument)
-            lines = of_path(mesh.slac_cern.pk, HOUR, one.now)
-            assert ledger.planned(lines) == len(one.truth)
+            lines = ledger_of_path(mesh.slac_cern.pk, HOUR, one.now)
+            assert count_planned(lines) == len(one.truth)
 
         settle(one)
 
         told: dict[str, int] = {}
-        for line in of_path(mesh.slac_cern.pk, HOUR, one.now):
+        for line in ledger_of_path(mesh.slac_cern.pk, HOUR, one.now):
             told[line.reason or line.outcome] = told.get(line.reason or line.outcome, 0) + line.count
         assert sum(told.values()) == len(one.truth)
         expected: dict[str, int] = {}

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from monitor.api import rates
+from monitor.accounts import rates
 from probes import broker
 
 pytestmark = pytest.mark.django_db

@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import connection
 
+from monitor.accounts.models import UserToken, issue_user_token
+from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
 from monitor.alerts.models import Change, Deed, Delivery, Incident, IncidentPath, IncidentTurn, Notification, Quiet
-from monitor.api.models import AgentToken, EnrolmentCode, UserToken, issue_token, issue_user_token
-from monitor.archive import completeness, ledger, records
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import (
     AgentAccount,
     AgentGap,
@@ -25,7 +25,10 @@ from monitor.archive.models import (
     ThroughputSweep,
     ThroughputYear,
 )
-from monitor.archive.rollups import recompute
+from monitor.archive.queries import completeness
+from monitor.archive.queries.ledger import ledger_of_path
+from monitor.archive.rollup.recompute import recompute
+from monitor.archive.upkeep import records
 from monitor.mesh.models import Host, Slot, SlotHost, SlotRequest
 from monitor.reports.models import Delivery as ReportDelivery
 from monitor.reports.models import Subscriber
@@ -175,7 +178,7 @@ def a_ledger(mesh):
 
 
 def lines(mesh, since=HOUR - 2 * DAY, until=HOUR):
-    return {(line.outcome, line.reason): line.count for line in ledger.of_path(mesh.slac_cern.pk, since, until)}
+    return {(line.outcome, line.reason): line.count for line in ledger_of_path(mesh.slac_cern.pk, since, until)}
 
 
 def test_what_is_gone_from_the_ledger_is_not_called_missed(mesh, keep):

@@ -10,12 +10,12 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 
 from monitor.api.throughput_commands import run as run_command
-from monitor.archive import on_demand as outcomes
-from monitor.archive import queries
-from monitor.archive.diagnosing import diagnose_awaited
-from monitor.archive.ingest import store
-from monitor.archive.on_demand import State, on_demand, wait
-from monitor.archive.rollups import roll_up
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.ingest.batches import store
+from monitor.archive.queries import on_demand as outcomes
+from monitor.archive.queries.on_demand import State, on_demand, wait
+from monitor.archive.queries.throughput import throughput_series, throughput_summaries
+from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.endings import GRACE_S, expire_slots
@@ -245,7 +245,7 @@ def test_what_the_limits_of_the_receiver_forbid_says_the_rule_though_the_sender_
 
     found = on_demand(slot.pk, slot.ends_at)
     assert (found.outcome, found.detail) == ("not_permitted", f"the other end: {rule}")
-    [point] = queries.throughput_series(path.pk, NOW, slot.ends_at)
+    [point] = throughput_series(path.pk, NOW, slot.ends_at)
     assert (point.outcome, point.detail) == ("not_permitted", f"the other end: {rule}")
 
 
@@ -282,8 +282,8 @@ def test_its_result_is_listed_and_enters_no_summary(path):
     report(slot, measured(slot))
     roll_up(slot.ends_at)
 
-    assert [one.test for one in queries.throughput_series(path.pk, NOW, slot.ends_at)] == ["on-demand"]
-    assert queries.throughput_summaries(NOW, slot.ends_at) == []
+    assert [one.test for one in throughput_series(path.pk, NOW, slot.ends_at)] == ["on-demand"]
+    assert throughput_summaries(NOW, slot.ends_at) == []
 
 
 def test_an_apply_leaves_it_alone_but_with_its_path(path):

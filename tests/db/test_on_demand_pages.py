@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.mesh.apply import apply
 from monitor.mesh.entries import ThroughputTest
 from monitor.mesh.models import Mesh, Slot

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from django.contrib.auth.models import Group, User
 
-from monitor.web import bundle
+from monitor.web.charts import bundle
 
 pytestmark = pytest.mark.django_db
 LOCAL = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost:8000"}

@@ -11,10 +11,10 @@ from html import unescape
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.api.changes import changes_of, plan_words, route_words
-from monitor.archive.routes import LEAST_BURSTS, TtlChange, ttl_changes
+from monitor.archive.queries.ttl_changes import LEAST_BURSTS, TtlChange, ttl_changes
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.queries import PlanChange, Schedule, plan_changes
+from monitor.overview.changes import changes_of, plan_words, route_words
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]

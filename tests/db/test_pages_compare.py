@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 import vl_convert
 
-from monitor.web.compare_charts import MOST_PATHS
+from monitor.web.charts.compare import MOST_PATHS
 from tests.db.pages_mesh import HOUR, MINUTE, burst, hour, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]

@@ -7,8 +7,8 @@ import pytest
 from psycopg.types.multirange import Multirange
 from psycopg.types.range import Range
 
-from monitor.archive import trouble
 from monitor.archive.models import DeliveredDay, RefusedResult
+from monitor.archive.upkeep import trouble
 from monitor.mesh.models import Measurement, MeasurementPeriod, Site
 from tests.db.merging import merge_hours
 from tests.db.pages_mesh import HOUR, NOW, hour

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.archive.metrics import Metric
-from monitor.web import measures
+from monitor.archive.queries.metrics import Metric
+from monitor.overview import measures
 from tests.db.merging import merge_hours
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, hour, throughput
 from tests.db.test_pages_grid import cell

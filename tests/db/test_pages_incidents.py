@@ -9,10 +9,10 @@ from html import unescape
 import pytest
 from django.utils import timezone
 
-from monitor.alerts import actions, incidents
+from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import Deed, Incident, Quiet
-from monitor.archive import freshness
-from monitor.archive.freshness import Work
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import Work
 from monitor.mesh.models import Group, Site
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
 
@@ -74,7 +74,7 @@ class TestTheList:
 
     def test_filters_are_in_the_address_and_kept_by_the_other_filters(self, page, paths):
         past = lossy(paths["fnal → cern"], NOW - 30 * HOUR)
-        incidents.close(past.pk, [(paths["fnal → cern"].pk, "loss")], "over", NOW - 29 * HOUR)
+        lifecycle.close(past.pk, [(paths["fnal → cern"].pk, "loss")], "over", NOW - 29 * HOUR)
         lossy(paths["slac → cern"])
 
         resolved = page("/incidents/?state=resolved&site=cern")
@@ -157,8 +157,8 @@ class TestOneIncident:
 
     def test_its_history_has_each_turn_and_each_correction(self, page, paths):
         incident = lossy(paths["slac → cern"])
-        incidents.correct(incident.pk, "with results that came late it was less", NOW)
-        incidents.close(incident.pk, [(paths["slac → cern"].pk, "loss")], "loss < 1%", NOW + HOUR)
+        lifecycle.correct(incident.pk, "with results that came late it was less", NOW)
+        lifecycle.close(incident.pk, [(paths["slac → cern"].pk, "loss")], "loss < 1%", NOW + HOUR)
 
         history = re.search(r'<ol id="history".*?</ol>', page(f"/incidents/{incident.pk}/"), re.DOTALL)[0]
 

@@ -12,7 +12,7 @@ import pytest
 from django.http import Http404
 from django.test import RequestFactory
 
-from monitor.web.shown import BAR_S, Shown, shown_of
+from monitor.web.request.window import BAR_S, Shown, shown_of
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.api.health import record
-from monitor.api.models import AgentToken, issue_token, token_digest
-from monitor.archive.arrivals import arrival_of
+from monitor.accounts.models import token_digest
+from monitor.agents.health import record
+from monitor.agents.models import AgentToken, issue_token
+from monitor.archive.ingest.arrivals import arrival_of
 from monitor.mesh.models import Site
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
 from tests.db.mesh_of_three import batch

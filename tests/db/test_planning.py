@@ -7,9 +7,9 @@ from itertools import combinations
 import pytest
 from django.db import IntegrityError, transaction
 
-from monitor.archive import ledger
-from monitor.archive.ingest import store
-from monitor.archive.queries import throughput_series
+from monitor.archive.ingest.batches import store
+from monitor.archive.queries.ledger import ledger_of_path
+from monitor.archive.queries.throughput import throughput_series
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import MeshError, parse
@@ -200,7 +200,7 @@ def test_the_ledger_tells_a_budget_from_a_sites_limits():
     other = Slot.objects.filter(measurement__path=path).order_by("starts_at").last()
     Slot.objects.filter(pk=other.pk).update(detail="throughput.hours: closed")
 
-    lines = ledger.of_path(path.pk, NOW, NOW + HOUR)
+    lines = ledger_of_path(path.pk, NOW, NOW + HOUR)
 
     found = {(line.outcome, line.reason): line.count for line in lines}
     assert found[("not_permitted", "over_budget")] >= 4

@@ -17,14 +17,15 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 import probes
+from monitor.accounts.models import issue_user_token
+from monitor.agents import health
 from monitor.alerts.models import Incident
-from monitor.api import health
-from monitor.api.models import issue_user_token
 from monitor.api.prometheus import views
-from monitor.archive import rollups, samples
-from monitor.archive.arrivals import arrival_of
-from monitor.archive.ingest import receive
+from monitor.archive.ingest.arrivals import arrival_of
+from monitor.archive.ingest.batches import receive
 from monitor.archive.models import BurstHour
+from monitor.archive.rollup import recompute
+from monitor.archive.upkeep import samples
 from probes import broker
 from probes.site.health import Dropped, Health, KernelClock
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
@@ -231,7 +232,7 @@ def measured(mesh):
     deliver(mesh, *results)
     unanswered = delivered(mesh.slac_anl, burst(None, None, at=HOUR, ttl=None), 7)
     receive(mesh.slac.pk, arrival_of(batch(unanswered, number=7)), NOW)
-    rollups.roll_up(NOW, 100)
+    recompute.roll_up(NOW, 100)
     return mesh
 
 

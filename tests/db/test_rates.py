@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from monitor.api import rates
-from monitor.api.rates import AGENT, Buckets, Rate
+from monitor.accounts import rates
+from monitor.accounts.rates import AGENT, Buckets, Rate
 from probes import broker
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.web.records_pages import bit_metres
+from monitor.web.pages.records.view import bit_metres
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, hour, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]

@@ -11,10 +11,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.metrics import Metric
 from monitor.archive.models import BurstHour
-from monitor.archive.queries import path_summaries
-from monitor.archive.tables import grid
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import path_summaries
+from monitor.archive.queries.tables import grid
 from monitor.mesh.models import Group, Measurement, Mesh, Site
 from monitor.mesh.queries import planned_bursts
 from monitor.reports import page

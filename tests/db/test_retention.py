@@ -8,11 +8,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import NotSupportedError, connection
 
 from monitor import environment
-from monitor.archive import retention
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import Burst, BurstHour, ThroughputTest
-from monitor.archive.rollups import roll_up
+from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.statements import statement
+from monitor.archive.upkeep import retention
 from probes.contract import Deadline
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 

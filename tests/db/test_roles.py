@@ -16,11 +16,11 @@ from django.urls import path
 from ninja import NinjaAPI
 
 from monitor import urls
-from monitor.api import rates
-from monitor.api.models import UserToken, issue_user_token, token_digest
-from monitor.api.roles import MAY, Action, Role, may, needs, roles_of
+from monitor.accounts import rates
+from monitor.accounts.models import UserToken, issue_user_token, token_digest
+from monitor.accounts.roles import MAY, Action, Role, may, needs, roles_of
 
-make_admins_operators = import_module("monitor.api.migrations.0007_no_admin_role").make_admins_operators
+make_admins_operators = import_module("monitor.accounts.migrations.0002_no_admin_role").make_admins_operators
 pytestmark = pytest.mark.django_db
 SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -205,7 +205,7 @@ def test_a_token_ends_with_what_it_rests_on(client, end):
 
 
 def test_an_agents_token_reads_nothing_and_a_users_delivers_nothing(client):
-    from monitor.api.models import issue_token
+    from monitor.agents.models import issue_token
     from tests.db.mesh_of_three import make_mesh
 
     agents = issue_token(make_mesh().slac.pk, NOW)

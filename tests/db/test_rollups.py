@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from monitor.archive.ingest import store
+from monitor.archive.ingest.batches import store
 from monitor.archive.models import (
     Burst,
     BurstDay,
@@ -26,7 +26,7 @@ from monitor.archive.models import (
     ThroughputYear,
 )
 from monitor.archive.periods import next_start, start_of
-from monitor.archive.rollups import TIERS, merge, recompute, roll_up
+from monitor.archive.rollup.recompute import TIERS, merge, recompute, roll_up
 from monitor.archive.tasks import roll_up as roll_up_task
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest

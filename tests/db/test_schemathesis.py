@@ -11,11 +11,11 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
+from monitor.accounts.models import issue_user_token
 from monitor.alerts.models import Deed, Incident, Quiet
-from monitor.api.models import issue_user_token
-from monitor.archive.arrivals import arrival_of
-from monitor.archive.ingest import receive
-from monitor.archive.rollups import roll_up
+from monitor.archive.ingest.arrivals import arrival_of
+from monitor.archive.ingest.batches import receive
+from monitor.archive.rollup.recompute import roll_up
 from monitor.wsgi import application
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
 

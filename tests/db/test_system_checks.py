@@ -8,10 +8,10 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from monitor.archive import server as server_module
-from monitor.archive import system_checks
-from monitor.archive.server import Disk, disk, plain_tables, server
-from monitor.archive.system_checks import problems
+from monitor.archive.upkeep import server as server_module
+from monitor.archive.upkeep import system_checks
+from monitor.archive.upkeep.server import Disk, disk, plain_tables, server
+from monitor.archive.upkeep.system_checks import problems
 from tests.db.scratch import TOP, execute, manage, rows, scratch_database
 from tests.db.test_archive_hypertables import has_timescaledb
 from tests.unit.test_compose import SERVICES

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.analysis.transfer import Verdict, diagnose
-from monitor.archive.checks import LONGEST_RTT_MS, LONGEST_TEST_S
-from monitor.archive.diagnoses import Background, told
-from monitor.archive.diagnosing import diagnose_awaited
-from monitor.archive.ingest import store
+from monitor.archive.diagnosis.findings import Background, told
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.ingest.batches import store
+from monitor.archive.ingest.checks import LONGEST_RTT_MS, LONGEST_TEST_S
 from monitor.archive.models import Burst, CapacityResult, ThroughputTest
-from monitor.archive.queries import throughput_series
-from monitor.archive.transfers import backgrounds, transfer_of
+from monitor.archive.queries.throughput import throughput_series
+from monitor.archive.queries.transfers import backgrounds, transfer_of
 from probes.contract import Outcome
 from probes.throughput.spec import ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput

@@ -81,7 +81,7 @@ def test_a_fault_shows_nothing_of_itself(client, monkeypatch):
     def fail(*_):
         raise RuntimeError("password=hunter2")
 
-    monkeypatch.setattr("monitor.web.access.action_of", fail)
+    monkeypatch.setattr("monitor.accounts.access.action_of", fail)
     client.raise_request_exception = False
 
     page = client.get("/", **SECURE)
@@ -97,7 +97,7 @@ def test_without_a_database_one_is_told_to_come_again(client, monkeypatch):
     def fail(*_):
         raise OperationalError("password authentication failed for user soundings")
 
-    monkeypatch.setattr("monitor.web.access.action_of", fail)
+    monkeypatch.setattr("monitor.accounts.access.action_of", fail)
     client.raise_request_exception = False
 
     page, program = client.get("/", **SECURE), client.get("/api/v1/sites", **SECURE)

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.diagnosing import diagnose_awaited
-from monitor.archive.ingest import store
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.ingest.batches import store
 from tests.db.merging import merge_hours
 from tests.db.mesh_of_three import batch, delivered
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from monitor.analysis.transfer import Recording
-from monitor.archive.diagnoses import Background
-from monitor.archive.diagnoses import recording as of_run
+from monitor.archive.diagnosis.findings import Background
+from monitor.archive.diagnosis.findings import recording as of_run
 from probes.throughput.spec import ThroughputRun
 
 

@@ -1,6 +1,6 @@
 """The centre's web worker with little patience and small buckets, so that tests need not wait for minutes."""
 
-from monitor.api import rates
+from monitor.accounts import rates
 from monitor.stack import web_worker
 
 web_worker.HEADERS_S = 1.0

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 import pytest
 from django.utils import timezone
 
+from monitor.agents.models import issue_token
 from monitor.analysis.transfer import DiskToDisk, network_or_disk
-from monitor.api.models import issue_token
 from monitor.archive.models import DiskToDiskTest
 from monitor.mesh import slots
 from monitor.mesh.apply import apply

@@ -19,7 +19,7 @@ import zstandard
 from django.core.management import call_command
 from django.utils import timezone
 
-from monitor.api.models import issue_token
+from monitor.agents.models import issue_token
 from monitor.archive.models import Burst, RefusedResult
 from probes import broker
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh

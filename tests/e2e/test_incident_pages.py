@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from playwright.sync_api import sync_playwright
 
-from monitor.alerts import actions, incidents
+from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import Deed, Incident, Quiet
 from monitor.mesh.models import Group
 from tests.db.incident_rows import HOUR, lossy, person, watched
@@ -124,7 +124,7 @@ def test_the_end_is_said_and_a_centre_that_is_away_too(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
     page = open_page(browser, f"{served}/incidents/?state=all")
 
-    incidents.close(incident.pk, [(paths["slac → cern"].pk, "loss")], "over", now())
+    lifecycle.close(incident.pk, [(paths["slac → cern"].pk, "loss")], "over", now())
     refreshed(page)
     said = page.locator("#news").inner_text()
     page.context.set_offline(True)
@@ -154,7 +154,7 @@ def test_what_is_selected_and_written_survives_a_refresh(browser, served, paths)
     page.fill("#id_text", "I am writing this")
     page.evaluate("() => getSelection().selectAllChildren(document.getElementById('ticket'))")
 
-    incidents.correct(incident.pk, "it was less", now())
+    lifecycle.correct(incident.pk, "it was less", now())
     refreshed(page)
 
     assert page.input_value("#id_text") == "I am writing this"
@@ -278,7 +278,7 @@ def test_what_is_no_moment_is_left_as_it_was_written(browser, served, paths):
 def test_pages_fit_and_are_right_for_screen_readers(browser, served, paths, screen):
     at = now()
     incident = lossy(paths["slac → cern"], at)
-    incidents.correct(incident.pk, "slac → cern: with results that came late loss 9%, which proves the same", at)
+    lifecycle.correct(incident.pk, "slac → cern: with results that came late loss 9%, which proves the same", at)
     actions.maintain(
         actions.Scope(group=Group.objects.get()), at - HOUR, at + HOUR, "new router", "ann", at, every=24 * HOUR
     )

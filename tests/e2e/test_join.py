@@ -16,14 +16,14 @@ from django.core.management import call_command
 from django.utils import timezone
 
 import probes
-from monitor.api.enrolment import issue_code
-from monitor.api.health import agent_reports
-from monitor.api.models import AgentToken, EnrolmentCode
+from monitor.agents.enrolment import issue_code
+from monitor.agents.health import agent_reports
+from monitor.agents.models import AgentToken, EnrolmentCode
 from monitor.archive.models import Burst
 from monitor.mesh.models import Host, Measurement
 from monitor.mesh.models import Test as MeshTest
 from probes.__main__ import main
-from probes.site.centre_clock import CentreClock
+from probes.site.delivery.centre_clock import CentreClock
 from probes.site.join import Failure, JoinError, join
 from probes.site.settings import Joined, read_joined
 from tests.db.mesh_of_three import NOW, make_mesh

@@ -19,9 +19,11 @@ import yaml
 from django.contrib.auth.models import Group, User
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.api.models import issue_token, issue_user_token
-from monitor.archive import rollups, samples
+from monitor.accounts.models import issue_user_token
+from monitor.agents.models import issue_token
 from monitor.archive.models import BurstHour
+from monitor.archive.rollup import recompute
+from monitor.archive.upkeep import samples
 from probes import broker
 from probes.ping.spec import Burst
 from tests.db.mesh_of_three import MeshOfThree, batch, burst, delivered, make_mesh
@@ -105,7 +107,7 @@ def test_every_process_tells_the_same_and_counts_never_fall(
     for number in range(1, 9):
         at = now - timedelta(seconds=number)
         deliver(centre, agent, number, burst(1.0, None, at=at), mesh.slac_cern.pk)
-        rollups.roll_up(now, 100)
+        recompute.roll_up(now, 100)
         delivered_so_far += 1
         found = values(scrape(f"{centre}/metrics", token))
         seen.append(
@@ -137,7 +139,7 @@ def everything(centre: str, token: str, mesh: MeshOfThree, redis_url: str, setti
     now = datetime.now(UTC)
     agent = issue_token(mesh.slac.pk, now)
     deliver(centre, agent, 1, burst(1.0, at=now), mesh.slac_cern.pk)
-    rollups.roll_up(now, 100)
+    recompute.roll_up(now, 100)
     samples.take(now)
     return scrape(f"{centre}/metrics", token) + scrape(f"{centre}/metrics/paths", token)
 

@@ -13,8 +13,11 @@ import pytest
 
 from probes.__main__ import main
 from probes.ping.spec import PingSpec, PingTarget
-from probes.site import doctor
-from probes.site.limits import Limits, Networks
+from probes.site.doctor import check_network
+from probes.site.doctor.check_network import check_mtu, check_ports
+from probes.site.doctor.finding import Examined
+from probes.site.doctor.run import broker, shutil
+from probes.site.limits.limits import Limits, Networks
 from probes.site.plan import PlanCache
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, PingTask, Plan, ThroughputSlot
 from probes.throughput.spec import ThroughputSpec
@@ -175,8 +178,8 @@ def test_a_folder_that_is_not_there_is_told(capsys, tmp_path):
 
 
 def test_programs_that_are_missing_are_told_with_how_to_install_them(examine, monkeypatch):
-    monkeypatch.setattr(doctor.shutil, "which", lambda _: None)
-    monkeypatch.setattr(doctor.broker.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(broker.importlib.util, "find_spec", lambda _: None)
 
     findings = examine()
 
@@ -199,7 +202,7 @@ LOOPBACK = Networks(allowed=("127.0.0.0/8", "::1/128"))
 
 
 def examined(folder, plan, limits=None):
-    return doctor.Examined(
+    return Examined(
         data=folder,
         token_file=folder / "token",
         limits_file=None,
@@ -215,7 +218,7 @@ def test_pings_that_do_not_fit_the_way_are_told(folder):
     task = ping(PingTarget(address="::1", family=6), PingTarget(address="127.0.0.1"), packet_bytes=(100, 65_507))
     plan = Plan(version="v1", site="cern", mesh="test", ping=(task,))
 
-    findings = list(doctor.check_mtu(examined(folder, plan)))
+    findings = list(check_mtu(examined(folder, plan)))
 
     assert [finding.found for finding in findings] == [
         "::1: packets of 65555 bytes do not fit, the way there takes 65536",
@@ -225,7 +228,7 @@ def test_pings_that_do_not_fit_the_way_are_told(folder):
 
 
 def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypatch):
-    monkeypatch.setattr(doctor, "CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(check_network, "CONNECT_TIMEOUT_S", 0.2)
     taken, nobodys = listener.getsockname()[1], free_port()
     plan = Plan(
         version="v1",
@@ -241,7 +244,7 @@ def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypat
     )
     limits = Limits(networks=msgspec.structs.replace(LOOPBACK, forbidden=("127.9.9.2/32",)))
 
-    findings = {finding.found: finding for finding in doctor.check_ports(examined(folder, plan, limits))}
+    findings = {finding.found: finding for finding in check_ports(examined(folder, plan, limits))}
 
     assert set(findings) == {
         f"our port {taken}: Address already in use",
@@ -254,7 +257,7 @@ def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypat
 
 def test_a_peer_that_does_not_answer_is_behind_a_firewall(folder, monkeypatch):
     """A listener whose queue is full drops what comes, as a firewall does."""
-    monkeypatch.setattr(doctor, "CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(check_network, "CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as queue:
         for _ in range(2):
             waiting = queue.enter_context(socket.socket())
@@ -262,7 +265,7 @@ def test_a_peer_that_does_not_answer_is_behind_a_firewall(folder, monkeypatch):
             waiting.connect_ex(full.getsockname())
         plan = Plan(version="v1", site="cern", mesh="test", throughput=(slot("client", full.getsockname()[1]),))
 
-        (finding,) = doctor.check_ports(examined(folder, plan))
+        (finding,) = check_ports(examined(folder, plan))
 
     assert finding.found.endswith(": no answer")
     assert "firewalls" in finding.mend

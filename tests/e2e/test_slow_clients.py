@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from monitor.api.models import issue_token
+from monitor.agents.models import issue_token
 from monitor.archive.models import Burst
 from monitor.stack import web_worker
 from tests.db.mesh_of_three import NOW, make_mesh

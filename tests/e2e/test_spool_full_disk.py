@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = '''
 import contextlib, json, resource, signal, sqlite3, sys
 from pathlib import Path
-from probes.site.ledger import Cycle
-from probes.site.spool import NoRoom, Spool
+from probes.site.spool.ledger import Cycle
+from probes.site.spool.spool import NoRoom, Spool
 from tests.unit.test_spool import result, slot, NOW
 
 folder, how = Path(sys.argv[1]), sys.argv[2]

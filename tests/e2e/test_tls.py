@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from probes.site.centre import BadCertificate, Centre, CentreError
+from probes.site.delivery.centre import BadCertificate, Centre, CentreError
 from probes.site.settings import SettingsError
 
 TOKEN = "the-token-of-this-site"

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from probes.contract import Deadline, Outcome
-from probes.site.limits import Limits, Networks
-from probes.site.own_tests import OwnTests
-from probes.site.slots import Slots
-from probes.site.spool import Spool
+from probes.site.limits.limits import Limits, Networks
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.slot import Slots
+from probes.site.spool.spool import Spool
 from probes.site.wire import ThroughputSlot
 from probes.throughput import authentication, doorkeeper, iperf3
 from probes.throughput.authentication import is_built_in

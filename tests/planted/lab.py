@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.backtest.recorded import Bursts, Recorded
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
-from monitor.alerts.rules.loss import MIN_LOSSY_BURSTS_TO_FIRE
+from monitor.alerts.detect.rules.loss import MIN_LOSSY_BURSTS_TO_FIRE
 from monitor.analysis.changes import detector
 from probes.lab.namespaces import namespaces_available
 from tests.lab import RunningLab

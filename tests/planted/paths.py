@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.backtest.recorded import Bursts, Past
+from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.evaluate import Scope
-from monitor.alerts.rules.catalogue import RULES
 from monitor.mesh import alert_rules
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath

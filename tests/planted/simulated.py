@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from monitor.alerts.backtest.recorded import Bursts, MeasuredTests, Recorded
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
+from monitor.alerts.detect.rules import counts, loss, throughput, windows
 from monitor.alerts.evaluate import Scope, findings
-from monitor.alerts.rules import counts, loss, throughput, windows
 from monitor.analysis.alarms import ranks, rises
 from monitor.analysis.changes import detector
 from monitor.mesh.alert_rules import LossRule

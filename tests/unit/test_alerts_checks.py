@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor import environment
-from monitor.alerts.checks import check_channels
+from monitor.alerts.notify.system_checks import check_channels
 
 
 @pytest.mark.parametrize(

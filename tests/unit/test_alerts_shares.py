@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from monitor.alerts.shares import Share, Shares
+from monitor.alerts.detect.shares import Share, Shares
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
 

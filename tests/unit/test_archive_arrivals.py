@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from monitor.archive.arrivals import (
+from monitor.archive.ingest.arrivals import (
     BYTES_AT_ONCE,
     JSON,
     LARGEST_BATCH,
@@ -20,7 +20,7 @@ from monitor.archive.arrivals import (
     BatchTooLarge,
     read,
 )
-from monitor.archive.checks import (
+from monitor.archive.ingest.checks import (
     CheckedBurst,
     CheckedCpu,
     CheckedDelivered,

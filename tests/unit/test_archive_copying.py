@@ -12,7 +12,7 @@ from psycopg.postgres import types
 from psycopg.pq import Format
 from psycopg.types.json import Jsonb
 
-from monitor.archive.copying import COLUMNS, joined, pack
+from monitor.archive.ingest.copying import COLUMNS, joined, pack
 from monitor.archive.models import Burst as BurstRow
 from probes.contract import Outcome
 from probes.ping.spec import Burst, IcmpError

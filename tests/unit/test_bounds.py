@@ -7,8 +7,8 @@ from django.apps import apps
 from django.conf import settings
 
 from monitor.archive.bounds import BOUNDS
-from monitor.archive.records import RECORDS, SESSIONS
-from monitor.archive.retention import RAW_TABLES
+from monitor.archive.upkeep.records import RECORDS, SESSIONS
+from monitor.archive.upkeep.retention import RAW_TABLES
 from monitor.environment import VARIABLES
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import vl_convert
 
-from monitor.archive.queries import Series, SeriesPoint, ThroughputPoint
-from monitor.web import charts
-from monitor.web.charts import Absence, Span, Window
+from monitor.archive.queries.paths import Series, SeriesPoint
+from monitor.archive.queries.throughput import ThroughputPoint
+from monitor.web.charts.marks import Absence, Span, Window
+from monitor.web.charts.series import absences, loss_chart, pool, rtt_chart, throughput_chart
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -65,14 +66,14 @@ def rows(spec, name):
 
 
 def test_a_step_is_drawn_over_all_of_its_time():
-    [step, end] = rows(charts.rtt_chart(series(point(3)), window()), "steps")
+    [step, end] = rows(rtt_chart(series(point(3)), window()), "steps")
 
     assert (step["t"], step["t2"]) == (START_MS + 3 * MINUTE_MS, START_MS + 4 * MINUTE_MS)
     assert (end["t"], end["t2"], end["median"]) == (START_MS + 4 * MINUTE_MS, None, 10.0)
 
 
 def test_no_line_crosses_a_gap():
-    steps = rows(charts.rtt_chart(series(point(0), point(1), point(5)), window()), "steps")
+    steps = rows(rtt_chart(series(point(0), point(1), point(5)), window()), "steps")
 
     assert [(row["run"], (row["t"] - START_MS) // MINUTE_MS) for row in steps] == [
         (0, 0),
@@ -84,7 +85,7 @@ def test_no_line_crosses_a_gap():
 
 
 def test_no_line_crosses_a_total_loss():
-    steps = rows(charts.rtt_chart(series(point(0), point(1, received=0), point(2)), window()), "steps")
+    steps = rows(rtt_chart(series(point(0), point(1, received=0), point(2)), window()), "steps")
 
     assert [row["run"] for row in steps] == [0, 0, 1, 1]
 
@@ -92,7 +93,7 @@ def test_no_line_crosses_a_total_loss():
 def test_each_absence_has_its_own_name():
     measured = series(point(0), point(1, received=0), point(2, received=0), point(3, sent=0, received=0), point(6))
 
-    found = charts.absences(measured, window(7), own_tests=[START + 4 * MINUTE])
+    found = absences(measured, window(7), own_tests=[START + 4 * MINUTE])
 
     spans = {
         kind: [((one.since - START) // MINUTE, (one.until - START) // MINUTE) for one in found[kind]] for kind in found
@@ -107,13 +108,13 @@ def test_each_absence_has_its_own_name():
 
 @pytest.mark.parametrize(("minutes_since", "gaps"), [(3, 0), (4, 1)])
 def test_the_newest_step_may_be_a_little_late_before_it_is_a_gap(minutes_since, gaps):
-    found = charts.absences(series(point(0)), window(1 + minutes_since))
+    found = absences(series(point(0)), window(1 + minutes_since))
 
     assert len(found[Absence.NO_DATA]) == gaps
 
 
 def test_a_window_without_any_step_is_one_gap():
-    [gap] = charts.absences(series(), window(10))[Absence.NO_DATA]
+    [gap] = absences(series(), window(10))[Absence.NO_DATA]
 
     assert (gap.since, gap.until) == (START, START + 10 * MINUTE)
 
@@ -121,23 +122,23 @@ def test_a_window_without_any_step_is_one_gap():
 def test_loss_is_pooled_over_longer_steps_and_not_averaged():
     measured = series(point(0, sent=10, received=0), point(1, sent=90, received=90), point(20, sent=10, received=9))
 
-    pooled = charts.pool(measured, 900)
+    pooled = pool(measured, 900)
 
     assert [(one.at, one.sent, one.received) for one in pooled.points] == [
         (START, 100, 90),
         (START + 15 * MINUTE, 10, 9),
     ]
-    assert [row["ratio"] for row in rows(charts.loss_chart(pooled, window(30)), "steps")] == [0.1, 0.1]
+    assert [row["ratio"] for row in rows(loss_chart(pooled, window(30)), "steps")] == [0.1, 0.1]
 
 
 def test_pooling_to_a_shorter_step_changes_nothing():
     hours = series(point(0), step_s=3600)
 
-    assert charts.pool(hours, 900) is hours
+    assert pool(hours, 900) is hours
 
 
 def test_none_lost_is_a_bound_and_never_a_zero():
-    [clean, lossy] = rows(charts.loss_chart(series(point(0, 100, 100), point(1, 100, 99)), window()), "steps")
+    [clean, lossy] = rows(loss_chart(series(point(0, 100, 100), point(1, 100, 99)), window()), "steps")
 
     assert (clean["ratio"], clean["bound"]) == (None, 0.03)
     assert (lossy["ratio"], lossy["bound"]) == (0.01, None)
@@ -146,7 +147,7 @@ def test_none_lost_is_a_bound_and_never_a_zero():
 
 
 def test_what_was_not_sent_has_no_loss():
-    assert rows(charts.loss_chart(series(point(0, sent=0, received=0)), window()), "steps") == []
+    assert rows(loss_chart(series(point(0, sent=0, received=0)), window()), "steps") == []
 
 
 def test_a_floor_is_another_line_than_an_estimate():
@@ -156,7 +157,7 @@ def test_a_floor_is_another_line_than_an_estimate():
         point(2, estimate_bps=None),
     )
 
-    spec = charts.throughput_chart(hours, [], window())
+    spec = throughput_chart(hours, [], window())
 
     assert [(row["run"], row["bps"], row["floor"]) for row in rows(spec, "steps")] == [
         (0, 2e6, True),
@@ -168,7 +169,7 @@ def test_a_floor_is_another_line_than_an_estimate():
 
 
 def test_a_failed_test_is_a_mark_with_its_outcome_and_not_a_rate():
-    spec = charts.throughput_chart(series(), [tcp_test(1, 9e6), tcp_test(5, None, "tool_failure")], window())
+    spec = throughput_chart(series(), [tcp_test(1, 9e6), tcp_test(5, None, "tool_failure")], window())
 
     assert [row["bps"] for row in rows(spec, "measured")] == [9e6]
     assert [(row["outcome"], row["bps"], row["shown"]) for row in rows(spec, "failed")] == [
@@ -179,7 +180,7 @@ def test_a_failed_test_is_a_mark_with_its_outcome_and_not_a_rate():
 def test_labels_that_would_overlap_are_left_to_the_tooltip():
     failures = [tcp_test(minute, None, "busy") for minute in (0, 1, 50)]
 
-    assert [row["shown"] for row in rows(charts.throughput_chart(series(), failures, window(100)), "failed")] == [
+    assert [row["shown"] for row in rows(throughput_chart(series(), failures, window(100)), "failed")] == [
         "busy",
         "",
         "busy",
@@ -189,7 +190,7 @@ def test_labels_that_would_overlap_are_left_to_the_tooltip():
 def test_incidents_are_cut_to_the_window():
     incident = Span(START - 60 * MINUTE, START + 2 * MINUTE, "Loss 4%")
 
-    [shaded] = rows(charts.rtt_chart(series(point(0)), window(10, incident)), "incidents")
+    [shaded] = rows(rtt_chart(series(point(0)), window(10, incident)), "incidents")
 
     assert (shaded["t"], shaded["t2"], shaded["label"]) == (START_MS, START_MS + 2 * MINUTE_MS, "Loss 4%")
 
@@ -199,12 +200,12 @@ def all_charts():
     shown = window(10, Span(START + MINUTE, START + 2 * MINUTE, "Loss 4%"))
     tests = [tcp_test(1, 9e6), tcp_test(5, None, "busy")]
     return {
-        "rtt": charts.rtt_chart(measured, shown),
-        "loss": charts.loss_chart(measured, shown),
-        "throughput": charts.throughput_chart(measured, tests, shown),
-        "rtt of nothing": charts.rtt_chart(series(), shown),
-        "loss of nothing": charts.loss_chart(series(), shown),
-        "throughput of nothing": charts.throughput_chart(series(), [], shown),
+        "rtt": rtt_chart(measured, shown),
+        "loss": loss_chart(measured, shown),
+        "throughput": throughput_chart(measured, tests, shown),
+        "rtt of nothing": rtt_chart(series(), shown),
+        "loss of nothing": loss_chart(series(), shown),
+        "throughput of nothing": throughput_chart(series(), [], shown),
     }
 
 
@@ -225,8 +226,8 @@ def test_every_row_that_a_chart_carries_is_drawn_by_a_layer(name):
 
 
 def test_requests_do_not_share_rows():
-    full = charts.rtt_chart(series(point(0)), window())
-    empty = charts.rtt_chart(series(), window())
+    full = rtt_chart(series(point(0)), window())
+    empty = rtt_chart(series(), window())
 
     assert len(rows(full, "steps")) == 2
     assert rows(empty, "steps") == []

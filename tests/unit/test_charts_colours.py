@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from monitor.archive.metrics import Metric
-from monitor.web import charts, matrix
-from monitor.web.measures import MEASURES
+from monitor.archive.queries.metrics import Metric
+from monitor.overview.measures import MEASURES
+from monitor.web.charts.layout import CONFIG
+from monitor.web.pages.grid import matrix
 
-STYLE = (Path(matrix.__file__).parent / "static/web/style.css").read_text()
+STYLE = (Path(matrix.__file__).parents[2] / "static/web/style.css").read_text()
 TEXT_AA = 4.5
 MARK_AA = 3.0
 
@@ -81,7 +82,7 @@ def test_lines_and_points_of_the_charts_stand_out(mode):
 
 
 def test_every_style_of_the_charts_has_its_token():
-    assert {name for name in charts.CONFIG["style"] if f"chart-{name}" not in tokens("light")} == set()
+    assert {name for name in CONFIG["style"] if f"chart-{name}" not in tokens("light")} == set()
 
 
 def test_every_class_of_a_cell_is_in_the_style_sheet():

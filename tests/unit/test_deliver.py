@@ -16,13 +16,13 @@ import msgspec
 import pytest
 import zstandard
 
-from probes.site.backoff import LONGEST_ASKED_S, LONGEST_PAUSE_S, BackOff
-from probes.site.centre import Centre, CentreError, Unreachable
-from probes.site.deliver import FIRST_RESULTS, MOST_RESULTS, QUICK_S, SLOW_S, SPREAD_S, Delivery
+from probes.site.delivery.backoff import LONGEST_ASKED_S, LONGEST_PAUSE_S, BackOff
+from probes.site.delivery.centre import Centre, CentreError, Unreachable
+from probes.site.delivery.deliver import FIRST_RESULTS, MOST_RESULTS, QUICK_S, SLOW_S, SPREAD_S, Delivery
 from probes.site.plan import PlanCache, PlanPuller
-from probes.site.schedule import spread
+from probes.site.runner.schedule import spread
 from probes.site.settings import SettingsError
-from probes.site.spool import NoRoom, Spool
+from probes.site.spool.spool import NoRoom, Spool
 from probes.site.wire import IDENTITY_HEADER, Batch, Plan, Receipt, Refusal
 from tests.unit.test_spool import result
 
@@ -192,7 +192,7 @@ def test_the_whole_queue_is_delivered_with_the_token_and_compressed(spool, deliv
 
 
 def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypatch):
-    monkeypatch.setattr("probes.site.centre.zstandard", None)
+    monkeypatch.setattr("probes.site.delivery.centre.zstandard", None)
     spool.put([result(n) for n in range(3)])
 
     assert delivery.run() == 3
@@ -493,7 +493,7 @@ def test_batches_grow_while_the_answers_are_quick_and_shrink_when_they_are_slow(
 
 def test_after_an_outage_the_sites_begin_small_and_one_after_the_other(tmp_path, clock, monkeypatch):
     """200 sites with a long queue: each knocks with a small batch; the rest of theirs begins over SPREAD_S seconds."""
-    monkeypatch.setattr("probes.site.deliver.FIRST_RESULTS", 5)
+    monkeypatch.setattr("probes.site.delivery.deliver.FIRST_RESULTS", 5)
     began = []
     for number in range(200):
         site = Plan(version="v1", site=f"site{number}", mesh="test")

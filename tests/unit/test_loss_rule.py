@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerts.rules import loss as rules
-from monitor.alerts.rules.loss import Evidence
+from monitor.alerts.detect.rules import loss as rules
+from monitor.alerts.detect.rules.loss import Evidence
 from monitor.analysis import binomial
 from monitor.mesh.alert_rules import LossRule
 from tests.planted import paths, simulated

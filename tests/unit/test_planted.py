@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from monitor.alerts.rules import counts, loss, windows
+from monitor.alerts.detect.rules import counts, loss, windows
 from tests.planted import simulated, theory
 from tests.planted.__main__ import DOCUMENT, TABLES
 from tests.planted.simulated import Sizes

@@ -8,7 +8,7 @@ import pytest
 from probes.private_files import close_to_others, is_open_to_others, replacing
 from probes.site import identity
 from probes.site.plan import PlanCache
-from probes.site.spool import Spool
+from probes.site.spool.spool import Spool
 from probes.site.wire import Plan
 
 

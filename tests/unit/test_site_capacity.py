@@ -9,11 +9,11 @@ import pytest
 from probes.capacity.probe import MAX_PACKETS
 from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
 from probes.contract import Outcome, ProbeError
-from probes.site.capacity import CapacityCycles
-from probes.site.limits import CapacityLimits, Limits, LimitsError, Networks, PingLimits, read_limits
-from probes.site.own_tests import OwnTests
-from probes.site.schedule import capacity_entries
-from probes.site.spool import Spool
+from probes.site.limits.limits import CapacityLimits, Limits, LimitsError, Networks, PingLimits, read_limits
+from probes.site.runner.capacity import CapacityCycles
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.schedule import capacity_entries
+from probes.site.spool.spool import Spool
 from probes.site.wire import CapacityTarget, CapacityTask, Plan
 from tests.unit.test_spool import next_batch
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.site.centre_clock import CLOCK_OFF_S, DRIFT, EXCHANGES_KEPT, CentreClock
+from probes.site.delivery.centre_clock import CLOCK_OFF_S, DRIFT, EXCHANGES_KEPT, CentreClock
 
 CENTRE_EPOCH_S = 1_763_740_800.0
 

@@ -7,12 +7,12 @@ import pytest
 
 from probes.contract import NotPermitted, Outcome, ProbeError
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec
-from probes.site.disk_to_disk import DiskToDiskEnds
-from probes.site.limits import DiskLimits, Limits, LimitsError, Networks, ThroughputLimits, read_limits
-from probes.site.own_tests import OwnTests
-from probes.site.slots import Slots
-from probes.site.spool import Spool
-from probes.site.usage import Usage
+from probes.site.limits.limits import DiskLimits, Limits, LimitsError, Networks, ThroughputLimits, read_limits
+from probes.site.limits.usage import Usage
+from probes.site.runner.disk_to_disk import DiskToDiskEnds
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.slot import Slots
+from probes.site.spool.spool import Spool
 from probes.site.wire import DiskToDiskSlot, Plan, ThroughputSlot, read_slot
 from probes.throughput.spec import ThroughputSpec
 from tests.unit.test_site_runs import NOW, Clock, spooled

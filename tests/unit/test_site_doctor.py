@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
-from probes.site.doctor import Finding, about_privileges, has_net_raw, is_in_range, lines
+from probes.site.doctor.check_host import about_privileges, has_net_raw, is_in_range
+from probes.site.doctor.finding import Finding
+from probes.site.doctor.run import lines
 
 # The lines of /proc/self/status of: root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.
 STATUS = "Name:\tpython\nUid:\t0\t0\t0\t0\nCapInh:\t{0}\nCapPrm:\t{0}\nCapEff:\t{0}\nCapBnd:\t000001ffffffffff\n"

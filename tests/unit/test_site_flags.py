@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from probes.site import command
-from probes.site.centre import Centre
-from probes.site.centre_clock import CentreClock
-from probes.site.deliver import Delivery
+from probes.site.delivery.centre import Centre
+from probes.site.delivery.centre_clock import CentreClock
+from probes.site.delivery.deliver import Delivery
+from probes.site.delivery.vitals import Vitals
 from probes.site.health import ClockOff, Health
 from probes.site.settings import Joined, joined_file
-from probes.site.spool import Spool, look_into
-from probes.site.vitals import Vitals
+from probes.site.spool.spool import Spool, look_into
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Plan
 from tests.unit.test_deliver import FakeCentre, server  # noqa: F401
 from tests.unit.test_spool import result

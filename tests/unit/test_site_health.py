@@ -10,7 +10,8 @@ import pytest
 
 from probes.contract import Outcome
 from probes.ping.spec import Burst
-from probes.site.centre_clock import CentreClock
+from probes.site.delivery.centre_clock import CentreClock
+from probes.site.delivery.vitals import Vitals, clock_off, poorest_stamp
 from probes.site.health import (
     TIMEX_BYTES,
     ClockOff,
@@ -22,8 +23,7 @@ from probes.site.health import (
     parse_net_dev,
     read_health,
 )
-from probes.site.spool import Spool
-from probes.site.vitals import Vitals, clock_off, poorest_stamp
+from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, Delivered
 from probes.throughput.spec import ThroughputRun
 

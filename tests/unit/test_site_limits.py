@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.ping.spec import PingSpec, PingTarget
-from probes.site.limits import (
+from probes.site.limits.command import run as show_limits
+from probes.site.limits.limits import (
     InFlight,
     Limits,
     LimitsError,
@@ -20,7 +21,6 @@ from probes.site.limits import (
     read_limits,
     rules,
 )
-from probes.site.rules import run as show_limits
 from probes.throughput.spec import ThroughputSpec
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +103,9 @@ def test_a_file_that_allows_what_is_never_measured_is_wrong(tmp_path):
 
 
 def test_the_agents_own_addresses_are_for_management_unless_allowed(monkeypatch):
-    monkeypatch.setattr("probes.site.limits.is_own", lambda address, family: address[0] in ("192.0.2.9", "2001:db8::9"))
+    monkeypatch.setattr(
+        "probes.site.limits.limits.is_own", lambda address, family: address[0] in ("192.0.2.9", "2001:db8::9")
+    )
 
     assert forbids("192.0.2.9").startswith("networks.management: 192.0.2.9 is this agent's own;")
     assert forbids("2001:db8::9").startswith("networks.management: 2001:db8::9 is this agent's own;")

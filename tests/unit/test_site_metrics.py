@@ -16,7 +16,7 @@ from probes.site.journal import Running, State, Trouble, write_state
 from probes.site.metrics import KEPT_S, AgentCollector, parse_address, served
 from probes.site.plan import PlanCache
 from probes.site.settings import SettingsError
-from probes.site.spool import Spool
+from probes.site.spool.spool import Spool
 from probes.site.wire import Plan, Refusal
 from tests.unit.test_spool import result
 

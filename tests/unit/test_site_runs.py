@@ -8,11 +8,11 @@ import pytest
 
 from probes.contract import NotPermitted, Outcome, ProbeError
 from probes.ping.spec import Burst, PingSpec, PingTarget
-from probes.site.cycles import Cycles
-from probes.site.limits import Limits, Networks, ThroughputLimits
-from probes.site.own_tests import OwnTests
-from probes.site.slots import Slots
-from probes.site.spool import Spool
+from probes.site.limits.limits import Limits, Networks, ThroughputLimits
+from probes.site.runner.cycle import Cycles
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.slot import Slots
+from probes.site.spool.spool import Spool
 from probes.site.wire import PingTask, Plan, ThroughputSlot
 from probes.throughput.iperf3 import Seen
 from probes.throughput.report import ServerBusy, ToolFailure
@@ -324,7 +324,7 @@ def test_what_takes_long_is_made_ready_before_a_test_begins(spool, own_tests, cl
     def wait(seconds):
         clock.now += timedelta(seconds=seconds)
 
-    monkeypatch.setattr("probes.site.slots.authentication.prepare", prepare)
+    monkeypatch.setattr("probes.site.runner.slot.authentication.prepare", prepare)
     slots = make_slots(spool, own_tests, clock, Noting(GOOD))
     monkeypatch.setattr(slots._pause, "wait", wait)
     keyed = slot(spec=msgspec.structs.replace(slot().spec, one_time_key="of this slot"))
@@ -359,7 +359,7 @@ def test_a_failure_is_spooled_as_its_outcome(spool, own_tests, clock):
 
 @pytest.mark.parametrize("first", [Refused("connection refused"), ServerBusy("the server is busy")])
 def test_a_peer_that_is_not_up_yet_or_serves_a_stranger_is_asked_again(spool, own_tests, clock, monkeypatch, first):
-    monkeypatch.setattr("probes.site.slots.TRY_AGAIN_S", 0.01)
+    monkeypatch.setattr("probes.site.runner.slot.TRY_AGAIN_S", 0.01)
     probe = ThroughputProbe(first, first, GOOD)
 
     make_slots(spool, own_tests, clock, probe).run(slot())
@@ -369,7 +369,7 @@ def test_a_peer_that_is_not_up_yet_or_serves_a_stranger_is_asked_again(spool, ow
 
 
 def test_a_peer_that_never_comes_up_has_refused(spool, own_tests, clock, monkeypatch):
-    monkeypatch.setattr("probes.site.slots.TRY_AGAIN_S", 0.01)
+    monkeypatch.setattr("probes.site.runner.slot.TRY_AGAIN_S", 0.01)
 
     probe = Lasting(clock, 1.0, Refused("connection refused"))
 

@@ -17,7 +17,7 @@ from probes.broker import client_url
 from probes.ping.spec import PingSpec, PingTarget
 from probes.site import command
 from probes.site.plan import PlanCache
-from probes.site.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, ping_entries
+from probes.site.runner.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, ping_entries
 from probes.site.settings import AgentSettings, SettingsError, from_environment
 from probes.site.wire import PingTask, Plan, ThroughputSlot
 from probes.throughput.spec import ThroughputSpec

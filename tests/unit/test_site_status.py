@@ -12,7 +12,7 @@ from probes.__main__ import main
 from probes.site.health import Health, InterfaceDrops, KernelClock
 from probes.site.journal import Running, State, Trouble, write_state
 from probes.site.plan import PlanCache
-from probes.site.spool import Spool
+from probes.site.spool.spool import Spool
 from probes.site.status import lines, read_status
 from probes.site.wire import Plan, Refusal
 from tests.unit.test_spool import result

@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from probes.contract import Outcome
 from probes.ping.spec import Burst
 from probes.site.health import Dropped
-from probes.site.ledger import Cycle
-from probes.site.spool import Spool, SpoolError
+from probes.site.spool.ledger import Cycle
+from probes.site.spool.spool import Spool, SpoolError
 from probes.site.wire import Batch, Delivered, Refusal, ThroughputSlot
 from probes.throughput.spec import ThroughputSpec
 
@@ -472,7 +472,7 @@ def test_a_slot_ends_together_with_its_result(path):
 WRITER = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from probes.site.spool import Spool
+    from probes.site.spool.spool import Spool
     from tests.unit.test_spool import next_batch, result
     spool = Spool(Path(sys.argv[1]))
     for label in range(100_000):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.api.grid import Grid, GridSite, PathFigures, Period, State
-from monitor.archive.metrics import Metric
-from monitor.web.world_map import LINES_SHOWN, NARROW_FACTOR, empty_meridian, great_circle, world_map
+from monitor.archive.queries.metrics import Metric
+from monitor.overview.grid import Grid, GridSite, PathFigures, Period, State
+from monitor.web.pages.map.world_map import LINES_SHOWN, NARROW_FACTOR, empty_meridian, great_circle, world_map
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LAX, JFK = (33 + 57 / 60, -(118 + 24 / 60)), (40 + 38 / 60, -(73 + 47 / 60))

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.sources import StoredThen
 from monitor.alerts.evaluate import scope_now
-from monitor.alerts.rules.catalogue import RULES
-from monitor.alerts.rules.finding import Finding
-from monitor.alerts.sources import StoredThen
-from monitor.archive.status import span
+from monitor.archive.upkeep.status import span
 
 SHORTEST_S = 10.0
 """Live evaluations come as often."""

@@ -21,11 +21,11 @@ import numpy as np
 
 from monitor.alerts.backtest.recorded import Bursts, Recorded
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.round_trips import RTT
+from monitor.alerts.detect.snapshot import Sweep
 from monitor.alerts.evaluate import Scope
-from monitor.alerts.rules.catalogue import RULES
-from monitor.alerts.rules.finding import Finding
-from monitor.alerts.rules.round_trips import RTT
-from monitor.alerts.sweep import Sweep
 from monitor.analysis.changes import scoring
 from monitor.analysis.changes.detector import BEFORE
 from monitor.analysis.changes.labelled import LabelledSeries, UnreadableSeriesError, read

@@ -1,8 +1,8 @@
 """Measurements in arrays that answer what a sweep asks, as the archive does: for labelled series and for simulations.
 
 In: measured bursts and throughput tests in any order, and if there is more of the past than its bursts, the counts of
-its whole hours. Out: a `monitor.alerts.sources.Source`; whatever is asked for a moment, nothing later is in the answer.
-The tests hold each answer against that of the archive.
+its whole hours. Out: a `monitor.alerts.detect.sources.Source`; whatever is asked for a moment, nothing later is in the
+answer. The tests hold each answer against that of the archive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.analysis.tcp import mathis_estimate
-from monitor.archive.sweeps import COUNTS, DAY, EVENTS, HOUR, TIMES, Columns, RoundTrips
+from monitor.archive.queries.for_alerts import COUNTS, DAY, EVENTS, HOUR, TIMES, Columns, RoundTrips
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from monitor.alerts import causes
-from monitor.alerts.causes import Held, Named
+from monitor.alerts.detect import causes
+from monitor.alerts.detect.causes import Held, Named
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.snapshot import Baselines, Key, Sweep, baselines_at
+from monitor.alerts.detect.sources import Source
 from monitor.alerts.evaluate import Scope, findings, look_at, why_over
-from monitor.alerts.incidents import CONFIRM_S, REOPEN_S, gravest
-from monitor.alerts.rules.catalogue import RULES
-from monitor.alerts.rules.finding import Finding
-from monitor.alerts.sources import Source
-from monitor.alerts.sweep import Baselines, Key, Sweep, baselines_at
+from monitor.alerts.incidents.lifecycle import CONFIRM_S, REOPEN_S, gravest
 from monitor.archive.periods import start_of
 
 

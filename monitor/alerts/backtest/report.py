@@ -14,7 +14,7 @@ from rich.table import Table
 
 from monitor.alerts.backtest import archived, labelled
 from monitor.alerts.backtest.replay import Alarm
-from monitor.alerts.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import Finding
 from monitor.analysis.changes import scoring
 
 WEEK_S = 7 * 86_400.0

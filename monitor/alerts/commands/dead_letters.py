@@ -11,8 +11,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from monitor.alerts import notify
 from monitor.alerts.models import Notification
+from monitor.alerts.notify.deliver import dead_letters, drop, retry
 
 HELP = "messages that were given up: list them, send them again, drop them"
 USAGE = 2
@@ -38,19 +38,19 @@ def run(command: BaseCommand, options: Mapping[str, Any]) -> None:
     numbers = None if options["every"] else options["numbers"]
     _check(numbers or ())
     if options["letters"] == "retry":
-        command.stdout.write(f"{notify.retry(numbers, timezone.now())} to be sent again, within seconds")
+        command.stdout.write(f"{retry(numbers, timezone.now())} to be sent again, within seconds")
     else:
-        command.stdout.write(f"{notify.drop(numbers)} dropped")
+        command.stdout.write(f"{drop(numbers)} dropped")
 
 
 def _check(numbers: Sequence[int]) -> None:
-    unknown = sorted(set(numbers) - {one.pk for one in notify.dead_letters()})
+    unknown = sorted(set(numbers) - {one.pk for one in dead_letters()})
     if unknown:
         raise CommandError(f"no dead letter has the number {', '.join(map(str, unknown))}; nothing was done")
 
 
 def _list(command: BaseCommand, *, as_json: bool) -> None:
-    rows = notify.dead_letters()
+    rows = dead_letters()
     if as_json:
         command.stdout.write(json.dumps([_as_json(one) for one in rows], indent=2))
         return

@@ -5,7 +5,8 @@ what to change, `calibration` what a path's own tests say of its loss. What othe
 """
 
 from monitor.analysis.tcp.calibration import LEAST_STRETCHES, Calibration, MeasuredDay, calibrate, stretches
-from monitor.analysis.tcp.estimates import (
+from monitor.analysis.tcp.estimates import estimate, needs
+from monitor.analysis.tcp.figures import (
     Advice,
     Estimate,
     FigureError,
@@ -16,8 +17,6 @@ from monitor.analysis.tcp.estimates import (
     Rtt,
     Sign,
     Transfer,
-    estimate,
-    needs,
 )
 from monitor.analysis.tcp.models import (
     MSS_BYTES,

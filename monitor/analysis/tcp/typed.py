@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from monitor.analysis.tcp.estimates import Loss, Rtt, Transfer
+from monitor.analysis.tcp.figures import Loss, Rtt, Transfer
 from monitor.analysis.tcp.models import CongestionControl
 
 NAME_OF_FIGURE = {"capacity_bps": "capacity_mbps", "control": "cc"}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from monitor.analysis import figures
 from monitor.analysis.tcp.calibration import LEAST_LOST, LEAST_STRETCHES, Calibration
-from monitor.analysis.tcp.estimates import Advice, Estimate, LimitName, Loss, Needs, Rtt, Sign, Transfer
+from monitor.analysis.tcp.figures import Advice, Estimate, LimitName, Loss, Needs, Rtt, Sign, Transfer
 
 
 def headline(found: Estimate) -> str:

@@ -12,7 +12,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from monitor.archive.counters import PathCounter, received_within
+from monitor.archive.queries.for_prometheus import PathCounter, received_within
 
 BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
 """smokeping_prober's own: 50 µs to 26 s."""

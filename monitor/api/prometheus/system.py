@@ -14,11 +14,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 import probes
-from monitor.alerts.queries import lasting_counts
-from monitor.api import tally
-from monitor.api.health import AgentReport, agent_reports
-from monitor.archive import counters, freshness, queries, samples
-from monitor.archive.freshness import Work
+from monitor.agents import delivery_counts
+from monitor.agents.health import AgentReport, agent_reports
+from monitor.alerts.incidents.queries import lasting_counts
+from monitor.archive.queries import for_prometheus
+from monitor.archive.queries.paths import newest_measurement_at
+from monitor.archive.upkeep import freshness, samples
+from monitor.archive.upkeep.freshness import Work
 
 Sample = tuple[tuple[str, ...], float | None]
 
@@ -44,7 +46,7 @@ class SystemCollector(Collector):
 
     def _centre(self) -> Iterator[Metric]:
         sample = samples.newest()
-        newest_at = queries.newest_measured_at()
+        newest_at = newest_measurement_at()
         yield gauge(
             "soundings_beat_tick_timestamp_seconds",
             "When beat and worker last did the task of each minute",
@@ -64,7 +66,7 @@ class SystemCollector(Collector):
             [((), None if newest_at is None else newest_at.timestamp())],
         )
         yield from self._freshness()
-        waiting = {one.tier: one for one in counters.waiting()}
+        waiting = {one.tier: one for one in for_prometheus.waiting()}
         tiers = ("hour", "day", "month", "year")
         yield gauge(
             "soundings_summaries_waiting",
@@ -115,13 +117,13 @@ def _deliveries() -> Iterator[Metric]:
         "soundings_deliveries",
         "Deliveries of agents by the HTTP status that they were answered, since Redis started",
         ("status",),
-        [((status,), count) for status, count in tally.deliveries().items()],
+        [((status,), count) for status, count in delivery_counts.deliveries().items()],
     )
     yield counter(
         "soundings_results_delivered",
         "Results that ever came from a site, refused ones included",
         ("site",),
-        [((one.site,), one.delivered) for one in counters.delivered_counts()],
+        [((one.site,), one.delivered) for one in for_prometheus.delivered_counts()],
     )
 
 

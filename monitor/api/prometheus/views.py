@@ -1,4 +1,4 @@
-"""`/metrics` and `/metrics/paths`. Who may read is decided as for the API, by `monitor.web.access`.
+"""`/metrics` and `/metrics/paths`. Who may read is decided as for the API, by `monitor.accounts.access`.
 
 An answer is kept in Redis for a few seconds, so that scrapes cost the database little however many there are, and two
 processes never tell an older figure after a newer one. While Redis is away each scrape asks the database, one after the
@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 from monitor.api.prometheus.paths import PathCollector
 from monitor.api.prometheus.system import SystemCollector
-from monitor.archive.counters import path_counters
+from monitor.archive.queries.for_prometheus import path_counters
 from probes.broker import client_url
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

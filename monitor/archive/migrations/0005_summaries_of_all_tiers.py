@@ -18,7 +18,7 @@ NARROW = """
         SET (toast_tuple_target = 512)
 """
 
-# Each summary with its metrics by the names of monitor.archive.metrics.
+# Each summary with its metrics by the names of monitor.archive.queries.metrics.
 METRICS = """
 CREATE VIEW metrics_by_{tier} AS
 SELECT

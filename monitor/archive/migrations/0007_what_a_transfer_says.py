@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             "throughputtest",
             "diagnosis",
-            models.JSONField(help_text="the rest of it, as monitor.archive.diagnoses.Findings", null=True),
+            models.JSONField(help_text="the rest of it, as monitor.archive.diagnosis.findings.Findings", null=True),
         ),
         migrations.AddField(
             "throughputtest", "transfer", models.JSONField(help_text="as probes.throughput.spec.Transfer", null=True)

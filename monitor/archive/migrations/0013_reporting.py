@@ -191,7 +191,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ("mesh", "0004_service_levels"),
         ("alerts", "0006_evidence_and_delivery"),
-        ("api", "0002_enrolment_and_health"),
+        ("agents", "0001_initial"),
         ("archive", "0012_undiagnosed_tests"),
     ]
 

@@ -19,7 +19,7 @@ FROM (
 INNER JOIN site ON site.id = gap.site_id
 GROUP BY site.name, gap.day
 """
-# The same bound as monitor.archive.completeness.LARGEST_GAP.
+# The same bound as monitor.archive.queries.completeness.LARGEST_GAP.
 WITHOUT_LEAPS = "coalesce(sum(gap.missing) FILTER (WHERE gap.missing BETWEEN 0 AND 1000000000), 0)"
 WITH_LEAPS = "sum(greatest(gap.missing, 0))"
 

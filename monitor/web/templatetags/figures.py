@@ -1,4 +1,4 @@
-"""Template filters for figures and times, named as in `monitor.analysis.figures` and `monitor.web.times`."""
+"""Template filters for figures and times, named as in `monitor.analysis.figures` and `monitor.web.request.times`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from django.utils.safestring import SafeString
 
 from monitor.alerts.models import Incident, State
 from monitor.analysis import figures
-from monitor.api.changes import Change
-from monitor.archive import freshness, trouble
-from monitor.archive.queries import PathSummary
+from monitor.archive.queries.paths import PathSummary
+from monitor.archive.upkeep import freshness, trouble
 from monitor.mesh.models import Path
-from monitor.web import times
-from monitor.web.charts import CHANGE_SIGNS
+from monitor.overview.changes import Change
+from monitor.web.charts.marks import CHANGE_SIGNS
+from monitor.web.request import times
 
 register = template.Library()
 register.filter("milliseconds", figures.milliseconds)

@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from monitor.alerts.backtest import archived, labelled, report
-from monitor.alerts.commands import dead_letters, test_notification
-from monitor.alerts.rules.catalogue import RULES
-from monitor.alerts.rules.round_trips import RTT
+from monitor.alerts.commands import dead_letters, send_test
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.round_trips import RTT
 from probes.toml_lines import suggestion
 
 USAGE = 2
 WIDTH_COLUMNS = 120
-OTHERS = {"dead-letters": dead_letters, "test-notification": test_notification}
+OTHERS = {"dead-letters": dead_letters, "test-notification": send_test}
 """Each with its HELP, `add_arguments` and `run`."""
 
 

@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from monitor import environment
-from monitor.archive import backup
 from monitor.archive.bounds import Bound
-from monitor.archive.rollups import recompute
-from monitor.archive.status import DAYS_OF_COMPLETENESS, Status, status
-from monitor.archive.trouble import Trouble, now_known
+from monitor.archive.rollup.recompute import recompute
+from monitor.archive.upkeep import backup
+from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, Status, status
+from monitor.archive.upkeep.trouble import Trouble, now_known
 from monitor.stack import access, postgres
 from probes.supervise import StartError
 

@@ -13,13 +13,18 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.recorder import MigrationRecorder
 from psycopg.errors import LockNotAvailable
 
-from monitor.archive import chunks
+from monitor.archive.upkeep import chunks
 
 LOCK_TIMEOUT_S = 1
 ATTEMPTS = 10
 PAUSE_S = 1.0
+FORMER_APP = "api"
+HEIRS = ("agents", "accounts")
+"""These have the tables that `api` had before 0.1.0; a database of that time has them already."""
 
 
 class Command(migrate.Command):
@@ -28,6 +33,7 @@ class Command(migrate.Command):
         with connections[database].cursor() as cursor:
             cursor.execute("SELECT set_config('lock_timeout', %s, FALSE)", [f"{LOCK_TIMEOUT_S}s"])
         try:
+            _adopt_tables(connections[database])
             self._try(*args, **options)
         finally:
             with connections[database].cursor() as cursor:
@@ -50,3 +56,15 @@ class Command(migrate.Command):
             f"somebody has used a table in each of {ATTEMPTS} attempts: {what}; the migrations before it are done. "
             "Run it again when no backup and no long query runs: SELECT pid, query FROM pg_stat_activity shows them"
         )
+
+
+def _adopt_tables(connection: BaseDatabaseWrapper) -> None:
+    """Note that the heirs of a former app have its tables, in a database that was made before them."""
+    recorder = MigrationRecorder(connection)
+    if not recorder.has_table():
+        return
+    former = [name for app, name in recorder.applied_migrations() if app == FORMER_APP]
+    for app in HEIRS if former else ():
+        recorder.record_applied(app, "0001_initial")
+    for name in former:
+        recorder.record_unapplied(FORMER_APP, name)

@@ -13,11 +13,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, ProgrammingError
 from django.utils import timezone
 
-from monitor.alerts.channels import channels
 from monitor.mesh import expansion
 from monitor.mesh.apply import ACTIONS, Changes, apply
 from monitor.mesh.document import MeshDocument, MeshError, read
-from monitor.mesh.notify_routes import unknown_channels
+from monitor.mesh.notify_routes import channels, unknown_channels
 from monitor.mesh.slots import plan_slots
 from probes.toml_lines import suggestion
 

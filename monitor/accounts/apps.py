@@ -1,0 +1,11 @@
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+class AccountsConfig(AppConfig):
+    name = "monitor.accounts"
+
+    def ready(self) -> None:
+        from monitor.accounts.roles import make_groups
+
+        post_migrate.connect(make_groups, sender=self)

@@ -1,0 +1,130 @@
+"""`manage.py user …`: people who may see the pages, their roles, and tokens for their programs.
+
+`add NAME --role ROLE` asks for a password (or reads it from standard input), `role NAME ROLE` changes the role,
+`remove NAME` closes the account, `list` shows who there is. `token NAME --for WHAT` makes a token that reads the API
+(and acts there with `--operate`), `revoke NAME [--for WHAT]` ends such tokens.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.utils import timezone
+
+from monitor.accounts.models import UserToken, issue_user_token
+from monitor.accounts.roles import Action, Role, may, roles_of
+
+ROLES = [str(role) for role in Role]
+
+
+class Command(BaseCommand):
+    help = "Add people, give them roles, and make tokens for their programs."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="action", required=True)
+        add = verbs.add_parser("add", help="make an account; asks for the password, or reads it from standard input")
+        add.add_argument("name")
+        add.add_argument("--role", required=True, choices=ROLES)
+        role = verbs.add_parser("role", help="give an account this role and no other")
+        role.add_argument("name")
+        role.add_argument("role", choices=ROLES)
+        remove = verbs.add_parser("remove", help="close an account, its sessions and its tokens")
+        remove.add_argument("name")
+        verbs.add_parser("list", help="accounts with their roles and tokens")
+        token = verbs.add_parser("token", help="make a token for a program that reads the API, and print it")
+        token.add_argument("name", help="the account whose program it is")
+        token.add_argument("--for", dest="purpose", metavar="WHAT", default="a program", help="what it is for")
+        token.add_argument(
+            "--operate",
+            action="store_true",
+            help="it may also acknowledge, silence and plan maintenance, as the account",
+        )
+        revoke = verbs.add_parser("revoke", help="end the tokens of an account's programs")
+        revoke.add_argument("name")
+        revoke.add_argument("--for", dest="purpose", metavar="WHAT", help="only those for this")
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:
+        if action == "list":
+            self._list()
+        elif action == "add":
+            self._add(options["name"], options["role"])
+        else:
+            getattr(self, f"_{action}")(_account(options["name"]), options)
+
+    def _add(self, name: str, role: str) -> None:
+        if User.objects.filter(username=name).exists():
+            raise CommandError(f"{name} has an account already; `manage.py user role {name} {role}` changes its role")
+        user = User(username=name)
+        try:
+            user.full_clean(exclude=["password"])
+            password = _asked_password()
+            validate_password(password, user)
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from error
+        user.set_password(password)
+        with transaction.atomic():
+            user.save()
+            _give(user, role)
+        self.stdout.write(f"{name}: a new account, {role}")
+
+    def _role(self, user: User, options: dict[str, Any]) -> None:
+        _give(user, options["role"])
+        self.stdout.write(f"{user.username}: {options['role']} from now on")
+
+    def _remove(self, user: User, _: dict[str, Any]) -> None:
+        user.delete()
+        self.stdout.write(f"{user.username}: the account and its tokens are gone")
+
+    def _token(self, user: User, options: dict[str, Any]) -> None:
+        may_operate = options["operate"]
+        if may_operate and not may(user, Action.OPERATE):
+            raise CommandError(f"{user.username} may not operate: `manage.py user role {user.username} operator`")
+        self.stdout.write(issue_user_token(user.pk, options["purpose"], timezone.now(), may_operate=may_operate))
+        does = "reads and operates as" if may_operate else "reads what"
+        self.stderr.write(f"shown once; send it as Authorization: Bearer TOKEN. It {does} {user.username} may")
+
+    def _revoke(self, user: User, options: dict[str, Any]) -> None:
+        tokens = UserToken.objects.filter(user=user, revoked_at=None)
+        if options["purpose"] is not None:
+            tokens = tokens.filter(name=options["purpose"])
+        count = tokens.update(revoked_at=timezone.now())
+        self.stdout.write(f"{user.username}: {count} token{'' if count == 1 else 's'} revoked")
+
+    def _list(self) -> None:
+        for user in User.objects.order_by("username"):
+            roles = ", ".join(roles_of(user)) or "no role"
+            tokens = UserToken.objects.filter(user=user, revoked_at=None).values_list("name", flat=True)
+            self.stdout.write(f"{user.username:<20} {roles:<10} tokens: {', '.join(tokens) or 'none'}")
+
+
+def _account(name: str) -> User:
+    found = User.objects.filter(username=name).first()
+    if found is None:
+        raise CommandError(f"{name} has no account; `manage.py user list` shows those that there are")
+    return found
+
+
+def _give(user: User, role: str) -> None:
+    """This role and no other of ours."""
+    user.groups.remove(*Group.objects.filter(name__in=ROLES))
+    user.groups.add(Group.objects.get(name=role))
+    if user.is_superuser and role != Role.OPERATOR:
+        User.objects.filter(pk=user.pk).update(is_superuser=False)
+
+
+def _asked_password() -> str:
+    """Asked twice at a terminal; elsewhere the first line of standard input."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\n")
+    password = getpass.getpass("Password: ")
+    if getpass.getpass("Again: ") != password:
+        raise CommandError("the two are not the same; nothing was made")
+    return password

@@ -1,0 +1,39 @@
+"""Tokens of users' programs, of which only SHA-256 digests are stored."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime
+
+from django.conf import settings
+from django.db import models
+
+
+class UserToken(models.Model):
+    """That a program which holds the token with this digest may read what `user` may; with
+    `may_operate` it may operate as well."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
+    name = models.TextField(help_text="what it is for, in its owner's words")
+    digest = models.TextField(unique=True)
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+    may_operate = models.BooleanField(default=False, db_default=False, help_text="acknowledge, silence, comment")
+
+    class Meta:
+        db_table = "user_token"
+
+
+def token_digest(token: str) -> str:
+    """Hex SHA-256 of a token. Tokens are 256 random bits, so a slow hash would add nothing."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def issue_user_token(user_id: int, name: str, now: datetime, *, may_operate: bool = False) -> str:
+    """Make a new token for a user's program and return it; it cannot be read again afterwards."""
+    token = secrets.token_urlsafe(32)
+    UserToken.objects.create(
+        user_id=user_id, name=name, digest=token_digest(token), created_at=now, may_operate=may_operate
+    )
+    return token

@@ -1,0 +1,74 @@
+"""What agents are answered: JSON, and for whatever is refused a status, a reason and when to come again."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from functools import wraps
+
+import msgspec
+from django.contrib.auth.decorators import login_not_required
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.utils.cache import patch_cache_control
+from django.views.decorators.csrf import csrf_exempt
+
+from monitor.agents.bodies import Refused
+from monitor.agents.stamps import View
+from monitor.archive.ingest.arrivals import BatchTooLarge
+from monitor.archive.upkeep import trouble
+
+DATABASE_RETRY_AFTER_S = 5
+
+logger = logging.getLogger(__name__)
+
+
+def json_answer(value: object) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(value), content_type="application/json")
+
+
+def open_to_programs(*methods: str) -> Callable[[View], View]:
+    """Makes a view of one that raises `Refused`: without login or cookies, for these methods."""
+
+    def wrap(view: View) -> View:
+        @csrf_exempt
+        @login_not_required
+        @wraps(view)
+        def answer(request: HttpRequest) -> HttpResponse:
+            if request.method in methods:
+                response = _answered(view, request)
+            else:
+                reason = f"{request.method} is not for this address: send {' or '.join(methods)}"
+                response = _refusal(Refused(405, reason))
+                response["Allow"] = ", ".join(methods)
+            patch_cache_control(response, private=True, no_store=True)
+            return response
+
+        return answer
+
+    return wrap
+
+
+def _answered(view: View, request: HttpRequest) -> HttpResponse:
+    try:
+        return view(request)
+    except Refused as refused:
+        return _refusal(refused)
+    except BatchTooLarge as error:
+        return _refusal(Refused(413, str(error)))
+    except (OperationalError, InterfaceError) as error:
+        kind = trouble.kind_of(error)
+        logger.warning("an agent is told to come again: %s: %s", kind, error)
+        trouble.note(kind)
+        return _refusal(Refused(503, f"{kind}; try again", retry_after_s=DATABASE_RETRY_AFTER_S))
+
+
+def _refusal(refused: Refused) -> HttpResponse:
+    response = json_answer({"error": str(refused)})
+    response.status_code = refused.status
+    if refused.retry_after_s is not None:
+        response["Retry-After"] = str(max(1, math.ceil(refused.retry_after_s)))
+    if refused.status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="soundings agents"'
+    return response

@@ -1,0 +1,119 @@
+"""The body of a delivery, unpacked and never larger than its bound.
+
+In: a request. Out: the `Arrival` in it, in two steps: reading waits for the sender, unpacking takes memory. Raises
+`Refused` with the status and reason for everything that cannot be read, but for the archive's own `BatchTooLarge`.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import zstandard
+from django.conf import settings
+from django.http import HttpRequest, UnreadablePostError
+
+from monitor.archive.ingest.arrivals import JSON, MESSAGE_PACK, Arrival, BatchRejected, Format, read
+
+Unpack = Callable[[bytes, int], bytes]
+
+FORMATS = {"application/json": JSON, "application/msgpack": MESSAGE_PACK}
+GZIP_WBITS = 31
+LONGEST_LENGTH = 18
+"""Digits of a Content-Length that is read as a number; Python refuses to read thousands of them."""
+ZSTD_WINDOW_BYTES = 8 * 2**20
+"""What RFC 8878, 3.1.1.1.2, asks every decoder to support; more would be memory for the asking."""
+
+
+class Refused(Exception):
+    """A request that is answered with this status and reason."""
+
+    def __init__(self, status: int, reason: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A body as it came, and how it is written and packed."""
+
+    content: bytes
+    format: Format
+    unpack: Unpack
+
+
+def received(request: HttpRequest) -> Packed:
+    """The body of a request; what can be refused by its headers is, before any of it is read."""
+    how = FORMATS.get(request.content_type or "")
+    if how is None:
+        raise Refused(415, f"content type {request.content_type!r}: send {' or '.join(FORMATS)}")
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    unpack = ENCODINGS.get(encoding)
+    if unpack is None:
+        raise Refused(415, f"content encoding {encoding!r}: send gzip, zstd or none")
+    return Packed(read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE), how, unpack)
+
+
+def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
+    """All of the body, `limit_bytes` at most. One that is cut, or comes too slowly for the web server, is refused."""
+    length = request.META.get("CONTENT_LENGTH") or ""
+    if not (length.isascii() and length.isdecimal()):
+        raise Refused(411, "send the Content-Length")
+    if len(length) > LONGEST_LENGTH or int(length) > limit_bytes:
+        raise Refused(413, f"{length[:LONGEST_LENGTH]} bytes are more than {limit_bytes}; send less at once")
+    try:
+        body = request.body
+    except UnreadablePostError as error:
+        raise Refused(408, "the body did not come; send it again") from error
+    if len(body) != int(length):
+        raise Refused(408, f"{len(body)} of {length} bytes came in time; send it again, or less at once")
+    return body
+
+
+def unpacked(packed: Packed) -> Arrival:
+    """The batch in a body, its own fields checked and its results still encoded."""
+    body = packed.unpack(packed.content, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    try:
+        return read(body, packed.format)
+    except BatchRejected as error:
+        raise Refused(400, str(error)) from error
+
+
+def _gunzip(data: bytes, limit_bytes: int) -> bytes:
+    """Unpack without ever holding more than the limit, whatever the data claims."""
+    stream = zlib.decompressobj(GZIP_WBITS)
+    try:
+        body = stream.decompress(data, limit_bytes + 1)
+    except zlib.error as error:
+        raise Refused(400, f"not gzip: {error}") from error
+    _require_bounded(body, limit_bytes)
+    if not stream.eof or stream.unused_data:
+        raise Refused(400, "the gzip data ends too early or goes on after its end")
+    return body
+
+
+def _unzstd(data: bytes, limit_bytes: int) -> bytes:
+    """As `_gunzip`. A frame that ends too early unpacks to a batch that does so too."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
+    try:
+        with decompressor.stream_reader(io.BytesIO(data)) as stream:
+            body = stream.read(limit_bytes + 1)
+    except zstandard.ZstdError as error:
+        raise Refused(400, f"not zstd: {error}") from error
+    _require_bounded(body, limit_bytes)
+    return body
+
+
+def _require_bounded(body: bytes, limit_bytes: int) -> None:
+    if len(body) > limit_bytes:
+        raise Refused(413, f"more than {limit_bytes} bytes when decompressed; send smaller batches")
+
+
+ENCODINGS: dict[str, Unpack] = {
+    "identity": lambda data, _: data,
+    "gzip": _gunzip,
+    "zstd": _unzstd,
+}

@@ -1,0 +1,83 @@
+"""Which agent holds a site's token: one at a time, so that two never deliver as one site.
+
+The first instance that shows a token holds it, by its latest start (`probes.site.identity`). Any other is refused, and
+shown on the sites page. Where an agent moves to another machine with its data folder, the later start there takes over
+by itself; one with a new folder gets a token of its own (`manage.py site rotate`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from monitor.agents.bodies import Refused
+from monitor.agents.models import AgentToken
+
+IDENTITY = re.compile(r"([0-9a-f]{16})\.([0-9]{1,18})")
+SHOWN_FOR = timedelta(minutes=5)
+"""An agent that is refused asks again at least every minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondAgent:
+    """An agent that is refused because another holds its site's token; `address` is empty where it is not known."""
+
+    site_id: int
+    refused_at: datetime
+    address: str
+
+
+def require_holder(token: AgentToken, told: str | None, address: str, now: datetime) -> None:
+    """Give a token to whoever shows it where it may have it. Raises `Refused` where another agent holds it.
+
+    `told` is who the agent says it is. One that does not say is let through where nobody holds the token.
+    """
+    if told is None and token.instance is None:
+        return
+    instance, start = _read(told) if told is not None else (None, 0)
+    if (instance, start) == (token.instance, token.instance_start) or _taken(token.pk, instance, start, now):
+        return
+    holder = AgentToken.objects.select_related("site").get(pk=token.pk)
+    AgentToken.objects.filter(pk=token.pk).update(refused_at=now, refused_from=address)
+    raise Refused(409, _why(holder, instance))
+
+
+def _read(told: str) -> tuple[str, int]:
+    parts = IDENTITY.fullmatch(told)
+    if parts is None:
+        raise Refused(400, "this is no identity of an agent; is it of another version?")
+    return parts[1], int(parts[2])
+
+
+def _taken(token_id: int, instance: str | None, start: int, now: datetime) -> bool:
+    """Whether the token is now held by this start, or was already."""
+    free = Q(instance=None) | Q(instance=instance, instance_start__lt=start)
+    if instance is None:
+        return False
+    taken = AgentToken.objects.filter(free, pk=token_id).update(instance=instance, instance_start=start, held_since=now)
+    return taken == 1 or AgentToken.objects.filter(pk=token_id, instance=instance, instance_start=start).exists()
+
+
+def _why(holder: AgentToken, instance: str | None) -> str:
+    """What the second agent is told, and its status shows."""
+    since = "" if holder.held_since is None else f" since {holder.held_since.isoformat(' ', 'seconds')}"
+    if instance == holder.instance:
+        return (
+            f"a copy of this agent's data folder was started later and works for {holder.site.name}{since}; "
+            "stop one of the two, then start the other again"
+        )
+    return (
+        f"another agent works for {holder.site.name}{since}; stop one of the two. If this one is to take its place, "
+        f"`manage.py site rotate {holder.site.name}` at the centre prints the command for it"
+    )
+
+
+def second_agents(now: datetime) -> dict[int, SecondAgent]:
+    """The agents that are being refused, by the id of their site."""
+    rows = AgentToken.objects.filter(revoked_at=None, refused_at__gt=now - SHOWN_FOR).order_by("refused_at")
+    return {
+        row.site_id: SecondAgent(row.site_id, row.refused_at, row.refused_from or "") for row in rows if row.refused_at
+    }

@@ -1,0 +1,145 @@
+"""`manage.py site …`: how agents come to the tokens that they show to the centre, and how these end.
+
+`enrol NAME` and `rotate NAME` print the command by which the site gets its token, `token NAME… [--out FILE | --out-dir
+DIR]` makes one here, `revoke NAME` ends them all.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from argparse import ArgumentParser
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.utils import timezone
+
+from monitor.accounts.models import token_digest
+from monitor.agents.enrolment import LIFETIME, issue_code, withdraw_codes
+from monitor.agents.models import AgentToken, issue_token
+from monitor.mesh.models import Site
+
+HERE = "http://127.0.0.1:8000"
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+HOUR = timedelta(hours=1)
+LONGEST_HOURS = 24 * 30
+
+
+class Command(BaseCommand):
+    help = "Make, replace or revoke the tokens of a site's agent."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        commands = parser.add_subparsers(dest="action", required=True)
+        for name, summary in (
+            ("enrol", "print the command by which the site joins, with a one-time code"),
+            ("rotate", "the same for a site that has joined; its earlier tokens end when the new one is there"),
+        ):
+            verb = commands.add_parser(name, help=summary)
+            verb.add_argument("name", help="the site, as in mesh.toml")
+            verb.add_argument("--url", help="this centre as the site reaches it; default from SOUNDINGS_ALLOWED_HOSTS")
+            verb.add_argument(
+                "--hours", type=int, default=LIFETIME // HOUR, help="how long the code holds (default %(default)s)"
+            )
+        token = commands.add_parser("token", help="make a token for the site's agent and print it")
+        token.add_argument("names", nargs="+", metavar="NAME", help="the site, as in mesh.toml")
+        where = token.add_mutually_exclusive_group()
+        where.add_argument(
+            "--out", type=Path, metavar="FILE", help="write it there, readable by the owner only; a valid one is kept"
+        )
+        where.add_argument("--out-dir", type=Path, metavar="DIR", help="the same, for each site as DIR/NAME/token")
+        revoke = commands.add_parser("revoke", help="make all tokens of the site's agent, and its code, invalid")
+        revoke.add_argument("name", help="the site, as in mesh.toml")
+
+    def handle(self, *args: Any, action: str, **options: Any) -> None:
+        if action == "revoke":
+            self._revoke(_site_named(options["name"]))
+        elif action in ("enrol", "rotate"):
+            self._print_command(_site_named(options["name"]), action == "rotate", options["url"], options["hours"])
+        else:
+            self._token([_site_named(name) for name in options["names"]], options["out"], options["out_dir"])
+
+    def _print_command(self, site: Site, replaces_tokens: bool, url: str | None, hours: int) -> None:
+        has_token = AgentToken.objects.filter(site=site, revoked_at=None).exists()
+        if has_token and not replaces_tokens:
+            raise CommandError(
+                f"{site.name} has a token already; `manage.py site rotate {site.name}` replaces it,"
+                f" `site revoke {site.name}` ends it"
+            )
+        if not 1 <= hours <= LONGEST_HOURS:
+            raise CommandError(f"--hours {hours}: write 1 to {LONGEST_HOURS}")
+        code = issue_code(site.pk, timezone.now(), lifetime=timedelta(hours=hours), replaces_tokens=replaces_tokens)
+        self.stdout.write(f"python -m probes site join {url or _own_url()} {code}")
+        self.stderr.write(f"run this at {site.name}; the code holds once, for {hours} hours")
+
+    def _token(self, sites: list[Site], out: Path | None, out_dir: Path | None) -> None:
+        if out_dir is None and len(sites) > 1:
+            raise CommandError("the tokens of several sites want a folder: --out-dir DIR")
+        for site in sites:
+            if out_dir is not None:
+                self._write(site, out_dir / site.name / "token")
+            elif out is not None:
+                self._write(site, out)
+            else:
+                self.stdout.write(_issue(site))
+
+    def _revoke(self, site: Site) -> None:
+        now = timezone.now()
+        # The code first: whoever is redeeming it is waited for, and the token revoked that came of it.
+        withdraw_codes(site.pk, now)
+        count = AgentToken.objects.filter(site=site, revoked_at=None).update(revoked_at=now)
+        self.stdout.write(f"{site.name}: {count} token{'' if count == 1 else 's'} revoked")
+
+    def _write(self, site: Site, out: Path) -> None:
+        try:
+            if _holds_valid_token(out, site):
+                self.stdout.write(f"{site.name}: the token in {out} is valid and kept")
+                return
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with transaction.atomic():
+                _write_private(out, _issue(site))
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandError(f"{out}: {error}; give a file that can be written") from error
+        self.stdout.write(f"{site.name}: a new token is in {out}")
+
+
+def _site_named(name: str) -> Site:
+    """The site. Raises `CommandError` where it is unknown, retired or has no agent."""
+    names = list(Site.objects.filter(retired_at=None, has_agent=True).values_list("name", flat=True))
+    if name in names:
+        return Site.objects.get(name=name)
+    if Site.objects.filter(name=name, retired_at=None).exists():
+        raise CommandError(f'site "{name}" has no agent; set agent = true in mesh.toml and apply it')
+    close = difflib.get_close_matches(name, names, n=1)
+    known = f'did you mean "{close[0]}"?' if close else f"sites with an agent: {', '.join(names) or 'none'}"
+    raise CommandError(f'site "{name}" is not in the mesh ({known}); `manage.py mesh apply FILE` adds sites')
+
+
+def _own_url() -> str:
+    """This centre by the first name that others can know it by; where there is none, as `manage.py up` serves it."""
+    names = [name for name in settings.ALLOWED_HOSTS if name not in LOCAL_NAMES and not name.startswith(("*", "."))]
+    return f"https://{names[0]}" if names else HERE
+
+
+def _issue(site: Site) -> str:
+    return issue_token(site.pk, timezone.now())
+
+
+def _holds_valid_token(path: Path, site: Site) -> bool:
+    if not path.exists():
+        return False
+    digest = token_digest(path.read_text().strip())
+    return AgentToken.objects.filter(site=site, digest=digest, revoked_at=None).exists()
+
+
+def _write_private(path: Path, token: str) -> None:
+    """Replace the file at once; nobody but the owner can read it at any moment."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token + "\n")
+    fresh.replace(path)

@@ -1,0 +1,117 @@
+"""The newest round trips of each path as windows for the change detector: what is new since the last look.
+
+In: the answered bursts of the smallest packets. Out: for each burst that was not judged before a
+window of the bursts that end with it, of three figures: the least round trip of a burst, its median, and the mean
+difference of one round trip to the next (delay variation, RFC 3393). Each new burst is judged once, also when many
+arrive together after the agent was cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.detect.sources import Source
+from monitor.analysis.changes.detector import AFTER, BEFORE
+from monitor.mesh.queries import MeasuredPath
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+WINDOW = BEFORE + AFTER
+SPARE_CYCLES = 12
+"""Cycles without an answer that a window may hold; with more, the path is judged when it answers better."""
+
+FIGURES = ("minimum", "median", "jitter")
+
+
+@dataclass(frozen=True, slots=True)
+class TripWindows:
+    """Windows of shape (windows, WINDOW), oldest burst first; `levels` are those of the newest bursts of watched paths.
+
+    `judged_s` is the time of each path's newest burst here: what is later is new at the next look.
+    """
+
+    path_id: Ints
+    at_s: Floats
+    ttl: Floats
+    values_ms: Mapping[str, Floats]
+    levels: Mapping[int, Mapping[str, Floats]]
+    judged_s: Mapping[int, float]
+
+
+def trip_windows(
+    now: datetime,
+    paths: Mapping[int, MeasuredPath],
+    answered_s: Mapping[int, float],
+    judged_s: Mapping[int, float],
+    watched: set[int],
+    source: Source,
+) -> TripWindows:
+    """The windows of the paths that have answered since they were judged and of the `watched`, and the levels of these.
+
+    `answered_s` is when each path answered last. A path that was never judged begins with its newest burst.
+    """
+    asked = [
+        path
+        for path_id, path in paths.items()
+        if path.packet_bytes is not None
+        and (path_id in watched or answered_s.get(path_id, -np.inf) > judged_s.get(path_id, -np.inf))
+    ]
+    since_s = [judged_s.get(path.path_id, now.timestamp()) - (WINDOW + SPARE_CYCLES) * path.every_s for path in asked]
+    sizes = [path.packet_bytes or 0 for path in asked]
+    trips = source.recent_round_trips([path.path_id for path in asked], sizes, since_s, now)
+    return windows_of(trips.path_id.astype(np.int64), trips.at_s, trips.ttl, figures(trips.rtts_ms), judged_s, watched)
+
+
+def figures(rtts_ms: Floats) -> dict[str, Floats]:
+    """The three figures of each burst of shape (bursts, packets), NaN where lost. A burst of one has no jitter: 0."""
+    if not rtts_ms.size:
+        return {name: np.zeros(len(rtts_ms)) for name in FIGURES}
+    ordered = np.sort(rtts_ms, axis=1)
+    answered = (~np.isnan(rtts_ms)).sum(axis=1)
+    row = np.arange(len(ordered))
+    middle = (ordered[row, (answered - 1) // 2] + ordered[row, answered // 2]) / 2.0
+    apart = np.abs(np.diff(rtts_ms, axis=1))
+    pairs = (~np.isnan(apart)).sum(axis=1)
+    return {
+        "minimum": ordered[:, 0],
+        "median": middle,
+        "jitter": np.where(pairs > 0, np.nansum(apart, axis=1) / np.maximum(pairs, 1), 0.0),
+    }
+
+
+def windows_of(
+    path_id: Ints,
+    at_s: Floats,
+    ttl: Floats,
+    values_ms: Mapping[str, Floats],
+    judged_s: Mapping[int, float],
+    watched: Collection[int],
+) -> TripWindows:
+    """Windows of bursts that lie together by path, in the order of time."""
+    starts = np.flatnonzero(np.diff(path_id, prepend=-1))
+    ends = np.append(starts, len(path_id))[1:]
+    bursts, ids = ends - starts, path_id[starts].tolist()
+    judged = np.array([judged_s.get(path, np.nan) for path in ids])
+    is_new = at_s > np.repeat(judged, bursts)
+    is_new[ends[np.isnan(judged)] - 1] = True
+    is_full = np.arange(len(path_id)) - np.repeat(starts, bursts) >= WINDOW - 1
+    last = np.flatnonzero(is_new & is_full)
+    window = last[:, np.newaxis] + np.arange(1 - WINDOW, 1)
+    return TripWindows(
+        path_id=path_id[last],
+        at_s=at_s[window],
+        ttl=ttl[window],
+        values_ms={name: column[window] for name, column in values_ms.items()},
+        levels={
+            path: {name: column[max(start, end - AFTER) : end] for name, column in values_ms.items()}
+            for path, start, end in zip(ids, starts.tolist(), ends.tolist(), strict=True)
+            if path in watched
+        },
+        judged_s=dict(zip(ids, at_s[ends - 1].tolist(), strict=True)),
+    )

@@ -1,0 +1,231 @@
+"""What is known of all measured paths at one moment, as arrays that every rule reads: `look` asks, `Sweep` has it.
+
+In: the moment, the paths in use, the settings, up to when each path's round trips have been judged before. Out: a
+`Sweep`; nothing in it is younger than its moment, so a sweep of the past is what was known then, and a backtest is many
+of them. No rule asks the database for itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
+from monitor.alerts.detect.sources import STORED, Source
+from monitor.analysis.alarms import ranks
+from monitor.archive.periods import start_of
+from monitor.archive.queries import for_alerts
+from monitor.archive.queries.for_alerts import COUNTS, TIMES
+from monitor.mesh.alert_rules import LossRule
+from monitor.mesh.queries import MeasuredPath
+
+Floats = NDArray[np.float64]
+
+Key = tuple[int, str]
+"""A path and a rule: what at most one lasting incident has."""
+
+RECENT_S = 3600
+RECENT_STEPS = 12
+"""Counts of the last hour come in twelve steps; where cycles are longer than 15 minutes, of the last four cycles."""
+
+RECENT_CYCLES = 4
+TESTED_HOURS = 12
+"""The longest period that is tested for a regression: the running hour and so many before it."""
+
+BASELINE_DAYS = 28
+SCATTER_DAYS = 3
+SEASON_WEEKS = 4
+TESTS_WITHIN = timedelta(days=60)
+DRIFT_DAYS = ranks.LONGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """What is normal for each path in the running hour, by the names of `sweeps.baseline_counts`. Made once an hour."""
+
+    hour: datetime
+    columns: for_alerts.Columns
+    daily: for_alerts.Columns
+
+
+@dataclass(frozen=True, slots=True)
+class NewestCounts:
+    """`COUNTS` over the newest `window_s` seconds, of shape (paths,) or of one path."""
+
+    window_s: float
+    counts: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Arrays with a row for each of `paths`, in their order.
+
+    `recent` and `hourly` have the shape (paths, steps), the newest step first; where nothing was measured a count is 0
+    and a time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their
+    seconds, that no number of steps makes up. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are as
+    `analysis.alarms.ranks` takes them. `agents` is when each site's agent was heard of last, `troubles` what it told of
+    itself. `ended_s` is when the last incident ended that had this path by this rule, `maintained_s` when the last
+    maintenance of this path did, as far as the counts reach back.
+    """
+
+    now: datetime
+    paths: dict[int, MeasuredPath]
+    rows: dict[int, int]
+    step_s: float
+    recent: Mapping[str, Floats]
+    hourly: Mapping[str, Floats]
+    baseline: Mapping[str, Floats]
+    windows: Mapping[float, Mapping[str, Floats]]
+    trips: TripWindows
+    daily_rtts_ms: Floats
+    daily_estimates_bps: Floats
+    tested_paths: dict[int, MeasuredPath]
+    test_rows: dict[int, int]
+    tests_bps: Floats
+    tested_at_s: Floats
+    agents: Mapping[str, float]
+    troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ended_s: Mapping[Key, float] = field(default_factory=dict)
+    maintained_s: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def every_s(self) -> Floats:
+        """The period of each path's pings."""
+        return np.array([path.every_s for path in self.paths.values()], dtype=np.float64)
+
+    @property
+    def recent_s(self) -> float:
+        """How long the recent counts reach back."""
+        return self.step_s * RECENT_STEPS
+
+    @property
+    def running_hour_s(self) -> float:
+        """How much of the running hour is over."""
+        return (self.now - start_of("hour", self.now)).total_seconds()
+
+    def newest_counts(self, window_s: float, row: int | slice = slice(None)) -> NewestCounts:
+        """What was counted in a window of the loss rule, of all paths or of one; a window of any other length is made
+        of whole recent steps."""
+        if window_s in self.windows:
+            return NewestCounts(window_s, {name: one[row].sum(axis=-1) for name, one in self.windows[window_s].items()})
+        steps = min(math.ceil(window_s / self.step_s), RECENT_STEPS)
+        counts = {name: self.recent[name][row, :steps].sum(axis=-1) for name in COUNTS}
+        return NewestCounts(steps * self.step_s, counts)
+
+    def newest(self, name: str) -> Floats:
+        """When (seconds since the epoch) the newest burst of each path was tried, was measured, was answered."""
+        return np.fmax.reduce(self.recent[name], axis=1)
+
+
+def look(
+    now: datetime,
+    paths: dict[int, MeasuredPath],
+    tested_paths: dict[int, MeasuredPath],
+    losses: Mapping[int, LossRule],
+    judged_s: Mapping[int, float],
+    watched: Iterable[int] = (),
+    baselines: Baselines | None = None,
+    source: Source = STORED,
+) -> Sweep:
+    """Everything the rules need at `now`, asked of `source`.
+
+    `losses` has the loss rule of each path that has one; `judged_s` the newest round trip of each path that was judged
+    before; of the paths `watched` they are loaded even when nothing is new. `baselines` may be those of the same hour.
+    """
+    rows = {path_id: row for row, path_id in enumerate(paths)}
+    step_s = max(RECENT_S, RECENT_CYCLES * max((path.every_s for path in paths.values()), default=0)) / RECENT_STEPS
+    recent = _by_path(source.recent_counts(now, step_s, RECENT_STEPS), (*COUNTS, *TIMES), rows, RECENT_STEPS)
+    if baselines is None or baselines.hour != start_of("hour", now):
+        baselines = baselines_at(now, source)
+    hour = baselines.hour
+    hourly = source.hourly_counts(hour - TESTED_HOURS * for_alerts.HOUR, hour + for_alerts.HOUR, now)
+    test_rows = {path_id: row for row, path_id in enumerate(tested_paths)}
+    tests = source.newest_tests(list(tested_paths), now - TESTS_WITHIN, now, ranks.LONGEST) if tested_paths else {}
+    by_test = _by_path(tests, ("throughput_bps", "at_s"), test_rows, ranks.LONGEST, "place")
+    daily = _by_path(baselines.daily, ("rtt_median_ms", "estimate_bps"), rows, DRIFT_DAYS, "place")
+    return Sweep(
+        now=now,
+        paths=paths,
+        rows=rows,
+        step_s=step_s,
+        recent=recent,
+        hourly=_by_path(hourly, COUNTS, rows, TESTED_HOURS + 1),
+        baseline=_of_paths(baselines.columns, rows),
+        windows={
+            one: _by_path(source.recent_counts(now, one, 1), COUNTS, rows, 1)
+            for one in sorted({float(rule.window_s) for rule in losses.values()})
+            if one > RECENT_STEPS * step_s or one % step_s
+        },
+        trips=trip_windows(now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source),
+        daily_rtts_ms=daily["rtt_median_ms"][:, ::-1],
+        daily_estimates_bps=daily["estimate_bps"][:, ::-1],
+        tested_paths=tested_paths,
+        test_rows=test_rows,
+        tests_bps=by_test["throughput_bps"][:, ::-1],
+        tested_at_s=by_test["at_s"][:, ::-1],
+        agents=source.agents(now),
+    )
+
+
+def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
+    """What is normal in the hour of `now`, from what lies before anything that is tested."""
+    hour = start_of("hour", now)
+    until = hour - TESTED_HOURS * for_alerts.HOUR
+    hours_since = start_of("day", until) - SCATTER_DAYS * for_alerts.DAY
+    season = [
+        hour - timedelta(weeks=weeks, hours=apart) for weeks in range(1, SEASON_WEEKS + 1) for apart in (-1, 0, 1)
+    ]
+    today = start_of("day", now)
+    return Baselines(
+        hour=hour,
+        columns=source.baseline_counts(hours_since - BASELINE_DAYS * for_alerts.DAY, hours_since, until, season),
+        daily=source.daily_figures(today - DRIFT_DAYS * for_alerts.DAY, today),
+    )
+
+
+def _by_path(
+    columns: Mapping[str, Floats], names: Iterable[str], rows: Mapping[int, int], steps: int, place: str = "step"
+) -> dict[str, Floats]:
+    """Columns with a path and a place as arrays of shape (paths, places). Counts are 0 where there is no row."""
+    found = {name: np.full((len(rows), steps), 0.0 if name in COUNTS else np.nan) for name in names}
+    if not columns or not rows:
+        return found
+    known, row = _known(columns["path_id"], rows)
+    at = columns[place][known].astype(np.int64)
+    within = (at >= 0) & (at < steps)
+    for name, array in found.items():
+        array[row[within], at[within]] = _counted(name, columns[name])[known][within]
+    return found
+
+
+def _of_paths(columns: Mapping[str, Floats], rows: Mapping[int, int]) -> dict[str, Floats]:
+    """Columns with a row a path as arrays of shape (paths,); 0 where a path has none."""
+    known, row = _known(columns["path_id"], rows)
+    found = {}
+    for name, column in columns.items():
+        found[name] = np.zeros(len(rows))
+        found[name][row] = np.nan_to_num(column[known])
+    return found
+
+
+def _newest(times_s: Floats, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:
+    """The newest of each path's times; a path without one is left out."""
+    newest = np.fmax.reduce(times_s, axis=1).tolist()
+    return {path_id: one for path_id, one in zip(paths, newest, strict=True) if not np.isnan(one)}
+
+
+def _counted(name: str, column: Floats) -> Floats:
+    """A count of nothing is 0; any other figure stays unknown."""
+    return np.nan_to_num(column) if name in COUNTS else column
+
+
+def _known(path_ids: Floats, rows: Mapping[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which entries are of paths that have a row, and those rows."""
+    asked, ids = path_ids.astype(np.int64), np.fromiter(rows, dtype=np.int64)
+    known, order = np.isin(asked, ids), np.argsort(ids)
+    return known, order[np.searchsorted(ids, asked[known], sorter=order)]

@@ -1,0 +1,76 @@
+"""Where a sweep gets what was measured: the archive as it is now, or as it was at a moment of the past.
+
+In: the questions of `monitor.archive.queries.for_alerts`. Out: their answers. `monitor.alerts.backtest.recorded`
+answers the same from arrays, without a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+
+from monitor.archive.queries import for_alerts
+from monitor.archive.queries.deliveries import agent_contacts
+from monitor.archive.queries.for_alerts import Columns, RoundTrips
+from monitor.mesh.models import Site
+
+
+class Source(Protocol):
+    """Answers as `monitor.archive.queries.for_alerts` has them. What is younger than `until` or `now` is in none of
+    them."""
+
+    def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns: ...
+
+    def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns: ...
+
+    def baseline_counts(
+        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+    ) -> Columns: ...
+
+    def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns: ...
+
+    def daily_figures(self, since: datetime, until: datetime) -> Columns: ...
+
+    def recent_round_trips(
+        self, path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
+    ) -> RoundTrips: ...
+
+    def agents(self, now: datetime) -> Mapping[str, float]:
+        """When each site's agent was heard of last before `now`, in seconds since the epoch."""
+        ...
+
+
+class Stored:
+    """The archive as it is."""
+
+    recent_counts = staticmethod(for_alerts.recent_counts)
+    baseline_counts = staticmethod(for_alerts.baseline_counts)
+    newest_tests = staticmethod(for_alerts.newest_tests)
+    daily_figures = staticmethod(for_alerts.daily_figures)
+    recent_round_trips = staticmethod(for_alerts.recent_round_trips)
+
+    def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
+        return for_alerts.hourly_counts(since, until)
+
+    def agents(self, now: datetime) -> Mapping[str, float]:
+        contacts = {one.site_id: one.received_at for one in agent_contacts() if one.received_at <= now}
+        sites = Site.objects.filter(pk__in=contacts).values_list("pk", "name")
+        return {name: contacts[site_id].timestamp() for site_id, name in sites}
+
+
+class StoredThen(Stored):
+    """The archive as it was at the moment that is asked about. The summary of an hour that was running then has by now
+    what came later as well, so that hour is counted from the raw bursts before the moment."""
+
+    def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
+        running = until - for_alerts.HOUR
+        whole = for_alerts.hourly_counts(since, running)
+        so_far = for_alerts.recent_counts(now, (now - running).total_seconds(), 1) if now > running else {}
+        whole["step"] = whole["step"] + 1
+        return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
+
+
+STORED = Stored()

@@ -1,0 +1,181 @@
+"""The figures of evidence from raw bursts: a path over a period, and when its trouble began. Arrays in, values out.
+
+In: `monitor.archive.queries.around.Bursts`. Out: `Figures` and `Began`. No database, no clock. Which period is asked
+about is decided in `monitor.alerts.evidence.gather`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.detect.rtt_windows import figures as burst_figures
+from monitor.alerts.evidence.facts import Began, Figures, SizeLoss
+from monitor.analysis import binomial
+from monitor.analysis.changes import onset
+from monitor.analysis.changes.onset import Onset
+from monitor.archive.queries.around import Bursts
+
+Floats = NDArray[np.float64]
+
+CONFIDENCE = 0.95
+SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
+MOST_SAMPLES = 3000
+"""Of which a beginning is looked for; the newest of more."""
+
+EVENTS = {
+    "loss": "bursts with loss",
+    "loss_regression": "bursts with loss",
+    "unreachable": "bursts without an answer",
+    "reordering": "bursts with replies out of order",
+    "duplicates": "bursts with duplicates",
+}
+LEVELS = {"rtt": "median", "jitter": "jitter"}
+_LEVEL_WORDS = {
+    "median": "the median round trip of each burst",
+    "minimum": "the least round trip of each burst",
+    "jitter": "the mean difference of one round trip to the next",
+}
+
+
+def only(bursts: Bursts, keep: NDArray[np.bool_]) -> Bursts:
+    """These bursts."""
+    return Bursts(**{one.name: getattr(bursts, one.name)[keep] for one in fields(Bursts)})
+
+
+def joined(first: Bursts, second: Bursts) -> Bursts:
+    """Both, one after the other; round trips filled up with NaN."""
+    packets = max(first.rtts_ms.shape[1], second.rtts_ms.shape[1])
+    columns = {
+        one.name: np.concatenate([getattr(first, one.name), getattr(second, one.name)])
+        for one in fields(Bursts)
+        if one.name != "rtts_ms"
+    }
+    return Bursts(**columns, rtts_ms=np.concatenate([_filled(one.rtts_ms, packets) for one in (first, second)]))
+
+
+def between(bursts: Bursts, path_id: int, since: datetime, until: datetime) -> Bursts:
+    """The bursts of a path that began in [since, until)."""
+    at_s = bursts.at_s
+    within = (bursts.path_id == path_id) & (at_s >= since.timestamp()) & (at_s < until.timestamp())
+    return only(bursts, within)
+
+
+def figures(bursts: Bursts, path_id: int, since: datetime, until: datetime, address: str | None = None) -> Figures:
+    """A path over [since, until)."""
+    every = between(bursts, path_id, since, until)
+    counted = only(every, every.during_test == 0)
+    sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
+    small = smallest(counted)
+    ordered = np.quantile(_there(small.rtts_ms), SHARES) if _there(small.rtts_ms).size else None
+    quantiles = [None] * len(SHARES) if ordered is None else ordered.tolist()
+    one_sided = (1.0 + CONFIDENCE) / 2.0
+    return Figures(
+        since=since,
+        until=until,
+        bursts=len(counted.at_s),
+        bursts_all_lost=int(((counted.received == 0) & (counted.sent > 0)).sum()),
+        bursts_during_test=len(every.at_s) - len(counted.at_s),
+        sent=sent,
+        lost=lost,
+        loss_low_ratio=float(binomial.lower_bound(lost, sent, one_sided)) if sent else None,
+        loss_high_ratio=float(binomial.upper_bound(lost, sent, one_sided)) if sent else None,
+        sizes=_by_size(counted),
+        rtt_packet_bytes=int(small.packet_bytes[0]) if len(small.at_s) else None,
+        rtt_min_ms=quantiles[0],
+        rtt_p25_ms=quantiles[1],
+        rtt_median_ms=quantiles[2],
+        rtt_p75_ms=quantiles[3],
+        rtt_p95_ms=quantiles[4],
+        rtt_max_ms=quantiles[5],
+        ipdv_ms=_ipdv_ms(small.rtts_ms),
+        duplicates=_total(counted.duplicates),
+        reordered=_total(counted.reordered),
+        ttl=_usual(counted.ttl),
+        address=address,
+    )
+
+
+def began(bursts: Bursts, path: str, path_id: int, rule: str, found: Mapping[str, Any]) -> Began | None:
+    """When what `rule` found on a path began, by all bursts of that path in `bursts`; None where they do not tell.
+
+    A path is bad at one time of a day and well at the next: pass the stretch in which the change must lie.
+    """
+    own = only(bursts, (bursts.path_id == path_id) & (bursts.during_test == 0))
+    level = str(found.get("figure", LEVELS.get(rule, "")))
+    if rule in EVENTS:
+        samples, place = own, onset.of_events(_hits(_newest(own), rule))
+        words = EVENTS[rule]
+    elif rule in LEVELS:
+        small = smallest(own)
+        samples = only(small, small.received > 0)
+        place = onset.of_values(burst_figures(_newest(samples).rtts_ms)[level])
+        words = _LEVEL_WORDS[level]
+    else:
+        return None
+    return None if place is None else _in_time(_newest(samples).at_s, place, path, words)
+
+
+def smallest(bursts: Bursts) -> Bursts:
+    """Those with the smallest packets."""
+    return only(bursts, bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
+
+
+def _newest(bursts: Bursts) -> Bursts:
+    return only(bursts, np.arange(len(bursts.at_s)) >= len(bursts.at_s) - MOST_SAMPLES)
+
+
+def _hits(bursts: Bursts, rule: str) -> NDArray[np.bool_]:
+    hits = {
+        "unreachable": bursts.received == 0,
+        "reordering": bursts.reordered > 0,
+        "duplicates": bursts.duplicates > 0,
+    }.get(rule, bursts.received < bursts.sent)
+    return np.asarray(hits)
+
+
+def _in_time(at_s: Floats, place: Onset, path: str, words: str) -> Began:
+    """The change lies after the last sample that is surely old and at the latest at the first that is surely new."""
+    earliest = at_s[max(place.earliest - 1, 0)]
+    at, earliest, latest = (
+        datetime.fromtimestamp(float(one), UTC) for one in (at_s[place.at], earliest, at_s[place.latest])
+    )
+    return Began(at, earliest, latest, path, words)
+
+
+def _by_size(bursts: Bursts) -> tuple[SizeLoss, ...]:
+    sizes = np.unique(bursts.packet_bytes)
+    rows = [(size, bursts.packet_bytes == size) for size in sizes.tolist()]
+    return tuple(
+        SizeLoss(int(size), _total(bursts.sent[of]), _total((bursts.sent - bursts.received)[of])) for size, of in rows
+    )
+
+
+def _ipdv_ms(rtts_ms: Floats) -> float | None:
+    differences = _there(np.diff(rtts_ms, axis=1)) if rtts_ms.shape[1] > 1 else np.empty(0)
+    if not differences.size:
+        return None
+    lower, upper = np.quantile(differences, (0.25, 0.75)).tolist()
+    return float(upper - lower)
+
+
+def _there(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def _usual(ttl: Floats) -> int | None:
+    known, counts = np.unique(_there(ttl), return_counts=True)
+    return int(known[counts.argmax()]) if len(known) else None
+
+
+def _total(column: Floats) -> int:
+    return round(float(column.sum()))
+
+
+def _filled(rtts_ms: Floats, packets: int) -> Floats:
+    return np.pad(rtts_ms, ((0, 0), (0, packets - rtts_ms.shape[1])), constant_values=np.nan)

@@ -1,0 +1,281 @@
+"""Gathers the evidence of incidents, and keeps it: raw bursts may expire before anybody reads of the incident.
+
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Ten questions to the database
+for an incident, however many paths it has: the `PATHS_IN_DETAIL` gravest are looked at, each in both directions.
+
+- Before is the day up to the earliest moment at which it may have begun, after is from the likeliest moment on, a day
+  at most. Bursts between the two are in neither.
+- What was before is kept as it was first seen; after is gathered again when the incident grows or reopens.
+
+It runs as a task of its own: an error here neither stops nor delays the evaluation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.db import Error
+from django.db.models import Q
+
+from monitor.agents.health import agent_reports
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.evidence import episode
+from monitor.alerts.evidence.facts import (
+    VERSION,
+    AgentFacts,
+    Began,
+    Direction,
+    Facts,
+    Failure,
+    OwnTest,
+    PathFacts,
+    RouterSaid,
+    TestVerdict,
+    as_json,
+    from_json,
+)
+from monitor.alerts.incidents import queries
+from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
+from monitor.archive.queries.around import Bursts, bursts_around, icmp_errors, newest_addresses
+from monitor.archive.queries.paths import newest_failures
+from monitor.archive.queries.throughput import throughput_series
+from monitor.archive.statements import LONGEST_RAW
+from monitor.mesh.models import Path
+from monitor.mesh.queries import slots_of_hosts
+
+log = logging.getLogger("monitor.alerts")
+
+PATHS_IN_DETAIL = 8
+MOST_OWN_TESTS = 20
+LEAST_SEARCH = timedelta(hours=1)
+NOW_S = 3600
+INCIDENTS_PER_RUN = 20
+LOOK_BACK = timedelta(days=30)
+RULES_BY_DAYS = ("rtt_drift", "throughput", "estimate")
+"""What they find began days ago; the newest day is what it is like."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A path of an incident with what was found on it, and the path back."""
+
+    path: Path
+    rows: tuple[IncidentPath, ...]
+    back: Path | None
+
+    @property
+    def path_ids(self) -> list[int]:
+        return [self.path.pk] if self.back is None else [self.path.pk, self.back.pk]
+
+
+def gather_due(now: datetime) -> int:
+    """Gather for the incidents that have none, or have grown or reopened since; returns for how many."""
+    done = 0
+    for incident in queries.without_evidence(now - LOOK_BACK, INCIDENTS_PER_RUN):
+        try:
+            keep(incident, now)
+            done += 1
+        except (Error, ValueError, KeyError):  # one that cannot be had must not keep the others from theirs
+            log.exception("the evidence of incident %d cannot be gathered; it is tried again", incident.pk)
+    return done
+
+
+def keep(incident: Incident, now: datetime) -> Facts:
+    """Gather the facts of an incident and keep them; what was before stays as it was first seen."""
+    earlier = kept(incident)
+    facts = gathered(incident, now)
+    if earlier is not None and not incident.reopenings:
+        facts = _with_before_of(facts, earlier)
+    IncidentEvidence.objects.update_or_create(
+        incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
+    )
+    return facts
+
+
+def kept(incident: Incident) -> Facts | None:
+    """What was kept of an incident; None where nothing was yet."""
+    row = IncidentEvidence.objects.filter(incident_id=incident.pk).first()
+    return None if row is None else from_json(row.facts, row.version)
+
+
+def gathered(incident: Incident, now: datetime) -> Facts:
+    """The facts as they can be had now."""
+    every = list(incident.paths.all())
+    rows = gravest_first([row for row in every if not row.is_over] or every)
+    pairs = _pairs(rows)
+    until = min(now, incident.closed_at or now)
+    since = min(row.since for row in rows)
+    path_ids = sorted({path_id for pair in pairs for path_id in pair.path_ids})
+    before = bursts_around(path_ids, since - LONGEST_RAW, since)
+    after_since = max(since, until - LONGEST_RAW)
+    after = bursts_around(path_ids, after_since, max(until, after_since))
+    beginnings = {pair.path.pk: _began(pair, before, after, since, until) for pair in pairs}
+    both = episode.joined(before, after)
+    moment = _sharpest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
+    # What is surely old ends with the burst at `earliest`, that one included.
+    was_until = since if moment is None or moment.earliest is None else moment.earliest + timedelta(microseconds=1)
+    is_since = max(since if moment is None else moment.at, until - LONGEST_RAW)
+    addresses = (
+        newest_addresses(path_ids, was_until - LONGEST_RAW, was_until),
+        newest_addresses(path_ids, is_since, max(until, is_since)),
+    )
+
+    def direction(path: Path) -> Direction:
+        was = episode.figures(both, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
+        is_now = episode.figures(both, path.pk, is_since, max(until, is_since), addresses[1].get(path.pk))
+        return Direction(path.pk, str(path), was, is_now)
+
+    names = {path.pk: str(path) for pair in pairs for path in (pair.path, pair.back) if path is not None}
+    hosts = {host for pair in pairs for host in (pair.path.source_id, pair.path.destination_id)}
+    return Facts(
+        gathered_at=now,
+        began=moment,
+        paths=tuple(
+            PathFacts(
+                path_id=pair.path.pk,
+                name=str(pair.path),
+                source_address=pair.path.source.address,
+                destination_address=pair.path.destination.address,
+                family=pair.path.family,
+                there=direction(pair.path),
+                back=None if pair.back is None else direction(pair.back),
+            )
+            for pair in pairs
+        ),
+        own_tests=_own_tests(sorted(hosts), is_since, max(until, is_since)),
+        agents=_agents(pairs, is_since, now),
+        routers=tuple(
+            RouterSaid(names[one.path_id], one.name, one.router, one.count)
+            for one in icmp_errors(path_ids, is_since, max(until, is_since))
+        ),
+        failures=tuple(
+            Failure(names[one.path_id], one.at, one.outcome, one.detail)
+            for one in newest_failures(is_since, max(until, is_since), path_ids)
+        ),
+        verdicts=_verdicts(pairs, after_since, until),
+    )
+
+
+def now_of(facts: Facts, now: datetime) -> Facts:
+    """The facts with what the last hour was like: one question."""
+    path_ids = [one.path_id for path in facts.paths for one in (path.there, path.back) if one is not None]
+    since = now - timedelta(seconds=NOW_S)
+    bursts = bursts_around(path_ids, since, now)
+
+    def with_now(one: Direction) -> Direction:
+        return replace(one, now=episode.figures(bursts, one.path_id, since, now))
+
+    paths = (
+        replace(path, there=with_now(path.there), back=None if path.back is None else with_now(path.back))
+        for path in facts.paths
+    )
+    return replace(facts, paths=tuple(paths))
+
+
+def gravest_first(rows: Iterable[IncidentPath]) -> list[IncidentPath]:
+    """What was found, the gravest rule first, then by path. What was over before a reopening comes last."""
+    order = {name: place for place, name in enumerate(RULES)}
+    return sorted(rows, key=lambda row: (order.get(row.rule, len(order)), str(row.path)))
+
+
+def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
+    """The gravest paths, each with its way back; two that are each other's way back are one."""
+    of_path: dict[int, list[IncidentPath]] = {}
+    for row in rows:
+        of_path.setdefault(row.path_id, []).append(row)
+    chosen = [found[0].path for found in of_path.values()][: 2 * PATHS_IN_DETAIL]
+    ends = Q(pk__in=[])
+    for path in chosen:
+        ends |= Q(source_id=path.destination_id, destination_id=path.source_id)
+    backs = {
+        (one.source_id, one.destination_id): one
+        for one in Path.objects.filter(ends).select_related("source", "destination")
+    }
+    pairs: list[_Pair] = []
+    shown: set[int] = set()
+    for path in chosen:
+        if path.pk not in shown and len(pairs) < PATHS_IN_DETAIL:
+            back = backs.get((path.destination_id, path.source_id))
+            pairs.append(_Pair(path, tuple(of_path[path.pk]), back))
+            shown.update(pairs[-1].path_ids)
+    return pairs
+
+
+def _began(pair: _Pair, before: Bursts, after: Bursts, since: datetime, until: datetime) -> Began | None:
+    """When it began on a path, as far as its own bursts tell; else since when its rule says."""
+    row = pair.rows[0]
+    as_told = Began(row.since, None, None, str(pair.path), "the rule")
+    if row.rule in RULES_BY_DAYS or row.rule == "no_data":
+        return as_told
+    search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
+    near = episode.joined(
+        episode.between(before, pair.path.pk, row.since - search, since),
+        episode.between(after, pair.path.pk, since, until),
+    )
+    near = episode.between(near, pair.path.pk, row.since - search, until)
+    return episode.began(near, str(pair.path), pair.path.pk, row.rule, row.figures) or as_told
+
+
+def _sharpest(found: Sequence[Began | None]) -> Began | None:
+    """Of the beginnings on several paths that which is known best."""
+    known = [one for one in found if one is not None]
+
+    def width(one: Began) -> timedelta:
+        return timedelta.max if one.earliest is None or one.latest is None else one.latest - one.earliest
+
+    return min(known, key=width, default=None)
+
+
+def _own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[OwnTest, ...]:
+    slots = slots_of_hosts(host_ids, since, until, MOST_OWN_TESTS)
+    return tuple(OwnTest(str(one.measurement.path), one.starts_at, one.ends_at, one.outcome) for one in slots)
+
+
+def _agents(pairs: Sequence[_Pair], since: datetime, now: datetime) -> tuple[AgentFacts, ...]:
+    """The agents of the sites of these paths that have one, those that measure the paths first."""
+    sites: dict[str, bool] = {}
+    for path in [pair.path for pair in pairs]:
+        sites[path.source.site.name] = True
+        if path.destination.site.has_agent:
+            sites.setdefault(path.destination.site.name, False)
+    reports = {one.site: one for one in agent_reports(now)}
+
+    def of(site: str, is_source: bool) -> AgentFacts:
+        report = reports.get(site)
+        if report is None:
+            return AgentFacts(site, is_source, None, ())
+        return AgentFacts(site, is_source, report.accepted_at, report.troubles(since))
+
+    return tuple(of(site, is_source) for site, is_source in sorted(sites.items(), key=lambda one: (not one[1], one[0])))
+
+
+def _verdicts(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple[TestVerdict, ...]:
+    """What limited the newest test of the first path whose throughput fell."""
+    tested = next((pair.path for pair in pairs if any(row.rule == "throughput" for row in pair.rows)), None)
+    if tested is None:
+        return ()
+    tests = [
+        one for one in throughput_series(tested.pk, since, until) if one.throughput_bps is not None and one.sentence
+    ]
+    return tuple(TestVerdict(str(tested), one.at, one.throughput_bps or 0.0, one.sentence or "") for one in tests[-1:])
+
+
+def _with_before_of(facts: Facts, earlier: Facts) -> Facts:
+    """The facts, with what was before as it was first kept: by now it may have expired."""
+    known: Mapping[int, Direction] = {
+        one.path_id: one for path in earlier.paths for one in (path.there, path.back) if one is not None
+    }
+
+    def with_before(one: Direction) -> Direction:
+        first = known.get(one.path_id)
+        return one if first is None or not first.before.bursts else replace(one, before=first.before)
+
+    paths = (
+        replace(path, there=with_before(path.there), back=None if path.back is None else with_before(path.back))
+        for path in facts.paths
+    )
+    is_sure = earlier.began is not None and earlier.began.earliest is not None
+    return replace(facts, began=earlier.began if is_sure else facts.began, paths=tuple(paths))

@@ -1,0 +1,128 @@
+"""What a person at three in the morning reads of an incident: what, where, how bad, since when, and where to look.
+
+In: an incident with its paths, its evidence. Out: one line, a few lines. The long form is
+`monitor.alerts.evidence.ticket`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+
+from monitor.alerts.evidence.evidence import Evidence
+from monitor.alerts.evidence.gather import gravest_first
+from monitor.alerts.models import Change, Incident
+from monitor.analysis import figures as shown
+
+RULE_WORDS = {
+    "unreachable": "unreachable",
+    "loss": "loss",
+    "loss_regression": "loss",
+    "rtt": "round trip",
+    "rtt_drift": "round trip",
+    "jitter": "delay variation",
+    "throughput": "throughput",
+    "estimate": "estimated throughput",
+    "reordering": "replies out of order in",
+    "duplicates": "duplicates in",
+    "no_data": "no measurements",
+}
+CHANGE_WORDS = {
+    Change.OPENED: "OPEN",
+    Change.REOPENED: "OPEN AGAIN",
+    Change.CORRECTED: "CORRECTED",
+    Change.CLOSED: "OVER",
+}
+PATHS_NAMED = 5
+
+
+def link(incident_id: int) -> str:
+    """Where the page of the incident is."""
+    return f"{settings.PUBLIC_URL}/incidents/{incident_id}/"
+
+
+def how_bad(rule: str, figures: Mapping[str, Any]) -> str:
+    """What a rule found, as short as it can be said: `loss 2.1%`, `round trip 45.2 ms (was 20.1 ms)`."""
+    words = RULE_WORDS.get(rule, rule)
+    if "lost" in figures and "sent" in figures:
+        return f"{words} {shown.loss(figures['lost'], figures['sent'])}"
+    if "hits" in figures and "of" in figures:
+        was = shown.loss(round(figures["base_hits"]), round(figures["base_of"]))
+        unit = "" if rule == "loss_regression" else " of bursts"
+        return f"{words} {shown.loss(round(figures['hits']), round(figures['of']))}{unit} (was {was})"
+    if "after_ms" in figures:
+        return f"{words} {shown.milliseconds(figures['after_ms'])} (was {shown.milliseconds(figures['before_ms'])})"
+    if "after_bps" in figures:
+        return f"{words} {shown.bit_rate(figures['after_bps'])} (was {shown.bit_rate(figures['before_bps'])})"
+    return words
+
+
+def headline(incident: Incident, evidence: Evidence | None = None) -> str:
+    """`loss 2.1% on slac → cern since 2026-11-21 10:00 UTC`; with the number of paths where they are several."""
+    rows = gravest_first(incident.paths.all())
+    what = how_bad(rows[0].rule, rows[0].figures) if rows else RULE_WORDS.get(incident.rule, incident.rule)
+    paths = len({row.path_id for row in rows})
+    several = f", {paths} paths" if paths > 1 else ""
+    return f"{what} on {_where(incident)}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"
+
+
+def since(incident: Incident, evidence: Evidence | None = None) -> datetime:
+    """When it began, as well as that is known."""
+    if evidence is not None and evidence.began is not None:
+        return evidence.began.at
+    return min((row.since for row in incident.paths.all()), default=incident.opened_at)
+
+
+def subject(incident: Incident, change: str, evidence: Evidence | None = None) -> str:
+    """The first line of a message: `OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`."""
+    word = CHANGE_WORDS[Change(change)]
+    if change == Change.CLOSED and incident.closed_at is not None:
+        return f"{word} after {lasted(incident)}: {headline(incident, evidence)}"
+    return f"{word} {incident.severity}: {headline(incident, evidence)}"
+
+
+def body(incident: Incident, change: str, evidence: Evidence) -> str:
+    """The rest of a message, as plain text."""
+    lines = [_state(incident, change)]
+    if change == Change.CLOSED:
+        lines.append(f"Why: {incident.closing}.")
+    if change == Change.CORRECTED or incident.correction:
+        lines.append(f"Correction: {incident.correction}.")
+    lines.append(f"Likely cause: {evidence.likely}")
+    if evidence.began_text:
+        lines.append(f"Began: {evidence.began_text}.")
+    if evidence.shares:
+        lines.append(f"Where: {'; '.join(one.text for one in evidence.shares)}.")
+    lines += ["", *found(incident), "", link(incident.pk)]
+    return "\n".join(lines)
+
+
+def found(incident: Incident) -> list[str]:
+    """What was found, a line for each path and rule, the gravest first."""
+    rows = gravest_first(incident.paths.all())
+    lines = [f"{row.path}: {row.sentence}" for row in rows[:PATHS_NAMED]]
+    left = len(rows) - PATHS_NAMED
+    return [*lines, *([f"and {left} more"] if left > 0 else [])]
+
+
+def lasted(incident: Incident) -> str:
+    """How long it was open."""
+    until = incident.closed_at
+    return "" if until is None else shown.duration((until - incident.opened_at).total_seconds())
+
+
+def _state(incident: Incident, change: str) -> str:
+    opened = f"{incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
+    if incident.closed_at is not None:
+        closed = f"{incident.closed_at:%Y-%m-%d %H:%M:%S} UTC"
+        return f"Incident {incident.pk}, open from {opened} to {closed} ({lasted(incident)})."
+    again = f", again since {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
+    held = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
+    return f"Incident {incident.pk}, opened {opened}{again}.{held}"
+
+
+def _where(incident: Incident) -> str:
+    return incident.cause.removeprefix("throughput: ").removeprefix("no data: ")

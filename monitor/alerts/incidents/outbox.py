@@ -1,0 +1,73 @@
+"""The outbox: which channels are to be told of a change of an incident, as rows that `notify.deliver` sends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from django.db import transaction
+
+from monitor.alerts.models import Change, Delivery, Incident, Notification
+from monitor.mesh import notify_routes
+from monitor.mesh.alert_rules import Place
+from monitor.mesh.notify_routes import Route
+from monitor.mesh.queries import alerts, groups_of_sites, place_of
+
+OPENINGS = (Change.OPENED, Change.REOPENED)
+
+
+def enqueue(
+    incident_id: int, change: Change, due_at: datetime, *, reopening: int = 0, but: Collection[str] = ()
+) -> int:
+    """Write down who must be told, `but` for some channels; call it in the transaction of the change. Returns how many.
+
+    An opening goes by the routes; what follows goes to those who were told of an opening. Doing it again adds only
+    those who were not there.
+    """
+    incident = Incident.objects.get(pk=incident_id)
+    targets = _targets(incident)
+    if change not in OPENINGS:
+        channels_told = (
+            incident.notifications.filter(change__in=OPENINGS).order_by("channel").values_list("channel", flat=True)
+        )
+        targets = {channel: targets.get(channel, Route(channel)) for channel in channels_told.distinct()}
+    rows = [
+        Notification(
+            incident_id=incident_id,
+            change=change,
+            reopening=reopening,
+            channel=channel,
+            is_digest=route.digest is not None,
+            due_at=route.due_at(due_at),
+        )
+        for channel, route in targets.items()
+        if channel not in but
+    ]
+    Notification.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(rows)
+
+
+def channels_told(incident_id: int, reopening: int) -> set[str]:
+    """The channels that are told, or will be, that the incident is open for the so many-th time."""
+    rows = Notification.objects.filter(incident_id=incident_id, reopening=reopening, change__in=OPENINGS)
+    return set(rows.values_list("channel", flat=True))
+
+
+def withdraw(incident_id: int, change: Change) -> set[str]:
+    """Take back what was not tried yet, since it no longer holds; returns the channels that will never know."""
+    waiting = Notification.objects.filter(incident_id=incident_id, change=change, attempts=0, state=Delivery.WAITING)
+    with transaction.atomic():
+        rows = list(waiting.select_for_update())
+        Notification.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    return {row.channel for row in rows}
+
+
+def _targets(incident: Incident) -> dict[str, Route]:
+    """By channel the route that the incident takes."""
+    of = notify_routes.routes(alerts(), notify_routes.channels())
+    places: list[Place] = []
+    if any(route.selector is not None for route in of):
+        groups = groups_of_sites()
+        ends = incident.paths.select_related("path__source__site", "path__destination__site")
+        places = [place_of(row.path, groups) for row in ends]
+    return notify_routes.chosen(of, incident.severity, places)

@@ -1,0 +1,102 @@
+"""The channels that people are told through, and sending to one: in a process of its own that is killed when it hangs.
+
+In: the URL of a channel, as `monitor.mesh.notify_routes.channels` gives it. Out: for each message whether its channel
+took it. A URL may hold passwords: it reaches the sender by its standard input, and
+what comes back of a failure is free of it. `log://` writes to the logger `monitor.alerts`, in this process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from threading import Event, Timer
+from typing import Any
+
+from django.conf import settings
+
+SEND_LIMIT_S = 30.0
+"""For all messages to one channel in one run; then its process is killed."""
+
+log = logging.getLogger("monitor.alerts")
+
+_LOG = "log:"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A line and a text for people, and what a webhook gets. `severity` is a word of mesh.toml, or `good`."""
+
+    key: str
+    title: str
+    body: str
+    severity: str
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a message: taken where `problem` is empty."""
+
+    key: str
+    problem: str
+
+
+def send(url: str, messages: Sequence[Message], note: Callable[[Answer], None], limit_s: float = SEND_LIMIT_S) -> None:
+    """Send messages to one channel, in order, and `note` each answer as it comes. After the first that is not taken the
+    others are not tried, and nothing is noted of them. Never raises."""
+    if url.startswith(_LOG):
+        for message in messages:
+            _write_to_log(message)
+            note(Answer(message.key, ""))
+        return
+    job = json.dumps({"url": url, "messages": [asdict(message) for message in messages]})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "monitor.alerts.notify.sender"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=settings.BASE_DIR,
+    )
+    is_late = Event()
+
+    def end() -> None:
+        is_late.set()
+        process.kill()
+
+    hung = Timer(limit_s, end)
+    hung.start()
+    noted = 0
+    try:
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("the sender has no pipes")
+        try:
+            process.stdin.write(job)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has died; that it said nothing of the first message tells so below
+        failed = False
+        for line in process.stdout:
+            answer = Answer(**json.loads(line))
+            note(answer)
+            noted += 1
+            failed = failed or bool(answer.problem)
+        code = process.wait()
+        if noted < len(messages) and not failed:
+            late = f"it took longer than {limit_s:g} s; whether the message arrived is not known"
+            note(Answer(messages[noted].key, late if is_late.is_set() else f"its process ended with code {code}"))
+    finally:
+        hung.cancel()
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _write_to_log(message: Message) -> None:
+    level = logging.INFO if message.severity == "good" else logging.WARNING
+    log.log(level, "%s. %s", message.title, " ".join(message.body.split()))

@@ -1,0 +1,246 @@
+"""Telling people: each change of an incident goes once to each channel that its route names
+(`monitor.mesh.notify_routes`).
+
+In: changes of incidents, written down by `enqueue` in the transaction of the change. Out: messages, sent by `deliver`,
+a task of its own: nothing here delays the evaluation. One run at a time; in it the channels are sent to at once, each
+by a process that is killed after 30 s, so the slowest holds the others' next messages up for that long at most. A
+channel that fails is logged and tried again after 30 s, 1 min, 2 min and so on, ten times over four hours; then the
+message is a dead letter, which stays until somebody sends it again or drops it. It is sent twice only when this process
+dies between the channel's answer and the note of it, or when a channel takes it and says otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from queue import SimpleQueue
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+
+from monitor.alerts.alone import alone
+from monitor.alerts.models import Change, Delivery, Incident, Notification
+from monitor.alerts.notify import channels
+from monitor.alerts.notify.channels import Answer, Message
+from monitor.alerts.notify.messages import Composer
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import Work
+from monitor.mesh import notify_routes
+
+MAX_ATTEMPTS = 10
+FIRST_RETRY_S = 30
+MESSAGES_PER_RUN = 50
+MESSAGES_PER_CHANNEL = 10
+LEASE_S = 120
+"""What has been sending for longer than any run takes has lost its sender."""
+NO_CHANNEL = "SOUNDINGS_NOTIFY_URLS has no channel of this name"
+_KEY = 0x50_4E_44_4E_4F_54_49_46
+"""Any number that nobody else locks in this database."""
+
+log = logging.getLogger("monitor.alerts")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A message to one channel, and the rows that it tells of: one, or with a digest several."""
+
+    channel: str
+    rows: tuple[Notification, ...]
+    message: Message
+
+
+def deliver(now: datetime) -> int:
+    """Send what is due, at most `MESSAGES_PER_RUN`; returns how many messages were taken by their channel. Where
+    another run is under way it has the channels, and this one does nothing."""
+    with alone(_KEY) as is_alone:
+        if not is_alone:
+            return 0
+        sent = _sent(_jobs(_claimed(now), now), now)
+        freshness.note(Work.NOTIFICATION, now)
+        return sent
+
+
+def _due(now: datetime) -> QuerySet[Notification]:
+    """What can be sent now, oldest first. A closing waits for its opening, so that they arrive in order."""
+    unsent = Notification.objects.filter(state__in=(Delivery.WAITING, Delivery.SENDING))
+    earlier = unsent.filter(
+        incident=OuterRef("incident"), channel=OuterRef("channel"), is_digest=False, pk__lt=OuterRef("pk")
+    )
+    lost = Q(state=Delivery.SENDING, claimed_at__lt=now - timedelta(seconds=LEASE_S))
+    ready = Q(state=Delivery.WAITING, due_at__lte=now)
+    return (
+        Notification.objects.filter(ready | lost).filter(Q(is_digest=True) | ~Exists(earlier)).order_by("due_at", "pk")
+    )
+
+
+def _claimed(now: datetime) -> list[Notification]:
+    """Take what is due, so that nobody else sends the same. Of a channel that has one under way nothing is taken."""
+    held: dict[str, int] = {}
+    found: list[Notification] = []
+    for row in _due(now):
+        has_room = held.get(row.channel, 0) < MESSAGES_PER_CHANNEL and len(found) < MESSAGES_PER_RUN
+        if (row.is_digest or has_room) and _claim(row, now):
+            held[row.channel] = held.get(row.channel, 0) + (not row.is_digest)
+            found.append(row)
+    return found
+
+
+def _claim(row: Notification, now: datetime) -> bool:
+    """Take one; an attempt whose sender was lost counts."""
+    was_lost = int(row.state == Delivery.SENDING)
+    same = Notification.objects.filter(pk=row.pk, state=row.state, attempts=row.attempts, claimed_at=row.claimed_at)
+    if was_lost and row.attempts + 1 >= MAX_ATTEMPTS:
+        same.update(state=Delivery.DEAD, attempts=F("attempts") + 1, problem="its sender ended before it could tell")
+        return False
+    taken = same.update(state=Delivery.SENDING, claimed_at=now, attempts=F("attempts") + was_lost)
+    row.attempts, row.state, row.claimed_at = row.attempts + was_lost, Delivery.SENDING, now
+    return taken == 1
+
+
+def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
+    """The messages to send. What cannot be written is noted as a failure of its own."""
+    composer = Composer(now)
+    jobs = []
+    digests: dict[str, list[Notification]] = {}
+    for row in rows:
+        if row.is_digest:
+            digests.setdefault(row.channel, []).append(row)
+            continue
+        if not _still_holds(row):
+            Notification.objects.filter(pk=row.pk).update(state=Delivery.DROPPED, problem="it had reopened by then")
+            continue
+        try:
+            jobs.append(_Job(row.channel, (row,), composer.of_change(row)))
+        except Exception:
+            log.exception("the message that incident %d %s cannot be written", row.incident_id, row.change)
+            _fail((row,), "the message cannot be written; the log of the worker has the reason", now)
+    for channel, of_channel in digests.items():
+        try:
+            jobs.append(_Job(channel, tuple(of_channel), composer.of_digest(of_channel)))
+        except Exception:
+            log.exception("the digest for channel %s cannot be written", channel)
+            _fail(of_channel, "the digest cannot be written; the log of the worker has the reason", now)
+    return jobs
+
+
+def _still_holds(row: Notification) -> bool:
+    """An end is not told of what has reopened before anybody was told of the end."""
+    return row.change != Change.CLOSED or Incident.objects.filter(pk=row.incident_id, closed_at__isnull=False).exists()
+
+
+def _sent(jobs: Sequence[_Job], now: datetime) -> int:
+    """Send the jobs, channel by channel at once, and note each answer when it comes."""
+    of_channel: dict[str, list[_Job]] = {}
+    for job in jobs:
+        of_channel.setdefault(job.channel, []).append(job)
+    urls = notify_routes.channels()
+    answers: SimpleQueue[tuple[_Job, str] | str] = SimpleQueue()
+
+    def work(channel: str) -> None:
+        of = {job.message.key: job for job in of_channel[channel]}
+        try:
+            channels.send(
+                urls[channel],
+                [job.message for job in of.values()],
+                lambda answer: answers.put((of[answer.key], answer.problem)),
+                channels.SEND_LIMIT_S,
+            )
+        except Exception as error:  # a fault of ours, which must not keep the other channels from their messages
+            log.exception("channel %s cannot be sent to", channel)
+            answers.put((of_channel[channel][0], f"{type(error).__name__} while sending"))
+        finally:
+            answers.put(channel)
+
+    sent = 0
+    for channel in of_channel.keys() - urls.keys():
+        for job in of_channel.pop(channel):
+            _fail(job.rows, NO_CHANNEL, now)
+    left = {row.pk for jobs_of in of_channel.values() for job in jobs_of for row in job.rows}
+    with ThreadPoolExecutor(max_workers=max(len(of_channel), 1), thread_name_prefix="notify") as pool:
+        for channel in of_channel:
+            pool.submit(work, channel)
+        running = set(of_channel)
+        while running:
+            answer = answers.get()
+            if isinstance(answer, str):
+                running.discard(answer)
+                continue
+            job, problem = answer
+            left -= {row.pk for row in job.rows}
+            if problem:
+                _fail(job.rows, problem, now)
+            else:
+                sent += 1
+                _mark(job.rows, state=Delivery.SENT, sent_at=now, problem="", attempts=F("attempts") + 1)
+    _release(left, now)
+    return sent
+
+
+def _mark(rows: Sequence[Notification], **fields: object) -> None:
+    for row in rows:
+        same = Notification.objects.filter(pk=row.pk, state=Delivery.SENDING, claimed_at=row.claimed_at)
+        same.update(**fields)
+
+
+def _release(pks: Collection[int], now: datetime) -> None:
+    """What was not tried, since its channel failed before: it waits on, and no attempt is counted."""
+    untried = Notification.objects.filter(pk__in=pks, state=Delivery.SENDING, claimed_at=now)
+    untried.update(state=Delivery.WAITING, claimed_at=None)
+
+
+def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
+    """Note a failed attempt: when the next is due, or that it was the last."""
+    for row in rows:
+        attempt = row.attempts + 1
+        is_last = attempt >= MAX_ATTEMPTS
+        _mark(
+            [row],
+            state=Delivery.DEAD if is_last else Delivery.WAITING,
+            attempts=attempt,
+            claimed_at=None,
+            due_at=now + timedelta(seconds=FIRST_RETRY_S * 2**row.attempts),
+            problem=problem,
+        )
+        log.error(
+            "channel %s did not take the notification that incident %d %s (attempt %d of %d): %s; %s",
+            row.channel,
+            row.incident_id,
+            row.change,
+            attempt,
+            MAX_ATTEMPTS,
+            problem,
+            "no more attempts: it is among `manage.py alerts dead-letters`" if is_last else "it will be tried again",
+        )
+
+
+def test_channel(name: str, now: datetime) -> str:
+    """Send a test message through a channel, now; returns what went wrong, empty where nothing did.
+
+    Raises `KeyError` where there is no channel of this name.
+    """
+    answers: list[Answer] = []
+    channels.send(notify_routes.channels()[name], [Composer(now).of_test(name)], answers.append)
+    return answers[0].problem
+
+
+def dead_letters() -> list[Notification]:
+    """The notifications that were given up, oldest first."""
+    return list(Notification.objects.filter(state=Delivery.DEAD).select_related("incident").order_by("pk"))
+
+
+def retry(pks: Collection[int] | None, now: datetime) -> int:
+    """Let dead letters be sent again, with all their attempts; all of them for None. Returns how many."""
+    fields = {"state": Delivery.WAITING, "attempts": 0, "due_at": now, "claimed_at": None}
+    return _dead(pks).update(**fields)
+
+
+def drop(pks: Collection[int] | None) -> int:
+    """Give dead letters up for good; all of them for None. Returns how many."""
+    return _dead(pks).update(state=Delivery.DROPPED)
+
+
+def _dead(pks: Collection[int] | None) -> QuerySet[Notification]:
+    dead = Notification.objects.filter(state=Delivery.DEAD)
+    return dead if pks is None else dead.filter(pk__in=pks)

@@ -1,0 +1,145 @@
+"""`python -m monitor.alerts.notify.sender`: hands messages to one channel and says of each what became of it. A process
+of its own, so that a service that hangs, or a fault in a plugin, takes nothing else with it.
+
+In, on standard input: JSON with `url` and `messages` (`monitor.alerts.notify.channels.Message`). Out, on standard
+output: a line of JSON for each, until one is not taken. Nothing that it prints has a secret of the URL in it.
+`webhook+https://` and `webhook+http://` are ours (docs/alerts.md has what is posted); all other URLs are Apprise's. No
+Django, no database.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import logging
+import re
+import sys
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+WEBHOOK = "webhook+"
+TIMEOUT_S = 10.0
+LEAST_SECRET = 4
+"""Parts of a URL that are shorter are no secrets, and would blot out words."""
+LONGEST_REASON = 300
+
+_REASON = re.compile(
+    r"^(?:WARNING|ERROR|DEBUG (?=[^\n]*(?:Exception|Response Details))) ?([^\n]*(?:\n(?![A-Z]+ )[^\n]+)*)", re.M
+)
+"""What Apprise warns of; and what it says for debugging only, although it is the reason."""
+
+
+class NotTaken(Exception):
+    """A channel did not take a message. The text says why."""
+
+
+def main() -> int:
+    """Do what standard input asks for; 0 also where a message was not taken."""
+    job = json.load(sys.stdin)
+    url = job["url"]
+    for message in job["messages"]:
+        try:
+            _send(url, message)
+            problem = ""
+        except NotTaken as error:
+            problem = scrubbed(str(error), url)
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises, of which the text may hold secrets
+            problem = f"{type(error).__name__} in the channel's plugin"
+        print(json.dumps({"key": message["key"], "problem": problem}), flush=True)
+        if problem:
+            break
+    return 0
+
+
+def scrubbed(text: str, url: str) -> str:
+    """The text without what of the URL may be a secret: all but its scheme, host and port."""
+    parts = urlsplit(url)
+    words = {parts.query, parts.fragment, parts.path, parts.username or "", parts.password or ""}
+    words |= set(re.split(r"[/?&=;,#]", f"{parts.path}/{parts.query}/{parts.fragment}"))
+    if parts.scheme not in ("webhook+http", "webhook+https", "json", "jsons", "mailto", "mailtos"):
+        words.add(parts.netloc)  # of many services the place of the host holds a token
+    words |= {unquote(word) for word in words}
+    for word in sorted(words, key=len, reverse=True):
+        if len(word) >= LEAST_SECRET:
+            text = text.replace(word, "…")
+    return " ".join(text.split())
+
+
+def _send(url: str, message: dict[str, Any]) -> None:
+    if url.startswith(WEBHOOK):
+        post(url.removeprefix(WEBHOOK), message["payload"])
+    else:
+        _by_apprise(url, message)
+
+
+def post(url: str, payload: dict[str, Any]) -> None:
+    """POST the payload as JSON; raises `NotTaken` for anything but an answer of 2xx."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise NotTaken("the URL is none; write webhook+https://host/path")
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Soundings",
+        "Idempotency-Key": str(payload["id"]),
+        **_authorization(parts.username, parts.password),
+    }
+    address = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    request = urllib.request.Request(address, json.dumps(payload).encode(), headers, method="POST")
+    try:
+        with urllib.request.build_opener(_NoRedirects()).open(request, timeout=TIMEOUT_S) as answer:
+            answer.read(1)
+    except urllib.error.HTTPError as error:
+        raise NotTaken(f"the server answered {error.code} {error.reason}") from error
+    except http.client.HTTPException as error:
+        raise NotTaken(f"what answered is no HTTP server: {type(error).__name__}") from error
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise NotTaken(f"the server cannot be reached: {reason or type(error).__name__}") from error
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would arrive as a GET without its content."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+def _authorization(user: str | None, password: str | None) -> dict[str, str]:
+    """`user:password@` is Basic (RFC 7617), `:token@` Bearer (RFC 6750)."""
+    if password is None:
+        return {}
+    if not user:
+        return {"Authorization": f"Bearer {unquote(password)}"}
+    both = f"{unquote(user)}:{unquote(password)}".encode()
+    return {"Authorization": f"Basic {base64.b64encode(both).decode()}"}
+
+
+def _by_apprise(url: str, message: dict[str, Any]) -> None:
+    import apprise  # a tenth of a second, which a webhook need not wait for
+
+    types = {
+        "good": apprise.NotifyType.SUCCESS,
+        "notice": apprise.NotifyType.INFO,
+        "warning": apprise.NotifyType.WARNING,
+        "critical": apprise.NotifyType.FAILURE,
+    }
+    with apprise.LogCapture(level=logging.DEBUG, fmt="%(levelname)s %(message)s") as said:  # type: ignore[no-untyped-call]
+        sender = apprise.Apprise()
+        if not sender.add(url):
+            raise NotTaken("Apprise does not understand the URL; compare it with its list of services")
+        taken = sender.notify(
+            title=message["title"],
+            body=message["body"],
+            notify_type=types[message["severity"]],
+            body_format=apprise.NotifyFormat.TEXT,
+        )
+        if not taken:
+            reasons = "; ".join(match[1].strip() for match in _REASON.finditer(said.getvalue()))
+            raise NotTaken(reasons[:LONGEST_REASON] or "the service refused it or could not be reached")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""The values of an estimate: RTT, loss and transfer go in; limits, advice and the estimate come out.
+
+Each checks itself when it is made and raises `FigureError`. What follows from them is in `estimates`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from monitor.analysis.binomial import lower_bound, upper_bound
+from monitor.analysis.loss import ZERO_LOSS_BOUND
+from monitor.analysis.tcp.models import (
+    MSS_BYTES,
+    CongestionControl,
+)
+
+BOUND_CONFIDENCE = 0.95
+"""Of a floor or a ceiling, which stands alone."""
+TAIL_CONFIDENCE = 0.9
+"""On each side of the 80% interval."""
+
+LEAST_LOSS_RATIO = 1e-15
+"""Less cannot be told from none: at 100 Gbit/s it is one packet in three years."""
+
+MOST_MSS_BYTES = 65_495
+"""An IPv4 packet of 65,535 bytes less 40 of headers."""
+
+
+class FigureError(ValueError):
+    """A figure that makes no sense: its name, its value, and what to give in its place."""
+
+    def __init__(self, name: str, value: float, wanted: str) -> None:
+        super().__init__(f"{name} is {value}; {wanted}")
+        self.name = name
+        self.wanted = wanted
+
+
+class LimitName(StrEnum):
+    """What can hold a transfer."""
+
+    WINDOW = "window"
+    LOSS = "loss"
+    CAPACITY = "capacity"
+
+
+class Sign(StrEnum):
+    """How a figure stands to the true one."""
+
+    ABOUT = "about"
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+    BETWEEN = "between"
+
+
+@dataclass(frozen=True, slots=True)
+class Rtt:
+    """The round trip of a path in ms: its median, and the 10th and 90th percentiles where they are known."""
+
+    median_ms: float
+    p10_ms: float | None = None
+    p90_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        wanted = "give the round trip in milliseconds, above 0, as ping shows it"
+        for name, value in (("rtt_ms", self.median_ms), ("rtt_p10_ms", self.low_ms), ("rtt_p90_ms", self.high_ms)):
+            check(name, value, 1e-6, 1e9, wanted)
+        if self.low_ms > self.median_ms:
+            raise FigureError("rtt_p10_ms", self.low_ms, f"give at most the median, {self.median_ms} ms")
+        if self.high_ms < self.median_ms:
+            raise FigureError("rtt_p90_ms", self.high_ms, f"give at least the median, {self.median_ms} ms")
+
+    @property
+    def low_ms(self) -> float:
+        return self.median_ms if self.p10_ms is None else self.p10_ms
+
+    @property
+    def high_ms(self) -> float:
+        return self.median_ms if self.p90_ms is None else self.p90_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The loss of a path (0 to 1) and of how many packets it was counted; without `sent` it is taken as exactly so."""
+
+    ratio: float
+    sent: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.sent is not None:
+            check("sent", self.sent, 1, 1e15, "give how many packets the loss was counted on, 1 or more")
+        check("loss_ratio", self.ratio, 0.0, 1.0, "give lost/sent, from 0 to 1, not a percentage")
+        if 0.0 < self.ratio < LEAST_LOSS_RATIO:
+            raise FigureError("loss_ratio", self.ratio, f"give 0 for none, or at least {LEAST_LOSS_RATIO:g}")
+
+    @classmethod
+    def counted(cls, lost: int, sent: int) -> Self:
+        """The loss of counted packets."""
+        if not 0 <= lost <= sent:
+            raise FigureError("lost", lost, f"give how many of the {sent} packets sent were lost")
+        return cls(lost / sent if sent else math.nan, sent)
+
+    @classmethod
+    def of_sent(cls, ratio: float, sent: int) -> Self:
+        """A ratio that was rounded, and the packets it was counted on: the nearest whole number of them was lost."""
+        cls(ratio, sent)
+        lost = round(ratio * sent)
+        if (lost == 0) != (ratio == 0.0) or (lost == sent) != (ratio == 1.0):
+            raise FigureError("loss_ratio", ratio, f"of {sent} packets sent this is no whole packet; give lost/sent")
+        return cls.counted(lost, sent)
+
+    @property
+    def lost(self) -> int | None:
+        return None if self.sent is None else round(self.ratio * self.sent)
+
+    @property
+    def none_of_some(self) -> bool:
+        """Nothing was lost, of so many packets as were counted."""
+        return self.ratio == 0.0 and self.sent is not None
+
+    @property
+    def all_of_some(self) -> bool:
+        """Every packet was lost, of so many as were counted."""
+        return self.ratio == 1.0 and self.sent is not None
+
+    @property
+    def sign_of_rate(self) -> Sign:
+        """How a rate that this loss allows stands to the true one."""
+        if self.none_of_some:
+            return Sign.AT_LEAST
+        return Sign.AT_MOST if self.all_of_some else Sign.ABOUT
+
+    @property
+    def bound_ratio(self) -> float:
+        """The 95% bound where none (3/N, as everywhere) or all were lost; the ratio itself otherwise."""
+        if self.sent is not None and self.none_of_some:
+            return min(1.0, ZERO_LOSS_BOUND / self.sent)
+        if self.sent is not None and self.all_of_some:
+            return float(lower_bound(self.sent, self.sent, BOUND_CONFIDENCE))
+        return self.ratio
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 80% interval of the loss."""
+        if self.sent is None:
+            return self.ratio, self.ratio
+        lost = self.ratio * self.sent
+        return float(lower_bound(lost, self.sent, TAIL_CONFIDENCE)), float(
+            upper_bound(lost, self.sent, TAIL_CONFIDENCE)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """How data is sent. The window is that of each stream; None is not known."""
+
+    mss_bytes: float = MSS_BYTES
+    window_bytes: float | None = None
+    capacity_bps: float | None = None
+    control: CongestionControl = CongestionControl.CUBIC
+    streams: int = 1
+
+    def __post_init__(self) -> None:
+        wanted = f"give the payload of a segment in bytes, 1 to {MOST_MSS_BYTES:,}; on Ethernet it is 1460"
+        check("mss_bytes", self.mss_bytes, 1, MOST_MSS_BYTES, wanted)
+        if self.window_bytes is not None:
+            check("window_bytes", self.window_bytes, 1, 1e15, "give bytes, 1 or more, or leave it out if not known")
+        if self.capacity_bps is not None:
+            check("capacity_bps", self.capacity_bps, 1, 1e18, "give a rate above 0, or leave it out if not known")
+        check("streams", self.streams, 1, 1e6, "give how many transfers run side by side, 1 to a million")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit that is known. The interval is the 80% one; None is an end that is open."""
+
+    name: LimitName
+    sign: Sign
+    throughput_bps: float
+    low_bps: float | None
+    high_bps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What gets `times` as much: all of window, loss and capacity that are not None; streams in place of the first two.
+
+    `window_bytes` and `capacity_bps` are the least that will do, `loss_ratio` the most; None is enough already.
+    """
+
+    times: float
+    target_bps: float
+    window_bytes: float | None
+    loss_ratio: float | None
+    capacity_bps: float | None
+    streams: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The least of the limits that are known.
+
+    `throughput_bps` is None where there is no ground for one figure: then either `sign` is BETWEEN and `low_bps` and
+    `high_bps` are its bounds, or `sign` is None and nothing is known that limits. Otherwise `low_bps` and `high_bps`
+    are the 80% interval of the figure itself, None at an end that is open. `binding` is None where it cannot be told.
+    `not_known` names the limits that were left out, each of which can only make it less; with AT_LEAST, which is said
+    where loss is all that is known, they count for nothing. `packets_to_tell` is how many packets without a loss would
+    show that loss does not bind, where that is open.
+
+    `reno_index_bps` is the Mathis formula as PingER's tables have it (C = 1, one stream), an index for comparing paths
+    and years and no estimate: a bound where none or all were lost, None where the loss is known to be 0.
+    """
+
+    throughput_bps: float | None
+    sign: Sign | None
+    low_bps: float | None
+    high_bps: float | None
+    binding: LimitName | None
+    limits: tuple[Limit, ...]
+    not_known: tuple[LimitName, ...]
+    packets_to_tell: int | None
+    reno_index_bps: float | None
+    reno_index_sign: Sign | None
+    advice: Advice | None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a rate asks of each stream: a buffer, the time to start, and the time to be back after a loss."""
+
+    buffer_bytes: float
+    slow_start_s: float
+    recovery_s: float
+
+
+def check(name: str, value: float, least: float, most: float, wanted: str) -> None:
+    """Absurdly small and large figures are refused like negative ones: they are slips of the unit."""
+    if not least <= value <= most:
+        raise FigureError(name, value, wanted)

@@ -1,0 +1,230 @@
+"""The users' API's answers about sites, paths, the grid, series, tests and the ledger.
+
+Units are in the names, null means not known, times are ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+
+from monitor.archive.queries.metrics import Metric
+from monitor.overview.changes import ChangeKind
+from monitor.overview.grid import Against, Period, State
+
+
+class SiteOut(Schema):
+    """A place. `has_agent` tells whether it measures or only answers."""
+
+    name: str
+    title: str
+    latitude_deg: float
+    longitude_deg: float
+    country: str
+    region: str
+    has_agent: bool
+
+
+class HostOut(Schema):
+    site: str
+    name: str
+    address: str
+
+
+class PathOut(Schema):
+    """An ordered pair of hosts, the unit of every series. `retired_at` is null while it is in use."""
+
+    id: int
+    source: HostOut
+    destination: HostOut
+    family: int
+    retired_at: datetime | None
+
+
+class CellOut(Schema):
+    """One path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound where nothing was lost,
+    else null; `outcome` is the newest of what did not measure."""
+
+    path_id: int
+    source: str
+    destination: str
+    family: int
+    state: State
+    value: float | None
+    sent: int | None
+    received: int | None
+    loss_ratio: float | None
+    loss_bound_ratio: float | None
+    tests: int | None
+    tests_measured: int | None
+    not_measured: int | None
+    outcome: str | None
+    incident_id: int | None
+    value_before: float | None
+    in_maintenance: bool
+
+
+class GridOut(Schema):
+    """The grid as the page shows it: over the whole hours that overlap [since, until), beyond two days whole days.
+    `against` is what `value_before` was measured in: a week or 52 weeks before; both are null unless asked for."""
+
+    metric: Metric
+    period: Period
+    against: Against | None
+    packet_bytes: int | None
+    since: datetime
+    until: datetime
+    newest_measured_at: datetime | None
+    cells: list[CellOut]
+
+
+class SeriesPointOut(Schema):
+    """One step. Steps with nothing at all are not listed: a gap is the absence of points."""
+
+    at: datetime
+    sent: int
+    received: int
+    bursts_not_measured: int
+    rtt_min_ms: float | None
+    rtt_p25_ms: float | None
+    rtt_median_ms: float | None
+    rtt_p75_ms: float | None
+    rtt_p95_ms: float | None
+    rtt_max_ms: float | None
+    estimate_bps: float | None
+    estimate_is_floor: bool | None
+    loss_max_ratio: float | None
+
+
+class SeriesOut(Schema):
+    """RTT, loss and the Mathis estimate of one path and packet size, in steps of `step_s` seconds."""
+
+    path_id: int
+    packet_bytes: int
+    step_s: int
+    since: datetime
+    until: datetime
+    points: list[SeriesPointOut]
+
+
+class ThroughputOut(Schema):
+    """One throughput test. `throughput_bps` is null unless the outcome is `measured`; it is the rate after slow start,
+    over `steady_s` seconds, and where that is null the average of the test, as `average_bps` always is. `verdict` is
+    what limited the test, `sentence` says it with its evidence; null where the test left no intervals."""
+
+    at: datetime
+    test: str
+    protocol: str
+    outcome: str
+    throughput_bps: float | None
+    average_bps: float | None
+    steady_s: float | None
+    verdict: str | None
+    sentence: str | None
+    congestion_control: str | None
+    peer_window_bytes: float | None
+    streams: int
+    duration_s: float | None
+    retransmits: int | None
+    rtt_mean_ms: float | None
+    detail: str | None
+
+
+class TransferOut(Schema):
+    """One throughput test in full. `findings` has the evidence for its verdict, the recoveries from loss, pauses of the
+    sender, round trips and the figures of RFC 6349; `transfer` what was seen of it at both ends, interval by interval
+    in columns of one length, times in seconds from its start. Null where the test left no intervals."""
+
+    path_id: int
+    at: datetime
+    test: str
+    protocol: str
+    outcome: str
+    streams: int
+    throughput_bps: float | None
+    average_bps: float | None
+    steady_s: float | None
+    asked_bps: float | None
+    retransmits: int | None
+    congestion_control: str | None
+    tool: str | None
+    verdict: str | None
+    sentence: str | None
+    detail: str | None
+    findings: dict[str, Any] | None
+    transfer: dict[str, Any] | None
+
+
+class CapacityOut(Schema):
+    """One estimate of the narrowest link of a path, there or back. `capacity_bps` is null unless the verdict is
+    `measured`; `capacity_low_bps` without `capacity_high_bps` is a lower bound; `verdict` is null where the outcome
+    is not `measured`."""
+
+    at: datetime
+    test: str
+    outcome: str
+    verdict: str | None
+    capacity_bps: float | None
+    capacity_low_bps: float | None
+    capacity_high_bps: float | None
+    packet_bytes: int | None
+    sent: int
+    received: int
+    method: str | None
+    during_test: bool
+    detail: str | None
+
+
+class ChangeOut(Schema):
+    """A change of the plan of a path or of its route, in words."""
+
+    at: datetime
+    kind: ChangeKind
+    text: str
+
+
+class DiskToDiskOut(Schema):
+    """One disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,
+    `memory_to_memory_bps` is of the same streams without disks, `read_bps` and `write_bps` are each end's disk alone.
+    Rates are null unless the outcome is `measured`; `verdict` is what limited it, `sentence` that with its evidence."""
+
+    at: datetime
+    test: str
+    outcome: str
+    tool: str
+    streams: int
+    file_bytes: int | None
+    moved_bytes: int | None
+    moving_s: float | None
+    syncing_s: float | None
+    disk_to_disk_bps: float | None
+    memory_to_memory_bps: float | None
+    read_bps: float | None
+    read_cached_ratio: float | None
+    write_bps: float | None
+    is_verified: bool | None
+    verdict: str | None
+    sentence: str | None
+    detail: str | None
+
+
+class LedgerLineOut(Schema):
+    """So many planned measurements of a test that ended alike. `reason` says why they were missed; `awaited` is what
+    nobody has accounted for yet, `unknown` what was planned before the agent's first account."""
+
+    test: str
+    outcome: str
+    reason: str | None
+    count: int
+
+
+class LedgerOut(Schema):
+    """What became of all that was planned of a path to begin in [since, until): the counts make up `planned`."""
+
+    path_id: int
+    since: datetime
+    until: datetime
+    planned: int
+    lines: list[LedgerLineOut]

@@ -1,0 +1,103 @@
+"""Diagnoses throughput tests after their delivery: those in `undiagnosed_test`, which ingest fills in its transaction.
+
+In: stored tests, what was known of their paths, and what the end that listened reported of its slot. Out: verdict,
+sentence, steady rate and findings in the test's row, its hour marked for its summary. A test leaves the table with its
+diagnosis, in one transaction, so that a crash leaves nothing undiagnosed. What is said is worked out in `diagnoses`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+from django.db import transaction
+
+from monitor.archive.diagnosis.findings import Background, Told, told
+from monitor.archive.ingest.arrivals import for_jsonb
+from monitor.archive.ingest.copying import microseconds
+from monitor.archive.ingest.storing import mark_dirty
+from monitor.archive.models import ThroughputTest, UndiagnosedTest
+from monitor.archive.queries.transfers import backgrounds
+from monitor.mesh.models import Slot
+from probes.contract import Outcome
+from probes.throughput.spec import Served, ThroughputRun, Transfer, seen_from_both_ends
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 20
+"""In one transaction; each takes about 10 ms."""
+
+
+def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
+    """Diagnose tests that await it, the oldest first; returns how many. Others may do the same at the same time."""
+    with transaction.atomic():
+        awaited = UndiagnosedTest.objects.select_for_update(skip_locked=True).order_by("measured_at", "path_id")[:most]
+        keys = sorted((one.path_id, one.measured_at) for one in awaited)
+        if not keys:
+            return 0
+        known = backgrounds(keys)
+        tests = {(one.path_id, one.measured_at): one for one in ThroughputTest.objects.filter(pk__in=keys)}
+        served = _served([one.slot_id for one in tests.values() if one.slot_id is not None])
+        for key, test in tests.items():
+            _diagnose(test, known[key], None if test.slot_id is None else served.get(test.slot_id))
+        mark_dirty(
+            np.array([path_id for path_id, _ in keys], np.int64),
+            np.array([microseconds(at) for _, at in keys], np.int64),
+            now,
+        )
+        UndiagnosedTest.objects.filter(pk__in=keys).delete()
+    return len(keys)
+
+
+def _served(slot_ids: list[int]) -> Mapping[int, Served]:
+    rows = Slot.objects.filter(pk__in=slot_ids).exclude(served=None).values_list("pk", "served")
+    return {slot_id: msgspec.convert(said, Served) for slot_id, said in rows}
+
+
+def _diagnose(test: ThroughputTest, background: Background, served: Served | None) -> None:
+    """Store what a test says."""
+    run = _run_of(test, served)
+    said = _told(run, background)
+    changed: dict[str, Any] = {"transfer": for_jsonb(run.transfer)}
+    if said is not None:
+        has_rate = said.steady_bps is not None
+        changed |= {
+            "throughput_bps": said.steady_bps if has_rate else test.average_bps,
+            "steady_s": said.steady_s if has_rate else None,
+            "verdict": said.verdict.value,
+            "sentence": said.sentence,
+            "diagnosis": for_jsonb(said.findings),
+        }
+    ThroughputTest.objects.filter(pk=(test.path_id, test.measured_at)).update(**changed)
+
+
+def _told(run: ThroughputRun, background: Background) -> Told | None:
+    """What the test says. A fault of ours is logged and told, and keeps no other test waiting."""
+    try:
+        return told(run, background)
+    except Exception as error:
+        log.exception("the test of path %d at %s cannot be diagnosed", background.path_id, background.at.isoformat())
+        return Told.not_possible(f"{type(error).__name__}: {error}")
+
+
+def _run_of(test: ThroughputTest, served: Served | None) -> ThroughputRun:
+    """A stored test as it was delivered, with what the other end saw."""
+    transfer = None if test.transfer is None else msgspec.convert(test.transfer, Transfer)
+    return ThroughputRun(
+        target="",
+        address=None,
+        family=4,
+        started_at=test.measured_at,
+        outcome=Outcome(test.outcome),
+        protocol="udp" if test.protocol == "udp" else "tcp",
+        streams=test.streams,
+        asked_bps=test.asked_bps,
+        duration_s=test.duration_s,
+        throughput_bps=test.average_bps,
+        congestion_control=test.congestion_control,
+        transfer=transfer if transfer is None or served is None else seen_from_both_ends(transfer, served),
+    )

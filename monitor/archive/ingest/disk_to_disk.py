@@ -1,0 +1,69 @@
+"""Store disk-to-disk measurements with what limited them, and close their slots.
+
+In: checked results, within the transaction of their batch. What limits a file transfer is decided by
+`monitor.analysis.transfer.disks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monitor.analysis.transfer import DiskFinding, DiskToDisk, network_or_disk
+from monitor.archive.models import DiskToDiskTest
+from monitor.mesh.endings import close_slot
+from probes.disk_to_disk.spec import DiskToDiskRun
+from probes.site.wire import Delivered
+
+
+def store_disk_to_disk(runs: Sequence[Delivered]) -> None:
+    """Keep the measurements, those that are there already left as they are, and how their slots ended."""
+    ordered = sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
+    DiskToDiskTest.objects.bulk_create([_row(delivered) for delivered in ordered], ignore_conflicts=True)
+    for delivered in sorted(runs, key=lambda delivered: delivered.slot_id or 0):
+        if delivered.slot_id is not None:
+            run = delivered.result
+            assert isinstance(run, DiskToDiskRun)
+            close_slot(delivered.slot_id, run.outcome, run.detail, run.carried_bytes)
+
+
+def _row(delivered: Delivered) -> DiskToDiskTest:
+    run = delivered.result
+    assert isinstance(run, DiskToDiskRun)
+    found = _finding(run)
+    return DiskToDiskTest(
+        path_id=delivered.path_id,
+        measured_at=run.started_at,
+        test=delivered.test,
+        slot_id=delivered.slot_id,
+        outcome=run.outcome.value,
+        tool=run.tool,
+        streams=run.streams,
+        file_bytes=run.file_bytes,
+        moved_bytes=run.moved_bytes,
+        moving_s=run.moving_s,
+        syncing_s=run.syncing_s,
+        disk_to_disk_bps=run.disk_to_disk_bps,
+        memory_to_memory_bps=run.memory_to_memory_bps,
+        read_bps=run.read_bps,
+        read_cached_ratio=run.read_cached_ratio,
+        write_bps=run.write_bps,
+        is_verified=run.is_verified,
+        verdict=None if found is None else found.limit.value,
+        sentence=None if found is None else found.sentence,
+        detail=run.detail,
+    )
+
+
+def _finding(run: DiskToDiskRun) -> DiskFinding | None:
+    """What limited it; None where nothing was measured."""
+    if run.disk_to_disk_bps is None:
+        return None
+    return network_or_disk(
+        DiskToDisk(
+            disk_to_disk_bps=run.disk_to_disk_bps,
+            memory_to_memory_bps=run.memory_to_memory_bps,
+            read_bps=run.read_bps,
+            write_bps=run.write_bps,
+            read_cached_ratio=run.read_cached_ratio,
+        )
+    )

@@ -1,0 +1,85 @@
+"""Store what agents report of their cycles: the outcome of each, and the gaps in which they ran none.
+
+Everything reported is kept, in any order and however often it is delivered; which report counts is decided by
+`monitor.archive.queries.ledger`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from django.db import connection
+
+from monitor.archive.ingest.checks import EARLIEST, CheckedDelivered
+from monitor.archive.queries.ledger import DAY_S
+from monitor.archive.statements import statement
+from probes.site.wire import Account
+
+ReportedCycle = tuple[int, str, int, str, int]
+"""Path, test, every_s, outcome, and the cycle's number."""
+
+
+def reported_cycle(delivered: CheckedDelivered) -> ReportedCycle | None:
+    """What a result says of its cycle; None where it has none."""
+    if delivered.cycle is None or delivered.every_s is None:
+        return None
+    return delivered.path_id, delivered.test, delivered.every_s, delivered.result.outcome.value, delivered.cycle
+
+
+def record_cycles(found: Iterable[ReportedCycle], latest: datetime) -> None:
+    """Keep the outcomes of cycles; those of no time that one could believe are left out."""
+    first_s, last_s = EARLIEST.timestamp(), latest.timestamp()
+    of_day: dict[tuple[int, str, int, int, str], set[int]] = defaultdict(set)
+    for path_id, test, every_s, outcome, cycle in found:
+        begins_s = cycle * every_s
+        if first_s <= begins_s <= last_s:
+            of_day[path_id, test, every_s, begins_s // DAY_S, outcome].add(cycle)
+    if not of_day:
+        return
+    path_ids, tests, every, days, outcomes = zip(*of_day, strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            statement("record_cycles"),
+            {
+                "path_ids": list(path_ids),
+                "tests": list(tests),
+                "every_s": list(every),
+                "days": [_EPOCH_DAY + timedelta(days=day) for day in days],
+                "outcomes": list(outcomes),
+                "cycles": [_ranges(cycles) for cycles in of_day.values()],
+            },
+        )
+
+
+def record_account(site_id: int, account: Account, now: datetime) -> None:
+    """Keep what the agent said of cycles without a result, and up to when it has accounted for all."""
+    gaps = [gap for gap in account.gaps if EARLIEST <= gap.since < gap.until and "\0" not in (gap.test or "")]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            statement("record_gaps"),
+            {
+                "site_id": site_id,
+                "tests": [gap.test or "" for gap in gaps],
+                "every_s": [gap.every_s or 0 for gap in gaps],
+                "reasons": [gap.reason.value for gap in gaps],
+                "since": [gap.since for gap in gaps],
+                "until": [min(gap.until, now) for gap in gaps],
+            },
+        )
+        if account.until is not None:
+            until = min(max(account.until, EARLIEST), now)
+            cursor.execute(statement("record_account"), {"site_id": site_id, "until": until})
+
+
+_EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC).date()
+
+
+def _ranges(numbers: set[int]) -> str:
+    """Numbers as PostgreSQL writes an int8multirange."""
+    ordered = sorted(numbers)
+    starts = [ordered[0], *(after for before, after in pairwise(ordered) if after != before + 1)]
+    ends = [*(before for before, after in pairwise(ordered) if after != before + 1), ordered[-1]]
+    return "{" + ",".join(f"[{start},{end}]" for start, end in zip(starts, ends, strict=True)) + "}"

@@ -1,0 +1,121 @@
+"""What became of tests that somebody asked for (`monitor.mesh.on_demand`): planned, running, awaited, ended.
+
+In: the number of a slot. Out: an `OnDemand` with its outcome and, where it was measured, its figures.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.utils import timezone
+
+from monitor.archive.models import ThroughputTest, UndiagnosedTest
+from monitor.mesh.models import Slot
+from probes.contract import Deadline
+
+CLOCKS_APART = timedelta(hours=1)
+"""How far from its slot the start of a test may be, by the clock of its agent."""
+
+
+class State(StrEnum):
+    """Of a test that was asked for. What is awaited has run and is not told in full yet."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    AWAITED = "awaited"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemand:
+    """A test that was asked for. `outcome` and what follows are None until it is there, figures unless it was measured;
+    `measured_at` is the key of its result, as `monitor.archive.queries.transfers.transfer_of` takes it."""
+
+    id: int
+    path_id: int
+    asked_at: datetime
+    asked_by: str
+    starts_at: datetime
+    ends_at: datetime
+    parameters: dict[str, Any]
+    state: State
+    outcome: str | None
+    detail: str | None
+    measured_at: datetime | None
+    throughput_bps: float | None
+    average_bps: float | None
+    verdict: str | None
+    sentence: str | None
+
+
+def on_demand(slot_id: int, now: datetime) -> OnDemand | None:
+    """The test of this number; None where nobody asked for one."""
+    slot = Slot.objects.select_related("request", "measurement").filter(pk=slot_id).exclude(request=None).first()
+    return None if slot is None else _told(slot, now)
+
+
+def latest(path_id: int, now: datetime, since: datetime) -> OnDemand | None:
+    """The newest test of a path that was asked for since then."""
+    slots = Slot.objects.select_related("request", "measurement").filter(measurement__path=path_id)
+    slot = slots.filter(request__asked_at__gte=since).order_by("request__asked_at", "pk").last()
+    return None if slot is None else _told(slot, now)
+
+
+def wait(slot_id: int, deadline: Deadline, *, every_s: float = 0.5) -> OnDemand:
+    """The test when it has ended, or as it is when the deadline passes. Raises `LookupError` where there is none, as
+    when its path was taken out of mesh.toml meanwhile."""
+    while True:
+        found = on_demand(slot_id, timezone.now())
+        if found is None:
+            raise LookupError(f"there is no on-demand test {slot_id}; was its path taken out of mesh.toml?")
+        if found.state is State.ENDED or deadline.passed:
+            return found
+        time.sleep(min(every_s, deadline.remaining_s))
+
+
+def _told(slot: Slot, now: datetime) -> OnDemand:
+    path_id = slot.measurement.path_id
+    test = _test(slot)
+    return OnDemand(
+        id=slot.pk,
+        path_id=path_id,
+        asked_at=slot.request.asked_at,
+        asked_by=slot.request.asked_by,
+        starts_at=slot.starts_at,
+        ends_at=slot.ends_at,
+        parameters=slot.parameters,
+        state=_state(slot, test, now),
+        outcome=slot.outcome,
+        detail=slot.detail or None,
+        measured_at=None if test is None else test.measured_at,
+        throughput_bps=None if test is None else test.throughput_bps,
+        average_bps=None if test is None else test.average_bps,
+        verdict=None if test is None else test.verdict,
+        sentence=None if test is None else test.sentence,
+    )
+
+
+def _test(slot: Slot) -> ThroughputTest | None:
+    if slot.outcome is None:
+        return None
+    rows = ThroughputTest.objects.filter(
+        path_id=slot.measurement.path_id,
+        measured_at__gte=slot.starts_at - CLOCKS_APART,
+        measured_at__lt=slot.ends_at + CLOCKS_APART,
+        slot_id=slot.pk,
+    )
+    return rows.defer("transfer", "diagnosis").first()
+
+
+def _state(slot: Slot, test: ThroughputTest | None, now: datetime) -> State:
+    if slot.outcome is None:
+        if now < slot.starts_at:
+            return State.PLANNED
+        return State.RUNNING if now < slot.ends_at else State.AWAITED
+    if test is not None and UndiagnosedTest.objects.filter(pk=(test.path_id, test.measured_at)).exists():
+        return State.AWAITED
+    return State.ENDED

@@ -1,0 +1,112 @@
+"""What one TCP transfer gets on a path, and what holds it, from what was measured of the path over a period.
+
+In: the path's summary and its throughput tests of the period. Out: an `Estimate` of `monitor.analysis.tcp` with what it
+was made of:
+  - round trip and loss are the pings', bursts during our own tests left out;
+  - the window is the largest that the receiver gave to one stream in the tests of the period;
+  - the capacity is that of `monitor.archive.queries.transfers.backgrounds`: measured, and no less than the best test;
+  - congestion control and streams are those of the newest test, or of those before the period. BBR does not go by
+    loss: its loss counts as none;
+  - the loss is calibrated by tests of that kind in the eight weeks before the period, where that would have helped.
+Tests that somebody asked for have no part in it, except that one which got more shows what the path carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.analysis.sketches import RTT_MS, Sketches
+from monitor.analysis.tcp import Estimate, Loss, Rtt, Transfer, estimate
+from monitor.archive.periods import cover
+from monitor.archive.queries.calibrations import (
+    DayOfTests,
+    PathCalibration,
+    calibration,
+    control_of,
+    days_of_tests,
+    is_bbr,
+    newest_kind,
+)
+from monitor.archive.queries.paths import PathSummary
+from monitor.archive.queries.throughput import ThroughputPoint
+from monitor.archive.queries.transfers import backgrounds
+from monitor.archive.statements import ask, statement
+from monitor.mesh.entries import ON_DEMAND
+
+TAILS = (0.1, 0.9)
+"""Of the round trips: what is between them is the 80% of the interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathEstimate:
+    """An estimate, and the figures that it was made of. `sender` is the congestion control of the tests, None where no
+    test says; it is not that of `transfer` where there is no model for it.
+
+    `found` is the answer; where a calibration is used, `uncalibrated` is the answer without it. `calibration` is what
+    there was to calibrate by, used or not; None where no test before the period counts.
+    """
+
+    found: Estimate
+    rtt: Rtt
+    loss: Loss
+    transfer: Transfer
+    sender: str | None
+    uncalibrated: Estimate | None = None
+    calibration: PathCalibration | None = None
+
+
+def path_estimate(
+    summary: PathSummary | None, tests: Sequence[ThroughputPoint], since: datetime, until: datetime
+) -> PathEstimate | None:
+    """The estimate for a path; None where no ping was answered in the period."""
+    if summary is None or not summary.rtt_median_ms:
+        return None
+    measured = [
+        test for test in tests if test.protocol == "tcp" and test.throughput_bps is not None and test.test != ON_DEMAND
+    ]
+    days = days_of_tests(since, {summary.path_id: summary.packet_bytes}).get(summary.path_id, [])
+    sender, streams = _kind(measured, days)
+    known = backgrounds([(summary.path_id, until)])[summary.path_id, until]
+    rtt = _round_trip(summary, since, until)
+    loss = Loss(0.0) if is_bbr(sender) else Loss.counted(summary.lost, summary.sent)
+    transfer = Transfer(
+        window_bytes=max((test.peer_window_bytes for test in measured if test.peer_window_bytes), default=None),
+        capacity_bps=known.capacity_bps,
+        control=control_of(sender),
+        streams=streams,
+    )
+    learnt = calibration(days, sender, streams)
+    raw, used = estimate(rtt, loss, transfer), None if learnt is None else learnt.used
+    if used is None:
+        return PathEstimate(raw, rtt, loss, transfer, sender, calibration=learnt)
+    found = estimate(rtt, loss, transfer, calibration=used)
+    return PathEstimate(found, rtt, loss, transfer, sender, uncalibrated=raw, calibration=learnt)
+
+
+def _kind(tests: Sequence[ThroughputPoint], days: Sequence[DayOfTests]) -> tuple[str | None, int]:
+    """Congestion control and streams of the newest test, of before the period where there is none in it."""
+    if tests:
+        return tests[-1].congestion_control, tests[-1].streams
+    return newest_kind(days) if days else (None, 1)
+
+
+def _round_trip(summary: PathSummary, since: datetime, until: datetime) -> Rtt:
+    """The median as the page shows it, with the tails of all round trips of the period."""
+    median_ms = summary.rtt_median_ms
+    assert median_ms is not None
+    low_ms, high_ms = _tails(summary, since, until)
+    # The median of several hours is weighted from theirs, and sketches are within 1%.
+    return Rtt(median_ms, min(low_ms or median_ms, median_ms), max(high_ms or median_ms, median_ms))
+
+
+def _tails(summary: PathSummary, since: datetime, until: datetime) -> tuple[float | None, float | None]:
+    parameters: dict[str, object] = {"packet_bytes": summary.packet_bytes, "path_ids": [summary.path_id]}
+    pieces = []
+    for number, stretch in enumerate(cover(since, until)):
+        parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
+        pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns="rtt_sketch"))
+    _, rows = ask("rtt_sketch", {"pieces": "\nUNION ALL\n".join(pieces)}, **parameters)
+    [low_ms, high_ms] = Sketches.of_bytes([rows[0][0]]).quantiles(TAILS, RTT_MS)[0].tolist()
+    return (None, None) if low_ms != low_ms else (low_ms, high_ms)

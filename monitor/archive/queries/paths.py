@@ -1,0 +1,266 @@
+"""Questions about single paths: summaries, series, raw bursts, packet sizes, windows of loss, failures.
+
+In: periods as aware times, half open [since, until), and paths by id. Out: frozen records with units in their names,
+None where nothing was measured. Each function runs one statement of sql/. Summaries come from whole hours or days, as
+`monitor.archive.periods` says; raw bursts are read for a day at most, and a longer period of them is a `ValueError`. A
+step of a series in which nothing was measured has no point: a chart must show the gap. Many paths at once, by metric,
+are in `monitor.archive.queries.tables`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from monitor.analysis.summaries import grouped_means, grouped_quantiles
+from monitor.archive.columns import nullable
+from monitor.archive.estimates import estimates
+from monitor.archive.periods import start_of
+from monitor.archive.queries.pooling import pooled, quantiles_of
+from monitor.archive.round_trips import of_groups
+from monitor.archive.statements import LONGEST_RAW, Rows, ask, check_period, check_raw_period, records
+
+RAW_STEP_S = 60
+RAW_QUANTILE_SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class PathSummary:
+    """One path and packet size over a period. Bursts during our own tests are counted and otherwise left out.
+
+    Over several hours (up to two days) or days, `rtt_median_ms` is the median of theirs weighted by packets received,
+    `rtt_p95_ms` the largest of theirs, `ipdv_ms` the mean weighted by bursts. The estimate is that of the pooled loss
+    and the average round trip.
+    """
+
+    path_id: int
+    packet_bytes: int
+    bursts: int
+    bursts_all_lost: int
+    bursts_none_lost: int
+    bursts_during_test: int
+    bursts_not_measured: int
+    sent: int
+    received: int
+    duplicates: int
+    reordered: int
+    rtt_min_ms: float | None
+    rtt_median_ms: float | None
+    rtt_p95_ms: float | None
+    rtt_max_ms: float | None
+    rtt_avg_ms: float | None
+    ipdv_ms: float | None
+    estimate_bps: float | None
+    estimate_is_floor: bool | None
+
+    @property
+    def lost(self) -> int:
+        return self.sent - self.received
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """Pooled loss, 0 to 1; None where nothing was sent."""
+        return None if self.sent == 0 else self.lost / self.sent
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPoint:
+    """One step of a series, from `at` on. With nothing sent, the bursts of the step could not be measured."""
+
+    at: datetime
+    sent: int
+    received: int
+    bursts_not_measured: int
+    rtt_min_ms: float | None
+    rtt_p25_ms: float | None
+    rtt_median_ms: float | None
+    rtt_p75_ms: float | None
+    rtt_p95_ms: float | None
+    rtt_max_ms: float | None
+    estimate_bps: float | None
+    estimate_is_floor: bool | None
+    loss_max_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A path and packet size over time, in steps of `step_s` seconds aligned to the epoch; steps without data lack.
+
+    Months are steps of 31 days, the length of the longest, that begin with the month.
+    """
+
+    path_id: int
+    packet_bytes: int
+    step_s: int
+    points: tuple[SeriesPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Periods up to `longest` are drawn from the summaries of a tier."""
+
+    tier: str
+    step_s: int
+    longest: timedelta
+
+
+STEPS = (
+    Step("hour", 3600, timedelta(hours=1999)),
+    Step("day", DAY_S, timedelta(days=1999)),
+    Step("month", 31 * DAY_S, timedelta.max),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RawBurst:
+    """One burst as it was measured; `rtts_ms` in the order of sending, None where lost."""
+
+    at: datetime
+    packet_bytes: int
+    outcome: str
+    sent: int
+    received: int
+    duplicates: int
+    reordered: int
+    late: int
+    ttl: int | None
+    during_test: bool
+    detail: str | None
+    rtts_ms: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BurstFailure:
+    """The newest burst of a path that could not be measured: when it was to begin, how it ended, and why."""
+
+    path_id: int
+    at: datetime
+    outcome: str
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LossWindow:
+    """What a path lost over a window: bursts that were measured, own tests left out, packet sizes pooled."""
+
+    path_id: int
+    bursts: int
+    sent: int
+    received: int
+    lossy_bursts: int
+
+
+def path_summaries(
+    since: datetime,
+    until: datetime,
+    *,
+    packet_bytes: int | None = None,
+    path_ids: Sequence[int] | None = None,
+    exact: bool = False,
+) -> list[PathSummary]:
+    """Each path and packet size over all hours that overlap the period, or days where it is longer than two; `exact`:
+    over the hours that begin in it, however long it is."""
+    check_period(since, until)
+    text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=path_ids, exact=exact)
+    names, rows = ask("path_summaries", {"pooled": text}, **parameters)
+    made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
+    place = names.index("rtt_median_ms")
+    medians = quantiles_of([row[-2] for row in rows], [row[-1] for row in rows])
+    return records(
+        PathSummary,
+        (*names[:-2], *ESTIMATE),
+        [
+            (*row[:place], median, *row[place + 1 : -2], *estimate)
+            for row, median, estimate in zip(rows, medians, made, strict=True)
+        ],
+    )
+
+
+def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> Series:
+    """A path and packet size over time, in at most 2,000 points: from raw in steps of a minute up to a day, beyond from
+    hourly summaries, from 83 days on from those of days, and from five years on of months.
+
+    A point has the quantiles and extremes of all packets of its step, and the worst loss within it: of a burst where
+    the step is an hour or less, of an hour where it is longer.
+    """
+    check_period(since, until)
+    asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
+    if until - since > LONGEST_RAW:
+        step = next(step for step in STEPS if until - since <= step.longest)
+        names, rows = ask(
+            "series_from_summaries", {"tier": step.tier}, **{**asked, "since": start_of(step.tier, since)}
+        )
+        return Series(path_id, packet_bytes, step.step_s, tuple(records(SeriesPoint, names, rows)))
+    _, rows = ask("series_from_raw", **asked, step_s=RAW_STEP_S)
+    return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_points_of_raw(rows)))
+
+
+def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: int | None = None) -> list[RawBurst]:
+    """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
+    check_raw_period(since, until)
+    asked = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
+    return records(RawBurst, *ask("raw_bursts", **asked))
+
+
+def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
+    """The steps of a day's series, or less, that have no point since all their bursts fell into our own tests."""
+    check_raw_period(since, until)
+    asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
+    _, rows = ask("own_test_steps", **asked, step_s=RAW_STEP_S)
+    return [at for (at,) in rows]
+
+
+def newest_failures(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[BurstFailure]:
+    """How the newest burst that could not be measured ended, for those of these paths that have one, within a day."""
+    check_raw_period(since, until)
+    return records(BurstFailure, *ask("newest_failures", since=since, until=until, path_ids=list(path_ids)))
+
+
+def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None) -> list[LossWindow]:
+    """What each path lost in a window of a day at most, by path. Raises `ValueError` for a longer one."""
+    check_period(since, until)
+    if until - since > LONGEST_RAW:
+        raise ValueError(f"a window of {until - since} would scan raw bursts for more than a day; ask path_summaries")
+    return records(LossWindow, *ask("loss_windows", since=since, until=until, path_ids=_as_list(path_ids)))
+
+
+def newest_measurement_at() -> datetime | None:
+    """When the newest stored result began, whatever its outcome; None before the first."""
+    _, rows = ask("newest_measured_at")
+    return rows[0][0]
+
+
+def measured_packet_sizes() -> list[int]:
+    """The packet sizes that there are summaries of, in bytes of ICMP payload, smallest first."""
+    _, rows = ask("packet_sizes")
+    return [packet_bytes for (packet_bytes,) in rows]
+
+
+ESTIMATE = ("estimate_bps", "estimate_is_floor")
+
+
+def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
+    """Points from rows of sql/series_from_raw.sql: the figures of a step's round trips, for all steps at once."""
+    if not rows:
+        return []
+    at, sent, received, not_measured, loss_max_ratio, packets, rtts = zip(*rows, strict=True)
+    burst, _, rtts_ms = of_groups(packets, rtts)
+    step, values = np.repeat(burst, rtts_ms.shape[1]), rtts_ms.ravel()
+    quantiles = grouped_quantiles(step, values, len(rows), RAW_QUANTILE_SHARES)
+    averages = nullable(grouped_means(step, values, len(rows)))
+    rates_bps, floors = zip(*estimates(averages, sent, received), strict=True)
+    figures = [nullable(quantile) for quantile in quantiles]
+    columns = (at, sent, received, not_measured, *figures, rates_bps, floors, loss_max_ratio)
+    return [SeriesPoint(*point) for point in zip(*columns, strict=True)]
+
+
+def _estimates(rows: Rows, rtt_avg: int, sent: int, received: int) -> list[tuple[float | None, bool | None]]:
+    return estimates([row[rtt_avg] for row in rows], [row[sent] for row in rows], [row[received] for row in rows])
+
+
+def _as_list(path_ids: Sequence[int] | None) -> list[int] | None:
+    return None if path_ids is None else list(path_ids)

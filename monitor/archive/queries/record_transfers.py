@@ -1,0 +1,78 @@
+"""The record transfers of a mesh: the fastest test of each path, by bit/s and by bit-metres per second.
+
+In: a period, half open [since, until), an address family, and by what. Out: `RecordTransfer`s, the first the record.
+Bit-metres per second, rate times great-circle distance, is how the Internet land speed record is counted: a fast
+transfer over a long path is harder than over a short one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.analysis.geography import great_circle_km
+from monitor.analysis.transfer import bit_metres_per_s
+from monitor.archive.statements import ask, check_period, records
+
+
+class RecordBy(StrEnum):
+    """What makes a transfer a record."""
+
+    RATE = "rate"
+    BIT_METRES = "bit-metres"
+
+
+@dataclass(frozen=True, slots=True)
+class Fastest:
+    """The fastest test of a path, and where its ends are."""
+
+    path_id: int
+    at: datetime
+    test: str
+    throughput_bps: float
+    streams: int
+    congestion_control: str | None
+    duration_s: float | None
+    sentence: str | None
+    family: int
+    source: str
+    destination: str
+    source_latitude_deg: float
+    source_longitude_deg: float
+    destination_latitude_deg: float
+    destination_longitude_deg: float
+
+    @property
+    def distance_km(self) -> float:
+        return great_circle_km(
+            self.source_latitude_deg,
+            self.source_longitude_deg,
+            self.destination_latitude_deg,
+            self.destination_longitude_deg,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTransfer:
+    """A test with its figure of merit. Over no distance, as within a campus, bit-metres are 0."""
+
+    fastest: Fastest
+    distance_km: float
+    bit_metres_per_s: float
+
+
+def best_transfers(
+    since: datetime, until: datetime, *, by: RecordBy = RecordBy.RATE, family: int | None = None, limit: int = 20
+) -> list[RecordTransfer]:
+    """The fastest test of each path that was measured in the period, at most `limit`, the best first."""
+    check_period(since, until)
+    found = [_record(one) for one in records(Fastest, *ask("best_transfers", since=since, until=until, family=family))]
+    by_rate = by is RecordBy.RATE
+    found.sort(key=lambda one: -(one.fastest.throughput_bps if by_rate else one.bit_metres_per_s))
+    return found[:limit]
+
+
+def _record(fastest: Fastest) -> RecordTransfer:
+    distance_km = fastest.distance_km
+    return RecordTransfer(fastest, distance_km, bit_metres_per_s(fastest.throughput_bps, distance_km))

@@ -1,0 +1,107 @@
+"""Questions about throughput tests and capacity estimates of paths: series, summaries, newest capacity.
+
+Periods, paths and records as in `monitor.archive.queries.paths`. A single test with its intervals is in
+`monitor.archive.queries.transfers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from monitor.archive.queries.paths import _as_list
+from monitor.archive.statements import ask, check_period, records
+
+CAPACITY_HOLDS = timedelta(days=30)
+"""A link changes seldom; a capacity that is older is not told as that of the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputPoint:
+    """One throughput test; `throughput_bps` is None unless it was measured.
+
+    It is the rate after slow start, over `steady_s` seconds; where that is None it is the average of the test, as
+    `average_bps` always is. What limited the test is `verdict`, and in words `sentence`; None where its intervals are
+    not known.
+    """
+
+    at: datetime
+    test: str
+    protocol: str
+    outcome: str
+    throughput_bps: float | None
+    average_bps: float | None
+    steady_s: float | None
+    verdict: str | None
+    sentence: str | None
+    congestion_control: str | None
+    peer_window_bytes: float | None
+    streams: int
+    duration_s: float | None
+    retransmits: int | None
+    rtt_mean_ms: float | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputSummary:
+    """The throughput tests of a path over a period. `latest_bps` is None where the latest was not measured."""
+
+    path_id: int
+    tests: int
+    measured: int
+    throughput_median_bps: float | None
+    throughput_min_bps: float | None
+    throughput_max_bps: float | None
+    latest_at: datetime
+    latest_outcome: str
+    latest_bps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPoint:
+    """One estimate of a path's narrowest link. `capacity_bps` is None unless `verdict` is `measured`;
+    `capacity_low_bps` alone is a lower bound. `during_test`: a throughput test of ours ran on its host meanwhile."""
+
+    at: datetime
+    test: str
+    outcome: str
+    verdict: str | None
+    capacity_bps: float | None
+    capacity_low_bps: float | None
+    capacity_high_bps: float | None
+    packet_bytes: int | None
+    sent: int
+    received: int
+    method: str | None
+    during_test: bool
+    detail: str | None
+
+
+def throughput_series(path_id: int, since: datetime, until: datetime) -> list[ThroughputPoint]:
+    """All throughput tests of a path that began in the period, oldest first, whatever their outcome."""
+    check_period(since, until)
+    return records(ThroughputPoint, *ask("throughput_series", path_id=path_id, since=since, until=until))
+
+
+def throughput_summaries(
+    since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
+) -> list[ThroughputSummary]:
+    """Each path with a throughput test that began in the period, by path."""
+    check_period(since, until)
+    asked = ask("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
+    return records(ThroughputSummary, *asked)
+
+
+def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:
+    """All capacity measurements of a path that began in the period, oldest first, whatever their outcome."""
+    check_period(since, until)
+    return records(CapacityPoint, *ask("capacity_series", path_id=path_id, since=since, until=until))
+
+
+def newest_capacities(path_id: int, until: datetime) -> list[CapacityPoint]:
+    """The newest capacity measurement of a path that began before `until`, and the newest that found a capacity where
+    that is another, newest first; none that is older than `CAPACITY_HOLDS`."""
+    asked = {"path_id": path_id, "since": until - CAPACITY_HOLDS, "until": until}
+    return records(CapacityPoint, *ask("newest_capacities", **asked))

@@ -1,0 +1,34 @@
+-- One row for each table: the fields of monitor.archive.upkeep.growth.TableSize. The rows are the planner's estimate; the chunks of a
+-- hypertable are tables that inherit from it. Growth is since the oldest note of the last week, at least an hour ago.
+WITH size AS (
+    SELECT
+        parent.relname AS name,
+        sum(greatest(part.reltuples, 0))::bigint AS row_estimate,
+        sum(pg_total_relation_size(part.oid))::bigint AS total_bytes,
+        count(*) FILTER (WHERE part.oid <> parent.oid) AS chunks
+    FROM pg_class AS parent
+    INNER JOIN pg_class AS part
+        ON part.oid = parent.oid OR part.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = parent.oid)
+    WHERE
+        parent.relkind = 'r' AND parent.relpersistence = 'p' AND parent.relnamespace = current_schema()::regnamespace
+    GROUP BY parent.relname
+)
+
+SELECT
+    size.name,
+    size.row_estimate,
+    size.total_bytes,
+    size.chunks,
+    ((size.row_estimate - noted.row_estimate) / noted.days)::float8 AS rows_per_day,
+    ((size.total_bytes - noted.total_bytes) / noted.days)::float8 AS bytes_per_day
+FROM size
+LEFT JOIN LATERAL (
+    SELECT row_estimate, total_bytes, extract(epoch FROM %(now)s::timestamptz - at) / 86400 AS days
+    FROM table_size
+    WHERE
+        table_size.name = size.name
+        AND at >= %(now)s::timestamptz - interval '7 days' AND at <= %(now)s::timestamptz - interval '1 hour'
+    ORDER BY at
+    LIMIT 1
+) AS noted ON TRUE
+ORDER BY size.name

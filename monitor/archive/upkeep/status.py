@@ -1,0 +1,128 @@
+"""How the archive is: what it holds, what waits, what is missing, and what is wrong with its server.
+
+In: the database as it is now. Out: one `Status`, for `manage.py archive status`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.core.checks import CheckMessage
+
+from monitor.archive.bounds import BOUNDS, Bound
+from monitor.archive.queries import completeness
+from monitor.archive.queries.completeness import SiteDay
+from monitor.archive.queries.for_prometheus import Waiting
+from monitor.archive.statements import ask, records
+from monitor.archive.upkeep.growth import Growth, TableSize, growth, table_sizes
+from monitor.archive.upkeep.server import Disk, Hypertable, Server, disk, hypertables, plain_tables, server
+from monitor.archive.upkeep.system_checks import problems
+from monitor.archive.upkeep.trouble import Trouble, now_known
+
+DAYS_OF_COMPLETENESS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From the oldest burst to the newest."""
+
+    oldest_at: datetime | None
+    newest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCompleteness:
+    """What a site delivered in the last days, and what is missing by the numbers of its results."""
+
+    site: str
+    delivered: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRefused:
+    """Refused results of a site that are kept, and the newest of them."""
+
+    site: str
+    refused: int
+    newest_at: datetime
+    newest_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something about the server that is not as it should be, as one of Django's system checks says it."""
+
+    id: str
+    level: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All of it, at `at`. `disk` is None where the server is on another machine. `bounds` are those of `tables`, by
+    name; a table that is not ours has none."""
+
+    at: datetime
+    server: Server
+    disk: Disk | None
+    tables: list[TableSize]
+    bounds: dict[str, Bound]
+    growth: Growth
+    hypertables: list[Hypertable]
+    span: Span
+    waiting: list[Waiting]
+    completeness: list[SiteCompleteness]
+    refused: list[SiteRefused]
+    troubles: list[Trouble]
+    problems: list[Problem]
+
+
+def status(now: datetime) -> Status:
+    """How the archive is at this moment."""
+    of = server()
+    space = disk(of)
+    tables = table_sizes(now)
+    return Status(
+        at=now,
+        server=of,
+        disk=space,
+        tables=tables,
+        bounds={table.name: BOUNDS[table.name] for table in tables if table.name in BOUNDS},
+        growth=growth(tables, space),
+        hypertables=hypertables(of),
+        span=span(),
+        waiting=records(Waiting, *ask("waiting")),
+        completeness=_completeness(now),
+        refused=records(SiteRefused, *ask("refused_of_sites")),
+        troubles=now_known(),
+        problems=[_problem(message) for message in problems(of, space, plain_tables(of))],
+    )
+
+
+def span() -> Span:
+    """From when to when there are bursts."""
+    return records(Span, *ask("span"))[0]
+
+
+def _completeness(now: datetime) -> list[SiteCompleteness]:
+    """The last days, today included, of each site that delivered in them."""
+    today = now.date()
+    since = today - timedelta(days=DAYS_OF_COMPLETENESS - 1)
+    of_site: dict[int, list[SiteDay]] = {}
+    for day in completeness.by_site_and_day(since, today + timedelta(days=1)):
+        of_site.setdefault(day.site_id, []).append(day)
+    _, names = ask("site_names", site_ids=list(of_site))
+    return [
+        SiteCompleteness(
+            name, sum(day.delivered for day in of_site[site_id]), sum(day.missing for day in of_site[site_id])
+        )
+        for site_id, name in names
+    ]
+
+
+def _problem(message: CheckMessage) -> Problem:
+    level = {20: "info", 30: "warning", 40: "error"}[message.level]
+    return Problem(id=message.id or "", level=level, message=message.msg, hint=message.hint or "")

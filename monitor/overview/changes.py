@@ -1,0 +1,104 @@
+"""What changed on a path: its plan, by the schedules that the mesh keeps, and its route, as far as replies tell.
+
+In: a path, a packet size, a period, and the path's incidents in it. Out: `Change`s in words, oldest first, for the
+page, its files and the API. Over a day at most the route is known from the TTL of each burst's replies; over more, only
+from the incidents that a rise of the round trip opened, which keep the TTL before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.analysis import figures
+from monitor.archive.queries.ttl_changes import TtlChange, ttl_changes
+from monitor.archive.statements import LONGEST_RAW
+from monitor.mesh.queries import PlanChange, Schedule, plan_changes
+
+INITIAL_TTLS = (64, 128, 255)
+"""What systems send with: Linux and macOS, Windows, and routers."""
+
+
+class ChangeKind(StrEnum):
+    """What changed."""
+
+    PLAN = "plan"
+    ROUTE = "route"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change in one sentence."""
+
+    at: datetime
+    kind: ChangeKind
+    text: str
+
+
+def changes_of(
+    path_id: int, packet_bytes: int, since: datetime, until: datetime, incidents: Iterable[Incident]
+) -> list[Change]:
+    """All that is known to have changed in [since, until); what changed of the plan at one moment is one change."""
+    routes = (
+        _told_by_incidents(path_id, since, until, incidents)
+        if until - since > LONGEST_RAW
+        else ttl_changes(path_id, packet_bytes, since, until)
+    )
+    found = [Change(one.at, ChangeKind.ROUTE, route_words(one.before, one.after)) for one in routes]
+    by_moment: dict[datetime, list[str]] = {}
+    for change in plan_changes(path_id, since, until):
+        by_moment.setdefault(change.at, []).append(plan_words(change))
+    found += [Change(at, ChangeKind.PLAN, "; ".join(texts)) for at, texts in by_moment.items()]
+    return sorted(found, key=lambda change: (change.at, change.kind))
+
+
+def plan_words(change: PlanChange) -> str:
+    """One test, as in "pinger: every 30 s, was every 60 s"."""
+    before, after = change.before, change.after
+    if after is None:
+        return f"{change.test} ends"
+    if before is None:
+        return f"{change.test} begins: {_schedule(after)}"
+    return f"{change.test}: {_schedule(after)}, was {_schedule(before)}"
+
+
+def route_words(before: int, after: int) -> str:
+    """What a change of the replies' TTL says, and what it is known from."""
+    known_from = f"the TTL of replies went from {before} to {after}"
+    (sent_before, hops_before), (sent_after, hops_after) = _hops(before), _hops(after)
+    if sent_before != sent_after:
+        return f"route changed, or another system answers: {known_from}"
+    return f"route back changed, {hops_before} to {hops_after} hops: {known_from}"
+
+
+def _hops(ttl: int) -> tuple[int, int]:
+    """The TTL that a reply was sent with, and the hops behind it: what is left of the least initial TTL that can be."""
+    initial = next(one for one in INITIAL_TTLS if one >= ttl)
+    return initial, initial - ttl
+
+
+def _schedule(of: Schedule) -> str:
+    sizes = f", {' and '.join(map(str, of.packet_bytes))} bytes" if of.packet_bytes else ""
+    return f"every {figures.duration(of.every_s)}{sizes}"
+
+
+def _told_by_incidents(
+    path_id: int, since: datetime, until: datetime, incidents: Iterable[Incident]
+) -> Iterator[TtlChange]:
+    """One an incident at most: all that one found on a path tells of the same route. What an incident took over from
+    one that became part of it is told once."""
+    known: set[TtlChange] = set()
+    for incident in incidents:
+        found = (_ttl_change(one) for one in incident.paths.all() if one.path_id == path_id)
+        told = next((one for one in found if one is not None and since <= one.at < until), None)
+        if told is not None and told not in known:
+            known.add(told)
+            yield told
+
+
+def _ttl_change(finding: IncidentPath) -> TtlChange | None:
+    before, after = finding.figures.get("ttl_before"), finding.figures.get("ttl_after")
+    return None if None in (before, after) or before == after else TtlChange(finding.since, before, after)

@@ -1,0 +1,356 @@
+"""The grid: every path's value of a metric over a period, with the one state that each is in.
+
+The page and the REST API both show what is made here, so that they cannot disagree. What goes in is a metric, a
+period, a packet size and a group; what comes out is a `Grid`. No text for people and no colours: those are the pages'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import partial
+
+from monitor.alerts.incidents import quiet
+from monitor.alerts.incidents.queries import open_incidents
+from monitor.alerts.models import Incident, Quiet
+from monitor.analysis.loss import loss_bound_ratio
+from monitor.archive.queries import tables
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import measured_packet_sizes, newest_failures, newest_measurement_at
+from monitor.archive.queries.throughput import ThroughputSummary, throughput_summaries
+from monitor.archive.statements import LONGEST_RAW
+from monitor.mesh.alert_rules import Place
+from monitor.mesh.models import Group, Kind, Path, Site
+from probes.contract import Outcome
+
+DEFAULT_PACKET_BYTES = 100
+
+
+class Period(StrEnum):
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+    @property
+    def length(self) -> timedelta:
+        return _LENGTHS[self]
+
+
+_LENGTHS = {
+    Period.HOUR: timedelta(hours=1),
+    Period.DAY: timedelta(days=1),
+    Period.WEEK: timedelta(days=7),
+    Period.MONTH: timedelta(days=30),
+}
+
+
+class Against(StrEnum):
+    """What a grid is compared with: the same period earlier."""
+
+    WEEK = "week"
+    YEAR = "year"
+
+    @property
+    def earlier(self) -> timedelta:
+        """Whole weeks, so that weekdays meet weekdays."""
+        return timedelta(weeks=1 if self is Against.WEEK else 52)
+
+    @property
+    def words(self) -> str:
+        return "a week before" if self is Against.WEEK else "52 weeks before"
+
+
+class State(StrEnum):
+    """What is known of a path: exactly one of these. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
+    was measured, but so that the metric says nothing: conditional loss where nothing was lost."""
+
+    VALUE = "value"
+    NONE_LOST = "none_lost"
+    UNDEFINED = "undefined"
+    TOTAL_LOSS = "total_loss"
+    NO_DATA = "no_data"
+    NOT_MEASURED = "not_measured"
+    OWN_TEST = "own_test"
+
+
+@dataclass(frozen=True, slots=True)
+class GridSite:
+    """A row or a column."""
+
+    id: int
+    name: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathFigures:
+    """One path over the period. `value` is the metric's, in the unit that its name says. What is not known is None;
+    `outcome` is the newest that was not measured, `value_before` the metric's in the period compared with."""
+
+    path_id: int
+    source: str
+    destination: str
+    family: int
+    incident_id: int | None
+    in_maintenance: bool = False
+    state: State = State.NO_DATA
+    value: float | None = None
+    sent: int | None = None
+    received: int | None = None
+    loss_ratio: float | None = None
+    loss_bound_ratio: float | None = None
+    tests: int | None = None
+    tests_measured: int | None = None
+    not_measured: int | None = None
+    outcome: str | None = None
+    value_before: float | None = None
+
+    @property
+    def has_figure(self) -> bool:
+        return self.state in (State.VALUE, State.NONE_LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """All paths of a metric. `packet_bytes` is None where it says nothing: for throughput."""
+
+    metric: Metric
+    period: Period
+    packet_bytes: int | None
+    packet_sizes: tuple[int, ...]
+    group: str | None
+    groups: tuple[str, ...]
+    since: datetime
+    until: datetime
+    newest_measured_at: datetime | None
+    sources: tuple[GridSite, ...]
+    destinations: tuple[GridSite, ...]
+    figures: tuple[PathFigures, ...]
+    open_incidents: tuple[Incident, ...]
+    against: Against | None = None
+
+
+class UnknownChoice(ValueError):
+    """A packet size or group that does not exist; the message names those that do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedPath:
+    path_id: int
+    source: GridSite
+    destination: GridSite
+    family: int
+
+
+_Known = tuple[int, str, str, int, int | None, bool]
+"""What is known of a path without any data: the first fields of `PathFigures`."""
+
+
+def load_grid(
+    metric: Metric,
+    period: Period,
+    now: datetime,
+    *,
+    packet_bytes: int | None = None,
+    group: str | None = None,
+    against: Against | None = None,
+) -> Grid:
+    """The grid at `now`, with the values of the same period earlier where it is to be `against` them. Raises
+    `UnknownChoice`."""
+    since = now - period.length
+    sizes = tuple(measured_packet_sizes())
+    size = choose_packet_bytes(sizes, packet_bytes)
+    members = _members()
+    chosen = _choose_group(members, group)
+    sites = {site.id: site for site in _sites()}
+    paths = [path for path in _planned_paths(metric, sites) if _inside(path, chosen)]
+    incidents = open_incidents()
+    known = _known(paths, incidents, _in_maintenance(paths, members, now))
+    load = _of_tests if metric is Metric.THROUGHPUT else partial(_of_bursts, metric, size)
+    figures = load(known, since, now)
+    if against is not None:
+        earlier = load(known, since - against.earlier, now - against.earlier)
+        figures = tuple(replace(one, value_before=old.value) for one, old in zip(figures, earlier, strict=True))
+    return Grid(
+        metric=metric,
+        period=period,
+        packet_bytes=None if metric is Metric.THROUGHPUT else size,
+        packet_sizes=sizes,
+        group=group,
+        groups=tuple(members),
+        since=since,
+        until=now,
+        newest_measured_at=newest_measurement_at(),
+        sources=_in_order(sites, {path.source for path in paths}),
+        destinations=_in_order(sites, {path.destination for path in paths}),
+        figures=figures,
+        open_incidents=tuple(incidents),
+        against=against,
+    )
+
+
+def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
+    """The packet size to show: the one that was asked for, else the smallest there is. Raises `UnknownChoice`."""
+    if wanted is None:
+        return min(sizes, default=DEFAULT_PACKET_BYTES)
+    if sizes and wanted not in sizes:
+        there = ", ".join(str(size) for size in sizes)
+        raise UnknownChoice(f"size={wanted}: no packets of that size were measured; there are {there}")
+    return wanted
+
+
+def worst(metric: Metric, figures: Iterable[PathFigures]) -> PathFigures:
+    """The path that stands for several between the same two sites: trouble first, then the worst figure."""
+    return max(figures, key=lambda one: badness(metric, one))
+
+
+def badness(metric: Metric, one: PathFigures) -> tuple[int, float, int]:
+    """Orders paths by trouble: the state first, then the figure. No two paths are equal."""
+    sign = -1.0 if metric.lower_is_worse else 1.0
+    figure = float("-inf") if one.value is None else sign * one.value
+    return _SEVERITY[one.state], figure, -one.path_id
+
+
+_SEVERITY = {
+    State.TOTAL_LOSS: 4,
+    State.VALUE: 3,
+    State.NONE_LOST: 2,
+    State.UNDEFINED: 1,
+    State.OWN_TEST: 1,
+    State.NOT_MEASURED: 1,
+    State.NO_DATA: 0,
+}
+
+
+def _sites() -> list[GridSite]:
+    return [GridSite(*row) for row in Site.objects.in_use().values_list("id", "name", "title")]
+
+
+def _members() -> dict[str, set[int]]:
+    """The sites of each group."""
+    members: dict[str, set[int]] = {}
+    rows = Group.objects.in_use().order_by("name").values_list("name", "sites")
+    for name, site_id in rows:
+        members.setdefault(name, set()).add(site_id)
+    return members
+
+
+def _choose_group(members: dict[str, set[int]], wanted: str | None) -> set[int] | None:
+    if wanted is None:
+        return None
+    if wanted not in members:
+        raise UnknownChoice(f"group={wanted}: there is no such group; there are {', '.join(members) or 'none'}")
+    return members[wanted]
+
+
+def _planned_paths(metric: Metric, sites: dict[int, GridSite]) -> list[_PlannedPath]:
+    """The paths in use that the metric is measured on."""
+    kind = Kind.THROUGHPUT if metric is Metric.THROUGHPUT else Kind.PING
+    rows = (
+        Path.objects.filter(retired_at=None, measurements__retired_at=None, measurements__test__kind=kind)
+        .distinct()
+        .values_list("id", "source__site_id", "destination__site_id", "family")
+    )
+    return [_PlannedPath(path_id, sites[source], sites[to], family) for path_id, source, to, family in rows]
+
+
+def _inside(path: _PlannedPath, members: set[int] | None) -> bool:
+    return members is None or (path.source.id in members and path.destination.id in members)
+
+
+def _in_order(sites: dict[int, GridSite], wanted: set[GridSite]) -> tuple[GridSite, ...]:
+    return tuple(site for site in sites.values() if site in wanted)
+
+
+def _in_maintenance(paths: list[_PlannedPath], members: dict[str, set[int]], now: datetime) -> set[int]:
+    """The paths on which nothing opens now."""
+    lasting = [one for one in quiet.in_force(now) if one.kind == Quiet.Kind.MAINTENANCE]
+    if not lasting:
+        return set()
+    sites = {site.id for path in paths for site in (path.source, path.destination)}
+    groups = {site: frozenset(name for name, ids in members.items() if site in ids) for site in sites}
+    places = {path.path_id: _place(path, groups) for path in paths}
+    return {key for key, place in places.items() if any(quiet.covers(one, key, place) for one in lasting)}
+
+
+def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
+    """Within a group is a path both ends of which are in it."""
+    return Place(path.source.name, path.destination.name, groups[path.source.id] & groups[path.destination.id])
+
+
+def _known(paths: list[_PlannedPath], incidents: list[Incident], in_maintenance: set[int]) -> list[_Known]:
+    troubled = {entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all()}
+    return [
+        (
+            *(path.path_id, path.source.name, path.destination.name, path.family),
+            troubled.get(path.path_id),
+            path.path_id in in_maintenance,
+        )
+        for path in paths
+    ]
+
+
+def _of_bursts(
+    metric: Metric, packet_bytes: int, known: list[_Known], since: datetime, until: datetime
+) -> tuple[PathFigures, ...]:
+    """The paths with what their bursts say, and where nothing could be measured with the newest outcome of a day."""
+    cells = {cell.path_id: cell for cell in tables.grid(metric, since, until, packet_bytes=packet_bytes)}
+    figures = [_with_bursts(metric, path, cells.get(path[0])) for path in known]
+    wanted = [one.path_id for one in figures if one.state is State.NOT_MEASURED]
+    if not wanted:
+        return tuple(figures)
+    newest = newest_failures(max(since, until - LONGEST_RAW), until, wanted)
+    outcomes = {failure.path_id: failure.outcome for failure in newest}
+    return tuple(
+        replace(one, outcome=outcomes.get(one.path_id)) if one.state is State.NOT_MEASURED else one for one in figures
+    )
+
+
+def _with_bursts(metric: Metric, path: _Known, cell: tables.GridCell | None) -> PathFigures:
+    if cell is None:
+        return PathFigures(*path)
+    return PathFigures(
+        *path,
+        state=_ping_state(metric, cell),
+        value=cell.value,
+        sent=cell.sent,
+        received=cell.received,
+        loss_ratio=cell.loss_ratio,
+        loss_bound_ratio=loss_bound_ratio(cell.sent, cell.received),
+        not_measured=cell.bursts_not_measured,
+    )
+
+
+def _ping_state(metric: Metric, cell: tables.GridCell) -> State:
+    if cell.sent == 0:
+        if cell.bursts_not_measured > 0:
+            return State.NOT_MEASURED
+        return State.OWN_TEST if cell.bursts_during_test > 0 else State.NO_DATA
+    if cell.received == 0:
+        return State.TOTAL_LOSS
+    if cell.value is None:
+        return State.UNDEFINED
+    return State.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else State.VALUE
+
+
+def _of_tests(known: list[_Known], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
+    """The paths with what their throughput tests say."""
+    summaries = {one.path_id: one for one in throughput_summaries(since, until)}
+    return tuple(_with_tests(path, summaries.get(path[0])) for path in known)
+
+
+def _with_tests(path: _Known, summary: ThroughputSummary | None) -> PathFigures:
+    if summary is None:
+        return PathFigures(*path)
+    return PathFigures(
+        *path,
+        state=State.NOT_MEASURED if summary.throughput_median_bps is None else State.VALUE,
+        value=summary.throughput_median_bps,
+        tests=summary.tests,
+        tests_measured=summary.measured,
+        not_measured=summary.tests - summary.measured,
+        outcome=None if summary.latest_outcome == Outcome.MEASURED else summary.latest_outcome,
+    )

@@ -1,0 +1,140 @@
+"""One metric of several paths on one time axis, each with a colour and a dash of its own.
+
+In: the series of each path as `monitor.archive.queries` has them. Out: a Vega-Lite spec as `monitor.web.charts.series`
+makes them. A step is drawn over the time it covers and a gap stays a gap; throughput tests are points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+import altair as alt
+
+from monitor.archive.queries.paths import Series, SeriesPoint
+from monitor.archive.queries.throughput import ThroughputPoint
+from monitor.web.charts.layout import AXIS_PX, HEIGHT_PX, LEAST_LOSS_SHOWN, LOSS_TICKS, filled, layout, time_axis, when
+from monitor.web.charts.marks import Row, Spec, Window
+from monitor.web.charts.series import loss_text, measured_rows, rounded, step_rows
+
+MOST_PATHS = 6
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+
+
+class Compared(StrEnum):
+    """The metrics that can be compared, by their names in addresses."""
+
+    RTT = "rtt"
+    RTT_MIN = "min-rtt"
+    RTT_P95 = "p95-rtt"
+    LOSS = "loss"
+    ESTIMATE = "estimate"
+    THROUGHPUT = "throughput"
+
+    @property
+    def label(self) -> str:
+        return _TITLES[self]
+
+
+_TITLES = {
+    Compared.RTT: "Median RTT",
+    Compared.RTT_MIN: "Minimum RTT",
+    Compared.RTT_P95: "RTT that 95% are below",
+    Compared.LOSS: "Loss",
+    Compared.ESTIMATE: "Mathis estimate (Reno index)",
+    Compared.THROUGHPUT: "Measured throughput",
+}
+_FIELDS = {
+    Compared.RTT: "rtt_median_ms",
+    Compared.RTT_MIN: "rtt_min_ms",
+    Compared.RTT_P95: "rtt_p95_ms",
+    Compared.ESTIMATE: "estimate_bps",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What is known of one path: its round trips, its loss in longer steps, its estimates by hours, its tests."""
+
+    series: Series
+    pooled: Series
+    hours: Series
+    tests: Sequence[ThroughputPoint]
+
+
+def compare_chart(metric: Compared, paths: Sequence[Drawn], window: Window) -> Spec:
+    """The chart of a metric. Raises `ValueError` for more than `MOST_PATHS` paths."""
+    if len(paths) > MOST_PATHS:
+        raise ValueError(f"{len(paths)} paths: {MOST_PATHS} at most can be told apart")
+    rows = [_rows(metric, path) for path in paths]
+    rows += [[]] * (MOST_PATHS - len(rows))
+    return filled(_layout(metric), window, {f"path-{place}": found for place, found in enumerate(rows)})
+
+
+def _rows(metric: Compared, path: Drawn) -> list[Row]:
+    match metric:
+        case Compared.LOSS:
+            return step_rows(path.pooled, _loss_row)
+        case Compared.THROUGHPUT:
+            return measured_rows(path.tests)
+        case Compared.ESTIMATE:
+            return step_rows(path.hours, lambda point: _value_row(metric, point))
+        case _:
+            return step_rows(path.series, lambda point: _value_row(metric, point))
+
+
+def _loss_row(point: SeriesPoint) -> Row | None:
+    if point.sent == 0:
+        return None
+    return {"value": (point.sent - point.received) / point.sent, "text": loss_text(point)}
+
+
+def _value_row(metric: Compared, point: SeriesPoint) -> Row | None:
+    value = rounded(getattr(point, _FIELDS[metric]))
+    if value is None:
+        return None
+    floor = "at least, none lost" if metric is Compared.ESTIMATE and point.estimate_is_floor else ""
+    return {"value": value, "text": floor}
+
+
+@cache
+def _layout(metric: Compared) -> Spec:
+    y = _axis(metric)
+    layers = [alt.Chart(alt.NamedData(name="incidents")).mark_rule(opacity=0).encode(x=time_axis())]
+    if metric is Compared.LOSS:
+        reach = alt.Chart(alt.NamedData(name="path-0")).mark_rule(opacity=0)
+        layers.append(reach.encode(y=alt.datum(LEAST_LOSS_SHOWN)))
+    for place in range(MOST_PATHS):
+        rows = alt.Chart(alt.NamedData(name=f"path-{place}"))
+        style = f"path-{place}"
+        tip = [when(), _tooltip(metric), alt.Tooltip("text:N", title="of")]
+        if metric is Compared.THROUGHPUT:
+            mark = rows.mark_point(style=style, shape=SHAPES[place], filled=True, size=55, opacity=1)
+            layers.append(mark.encode(x="t:T", y=y, tooltip=[when("t", "at"), _tooltip(metric)]))
+            continue
+        layers.append(rows.mark_line(style=style, interpolate="step-after").encode(x="t:T", y=y, detail="run:N"))
+        reached = rows.transform_filter("isValid(datum.t2)").mark_rule(opacity=0, strokeWidth=8)
+        layers.append(reached.encode(x="t:T", x2="t2", y="value:Q", tooltip=tip))
+    return layout(layers, HEIGHT_PX)
+
+
+def _axis(metric: Compared) -> alt.Y:
+    shape: dict[str, Any] = {"minExtent": AXIS_PX, "labelOverlap": True}
+    if metric is Compared.LOSS:
+        scale = alt.Scale(type="sqrt", domainMin=0, nice=True)
+        return alt.Y("value:Q", scale=scale, axis=alt.Axis(title="loss", format=".2~%", values=LOSS_TICKS, **shape))
+    if metric in (Compared.ESTIMATE, Compared.THROUGHPUT):
+        scale = alt.Scale(type="log", nice=True)
+        return alt.Y("value:Q", scale=scale, axis=alt.Axis(title="bit/s", format="~s", tickCount=4, **shape))
+    return alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title="RTT, ms", tickCount=5, **shape))
+
+
+def _tooltip(metric: Compared) -> alt.Tooltip:
+    """What a reader is told of a step or a test."""
+    formats = {Compared.LOSS: ".3~%", Compared.ESTIMATE: ".4~s", Compared.THROUGHPUT: ".4~s"}
+    units = {Compared.LOSS: "", Compared.ESTIMATE: ", bit/s", Compared.THROUGHPUT: ", bit/s"}
+    title = metric.label + units.get(metric, ", ms")
+    return alt.Tooltip("value:Q", title=title, format=formats.get(metric, ".4~g"))

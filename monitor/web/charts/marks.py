@@ -1,0 +1,91 @@
+"""What lies behind a chart's lines: spans of absent data, incidents, and changes of schedule or route, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from monitor.overview.changes import Change, ChangeKind
+
+Spec = dict[str, Any]
+Row = dict[str, Any]
+LABEL_SHARE = 0.07
+"""Of the width of a chart: what a label of two words takes."""
+
+
+class Absence(StrEnum):
+    """Why a stretch of time has no round-trip times. The value is what is written over it."""
+
+    NO_DATA = "no data"
+    OWN_TEST = "own test"
+    NOT_MEASURED = "not measured"
+    ALL_LOST = "all lost"
+
+    @property
+    def style(self) -> str:
+        return self.value.replace(" ", "-")
+
+
+CHANGE_SIGNS = {ChangeKind.PLAN: "◆", ChangeKind.ROUTE: "⇄"}
+"""What stands at the head of the line of a change; the page has the same signs beside the words."""
+
+SEEN_IN_LOSS = (Absence.NO_DATA, Absence.NOT_MEASURED)
+"""What a loss chart shades: there total loss is a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time with a word for it."""
+
+    since: datetime
+    until: datetime
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the time axis covers, and what is shaded and marked on it."""
+
+    since: datetime
+    until: datetime
+    incidents: tuple[Span, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
+def epoch_ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def span_rows(spans: Iterable[Span], window: Window) -> list[Row]:
+    """Spans cut to the window; those wide enough for it carry their label in the middle."""
+    whole = window.until - window.since
+    rows = []
+    for span in spans:
+        since, until = max(span.since, window.since), min(span.until, window.until)
+        if since < until:
+            wide = (until - since) / whole >= LABEL_SHARE
+            middle = since + (until - since) / 2
+            rows.append(
+                {
+                    "t": epoch_ms(since),
+                    "t2": epoch_ms(until),
+                    "mid": epoch_ms(middle),
+                    "label": span.label,
+                    "shown": span.label if wide else "",
+                }
+            )
+    return rows
+
+
+def change_rows(window: Window) -> dict[str, list[Row]]:
+    return {
+        change_style(kind): [{"t": epoch_ms(one.at), "label": one.text} for one in window.changes if one.kind is kind]
+        for kind in ChangeKind
+    }
+
+
+def change_style(kind: ChangeKind) -> str:
+    return f"{kind}-change"

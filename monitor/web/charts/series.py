@@ -1,0 +1,259 @@
+"""The charts of a path: from query results to Vega-Lite specs, drawn with Altair.
+
+Three charts share one time axis in UTC: round-trip times, loss, and throughput (estimated and measured). What goes in
+are results of `monitor.archive.queries`; what comes out are plain dicts, ready for vega-embed on the page or for
+vl-convert in a file. The layout of a chart is constant, so it is built and checked once; each request only adds rows.
+
+A step is drawn over the whole time that it covers, and where there is none nothing is drawn: lines never cross a gap.
+Colours are named styles; `CONFIG` has them for paper, the page replaces them with its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from monitor.analysis import figures
+from monitor.analysis.loss import loss_bound_ratio
+from monitor.archive.queries.paths import Series, SeriesPoint
+from monitor.archive.queries.throughput import ThroughputPoint
+from monitor.web.charts.layout import filled, loss_layout, rtt_layout, throughput_layout
+from monitor.web.charts.marks import (
+    LABEL_SHARE,
+    SEEN_IN_LOSS,
+    Absence,
+    Row,
+    Span,
+    Spec,
+    Window,
+    change_rows,
+    epoch_ms,
+    span_rows,
+)
+from probes.contract import Outcome
+
+LATEST_MAY_BE_LATE = timedelta(minutes=3)
+"""The newest step takes a cycle, a delivery and a rollup to arrive; until then it is not called a gap."""
+
+
+def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()) -> Spec:
+    """Quantile bands of the RTT: least to greatest, the middle half, and the median line, in ms.
+
+    `own_tests` are the steps that lack since our own throughput test ran.
+    """
+    return filled(
+        rtt_layout(),
+        window,
+        {"steps": step_rows(series, _rtt_row), **_background_rows(series, window, Absence, own_tests)},
+    )
+
+
+def loss_chart(pooled: Series, window: Window) -> Spec:
+    """Lost over sent in each step; where none was lost, what the loss may be at most (95% bound, 3/N)."""
+    rows = [_loss_row(point, pooled.step_s) for point in pooled.points if point.sent > 0]
+    return filled(loss_layout(), window, {"steps": rows, **_background_rows(pooled, window, SEEN_IN_LOSS)})
+
+
+def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Window) -> Spec:
+    """The Mathis estimate from ping (the Reno index; dashed where it is a floor) against what TCP tests measured."""
+    rows = step_rows(hours, _estimate_row, split_by="floor")
+    floors = [
+        {"t": epoch_ms(point.at + timedelta(seconds=hours.step_s / 2)), "bps": rounded(point.estimate_bps)}
+        for point in hours.points
+        if point.estimate_is_floor and point.estimate_bps is not None
+    ]
+    points = [_test_row(test) for test in tests]
+    datasets = {
+        "steps": rows,
+        "floors": floors,
+        "measured": [row for row in points if row["bps"] is not None],
+        "failed": _labelled([row for row in points if row["bps"] is None], window),
+        **change_rows(window),
+    }
+    return filled(throughput_layout(), window, datasets)
+
+
+def pool(series: Series, step_s: int) -> Series:
+    """The same counts in longer steps. Counts add up; quantiles do not, so the result has none."""
+    if step_s <= series.step_s:
+        return series
+    pooled: dict[datetime, list[SeriesPoint]] = {}
+    for point in series.points:
+        start = datetime.fromtimestamp(point.at.timestamp() // step_s * step_s, tz=point.at.tzinfo)
+        pooled.setdefault(start, []).append(point)
+    points = tuple(_pooled_point(at, members) for at, members in sorted(pooled.items()))
+    return Series(path_id=series.path_id, packet_bytes=series.packet_bytes, step_s=step_s, points=points)
+
+
+def _pooled_point(at: datetime, members: Sequence[SeriesPoint]) -> SeriesPoint:
+    return SeriesPoint(
+        at=at,
+        sent=sum(point.sent for point in members),
+        received=sum(point.received for point in members),
+        bursts_not_measured=sum(point.bursts_not_measured for point in members),
+        rtt_min_ms=None,
+        rtt_p25_ms=None,
+        rtt_median_ms=None,
+        rtt_p75_ms=None,
+        rtt_p95_ms=None,
+        rtt_max_ms=None,
+        estimate_bps=None,
+        estimate_is_floor=None,
+    )
+
+
+def step_rows(series: Series, values: Callable[[SeriesPoint], Row | None], *, split_by: str | None = None) -> list[Row]:
+    """Rows for step lines. Each run of steps without a gap is a `run` of its own, closed by a row at its end.
+
+    `values(point)` gives the row's values, or None where the step has none, which ends a run as a gap does; so does a
+    change of the value named by `split_by`.
+    """
+    rows: list[Row] = []
+    run, expected, kind = 0, None, None
+    for point in series.points:
+        row = values(point)
+        begins = point.at != expected or (split_by is not None and row is not None and row[split_by] != kind)
+        if rows and expected is not None and (row is None or begins):
+            rows.append(_closing(rows[-1]))
+            run += 1
+        expected = None if row is None else point.at + timedelta(seconds=series.step_s)
+        if row is not None:
+            kind = None if split_by is None else row[split_by]
+            rows.append({**_extent(point, series.step_s), "run": run, **row})
+    if rows and expected is not None:
+        rows.append(_closing(rows[-1]))
+    return rows
+
+
+def _closing(row: Row) -> Row:
+    """What ends a run: the last step again, at its end; it covers no time of its own, so it has no `t2`."""
+    return {**row, "t": row["t2"], "t2": None}
+
+
+def absences(series: Series, window: Window, own_tests: Sequence[datetime] = ()) -> dict[Absence, list[Span]]:
+    """The stretches of the window in which there are no round-trip times, by their reason."""
+    found: dict[Absence, list[Span]] = {kind: [] for kind in Absence}
+    step = timedelta(seconds=series.step_s)
+    covered = window.since
+    for point in series.points:
+        _missing(found, covered, point.at, step, own_tests)
+        covered = point.at + step
+        reason = _absence_of(point)
+        if reason is not None:
+            _extend(found[reason], point.at, covered, reason)
+    if window.until - covered > max(step, LATEST_MAY_BE_LATE):
+        _missing(found, covered, window.until, step, own_tests)
+    return found
+
+
+def _missing(
+    found: dict[Absence, list[Span]], since: datetime, until: datetime, step: timedelta, own_tests: Sequence[datetime]
+) -> None:
+    """Say why there is no point from `since` to `until`: our own test where that is known, else no data."""
+    covered = since
+    for at in own_tests[bisect_left(own_tests, since) : bisect_left(own_tests, until)]:
+        if at > covered:
+            _extend(found[Absence.NO_DATA], covered, at, Absence.NO_DATA)
+        _extend(found[Absence.OWN_TEST], at, at + step, Absence.OWN_TEST)
+        covered = at + step
+    if until > covered:
+        _extend(found[Absence.NO_DATA], covered, until, Absence.NO_DATA)
+
+
+def _absence_of(point: SeriesPoint) -> Absence | None:
+    if point.sent == 0:
+        return Absence.NOT_MEASURED if point.bursts_not_measured > 0 else Absence.NO_DATA
+    return Absence.ALL_LOST if point.received == 0 else None
+
+
+def _extend(spans: list[Span], since: datetime, until: datetime, label: str) -> None:
+    """Add a span, as part of the last one where it continues it."""
+    if spans and spans[-1].until == since:
+        spans[-1] = Span(spans[-1].since, until, label)
+    else:
+        spans.append(Span(since, until, label))
+
+
+def _rtt_row(point: SeriesPoint) -> Row | None:
+    if point.rtt_median_ms is None:
+        return None
+    return {
+        "min": rounded(point.rtt_min_ms),
+        "p25": rounded(point.rtt_p25_ms),
+        "median": rounded(point.rtt_median_ms),
+        "p75": rounded(point.rtt_p75_ms),
+        "p95": rounded(point.rtt_p95_ms),
+        "max": rounded(point.rtt_max_ms),
+        "got": f"{point.received} of {point.sent}",
+    }
+
+
+def _loss_row(point: SeriesPoint, step_s: int) -> Row:
+    lost = point.sent - point.received
+    bound = loss_bound_ratio(point.sent, point.received)
+    return {
+        **_extent(point, step_s),
+        "ratio": lost / point.sent if lost > 0 else None,
+        "bound": bound,
+        "text": loss_text(point),
+    }
+
+
+def loss_text(point: SeriesPoint) -> str:
+    """How many of how many packets were lost, in words."""
+    lost = point.sent - point.received
+    return f"{lost if lost > 0 else 'none'} of {point.sent} lost: {figures.loss(lost, point.sent)}"
+
+
+def _estimate_row(point: SeriesPoint) -> Row | None:
+    if point.estimate_bps is None:
+        return None
+    return {"bps": rounded(point.estimate_bps), "floor": bool(point.estimate_is_floor)}
+
+
+def measured_rows(tests: Iterable[ThroughputPoint]) -> list[Row]:
+    """The tests that measured, as points."""
+    found = ((test, rounded(test.throughput_bps)) for test in tests)
+    return [{"t": epoch_ms(test.at), "value": value} for test, value in found if value is not None]
+
+
+def _test_row(test: ThroughputPoint) -> Row:
+    measured = test.outcome == Outcome.MEASURED
+    return {
+        "t": epoch_ms(test.at),
+        "bps": rounded(test.throughput_bps) if measured else None,
+        "outcome": str(test.outcome).replace("_", " "),
+        "streams": test.streams,
+        "retransmits": test.retransmits,
+        "detail": test.detail or "",
+    }
+
+
+def _labelled(failed: list[Row], window: Window) -> list[Row]:
+    """Failed tests with their outcome as a label, where it has room beside the one before."""
+    room = LABEL_SHARE * (epoch_ms(window.until) - epoch_ms(window.since))
+    rows: list[Row] = []
+    free_from = float("-inf")
+    for row in failed:
+        shown = row["t"] >= free_from
+        free_from = row["t"] + room if shown else free_from
+        rows.append({**row, "shown": row["outcome"] if shown else ""})
+    return rows
+
+
+def _extent(point: SeriesPoint, step_s: int) -> Row:
+    return {"t": epoch_ms(point.at), "t2": epoch_ms(point.at + timedelta(seconds=step_s))}
+
+
+def rounded(value: float | None) -> float | None:
+    """Five significant digits: more than a chart can show, less than half the bytes."""
+    return None if value is None else float(f"{value:.5g}")
+
+
+def _background_rows(
+    series: Series, window: Window, kinds: Iterable[Absence], own_tests: Sequence[datetime] = ()
+) -> dict[str, list[Row]]:
+    """What `_background` names, but for the incidents."""
+    found = absences(series, window, own_tests)
+    return {**{kind.style: span_rows(found[kind], window) for kind in kinds}, **change_rows(window)}

@@ -1,0 +1,203 @@
+"""The charts of one throughput test: its rate, its windows and its round trip, interval by interval.
+
+In: a `StoredTransfer`. Out: Vega-Lite specs as `monitor.web.charts.series` makes them, with one axis of seconds from
+the start of the transfer. The rate is the receiver's where its intervals are known. Windows and round trips are those
+at the end of an interval. What the system did not tell is not drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import altair as alt
+
+from monitor.archive.diagnosis.findings import SHORTEST_S
+from monitor.archive.queries.transfers import StoredTransfer
+from monitor.web.charts.layout import AXIS_PX, CONFIG
+from monitor.web.charts.marks import Row, Spec
+from monitor.web.charts.series import rounded
+
+HEIGHT_PX = 150
+LOSS_AT_PX = HEIGHT_PX - 7
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCharts:
+    """The specs, from above to below; None where no interval has what it would show."""
+
+    rate: Spec
+    windows: Spec | None
+    round_trips: Spec | None
+
+
+def transfer_charts(stored: StoredTransfer) -> TransferCharts | None:
+    """The charts of a test; None where its intervals are not known, or all too short for a rate."""
+    transfer = stored.transfer
+    if transfer is None or (transfer.sent is None and transfer.received is None):
+        return None
+    sent, rows = transfer.sent, _rows(stored)
+    if not rows["rates"]:
+        return None
+    duration_s = max(row["t2"] for row in rows["rates"])
+    findings = stored.findings
+    rows["start"] = [{"t": 0, "t2": findings.start_s}] if findings is not None else []
+    rows["recoveries"] = [
+        {"t": one.start_s, "t2": one.end_s, "resent": one.resent_segments, "lost": rounded(one.lost_s)}
+        for one in (findings.recoveries if findings is not None else ())
+    ]
+    rows["steady"] = [{"bps": rounded(stored.throughput_bps)}] if stored.steady_s is not None else []
+    idle_ms = None if findings is None else findings.idle_rtt_ms
+    rows["idle"] = [] if idle_ms is None else [{"rtt": rounded(idle_ms)}]
+    return TransferCharts(
+        rate=_filled(_rate_layout(), rows, duration_s, ("rates", "start", "recoveries", "steady", "resent")),
+        windows=None
+        if sent is None or sent.cwnd_bytes is None
+        else _filled(_window_layout(), rows, duration_s, ("ends", "recoveries")),
+        round_trips=None
+        if sent is None or sent.rtt_ms is None
+        else _filled(_rtt_layout(), rows, duration_s, ("ends", "recoveries", "idle")),
+    )
+
+
+def _rows(stored: StoredTransfer) -> dict[str, list[Row]]:
+    """What is drawn of each interval: its rate over its time, the rest at its end."""
+    assert stored.transfer is not None
+    sent, received = stored.transfer.sent, stored.transfer.received
+    rates: list[Row] = []
+    if received is not None:
+        rates = _rates(received.end_s, received.received_bytes)
+    elif sent is not None:
+        rates = _rates(sent.end_s, sent.sent_bytes)
+    if sent is None:
+        return {"rates": rates, "ends": [], "resent": []}
+    columns = {
+        "resent": sent.retransmits,
+        "cwnd": sent.cwnd_bytes,
+        "window": sent.peer_window_bytes,
+        "rtt": sent.rtt_ms,
+    }
+    known = {name: column for name, column in columns.items() if column is not None}
+    ends: list[Row] = [
+        {"t": end_s, **{name: column[place] for name, column in known.items()}}
+        for place, end_s in enumerate(sent.end_s)
+    ]
+    return {"rates": rates, "ends": ends, "resent": [row for row in ends if row.get("resent")]}
+
+
+def _rates(end_s: Sequence[float], moved_bytes: Sequence[int]) -> list[Row]:
+    return [
+        {"t": start, "t2": end, "bps": rounded(8 * moved / (end - start))}
+        for (start, end), moved in zip(itertools.pairwise((0.0, *end_s)), moved_bytes, strict=True)
+        if end - start >= SHORTEST_S
+    ]
+
+
+def _filled(layout: Spec, rows: dict[str, list[Row]], duration_s: float, names: Sequence[str]) -> Spec:
+    spec = deepcopy(layout)
+    spec["datasets"] = {name: rows[name] for name in names}
+    spec["params"] = [{"name": "until", "value": duration_s}]
+    return spec
+
+
+def _named(name: str) -> alt.Chart:
+    return alt.Chart(alt.NamedData(name=name))
+
+
+def _seconds() -> alt.X:
+    scale = alt.Scale(domain=[0, alt.ExprRef(expr="until")], nice=False, clamp=True)
+    return alt.X("t:Q", title="seconds", scale=scale, axis=alt.Axis(grid=False, tickCount=10, format="~g"))
+
+
+def _recoveries() -> alt.Chart:
+    return (
+        _named("recoveries")
+        .mark_rect(style="recovery")
+        .encode(
+            x=_seconds(),
+            x2="t2",
+            tooltip=[
+                alt.Tooltip("t:Q", title="loss at, s", format=".2f"),
+                alt.Tooltip("resent:Q", title="segments sent again"),
+                alt.Tooltip("lost:Q", title="time lost, s", format=".3~g"),
+            ],
+        )
+    )
+
+
+def _layout(layers: Sequence[alt.Chart]) -> Spec:
+    chart = alt.layer(*layers).properties(width="container", height=HEIGHT_PX)
+    return chart.configure(**CONFIG).to_dict()
+
+
+@cache
+def _rate_layout() -> Spec:
+    rates = _named("rates")
+    axis = alt.Axis(title="bit/s", format="~s", tickCount=4, minExtent=AXIS_PX)
+    y = alt.Y("bps:Q", axis=axis, scale=alt.Scale(domainMin=0))
+    why = [
+        alt.Tooltip("t:Q", title="from, s", format=".2f"),
+        alt.Tooltip("t2:Q", title="to, s", format=".2f"),
+        alt.Tooltip("bps:Q", title="rate, bit/s", format=".4~s"),
+    ]
+    return _layout(
+        [
+            _named("start").mark_rect(style="slow-start").encode(x=_seconds(), x2="t2"),
+            _recoveries(),
+            rates.mark_rect(style="transfer-rate").encode(x="t:Q", x2="t2", y=y, y2=alt.datum(0), tooltip=why),
+            _named("steady").mark_rule(style="steady-rate").encode(y="bps:Q"),
+            _named("resent")
+            .mark_point(style="resent", shape="triangle-up", filled=True, size=36, opacity=1)
+            .encode(
+                x="t:Q",
+                y=alt.value(LOSS_AT_PX),
+                tooltip=[
+                    alt.Tooltip("t:Q", title="until, s", format=".2f"),
+                    alt.Tooltip("resent:Q", title="segments sent again"),
+                ],
+            ),
+        ]
+    )
+
+
+@cache
+def _window_layout() -> Spec:
+    ends = _named("ends")
+    axis = alt.Axis(title="bytes", format="~s", tickCount=4, minExtent=AXIS_PX)
+    y = alt.Y("cwnd:Q", axis=axis, scale=alt.Scale(type="sqrt", domainMin=0))
+    why = [
+        alt.Tooltip("t:Q", title="at, s", format=".2f"),
+        alt.Tooltip("cwnd:Q", title="congestion window, bytes", format=",d"),
+        alt.Tooltip("window:Q", title="receiver's window, bytes", format=",d"),
+    ]
+    return _layout(
+        [
+            _recoveries(),
+            ends.mark_line(style="peer-window", interpolate="step-before", clip=True).encode(x="t:Q", y="window:Q"),
+            ends.mark_line(style="cwnd").encode(x="t:Q", y=y),
+            ends.mark_point(opacity=0, size=80).encode(x="t:Q", y="cwnd:Q", tooltip=why),
+        ]
+    )
+
+
+@cache
+def _rtt_layout() -> Spec:
+    ends = _named("ends")
+    axis = alt.Axis(title="RTT, ms", tickCount=4, minExtent=AXIS_PX)
+    y = alt.Y("rtt:Q", axis=axis, scale=alt.Scale(domainMin=0))
+    why: list[Any] = [
+        alt.Tooltip("t:Q", title="at, s", format=".2f"),
+        alt.Tooltip("rtt:Q", title="RTT, ms", format=".4~g"),
+    ]
+    return _layout(
+        [
+            _recoveries(),
+            _named("idle").mark_rule(style="idle-rtt").encode(y="rtt:Q"),
+            ends.mark_line(style="transfer-rtt").encode(x="t:Q", y=y),
+            ends.mark_point(opacity=0, size=80).encode(x="t:Q", y="rtt:Q", tooltip=why),
+        ]
+    )

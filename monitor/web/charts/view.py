@@ -1,0 +1,21 @@
+"""Serves the chart bundle (Vega)."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from monitor.web.charts import bundle
+
+YEAR_S = 365 * 86_400
+
+
+@require_safe
+def chart_bundle(request: HttpRequest, version: str) -> HttpResponse:
+    """Vega and what belongs to it. The version is in the address, so it can be kept for ever."""
+    if version != bundle.bundle_version():
+        raise Http404(f"The chart bundle is of version {bundle.bundle_version()}.")
+    response = HttpResponse(bundle.bundle_gzip(), content_type="text/javascript; charset=utf-8")
+    response.headers["Content-Encoding"] = "gzip"
+    response.headers["Cache-Control"] = f"public, max-age={YEAR_S}, immutable"
+    return response

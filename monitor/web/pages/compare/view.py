@@ -1,0 +1,159 @@
+"""The page that draws several paths on one time axis. They are in the address; a form adds those between two sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.archive.queries.paths import measured_packet_sizes, path_series
+from monitor.archive.queries.throughput import throughput_series
+from monitor.mesh.models import Mesh, Path, Site
+from monitor.overview.grid import Period, UnknownChoice, choose_packet_bytes
+from monitor.web.charts import bundle
+from monitor.web.charts.compare import MOST_PATHS, Compared, Drawn, compare_chart
+from monitor.web.charts.marks import Spec, Window
+from monitor.web.charts.series import pool
+from monitor.web.pages.first_run import still_waiting
+from monitor.web.pages.path.load import hours_of
+from monitor.web.request import parameters
+from monitor.web.request.parameters import Option
+from monitor.web.request.window import Shown, minute, shown_of
+
+DEFAULT = (Compared.RTT, Compared.LOSS)
+KEPT = ("period", "since", "until", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart with its title."""
+
+    metric: Compared
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A path that is drawn: its style, and the address of the page without it."""
+
+    path: Path
+    style: str
+    without: str
+
+
+@require_safe
+def compare_page(request: HttpRequest) -> HttpResponse:
+    """The paths that the address names."""
+    now = timezone.now()
+    paths = _paths(request)
+    added = _added(request, paths)
+    if added:
+        return HttpResponseRedirect(f"{reverse('compare')}?{_address(request, [*paths, *added][:MOST_PATHS])}")
+    shown = shown_of(request, now)
+    metrics = _metrics(request)
+    sizes = tuple(measured_packet_sizes())
+    try:
+        size = choose_packet_bytes(sizes, parameters.number(request, "size"))
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+    drawn = [_load(path.pk, size, shown) for path in paths]
+    window = Window(shown.since, shown.until)
+    context = {
+        "mesh": Mesh.objects.first(),
+        "now": now,
+        "shown": shown,
+        "ends": (minute(shown.since), minute(shown.until)),
+        "lines": [
+            Line(path, f"path-{place}", _address(request, [one for one in paths if one is not path]))
+            for place, path in enumerate(paths)
+        ],
+        "figures": [Figure(metric, compare_chart(metric, drawn, window)) for metric in metrics] if drawn else [],
+        "first_run": None if sizes else still_waiting(now),
+        "metrics": [_toggle(request, paths, metrics, metric) for metric in Compared],
+        "periods": _links(request, paths, "period", [(one, one) for one in Period], shown.period),
+        "sizes": _links(request, paths, "size", [(f"{one} B", one) for one in sizes], size),
+        "sites": list(Site.objects.in_use().values_list("name", flat=True)),
+        "kept": _kept(request, paths),
+        "kept_but_ends": [pair for pair in _kept(request, paths) if pair[0] not in ("period", "since", "until")],
+        "most": MOST_PATHS,
+        "bundle_version": bundle.bundle_version(),
+    }
+    return render(request, "pages/compare/compare.html", context)
+
+
+def _paths(request: HttpRequest) -> list[Path]:
+    """In the order of the address, each once."""
+    given = list(dict.fromkeys(request.GET.getlist("path")))
+    if len(given) > MOST_PATHS:
+        raise Http404(f"{len(given)} paths: {MOST_PATHS} at most can be told apart")
+    numbers = [int(one) if one.isascii() and one.isdigit() and len(one) <= 10 else 0 for one in given]
+    found = Path.objects.with_hosts().in_bulk(numbers)
+    for one, number in zip(given, numbers, strict=True):
+        if number not in found:
+            raise Http404(f"There is no path {one}; the grid links to those that there are.")
+    return [found[number] for number in numbers]
+
+
+def _added(request: HttpRequest, paths: Sequence[Path]) -> list[Path]:
+    """The paths between the two sites that the form names, but for those that are drawn."""
+    source, destination = parameters.text(request, "from"), parameters.text(request, "to")
+    if source is None and destination is None:
+        return []
+    found = Path.objects.in_use().filter(source__site__name=source, destination__site__name=destination)
+    between = list(found.order_by("family"))
+    if not between:
+        raise Http404(f"There is no path from {source or '?'} to {destination or '?'}; choose two sites of the grid.")
+    drawn = {path.pk for path in paths}
+    return [path for path in between if path.pk not in drawn]
+
+
+def _metrics(request: HttpRequest) -> tuple[Compared, ...]:
+    given = request.GET.getlist("metric")
+    try:
+        wanted = {Compared(one) for one in given}
+    except ValueError as error:
+        raise Http404(f"metric={','.join(given)}: choose among {', '.join(Compared)}") from error
+    return tuple(metric for metric in Compared if metric in wanted) or DEFAULT
+
+
+def _load(path_id: int, packet_bytes: int, shown: Shown) -> Drawn:
+    series = path_series(path_id, packet_bytes, shown.since, shown.until)
+    return Drawn(
+        series=series,
+        pooled=pool(series, shown.bar_s),
+        hours=hours_of(series, shown.since, shown.until),
+        tests=throughput_series(path_id, shown.since, shown.until),
+    )
+
+
+def _kept(request: HttpRequest, paths: Sequence[Path]) -> list[tuple[str, object]]:
+    """What every link takes over."""
+    pairs: list[tuple[str, object]] = [("path", path.pk) for path in paths]
+    pairs += [("metric", one) for one in request.GET.getlist("metric")]
+    return pairs + [(name, request.GET[name]) for name in KEPT if request.GET.get(name)]
+
+
+def _address(request: HttpRequest, paths: Sequence[Path]) -> str:
+    return urlencode(_kept(request, paths))
+
+
+def _links(
+    request: HttpRequest, paths: Sequence[Path], name: str, labelled: list[tuple[str, Any]], chosen: object
+) -> list[Option]:
+    dropped = {name, "since", "until"} if name == "period" else {name}
+    kept = [pair for pair in _kept(request, paths) if pair[0] not in dropped]
+    return [Option(label, urlencode([*kept, (name, value)]), chosen=value == chosen) for label, value in labelled]
+
+
+def _toggle(request: HttpRequest, paths: Sequence[Path], shown: Sequence[Compared], metric: Compared) -> Option:
+    """The link that adds a metric, or takes it away where it is shown."""
+    wanted = [one for one in Compared if (one in shown) != (one is metric)]
+    kept = [pair for pair in _kept(request, paths) if pair[0] != "metric"]
+    return Option(metric.label, urlencode([*kept, *(("metric", one) for one in wanted)]), chosen=metric in shown)

@@ -1,0 +1,121 @@
+"""What the completeness page shows: for each site and day, how much of the plan was measured and how much of that came.
+
+In: a number of days and the time. Out: a `CompletenessView` for the template; the newest day comes first. Each state of
+a cell has its own words besides its colour.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from monitor.analysis import figures
+from monitor.archive.queries import completeness
+from monitor.archive.queries.completeness import SiteCoverage, SiteDay
+from monitor.archive.queries.deliveries import RefusedReport, newest_refused
+from monitor.mesh.models import Site
+from monitor.web.pages.grid.matrix import LegendEntry
+
+REFUSED_SHOWN = 100
+DAY = timedelta(days=1)
+BANDS = ((0.0, "loss-5"), (0.8, "loss-4"), (0.95, "loss-3"), (0.99, "loss-1"), (0.999, "loss-0"), (1.0, "none-lost"))
+"""From which coverage on a cell has which class."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayCell:
+    """A site's day: its class, the share of the plan, the counts behind it, and how many results are missing."""
+
+    style: str
+    text: str
+    counts: str
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRow:
+    site: Site
+    cells: tuple[DayCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    site: str
+    report: RefusedReport
+
+
+@dataclass(frozen=True, slots=True)
+class CompletenessView:
+    """All that the page needs. `coverage` is in percent, None where nothing was planned; `measured` counts bursts."""
+
+    days: tuple[date, ...]
+    rows: tuple[SiteRow, ...]
+    coverage: str | None
+    measured: int
+    missing: int
+    refused: tuple[RefusedRow, ...]
+    most_refused: int
+    legend: tuple[LegendEntry, ...]
+
+
+NOTHING = DayCell("unplanned", "·", "", 0)
+LEGEND = (
+    LegendEntry("none-lost", "100%", "all that was planned"),
+    LegendEntry("loss-0", "", "99.9% and more"),
+    LegendEntry("loss-1", "", "99% and more"),
+    LegendEntry("loss-3", "", "95% and more"),
+    LegendEntry("loss-4", "", "80% and more"),
+    LegendEntry("loss-5", "", "less"),
+    LegendEntry("no-data", "none", "planned, and none was measured"),
+    LegendEntry("not-measured", "no plan", "results came, though none was planned"),
+    LegendEntry("incident", "▼", "results that never came, though later ones did"),
+)
+
+
+def load_completeness(length: int, now: datetime) -> CompletenessView:
+    """The page of the `length` days (UTC) up to the running one."""
+    until = now.date() + DAY
+    days = tuple(until - number * DAY for number in range(1, length + 1))
+    both = completeness.days_of_sites(days[-1], until, now)
+    found = {(came.site_id, came.day): (came, covered) for came, covered in both}
+    with_any = {site_id for site_id, _ in found}
+    sites = {site.pk: site for site in Site.objects.order_by("name")}
+    refused = newest_refused(REFUSED_SHOWN)
+    return CompletenessView(
+        days=days,
+        rows=tuple(
+            SiteRow(site, tuple(cell_of(found.get((site.pk, day)), runs=day == now.date()) for day in days))
+            for site in sites.values()
+            if site.pk in with_any or (site.has_agent and site.retired_at is None)
+        ),
+        coverage=_coverage([covered for _, covered in both]),
+        measured=sum(covered.bursts_measured for _, covered in both),
+        missing=sum(came.missing for came, _ in both),
+        refused=tuple(RefusedRow(sites[one.site_id].name, one) for one in refused),
+        most_refused=REFUSED_SHOWN,
+        legend=LEGEND,
+    )
+
+
+def cell_of(found: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) -> DayCell:
+    """A site's day; `runs` is that of the day that is not over."""
+    if found is None:
+        return NOTHING
+    came, covered = found
+    counts = f"{covered.bursts_measured:,} of {covered.bursts_planned:,}"
+    ratio = covered.coverage_ratio
+    if ratio is None and runs and covered.bursts_measured == 0:
+        return DayCell("unplanned", "not yet", f"{came.delivered:,} came", came.missing)
+    if ratio is None:
+        return DayCell("not-measured", "no plan", f"{came.delivered:,} came", came.missing)
+    if ratio == 0.0:
+        return DayCell("no-data", "none", counts, came.missing)
+    style = BANDS[bisect_right([least for least, _ in BANDS], ratio) - 1][1]
+    return DayCell(style, figures.percent(ratio), counts, came.missing)
+
+
+def _coverage(covered: list[SiteCoverage]) -> str | None:
+    planned = sum(one.bursts_planned for one in covered)
+    measured = sum(min(one.bursts_planned, one.bursts_measured) for one in covered)
+    return None if planned == 0 else figures.percent(measured / planned)

@@ -1,0 +1,38 @@
+"""The completeness page: measurement coverage by site and day."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.mesh.models import Mesh
+from monitor.web.pages.completeness.load import load_completeness
+from monitor.web.pages.first_run import still_waiting
+from monitor.web.request import parameters
+
+
+class Days(StrEnum):
+    """How many days the completeness page goes back."""
+
+    WEEK = "7"
+    FORTNIGHT = "14"
+    MONTH = "30"
+
+
+@require_safe
+def completeness_page(request: HttpRequest) -> HttpResponse:
+    """What was measured of the plan, and what came of that."""
+    now = timezone.now()
+    length = parameters.choice(request, "days", Days, Days.WEEK)
+    view = load_completeness(int(length), now)
+    context = {
+        "mesh": Mesh.objects.first(),
+        "view": view,
+        "first_run": None if view.measured else still_waiting(now),
+        "lengths": parameters.options(request, "days", [(f"{one} days", one) for one in Days], length),
+    }
+    return render(request, "pages/completeness/completeness.html", context)

@@ -1,0 +1,155 @@
+"""What is happening while there is nothing to show yet, and when the first result is due.
+
+In: what is planned, who has delivered, and the time. Out: a heading and sentences for the page, of the whole mesh, of
+one path, or of throughput tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from django.utils.html import format_html
+
+from monitor.analysis import figures
+from monitor.archive.queries.deliveries import AgentContact, agent_contacts
+from monitor.archive.queries.paths import newest_measurement_at
+from monitor.mesh.models import Kind, Measurement, Mesh, Path, Site, Test
+from monitor.mesh.queries import next_slot
+from monitor.web.request import times
+from probes.ping.spec import PingSpec
+
+DELIVERY_AND_ROLLUP = timedelta(seconds=20)
+"""From the end of a cycle to its figures on the page: the agent's delivery and the next roll-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRun:
+    """What a page says instead of figures; times in it are marked up."""
+
+    heading: str
+    sentences: tuple[str, ...]
+
+
+NO_MESH = FirstRun(
+    "No mesh yet",
+    ("Nothing says what to measure.", "Write a mesh.toml with your sites and run: manage.py mesh apply mesh.toml"),
+)
+
+
+def first_run(contacts: Sequence[AgentContact], now: datetime) -> FirstRun:
+    """What a page without any data has to say."""
+    mesh = Mesh.objects.first()
+    if mesh is None:
+        return NO_MESH
+    tests = _ping_tests()
+    if not tests:
+        return FirstRun(
+            "Nothing is planned", (f"The mesh “{mesh.name}” has no ping test on any path. Add one to mesh.toml.",)
+        )
+    silent = _silent_agents(contacts)
+    started = max(mesh.applied_at, *(contact.received_at for contact in contacts)) if contacts else mesh.applied_at
+    due_at = min(_first_due(test, max(started, now - timedelta(days=1))) for test in tests)
+    return FirstRun("Waiting for the first results", tuple(_waiting(mesh, silent, due_at, now)))
+
+
+def still_waiting(now: datetime) -> FirstRun | None:
+    """What a page with nothing on it has to say; None once anything was ever measured."""
+    return None if newest_measurement_at() is not None else first_run(agent_contacts(), now)
+
+
+def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) -> list[str]:
+    """What the page of a path of which nothing with packets of this size came from `since` on has to say."""
+    if path.retired_at is not None:
+        return [f"The path has been retired since {times.minute(path.retired_at)}: nothing measures it."]
+    pings = Measurement.objects.in_use().filter(path=path, test__kind=Kind.PING).select_related("test")
+    if not pings:
+        return ["No ping test of mesh.toml measures this path."]
+    contacts = {contact.site_id: contact for contact in agent_contacts()}
+    contact = contacts.get(path.source.site_id)
+    due_at = min(_first_due(one.test, one.started_at) for one in pings)
+    said = [_never_delivered([path.source.site.name])] if contact is None else []
+    if due_at > now:
+        return [*said, _due(due_at, now)]
+    sizes = sorted({size for one in pings for size in _spec(one.test).packet_bytes})
+    if packet_bytes not in sizes:
+        there = " and ".join(map(str, sizes))
+        return [f"Ping tests of mesh.toml measure this path with packets of {there} bytes, not of {packet_bytes}."]
+    if contact is not None:
+        said.append(f"The agent of {path.source.site.name} delivered last {times.age(contact.received_at, now)}.")
+    due_since = times.minute(max(since, due_at))
+    said.append(f"Results have been due since {due_since}; below is what became of what was planned.")
+    return said
+
+
+def tests_wait(now: datetime) -> list[str]:
+    """What a page without any throughput test has to say."""
+    if not Mesh.objects.exists():
+        return list(NO_MESH.sentences)
+    if not Measurement.objects.in_use().filter(test__kind=Kind.THROUGHPUT).exists():
+        return ["No path of the mesh has one: add a test of kind throughput to mesh.toml and to a group."]
+    silent = _silent_agents(agent_contacts())
+    said = [_never_delivered(silent)] if silent else []
+    slot = next_slot(Kind.THROUGHPUT, now)
+    if slot is None:
+        return [*said, "None has a time yet: the worker of the centre plans them an hour ahead, anew each minute."]
+    begins = _clock(slot.starts_at, now)
+    return [*said, format_html("The next one, {}, begins at {}.", slot.measurement.path, begins)]
+
+
+def _never_delivered(silent: Sequence[str]) -> str:
+    return (
+        f"No agent has delivered yet from: {', '.join(silent)}. An agent fetches its plan when it starts; "
+        "manage.py site enrol NAME prints the command by which one joins."
+    )
+
+
+def _due(due_at: datetime, now: datetime) -> str:
+    return format_html("The first result is due at {}. This page shows it by itself.", _clock(due_at, now))
+
+
+def _clock(at: datetime, now: datetime) -> str:
+    """When and how soon: "12:30:44 UTC, in 44 s"."""
+    wait = figures.duration((at - now).total_seconds())
+    return format_html("{}, in {}", times.clock(at), wait)
+
+
+def _waiting(mesh: Mesh, silent: list[str], due_at: datetime, now: datetime) -> list[str]:
+    paths = Measurement.objects.filter(retired_at=None, test__kind=Kind.PING).values("path_id").distinct().count()
+    said = [f"The mesh “{mesh.name}” is applied: {paths} {'path is' if paths == 1 else 'paths are'} to be measured."]
+    if silent:
+        said.append(_never_delivered(silent))
+    if due_at > now:
+        said.append(_due(due_at, now))
+    else:
+        said.append(
+            f"The first result was due at {times.second(due_at)}. Look at the logs of the agents and of the worker; "
+            "an agent is started with: python -m probes site --centre URL --token-file FILE"
+        )
+    return said
+
+
+def _ping_tests() -> list[Test]:
+    in_use = {"retired_at": None, "measurements__retired_at": None, "measurements__isnull": False}
+    return list(Test.objects.filter(kind=Kind.PING, **in_use).distinct())
+
+
+def _silent_agents(contacts: Sequence[AgentContact]) -> list[str]:
+    heard = {contact.site_id for contact in contacts}
+    sites = Site.objects.in_use().filter(has_agent=True).values_list("id", "name")
+    return [name for site_id, name in sites if site_id not in heard]
+
+
+def _first_due(test: Test, started: datetime) -> datetime:
+    """When the first cycle that begins after `started` is on the page: cycles begin at multiples of their period."""
+    cycle = -(-started.timestamp() // test.every_s) * test.every_s
+    return datetime.fromtimestamp(cycle + _spec(test).duration_s, tz=UTC) + DELIVERY_AND_ROLLUP
+
+
+def _spec(test: Test) -> PingSpec:
+    """What one cycle of a ping test sends to each target; of no targets."""
+    names = {field.name for field in msgspec.structs.fields(PingSpec)}
+    known = {name: value for name, value in test.parameters.items() if name in names}
+    return msgspec.convert({**known, "targets": ()}, PingSpec)

@@ -1,0 +1,75 @@
+"""The first page: every path at a glance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.alerts.incidents.queries import recent_incidents
+from monitor.archive.queries.deliveries import AgentContact, RefusedReport, agent_contacts, newest_refused
+from monitor.mesh.models import Mesh, Site
+from monitor.overview.measures import MEASURES
+from monitor.reports.files import written_reports
+from monitor.web.pages.first_run import first_run
+from monitor.web.pages.grid import matrix
+from monitor.web.pages.sites.load import LATE_AFTER
+from monitor.web.request.grid_choices import _grid_choices, _load_grid
+
+CLOSED_INCIDENTS = 5
+REFUSED_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """A monitoring site: its newest contact, None if it never delivered, and its results refused of late."""
+
+    site: Site
+    contact: AgentContact | None
+    is_late: bool
+    refused: int
+
+
+@require_safe
+def grid_page(request: HttpRequest) -> HttpResponse:
+    """The first page: every path at a glance."""
+    now = timezone.now()
+    grid = _load_grid(request, now)
+    contacts = agent_contacts()
+    refused = newest_refused(REFUSED_SHOWN)
+    context = {
+        "mesh": Mesh.objects.first(),
+        "grid": grid,
+        "now": now,
+        "title": MEASURES[grid.metric].title,
+        **_grid_choices(request, grid),
+        "body": matrix.body_html(grid),
+        "counts": matrix.counts(grid),
+        "legend": matrix.legend(grid),
+        "dense": len(grid.destinations) >= matrix.DENSE_FROM_SITES,
+        "first_run": first_run(contacts, now) if grid.newest_measured_at is None else None,
+        "open_incidents": grid.open_incidents,
+        "closed_incidents": [
+            one for one in recent_incidents(CLOSED_INCIDENTS + len(grid.open_incidents)) if one.closed_at
+        ][:CLOSED_INCIDENTS],
+        "agents": _agent_rows(contacts, refused, now),
+        "refused": refused,
+        "reports": written_reports(),
+    }
+    return render(request, "pages/grid/grid.html", context)
+
+
+def _agent_rows(contacts: list[AgentContact], refused: list[RefusedReport], now: datetime) -> list[AgentRow]:
+    heard = {contact.site_id: contact for contact in contacts}
+    counts = Counter(one.site_id for one in refused)
+    sites = Site.objects.in_use().filter(has_agent=True)
+    return [
+        AgentRow(site, contact, contact is not None and now - contact.received_at > LATE_AFTER, counts[site.id])
+        for site in sites
+        for contact in (heard.get(site.id),)
+    ]

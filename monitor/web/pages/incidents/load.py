@@ -1,0 +1,231 @@
+"""What the pages of incidents show: the list with its filters, and one incident with its evidence and charts.
+
+In: what the address asks for, and the time. Out: an `IncidentList` or an `IncidentView` for the templates. Who may do
+what is decided in `monitor.accounts.access`; what a button does is in `monitor.web.pages.incidents.operate`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.evidence import words
+from monitor.alerts.evidence.evidence import Evidence, PathEvidence, evidence
+from monitor.alerts.evidence.facts import Direction, Figures
+from monitor.alerts.evidence.ticket import ticket_text
+from monitor.alerts.incidents import listing, quiet
+from monitor.alerts.models import Incident, Quiet, State
+from monitor.analysis import figures as shown
+from monitor.archive.queries.paths import measured_packet_sizes, path_series
+from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
+from monitor.mesh.queries import alerts, groups_of_sites, place_of
+from monitor.web.charts.marks import Span, Spec, Window
+from monitor.web.charts.series import loss_chart, pool, rtt_chart
+
+BEFORE_AND_AFTER = timedelta(hours=2)
+"""The least that a chart shows on either side of an incident."""
+LONGEST_SIDE = timedelta(days=2)
+POOL_STEPS = 32
+NOTHING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is watched, for a list without incidents: so many paths, by these rules."""
+
+    paths: int
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentList:
+    """One sheet of incidents, how many there are by state, and what can be chosen."""
+
+    rows: tuple[Incident, ...]
+    counted: listing.Counted
+    path: Path | None
+    sites: tuple[str, ...]
+    groups: tuple[str, ...]
+    watch: Watch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A line of the table of before and after; `now` is empty where the incident is over."""
+
+    name: str
+    before: str
+    after: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionView:
+    """One direction of a path with its figures in words and its charts."""
+
+    direction: Direction
+    lines: tuple[Compared, ...]
+    has_now: bool
+    key: str
+    rtt_chart: Spec
+    loss_chart: Spec
+
+    @property
+    def rtt_key(self) -> str:
+        return f"{self.key}-rtt"
+
+    @property
+    def loss_key(self) -> str:
+        return f"{self.key}-loss"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentView:
+    """All that the page of an incident needs."""
+
+    incident: Incident
+    title: str
+    evidence: Evidence
+    ticket: str
+    shown: PathEvidence | None
+    directions: tuple[DirectionView, ...]
+    quiet: tuple[Quiet, ...]
+    is_silenced: bool
+    sites: tuple[str, ...]
+    paths: tuple[Path, ...]
+
+
+def load_list(asked: listing.Asked, offset: int, limit: int) -> IncidentList:
+    """The incidents asked for. Raises `listing.UnknownFilter`."""
+    listing.require_known(asked)
+    rows = tuple(listing.incidents(asked, offset=offset, limit=limit))
+    path = None if asked.path_id is None else Path.objects.with_hosts().filter(id=asked.path_id).first()
+    if asked.path_id is not None and path is None:
+        raise listing.UnknownFilter(
+            f"path={asked.path_id}: there is no such path; the grid links to those that there are"
+        )
+    return IncidentList(
+        rows=rows,
+        counted=listing.count(asked),
+        path=path,
+        sites=tuple(Site.objects.in_use().values_list("name", flat=True)),
+        groups=tuple(Group.objects.in_use().values_list("name", flat=True)),
+        watch=None if rows else _watch(),
+    )
+
+
+def load_incident(incident_id: int, path_id: int | None, now: datetime) -> IncidentView:
+    """The page of an incident, with the charts of one of its paths, the gravest unless another is asked for.
+
+    Raises `Incident.DoesNotExist`.
+    """
+    incident = listing.incident(incident_id)
+    gathered = evidence(incident, now)
+    chosen = next((one for one in gathered.paths if one.path_id == path_id), next(iter(gathered.paths), None))
+    directions = [] if chosen is None else [one for one in (chosen.there, chosen.back) if one is not None]
+    window = _window(incident, gathered, now)
+    holding = _quiet_of(incident, now)
+    paths = {row.path_id: row.path for row in incident.paths.all()}
+    return IncidentView(
+        incident=incident,
+        title=words.headline(incident, gathered),
+        evidence=gathered,
+        ticket=ticket_text(incident, gathered),
+        shown=chosen,
+        directions=tuple(_direction(one, window) for one in directions),
+        quiet=tuple(one for one, _ in holding),
+        is_silenced=set(paths) <= set().union(*(covered for _, covered in holding)),
+        sites=tuple(sorted({end.site.name for path in paths.values() for end in (path.source, path.destination)})),
+        paths=tuple(paths.values()),
+    )
+
+
+def _watch() -> Watch:
+    asked = alerts()
+    rules = tuple(name for name in RULES if asked.get(name, {}).get("enabled", True))
+    in_use = {"retired_at": None, "path__retired_at": None}
+    paths = Measurement.objects.filter(**in_use).values("path_id").distinct().count() if Mesh.objects.exists() else 0
+    return Watch(paths, rules)
+
+
+def _window(incident: Incident, gathered: Evidence, now: datetime) -> Window:
+    """The time axis: the incident with as much on either side, but no less than two hours and no more than two days."""
+    began = words.since(incident, gathered)
+    over = incident.closed_at or now
+    side = min(max(over - began, BEFORE_AND_AFTER), LONGEST_SIDE)
+    return Window(began - side, min(over + side, now), (Span(began, over, incident.cause),))
+
+
+def _direction(one: Direction, window: Window) -> DirectionView:
+    sizes = [figures.rtt_packet_bytes for figures in (one.after, one.before) if figures.rtt_packet_bytes is not None]
+    size = sizes[0] if sizes else _smallest_packets(one)
+    series = path_series(one.path_id, size, window.since, window.until)
+    step_s = int((window.until - window.since).total_seconds() / POOL_STEPS) // 60 * 60
+    return DirectionView(
+        direction=one,
+        lines=tuple(_compared(one)),
+        has_now=one.now is not None,
+        key=f"d{one.path_id}",
+        rtt_chart=rtt_chart(series, window),
+        loss_chart=loss_chart(pool(series, max(step_s, series.step_s)), window),
+    )
+
+
+def _smallest_packets(one: Direction) -> int:
+    """The smallest packets of a direction of which no round trip is known."""
+    there = [size.packet_bytes for figures in (one.after, one.before) for size in figures.sizes]
+    return min(there) if there else min(measured_packet_sizes(), default=0)
+
+
+def _compared(one: Direction) -> list[Compared]:
+    columns = [one.before, one.after, one.now]
+    lines = [
+        ("loss", _loss),
+        ("95% interval", _interval),
+        ("median RTT", lambda of: shown.milliseconds(of.rtt_median_ms)),
+        ("least RTT", lambda of: shown.milliseconds(of.rtt_min_ms)),
+        ("middle half", _middle),
+        ("95% of RTTs below", lambda of: shown.milliseconds(of.rtt_p95_ms)),
+        ("delay variation (IPDV)", lambda of: shown.milliseconds(of.ipdv_ms)),
+        ("duplicates, reordered", lambda of: f"{shown.count(of.duplicates)}, {shown.count(of.reordered)}"),
+        ("TTL of replies", lambda of: NOTHING if of.ttl is None else str(of.ttl)),
+        ("bursts", _bursts),
+        ("from", lambda of: f"{of.since:%m-%d %H:%M}"),
+        ("to", lambda of: f"{of.until:%m-%d %H:%M}"),
+    ]
+    return [Compared(name, *("" if figures is None else say(figures) for figures in columns)) for name, say in lines]
+
+
+def _loss(of: Figures) -> str:
+    return f"{shown.loss(of.lost, of.sent)} ({shown.count(of.lost)} of {shown.count(of.sent)})" if of.sent else NOTHING
+
+
+def _interval(of: Figures) -> str:
+    if of.loss_low_ratio is None or of.loss_high_ratio is None:
+        return NOTHING
+    return f"{shown.percent(of.loss_low_ratio)} to {shown.percent(of.loss_high_ratio)}"
+
+
+def _middle(of: Figures) -> str:
+    if of.rtt_p25_ms is None or of.rtt_p75_ms is None:
+        return NOTHING
+    return f"{shown.milliseconds(of.rtt_p25_ms).removesuffix(' ms')} to {shown.milliseconds(of.rtt_p75_ms)}"
+
+
+def _bursts(of: Figures) -> str:
+    ours = f", {shown.count(of.bursts_during_test)} in own tests" if of.bursts_during_test else ""
+    return f"{shown.count(of.bursts)}{ours}"
+
+
+def _quiet_of(incident: Incident, now: datetime) -> list[tuple[Quiet, set[int]]]:
+    """The quiet times that hold for the incident's paths now, each with those it covers. None for one that is over."""
+    if incident.state is State.RESOLVED:
+        return []
+    lasting = quiet.in_force(now)
+    if not lasting:
+        return []
+    groups = groups_of_sites()
+    places = {row.path_id: place_of(row.path, groups) for row in incident.paths.all() if not row.is_over}
+    found = [(one, {key for key, place in places.items() if quiet.covers(one, key, place)}) for one in lasting]
+    return [(one, covered) for one, covered in found if covered]

@@ -1,0 +1,205 @@
+"""The pages of incidents, of silences and maintenance, and of who did what. What their buttons do is in `operating`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_safe
+
+from monitor.accounts.roles import Action, needs
+from monitor.alerts.incidents import listing
+from monitor.alerts.incidents import quiet as quiet_times
+from monitor.alerts.incidents.actions import NotPossible, scope_of
+from monitor.alerts.incidents.listing import Which
+from monitor.alerts.models import Incident, Quiet, Severity
+from monitor.analysis import figures
+from monitor.api.incidents import doer, status_of
+from monitor.mesh.models import Mesh
+from monitor.web.charts import bundle
+from monitor.web.pages.first_run import still_waiting
+from monitor.web.pages.incidents import operate
+from monitor.web.pages.incidents.load import load_incident, load_list
+from monitor.web.request import parameters
+
+PAST_SHOWN = 25
+QUIET_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class QuietRow:
+    """A silence or maintenance with what it is now, and from when to when it holds now or next."""
+
+    one: Quiet
+    standing: quiet_times.Standing
+    next_time: tuple[datetime, datetime] | None
+    scope: str
+    again: str
+
+
+class Within(StrEnum):
+    """How far the list of incidents goes back."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    EVER = "ever"
+
+
+_WITHIN = {Within.DAY: timedelta(days=1), Within.WEEK: timedelta(days=7), Within.MONTH: timedelta(days=30)}
+
+
+@require_safe
+def incidents_page(request: HttpRequest) -> HttpResponse:
+    """Incidents now and past."""
+    now = timezone.now()
+    which = parameters.choice(request, "state", Which, Which.OPEN)
+    within = parameters.choice(request, "last", Within, Within.EVER)
+    wanted = listing.Asked(
+        which=which,
+        severity=parameters.text(request, "severity"),
+        site=parameters.text(request, "site"),
+        group=parameters.text(request, "group"),
+        path_id=parameters.number(request, "path"),
+        since=None if within is Within.EVER else now - _WITHIN[within],
+    )
+    try:
+        view = load_list(wanted, parameters.offset(request), parameters.PAGE_ROWS)
+    except listing.UnknownFilter as error:
+        raise Http404(str(error)) from error
+    states: list[tuple[str, Any]] = [(f"{one} {view.counted.of(one)}", one) for one in Which]
+    severities: list[tuple[str, Any]] = [("any", ""), *((str(one), one.value) for one in reversed(Severity))]
+    context = {
+        "mesh": Mesh.objects.first(),
+        "now": now,
+        "view": view,
+        "first_run": None if view.rows else still_waiting(now),
+        "asked": wanted,
+        "which": which,
+        "is_narrowed": wanted != listing.Asked(which=which),
+        "states": parameters.options(request, "state", states, which),
+        "severities": parameters.options(request, "severity", severities, wanted.severity or ""),
+        "lasts": parameters.options(request, "last", [(one, one) for one in Within], within),
+        "sheet": parameters.sheet(request, len(view.rows), total=view.counted.of(which)),
+        "may_operate": operate.may_operate(request),
+    }
+    return render(request, "pages/incidents/incidents.html", context)
+
+
+@require_safe
+def incident_page(request: HttpRequest, incident_id: int) -> HttpResponse:
+    """One incident."""
+    now = timezone.now()
+    try:
+        view = load_incident(incident_id, parameters.number(request, "path"), now)
+    except Incident.DoesNotExist as error:
+        raise Http404(f"There is no incident {incident_id}; the list of incidents has those that there are.") from error
+    may_operate = operate.may_operate(request)
+    context = {
+        "view": view,
+        "now": now,
+        "may_operate": may_operate,
+        "silence_form": operate.SilenceForm(paths=view.paths[:20], sites=view.sites) if may_operate else None,
+        "comment_form": operate.CommentForm() if may_operate else None,
+        "bundle_version": bundle.bundle_version(),
+    }
+    return render(request, "pages/incidents/incident.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def maintenance_page(request: HttpRequest) -> HttpResponse:
+    """Silences and maintenance; a POST plans maintenance."""
+    form = None
+    if request.method == "POST":
+        form = operate.MaintenanceForm(request.POST, paths=operate.posted_paths(request.POST.get("scope", "")))
+        if form.is_valid():
+            try:
+                form.make(doer(request), timezone.now())
+                return HttpResponseRedirect(reverse("maintenance"))
+            except NotPossible as error:
+                form.add_error(None, f"{error}.")
+    return _maintenance(request, form)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(Action.OPERATE)
+def maintenance_change_page(request: HttpRequest, quiet_id: int) -> HttpResponse:
+    """Change a maintenance."""
+    one = (
+        Quiet.objects.select_related("site", "group", "path__source", "path__destination")
+        .filter(pk=quiet_id, kind=Quiet.Kind.MAINTENANCE)
+        .first()
+    )
+    if one is None:
+        raise Http404(f"There is no maintenance {quiet_id}.")
+    posted = request.POST if request.method == "POST" else None
+    form, status = operate.maintenance_form_of(one, posted), 200
+    if posted is not None:
+        status = 422
+        if form.is_valid():
+            try:
+                form.change(quiet_id, doer(request), timezone.now())
+                return HttpResponseRedirect(reverse("maintenance"))
+            except NotPossible as error:
+                form.add_error(None, f"{error}.")
+                status = status_of(error)
+    return render(request, "pages/incidents/maintenance_change.html", {"quiet": one, "form": form}, status=status)
+
+
+@require_safe
+@needs(Action.OPERATE)
+def audit_page(request: HttpRequest) -> HttpResponse:
+    """Who did what."""
+    offset = parameters.offset(request)
+    who, incident_id = parameters.text(request, "who"), parameters.number(request, "incident")
+    rows = listing.deeds(who=who, incident_id=incident_id, offset=offset, limit=parameters.PAGE_ROWS + 1)
+    shown = rows[: parameters.PAGE_ROWS]
+    context = {
+        "mesh": Mesh.objects.first(),
+        "rows": shown,
+        "who": who,
+        "incident_id": incident_id,
+        "sheet": parameters.sheet(request, len(shown), more=len(rows) > len(shown)),
+    }
+    return render(request, "pages/incidents/audit.html", context)
+
+
+def _maintenance(request: HttpRequest, form: operate.MaintenanceForm | None) -> HttpResponse:
+    now = timezone.now()
+    may_operate = operate.may_operate(request)
+    lasting = listing.quiet_times(now=now, limit=QUIET_SHOWN)
+    past = [one for one in listing.quiet_times(limit=QUIET_SHOWN) if one not in lasting][:PAST_SHOWN]
+    rows = [_row(one, now) for one in lasting]
+    chosen = operate.posted_paths(f"path:{request.GET.get('path', '')}")
+    context = {
+        "mesh": Mesh.objects.first(),
+        "now": now,
+        "maintenance": [row for row in rows if row.one.kind == Quiet.Kind.MAINTENANCE],
+        "silences": [row for row in rows if row.one.kind == Quiet.Kind.SILENCE],
+        "past": [_row(one, now) for one in past],
+        "may_operate": may_operate,
+        "form": (form or operate.MaintenanceForm(paths=chosen, initial=_begin(request, now))) if may_operate else None,
+        "silence_form": operate.SilenceForm(paths=chosen, initial=_begin(request, now), auto_id="silence_%s")
+        if may_operate
+        else None,
+    }
+    return render(request, "pages/incidents/maintenance.html", context, status=422 if form is not None else 200)
+
+
+def _row(one: Quiet, now: datetime) -> QuietRow:
+    again = "" if one.every_s is None else f"every {figures.duration(one.every_s)}"
+    return QuietRow(one, quiet_times.standing(one, now), quiet_times.next_time(one, now), str(scope_of(one)), again)
+
+
+def _begin(request: HttpRequest, now: datetime) -> dict[str, object]:
+    """What a form begins with: the site, group or path of the address, and the next whole hour, for an hour."""
+    start = (now + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0, tzinfo=None)
+    named = [f"{kind}:{request.GET[kind]}" for kind in ("path", "site", "group") if request.GET.get(kind)]
+    times: dict[str, object] = {"starts_at": start, "ends_at": start + timedelta(hours=1)}
+    return times | ({"scope": named[0]} if named else {})

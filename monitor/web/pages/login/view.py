@@ -1,0 +1,82 @@
+"""The login, with an end to guessing passwords: by address, by account and address, and by account from everywhere.
+
+Who knows only a name can use up what its account has, and must not lock its owner out by that. So a browser in which
+the account logged in before keeps a signed cookie, and has tries of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import unicodedata
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView
+from django.core import signing
+from django.http import HttpRequest, HttpResponse
+
+from monitor.accounts import rates
+from monitor.accounts.callers import client_network
+from monitor.accounts.models import token_digest
+
+DEVICE_COOKIE = "soundings_device"
+DEVICE_AGE_S = 180 * 86_400
+
+
+class Login(LoginView):
+    """Django's, with limits."""
+
+    template_name = "pages/login/login.html"
+    redirect_authenticated_user = True
+    next_page = "grid"
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        wait_s = _wait_s(request)
+        if wait_s > 0:
+            response = self.render_to_response(self.get_context_data(wait_s=math.ceil(wait_s)), status=429)
+            response.headers["Retry-After"] = str(math.ceil(wait_s))
+            return response
+        return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        response = super().form_valid(form)
+        account = _account(form.get_user().get_username())
+        response.set_signed_cookie(
+            DEVICE_COOKIE,
+            _device_of(self.request, account) or f"{account}:{secrets.token_hex(16)}",
+            salt=DEVICE_COOKIE,
+            max_age=DEVICE_AGE_S,
+            path=self.request.path,
+            secure=settings.SESSION_COOKIE_SECURE,
+            httponly=True,
+            samesite="Lax",
+        )
+        return response
+
+
+def _wait_s(request: HttpRequest) -> float:
+    """0 where this may be tried now, else the seconds until it may."""
+    address, account = client_network(request), _account(request.POST.get("username", ""))
+    device = _device_of(request, account)
+    limits = (
+        (f"login:{address}", rates.LOGIN),
+        (f"login:{account}:{address}", rates.LOGIN_OF_ACCOUNT_FROM_ADDRESS),
+        (f"login:{device}", rates.LOGIN_OF_DEVICE) if device else (f"login:{account}", rates.LOGIN_OF_ACCOUNT),
+    )
+    return next((wait_s for key, rate in limits if (wait_s := rates.wait_s(key, rate)) > 0), 0.0)
+
+
+def _account(name: str) -> str:
+    """What stands for the account of a name as it is typed, whether there is one or not."""
+    return token_digest(unicodedata.normalize("NFKC", name).strip()[:150])
+
+
+def _device_of(request: HttpRequest, account: str) -> str | None:
+    """The browser, if this account logged in there before."""
+    try:
+        device = request.get_signed_cookie(DEVICE_COOKIE, salt=DEVICE_COOKIE, max_age=DEVICE_AGE_S)
+    except (KeyError, signing.BadSignature):
+        return None
+    return device if device is not None and device.startswith(f"{account}:") else None

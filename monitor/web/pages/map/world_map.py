@@ -1,0 +1,236 @@
+"""The map: sites as points and paths as great circles, each in the state of the grid's cell.
+
+In: a `Grid` and where its sites are. Out: a `WorldMap` in the units of its drawing, ready for the template: degrees
+north, and degrees east times `x_scale`, so that distances look alike in both directions at the middle of the map. The
+world is cut open where it is emptiest, so that a mesh around the Pacific is in one piece.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import cos, radians
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.analysis.geography import great_circle_km
+from monitor.archive.queries.metrics import Metric
+from monitor.overview.grid import Grid, GridSite, PathFigures, badness, worst
+from monitor.web.pages.grid import matrix
+
+Points = npt.NDArray[np.float64]
+"""Of shape (points, 2): degrees east and north."""
+
+LINES_SHOWN = 600
+"""Pairs of sites that are drawn; beyond that, the worst."""
+KM_A_STEP = 250.0
+MARGIN = 0.08
+LEAST_WIDTH_DEG = 24.0
+ASPECT = 2.0
+LEAST_X_SCALE = 0.4
+LETTERS_A_LINE = 110
+"""So many widths of a letter's body go into the map: the size of its letters."""
+NARROW_FACTOR = 2.6
+"""How much larger letters are, against the map, on a phone."""
+LETTER_WIDTH = 0.6
+LABEL_GAP = 0.75
+SIDES = (
+    (LABEL_GAP, 0.35, "start"),
+    (-LABEL_GAP, 0.35, "end"),
+    (0.0, -LABEL_GAP, "middle"),
+    (0.0, LABEL_GAP + 0.8, "middle"),
+)
+"""Where a name may go, best first: so many letters' sizes east and south of its point, and which end of it is there."""
+
+Label = tuple[float, float, str]
+"""Where a name's baseline is, and which end of it is there: SVG's `text-anchor`."""
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A site on the map. `label` is None where its name would lie on another; `wide_only`: on a phone it would."""
+
+    name: str
+    title: str
+    x: float
+    y: float
+    label: Label | None
+    wide_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """All paths between two sites, both ways, shown as the worst of them. `pieces`: SVG path data."""
+
+    pieces: str
+    style: str
+    sentence: str
+    path_id: int
+    sign_at: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorldMap:
+    """`land_at`: how far east the outline of the land is moved, once for each copy of the world in view."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+    x_scale: float
+    letter: float
+    land_at: tuple[float, ...]
+    places: tuple[Place, ...]
+    lines: tuple[Line, ...]
+    pairs: int
+
+
+def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap | None:
+    """The map of a grid; None without sites. `where` has each site's (latitude_deg, longitude_deg) by its id."""
+    sites = {site.name: site for site in (*grid.sources, *grid.destinations)}
+    if not sites:
+        return None
+    at = {name: where[site.id] for name, site in sites.items()}
+    cut = empty_meridian([longitude for _, longitude in at.values()])
+    pairs = list(_pairs(grid.metric, grid.figures))
+    drawn = sorted(pairs, key=lambda pair: badness(grid.metric, pair[0]))[-LINES_SHOWN:]
+    arcs = [great_circle(at[one.source], at[one.destination]) for one, _ in drawn]
+    view = _view([*arcs, np.array([(longitude, latitude) for latitude, longitude in at.values()])], cut)
+    return WorldMap(
+        left=view.left,
+        top=view.top,
+        width=view.width,
+        height=view.height,
+        x_scale=view.x_scale,
+        letter=view.width / LETTERS_A_LINE,
+        land_at=(-cut - 360.0, -cut, 360.0 - cut),
+        places=tuple(_places(sites.values(), at, view)),
+        lines=tuple(_line(grid, one, others, arc, view) for (one, others), arc in zip(drawn, arcs, strict=True)),
+        pairs=len(pairs),
+    )
+
+
+def empty_meridian(longitudes_deg: Sequence[float]) -> float:
+    """The middle of the widest stretch of longitude, in [-180, 180), that has none of these."""
+    rising = sorted({longitude % 360.0 for longitude in longitudes_deg})
+    gaps = [(following - one) % 360.0 or 360.0 for one, following in zip(rising, rising[1:] + rising[:1], strict=True)]
+    widest = max(range(len(gaps)), key=gaps.__getitem__)
+    return (rising[widest] + gaps[widest] / 2 + 180.0) % 360.0 - 180.0
+
+
+def great_circle(start: tuple[float, float], end: tuple[float, float]) -> Points:
+    """Points of the shortest way between two (latitude, longitude), one every 250 km or nearer, ends included."""
+    steps = max(2, int(great_circle_km(*start, *end) / KM_A_STEP) + 2)
+    a, b = _unit(start), _unit(end)
+    angle = np.arccos(np.clip(a @ b, -1.0, 1.0))
+    share = np.linspace(0.0, 1.0, steps)[:, np.newaxis]
+    if np.sin(angle) < 1e-9:
+        # The same place, or its antipode, to which every way is the shortest.
+        way = a + share * (b - a)
+    else:
+        way = (np.sin((1 - share) * angle) * a + np.sin(share * angle) * b) / np.sin(angle)
+    longitude = np.degrees(np.arctan2(way[:, 1], way[:, 0]))
+    latitude = np.degrees(np.arctan2(way[:, 2], np.hypot(way[:, 0], way[:, 1])))
+    return np.column_stack((longitude, latitude))
+
+
+def _unit(place: tuple[float, float]) -> npt.NDArray[np.float64]:
+    latitude, longitude = np.radians(place)
+    return np.array([np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)])
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What part of the world is shown, in the units of the drawing, and where it is cut open."""
+
+    cut: float
+    x_scale: float
+    left: float
+    top: float
+    width: float
+    height: float
+
+    def project(self, points: Points) -> Points:
+        return np.column_stack(((points[:, 0] - self.cut) % 360.0 * self.x_scale, -points[:, 1]))
+
+
+def _view(shown: Sequence[Points], cut: float) -> _View:
+    points = np.concatenate(shown)
+    east, north = (points[:, 0] - cut) % 360.0, points[:, 1]
+    x_scale = max(LEAST_X_SCALE, cos(radians(float(north.min() + north.max()) / 2)))
+    low, high = float(east.min()) * x_scale, float(east.max()) * x_scale
+    tall = float(np.ptp(north)) * (1 + 2 * MARGIN)
+    width = min(max(LEAST_WIDTH_DEG, (high - low) * (1 + 2 * MARGIN), tall * ASPECT), 360.0 * x_scale)
+    height = max(width / ASPECT, tall)
+    left = min(max((low + high - width) / 2, 0.0), 360.0 * x_scale - width)
+    top = -float(north.min() + north.max()) / 2 - height / 2
+    return _View(cut, x_scale, left, top, width, height)
+
+
+def _pairs(metric: Metric, figures: Iterable[PathFigures]) -> Iterator[tuple[PathFigures, list[PathFigures]]]:
+    """Of each pair of sites the worst path, and the others."""
+    between: dict[frozenset[str], list[PathFigures]] = defaultdict(list)
+    for one in figures:
+        between[frozenset((one.source, one.destination))].append(one)
+    for together in between.values():
+        chosen = worst(metric, together)
+        yield chosen, [one for one in together if one is not chosen]
+
+
+def _line(grid: Grid, one: PathFigures, others: list[PathFigures], arc: Points, view: _View) -> Line:
+    troubled = any(path.incident_id is not None for path in (one, *others))
+    along = view.project(arc)
+    middle = along[len(along) // 2]
+    return Line(
+        pieces=_pieces(along, view),
+        style=matrix.cell_style(grid, one) + (" incident" if troubled else ""),
+        sentence="; ".join(matrix.sentence(grid, path) for path in (one, *others)),
+        path_id=one.path_id,
+        sign_at=(round(float(middle[0]), 2), round(float(middle[1]), 2)) if troubled else None,
+    )
+
+
+def _pieces(along: Points, view: _View) -> str:
+    """SVG path data; a new piece where the line leaves the map at one side and comes in at the other."""
+    breaks = np.flatnonzero(np.abs(np.diff(along[:, 0])) > 180.0 * view.x_scale) + 1
+    pieces = (piece for piece in np.split(along, breaks) if len(piece) > 1)
+    return "".join("M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in piece) for piece in pieces)
+
+
+def _places(sites: Iterable[GridSite], at: Mapping[str, tuple[float, float]], view: _View) -> Iterator[Place]:
+    ordered = list(sites)
+    points = view.project(np.array([(at[site.name][1], at[site.name][0]) for site in ordered]))
+    letter = view.width / LETTERS_A_LINE
+    wide = [_around(x, y, letter) for x, y in points.tolist()]
+    narrow = list(wide)
+    for site, (x, y) in zip(ordered, points.tolist(), strict=True):
+        place = Place(site.name, site.title, round(x, 2), round(y, 2), None, wide_only=True)
+        labels = ((x + across * letter, y + down * letter, anchor) for across, down, anchor in SIDES)
+        label = next((label for label in labels if _fits(_box(site.name, label, letter), wide)), None)
+        if label is not None:
+            wide.append(_box(site.name, label, letter))
+            large = _box(site.name, label, letter * NARROW_FACTOR)
+            fits_narrow = _fits(large, narrow)
+            narrow.extend([large] if fits_narrow else [])
+            place = replace(place, label=label, wide_only=not fits_narrow)
+        yield place
+
+
+def _around(x: float, y: float, letter: float) -> Box:
+    return x - 0.4 * letter, y - 0.4 * letter, x + 0.4 * letter, y + 0.4 * letter
+
+
+def _box(name: str, label: Label, letter: float) -> Box:
+    x, baseline, anchor = label
+    width = len(name) * LETTER_WIDTH * letter
+    left = x - {"start": 0.0, "end": width, "middle": width / 2}[anchor]
+    return left, baseline - 0.8 * letter, left + width, baseline + 0.2 * letter
+
+
+def _fits(wanted: Box, taken: Iterable[Box]) -> bool:
+    left, top, right, bottom = wanted
+    return all(right <= box[0] or left >= box[2] or bottom <= box[1] or top >= box[3] for box in taken)

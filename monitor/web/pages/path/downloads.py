@@ -1,0 +1,112 @@
+"""The figures of a path's charts as comma-separated values: the steps that are drawn, the bursts that they are made of,
+the throughput tests, and the changes that are marked.
+
+Times are in UTC, figures in full, in the units of their names; what is not known is empty. The users' API has all but
+the bursts as JSON.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import fields
+from datetime import datetime
+from io import StringIO
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.alerts.incidents.queries import incidents_of_path
+from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
+from monitor.archive.queries.throughput import ThroughputPoint, throughput_series
+from monitor.mesh.models import Path
+from monitor.overview.changes import Change, changes_of
+from monitor.overview.grid import UnknownChoice, choose_packet_bytes
+from monitor.web.request import parameters
+from monitor.web.request.window import shown_of
+
+
+@require_safe
+def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each step of the charts, with its length and the size of its packets."""
+    path = _path(path_id)
+    shown, size = shown_of(request, timezone.now()), _size(request)
+    series = path_series(path_id, size, shown.since, shown.until)
+    constant = {"step_s": series.step_s, "packet_bytes": size}
+    return _answer(f"{_name(path)}-{size}-bytes", SeriesPoint, series.points, constant)
+
+
+@require_safe
+def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each burst of a day at most: its round trips in the order of sending, nothing where one was lost."""
+    path = _path(path_id)
+    shown, size = shown_of(request, timezone.now()), _size(request)
+    if not shown.has_bursts:
+        raise Http404("Single bursts are given for a day at most: choose a shorter time.")
+    found = raw_bursts(path_id, shown.since, shown.until, packet_bytes=size)
+    return _answer(f"{_name(path)}-{size}-bytes-bursts", RawBurst, found, {})
+
+
+@require_safe
+def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each throughput test, the failed ones included."""
+    path = _path(path_id)
+    shown = shown_of(request, timezone.now())
+    found = throughput_series(path_id, shown.since, shown.until)
+    return _answer(f"{_name(path)}-throughput", ThroughputPoint, found, {})
+
+
+@require_safe
+def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each change of plan or route that the charts mark."""
+    path = _path(path_id)
+    shown, size = shown_of(request, timezone.now()), _size(request)
+    incidents = incidents_of_path(path_id, shown.since, shown.until)
+    found = changes_of(path_id, size, shown.since, shown.until, incidents)
+    return _answer(f"{_name(path)}-changes", Change, found, {})
+
+
+def _size(request: HttpRequest) -> int:
+    try:
+        return choose_packet_bytes(tuple(measured_packet_sizes()), parameters.number(request, "size"))
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+
+
+def _path(path_id: int) -> Path:
+    found = Path.objects.with_hosts().filter(pk=path_id).first()
+    if found is None:
+        raise Http404(f"There is no path {path_id}; the grid links to those that there are.")
+    return found
+
+
+def _name(path: Path) -> str:
+    return f"{path.source.site.name}-{path.destination.site.name}-ipv{path.family}"
+
+
+def _answer(name: str, kind: type[Any], rows: Iterable[Any], constant: dict[str, int]) -> HttpResponse:
+    names = [one.name for one in fields(kind)]
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*names, *constant])
+    for row in rows:
+        writer.writerow([*(_text(getattr(row, one)) for one in names), *constant.values()])
+    response = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+    return response
+
+
+def _text(value: object) -> object:
+    """None is empty, a time is ISO 8601, a flag is true or false, a list has semicolons, and no text begins what a
+    spreadsheet would run."""
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, list):
+        return ";".join("" if one is None else str(one) for one in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value

@@ -1,0 +1,31 @@
+"""What became of all that was planned of a path, as its page shows it: a row for each test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from monitor.archive.queries.ledger import count_planned, ledger_of_path
+from probes.contract import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class TestRow:
+    """So many were planned of a test and measured; `others` are the rest by outcome, or by the reason for a miss."""
+
+    test: str
+    planned: int
+    measured: int
+    others: tuple[tuple[str, int], ...]
+
+
+def ledger_rows(path_id: int, since: datetime, until: datetime) -> tuple[TestRow, ...]:
+    """One for each test of which anything was planned in the period."""
+    rows = []
+    for test, of_test in groupby(ledger_of_path(path_id, since, until), key=lambda line: line.test):
+        lines = list(of_test)
+        measured = sum(line.count for line in lines if line.outcome == Outcome.MEASURED)
+        others = tuple((line.reason or line.outcome, line.count) for line in lines if line.outcome != Outcome.MEASURED)
+        rows.append(TestRow(test, count_planned(lines), measured, others))
+    return tuple(rows)

@@ -1,0 +1,188 @@
+"""What the path page shows: the path, its figures over the period, its charts, its latest tests, its narrowest link,
+its incidents and what changed.
+
+In: a path's id, the stretch of time and a packet size. Out: a `PathView` for the template. The charts themselves are
+made in `monitor.web.charts.series`, the numbers' text in `monitor.web.figures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from monitor.alerts.incidents.queries import incidents_of_path
+from monitor.alerts.models import Incident
+from monitor.analysis.geography import great_circle_km
+from monitor.analysis.transfer import Spread, spread
+from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
+from monitor.archive.queries.path_estimates import path_estimate
+from monitor.archive.queries.paths import (
+    PathSummary,
+    Series,
+    measured_packet_sizes,
+    own_test_steps,
+    path_series,
+    path_summaries,
+)
+from monitor.archive.queries.throughput import (
+    ThroughputPoint,
+    ThroughputSummary,
+    newest_capacities,
+    throughput_series,
+    throughput_summaries,
+)
+from monitor.archive.queries.transfers import transfer_of
+from monitor.archive.statements import LONGEST_RAW
+from monitor.mesh.entries import ON_DEMAND
+from monitor.mesh.models import Path
+from monitor.overview.changes import Change, changes_of
+from monitor.overview.grid import UnknownChoice, choose_packet_bytes
+from monitor.web.charts.marks import Span, Spec, Window
+from monitor.web.charts.series import loss_chart, pool, rtt_chart, throughput_chart
+from monitor.web.pages.path.capacity import CapacityView, capacity_view
+from monitor.web.pages.path.ledger import TestRow, ledger_rows
+from monitor.web.pages.path.transfer import EstimateView, TransferView, estimate_view, transfer_view
+from monitor.web.request.window import Shown
+
+MORE_THAN_A_DAY = timedelta(days=1, hours=1)
+LATEST_TESTS = 12
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PathView:
+    """All that the page needs, in one place."""
+
+    path: Path
+    reverse_path_id: int | None
+    distance_km: float
+    shown: Shown
+    packet_bytes: int
+    packet_sizes: tuple[int, ...]
+    since: datetime
+    until: datetime
+    newest_at: datetime | None
+    summary: PathSummary | None
+    throughput: ThroughputSummary | None
+    spread: Spread | None
+    estimate: EstimateView | None
+    latest_tests: tuple[ThroughputPoint, ...]
+    ledger: tuple[TestRow, ...]
+    transfer: TransferView | None
+    latest_files: tuple[DiskToDiskPoint, ...]
+    capacity: CapacityView
+    incidents: tuple[Incident, ...]
+    changes: tuple[Change, ...]
+    rtt_chart: Spec
+    loss_chart: Spec
+    throughput_chart: Spec
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no ping of the time came."""
+        return self.summary is None and self.newest_at is None
+
+    @property
+    def routes_from_incidents(self) -> bool:
+        """Whether the time is too long for each burst's replies to be asked."""
+        return self.shown.length > LONGEST_RAW
+
+
+def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: datetime | None = None) -> PathView:
+    """The page of a path, with the throughput test that began at `test_at` in full, or the newest that was measured.
+
+    Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`.
+    """
+    path = Path.objects.with_hosts().get(id=path_id)
+    sizes = tuple(measured_packet_sizes())
+    size = choose_packet_bytes(sizes, packet_bytes)
+    since, until = shown.since, shown.until
+    series = path_series(path_id, size, since, until)
+    hours = hours_of(series, since, until)
+    tests = throughput_series(path_id, since, until)
+    incidents = incidents_of_path(path_id, since, until)
+    changes = tuple(changes_of(path_id, size, since, until, incidents))
+    window = Window(since, until, _spans(incidents, until), changes)
+    summary = _only(path_summaries(since, until, packet_bytes=size, path_ids=[path_id]))
+    estimate = path_estimate(summary, tests, since, until)
+    return PathView(
+        path=path,
+        reverse_path_id=_reverse(path),
+        distance_km=_distance_km(path),
+        shown=shown,
+        packet_bytes=size,
+        packet_sizes=sizes,
+        since=since,
+        until=until,
+        newest_at=series.points[-1].at if series.points else None,
+        summary=summary,
+        throughput=_only(throughput_summaries(since, until, path_ids=[path_id])),
+        spread=spread(_measured_bps(tests)),
+        estimate=None if estimate is None else estimate_view(estimate),
+        latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
+        transfer=_transfer(path_id, tests, test_at),
+        latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
+        ledger=ledger_rows(path_id, since, until),
+        capacity=capacity_view(newest_capacities(path_id, until)),
+        incidents=tuple(incidents),
+        changes=changes,
+        rtt_chart=rtt_chart(series, window, _own_tests(path_id, size, since, until)),
+        loss_chart=loss_chart(pool(series, shown.bar_s), window),
+        throughput_chart=throughput_chart(hours, tests, window),
+    )
+
+
+def _measured_bps(tests: Sequence[ThroughputPoint]) -> list[float]:
+    """What the planned TCP tests got; a UDP test gets what it was asked for, one on demand what its settings let it."""
+    planned = (one for one in tests if one.protocol == "tcp" and one.test != ON_DEMAND)
+    return [one.throughput_bps for one in planned if one.throughput_bps is not None]
+
+
+def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | None) -> TransferView | None:
+    """The test asked for. Raises `UnknownChoice` where there is none that began then."""
+    if at is None:
+        at = next((one.at for one in reversed(tests) if one.throughput_bps is not None), None)
+        if at is None:
+            return None
+    stored = transfer_of(path_id, at)
+    if stored is None:
+        raise UnknownChoice(f"test={at.isoformat()}: no throughput test of this path began then")
+    return transfer_view(stored)
+
+
+def _own_tests(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
+    """The steps taken up by our own tests, where the steps are short enough to be."""
+    if until - since > LONGEST_RAW:
+        return []
+    return own_test_steps(path_id, packet_bytes, since, until)
+
+
+def hours_of(series: Series, since: datetime, until: datetime) -> Series:
+    """The hourly steps of the period, also where it is short enough to be answered in bursts: an estimate wants the
+    packets of an hour."""
+    if until - since > LONGEST_RAW:
+        return series
+    series = path_series(series.path_id, series.packet_bytes, min(since, until - MORE_THAN_A_DAY), until)
+    step = timedelta(seconds=series.step_s)
+    return replace(series, points=tuple(point for point in series.points if point.at + step > since))
+
+
+def _only(found: Sequence[T]) -> T | None:
+    return found[0] if found else None
+
+
+def _reverse(path: Path) -> int | None:
+    back = Path.objects.filter(source=path.destination_id, destination=path.source_id)
+    return back.values_list("id", flat=True).first()
+
+
+def _distance_km(path: Path) -> float:
+    here, there = path.source.site, path.destination.site
+    return great_circle_km(here.latitude_deg, here.longitude_deg, there.latitude_deg, there.longitude_deg)
+
+
+def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[Span, ...]:
+    return tuple(Span(one.opened_at, one.closed_at or now, one.summary) for one in incidents)

@@ -1,0 +1,100 @@
+"""The "run now" of a path page: its form for operators, and how the newest test that was asked for is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django import forms
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from monitor.api.incidents import doer
+from monitor.archive.queries import on_demand as outcomes
+from monitor.archive.queries.on_demand import OnDemand, State
+from monitor.mesh import on_demand
+from monitor.mesh.entries import PROTOCOLS
+from monitor.mesh.models import Path
+from monitor.mesh.on_demand import NoRoom, OnDemandError, Settings
+from monitor.web.pages.incidents.operate import may_operate, problems, refusal
+
+SHOWN_FOR = timedelta(hours=1)
+PENDING_REFRESH_S = 3
+"""How often the page looks while a test is on its way."""
+BITS_PER_MEGABIT = 1e6
+
+
+class SettingsForm(forms.Form):
+    """Named as the keys of a test in mesh.toml. What is wrong with a value is said by whoever plans it."""
+
+    duration_s = forms.IntegerField(label="for, s", initial=10)
+    streams = forms.IntegerField(label="streams", initial=1)
+    window_bytes = forms.IntegerField(label="window, bytes", required=False)
+    congestion_control = forms.CharField(label="congestion control", max_length=16, required=False)
+    mss_bytes = forms.IntegerField(label="segment, bytes", required=False)
+    protocol = forms.ChoiceField(label="protocol", choices=[(one, one.upper()) for one in PROTOCOLS], initial="tcp")
+    rate_mbps = forms.FloatField(label="rate, Mbit/s", required=False, min_value=0, max_value=1e6)
+    reverse = forms.BooleanField(label="the receiver connects", required=False)
+
+    @property
+    def settings(self) -> Settings:
+        data = self.cleaned_data
+        rate_mbps = data["rate_mbps"]
+        return Settings(
+            duration_s=data["duration_s"],
+            streams=data["streams"],
+            window_bytes=data["window_bytes"],
+            congestion_control=data["congestion_control"] or None,
+            mss_bytes=data["mss_bytes"],
+            protocol=data["protocol"],
+            rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
+            reverse=data["reverse"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunNow:
+    """`form` is None for those who may not ask, and where nothing can be tested; `newest` is of the last hour."""
+
+    form: SettingsForm | None
+    newest: OnDemand | None
+
+    lead_s: int = on_demand.ON_DEMAND_LEAD_S
+
+    @property
+    def is_shown(self) -> bool:
+        return self.form is not None or self.newest is not None
+
+    @property
+    def is_pending(self) -> bool:
+        return self.newest is not None and self.newest.state is not State.ENDED
+
+    @property
+    def refresh_s(self) -> int | None:
+        """How often the page is to look, where that is more often than always."""
+        return PENDING_REFRESH_S if self.is_pending else None
+
+
+def run_now_of(request: HttpRequest, path: Path, now: datetime) -> RunNow:
+    """What the page of a path shows of it."""
+    may_ask = may_operate(request) and on_demand.fault_of(path) is None
+    return RunNow(SettingsForm() if may_ask else None, outcomes.latest(path.pk, now, now - SHOWN_FOR))
+
+
+@require_POST
+def run_now(request: HttpRequest, path_id: int) -> HttpResponse:
+    """Ask for a test, and lead back to the page that shows what becomes of it."""
+    path = Path.objects.with_hosts().filter(pk=path_id).first()
+    if path is None:
+        raise Http404(f"There is no path {path_id}; the grid links to those that there are.")
+    back = f"{reverse('path', args=[path_id])}#run-now"
+    form = SettingsForm(request.POST)
+    if not form.is_valid():
+        return refusal(request, problems(form), 422, back)
+    try:
+        on_demand.ask(path, form.settings, by=doer(request), now=timezone.now())
+    except OnDemandError as error:
+        return refusal(request, str(error), 409 if isinstance(error, NoRoom) else 422, back)
+    return HttpResponseRedirect(back)

@@ -1,0 +1,182 @@
+"""What the path page shows of one throughput test, and of what a transfer gets on the path: figures as text.
+
+In: a `StoredTransfer`, a `PathEstimate`. Out: rows for the template. Charts are made in `monitor.web.charts.transfer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.analysis import figures
+from monitor.analysis.tcp import LimitName, wording
+from monitor.analysis.transfer import Figure
+from monitor.archive.diagnosis.findings import Findings
+from monitor.archive.queries.path_estimates import PathEstimate
+from monitor.archive.queries.transfers import StoredTransfer
+from monitor.web.charts.transfer import TransferCharts, transfer_charts
+from probes.throughput.spec import CpuUse, Transfer
+
+Fact = tuple[str, str]
+"""What it is, and how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferView:
+    """One test: `facts` are its figures, `evidence` those that its verdict rests on."""
+
+    stored: StoredTransfer
+    evidence: tuple[Fact, ...]
+    facts: tuple[Fact, ...]
+    charts: TransferCharts | None
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateView:
+    """An estimate in words. `limits` are rows of name, throughput, 80% interval and ground."""
+
+    headline: str
+    notes: tuple[str, ...]
+    limits: tuple[tuple[str, str, str, str], ...]
+    advice: tuple[tuple[str, str, str], ...]
+    target: str
+
+
+def transfer_view(stored: StoredTransfer) -> TransferView:
+    """A test for the page."""
+    findings = stored.findings
+    return TransferView(
+        stored=stored,
+        evidence=() if findings is None else tuple(_evidence(one) for one in findings.evidence),
+        facts=(*_rates(stored), *_of_findings(findings), *_of_transfer(stored.transfer)),
+        charts=transfer_charts(stored),
+    )
+
+
+def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this path") -> EstimateView:
+    """An estimate for a page. `capacity_from` says where its capacity is from."""
+    found = made.found
+    limits = [
+        (
+            str(limit.name),
+            wording.signed(limit.throughput_bps, limit.sign),
+            wording.interval(limit.low_bps, limit.high_bps, "{}"),
+            capacity_from
+            if limit.name is LimitName.CAPACITY
+            else wording.ground(limit.name, made.rtt, made.loss, made.transfer),
+        )
+        for limit in found.limits
+    ]
+    index = wording.signed(found.reno_index_bps, found.reno_index_sign)
+    limits.append(("Reno index", index, "", "Mathis, C = 1, one stream: compares paths, is no estimate"))
+    return EstimateView(
+        headline=wording.headline(found),
+        notes=(*wording.notes(made.loss, found), *_of_calibration(made), *_of_sender(made)),
+        limits=tuple(limits),
+        advice=() if found.advice is None else tuple(wording.advice_rows(found.advice, made.loss, made.transfer)),
+        target="" if found.advice is None else wording.rate(found.advice.target_bps),
+    )
+
+
+def _of_calibration(made: PathEstimate) -> tuple[str, ...]:
+    learnt = made.calibration
+    if learnt is None:
+        return ()
+    if learnt.used is None or made.uncalibrated is None:
+        return (wording.not_calibrated(learnt.found, learnt.stretches),)
+    return tuple(wording.calibrated(learnt.used, made.uncalibrated))
+
+
+def _of_sender(made: PathEstimate) -> tuple[str, ...]:
+    if made.sender is None or made.sender == made.transfer.control:
+        return ()
+    if made.sender.startswith("bbr"):
+        return ("The tests are sent with BBR, which does not go by loss: loss counts as no limit.",)
+    return (f"The tests are sent with {made.sender}, of which there is no model; taken as {made.transfer.control}.",)
+
+
+def _evidence(figure: Figure) -> Fact:
+    return figure.name, _written(figure.value, figure.unit)
+
+
+def _written(value: float, unit: str) -> str:
+    if unit == "bit/s":
+        return figures.bit_rate(value)
+    if unit == "ms":
+        return figures.milliseconds(value)
+    if unit == "B":
+        return wording.size(value)
+    if unit == "s":
+        return f"{value:.2f} s"
+    return figures.count(round(value)) if unit == "count" else figures.percent(value)
+
+
+def _rates(stored: StoredTransfer) -> list[Fact]:
+    facts = []
+    if stored.steady_s is not None:
+        facts.append(("after slow start", f"{figures.bit_rate(stored.throughput_bps)} over {stored.steady_s:.1f} s"))
+    if stored.average_bps is not None:
+        facts.append(("average of the test", figures.bit_rate(stored.average_bps)))
+    if stored.asked_bps is not None:
+        facts.append(("asked for", figures.bit_rate(stored.asked_bps)))
+    streams = f"{stored.streams} stream{'s' if stored.streams > 1 else ''}"
+    facts.append(("sent by", ", ".join([streams, *([stored.congestion_control] if stored.congestion_control else [])])))
+    return facts
+
+
+def _of_findings(findings: Findings | None) -> list[Fact]:
+    if findings is None:
+        return []
+    start = f"{findings.start_s:.2f} s of {findings.duration_s:.1f} s"
+    if findings.too_short:
+        start += f": too long for this test, which wants {findings.wanted_s:.0f} s"
+    facts = [("slow start", start)]
+    if findings.recoveries:
+        facts.append(("losses", f"{len(findings.recoveries)}, which cost {findings.lost_s:.2f} s"))
+    if findings.pauses:
+        paused_s = sum(one.length_s for one in findings.pauses)
+        facts.append(("pauses of the sender", f"{len(findings.pauses)}, of {paused_s:.2f} s together"))
+    if findings.loaded_rtt_ms is not None:
+        idle = "" if findings.idle_rtt_ms is None else f", idle {figures.milliseconds(findings.idle_rtt_ms)}"
+        facts.append(("RTT during the test", f"{figures.milliseconds(findings.loaded_rtt_ms)}{idle}"))
+    return facts + _rfc6349(findings)
+
+
+def _rfc6349(findings: Findings) -> list[Fact]:
+    ratios = findings.rfc6349
+    if ratios is None:
+        return []
+    facts = []
+    if ratios.buffer_delay_ratio is not None:
+        facts.append(("buffer delay (RFC 6349)", f"{ratios.buffer_delay_ratio:.0%}"))
+    if ratios.efficiency_ratio is not None:
+        facts.append(("efficiency (RFC 6349)", figures.percent(ratios.efficiency_ratio)))
+    if ratios.transfer_time_ratio is not None:
+        facts.append(("transfer time ratio (RFC 6349)", f"{ratios.transfer_time_ratio:.2f}"))
+    return facts
+
+
+def _of_transfer(transfer: Transfer | None) -> list[Fact]:
+    if transfer is None:
+        return []
+    facts = []
+    if transfer.udp is not None:
+        udp = transfer.udp
+        lost = figures.loss(udp.lost_packets, udp.packets)
+        facts += [
+            ("datagrams lost", f"{figures.count(udp.lost_packets)} of {figures.count(udp.packets)}: {lost}"),
+            ("jitter", figures.milliseconds(udp.jitter_ms)),
+        ]
+        if udp.out_of_order is not None:
+            facts.append(("out of order", figures.count(udp.out_of_order)))
+    sent = transfer.sent
+    if sent is not None and sent.path_mtu_bytes:
+        facts.append(("path MTU", f"{figures.count(min(sent.path_mtu_bytes))} bytes"))
+    for end, use in (("sender", transfer.sender_cpu), ("receiver", transfer.receiver_cpu)):
+        if use is not None:
+            facts.append((f"processor of the {end}", _cpu(use)))
+    return facts
+
+
+def _cpu(use: CpuUse) -> str:
+    text = f"used {figures.percent(use.total_ratio)}, {figures.percent(use.system_ratio)} in the kernel"
+    return text if use.wanted_ratio is None else f"{text}; ran or waited to run {figures.percent(use.wanted_ratio)}"

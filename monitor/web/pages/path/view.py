@@ -1,0 +1,65 @@
+"""The path page: one path over time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.api.parameters import in_bounds
+from monitor.mesh.models import Path
+from monitor.overview.grid import Period, UnknownChoice
+from monitor.web.charts import bundle
+from monitor.web.charts.marks import CHANGE_SIGNS
+from monitor.web.pages.first_run import path_waits
+from monitor.web.pages.path.load import load_path
+from monitor.web.pages.path.run_now import run_now_of
+from monitor.web.request import parameters
+from monitor.web.request.grid_choices import ENDS, _size
+from monitor.web.request.window import minute, shown_of
+
+
+@require_safe
+def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
+    """One path over time."""
+    now = timezone.now()
+    shown = shown_of(request, now)
+    try:
+        view = load_path(path_id, shown, _size(request), _test_at(request))
+    except Path.DoesNotExist as error:
+        raise Http404(f"There is no path {path_id}; the grid links to those that there are.") from error
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+    is_awaited = view.is_empty and shown.period is not None
+    context = {
+        "view": view,
+        "run_now": run_now_of(request, view.path, now),
+        "now": now,
+        "periods": parameters.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
+        "ends": (minute(shown.since), minute(shown.until)),
+        "change_signs": CHANGE_SIGNS,
+        "waits": path_waits(view.path, view.packet_bytes, shown.since, now) if is_awaited else [],
+        "kept": [("size", view.packet_bytes)],
+        "sizes": parameters.options(
+            request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes
+        ),
+        "bundle_version": bundle.bundle_version(),
+    }
+    return render(request, "pages/path/path.html", context)
+
+
+def _test_at(request: HttpRequest) -> datetime | None:
+    """When the throughput test began that the page is to show in full."""
+    given = request.GET.get("test")
+    if given is None:
+        return None
+    try:
+        at = datetime.fromisoformat(given)
+        if at.tzinfo is not None:
+            return in_bounds(at)
+    except ValueError as error:
+        raise Http404(f"test={given}: give when it began, like test=2026-11-21T12:00:00Z") from error
+    raise Http404(f"test={given}: add the time zone, like test=2026-11-21T12:00:00Z")

@@ -1,0 +1,153 @@
+"""What a site's page shows: whom to call, how its agent is, its paths out and in side by side, the last week's
+completeness, and its incidents.
+
+In: a site's name, a stretch of time and a packet size. Out: a `SiteView` for the template. The worst paths come first:
+open incidents, then total loss, then most loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from monitor.alerts.incidents import listing
+from monitor.alerts.models import Incident
+from monitor.analysis import figures
+from monitor.archive.queries import completeness
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import PathSummary, measured_packet_sizes, path_summaries
+from monitor.archive.queries.throughput import ThroughputSummary, throughput_summaries
+from monitor.mesh.models import Path, Site
+from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.measures import MEASURES
+from monitor.web.pages.completeness.load import DAY, DayCell, cell_of
+from monitor.web.pages.sites.load import SiteCard, load_sites
+from monitor.web.request.window import Shown
+
+DAYS = 7
+INCIDENTS_SHOWN = 10
+RANK_TOTAL_LOSS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One direction between the site and another: its figures in words, and the class of its loss."""
+
+    path: Path
+    style: str
+    loss: str
+    rtt: str
+    estimate: str
+    throughput: str
+    has_incident: bool
+    rank: float
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another site over one family of addresses; a direction that is not measured is None."""
+
+    site: Site
+    family: int
+    out: Way | None
+    back: Way | None
+
+    @property
+    def rank(self) -> float:
+        """How bad the worse direction is."""
+        return max(way.rank for way in (self.out, self.back) if way is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """All that the page needs. `card` is None for a site that only answers."""
+
+    site: Site
+    shown: Shown
+    packet_bytes: int
+    packet_sizes: tuple[int, ...]
+    card: SiteCard | None
+    peers: tuple[Peer, ...]
+    days: tuple[tuple[date, DayCell], ...]
+    open_incidents: tuple[Incident, ...]
+    past_incidents: tuple[Incident, ...]
+
+
+def load_site(name: str, shown: Shown, packet_bytes: int | None, now: datetime) -> SiteView:
+    """The page of a site. Raises `Site.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
+    site = Site.objects.get(name=name)
+    sizes = tuple(measured_packet_sizes())
+    size = choose_packet_bytes(sizes, packet_bytes)
+    lasting = listing.incidents(listing.Asked(site=name))
+    return SiteView(
+        site=site,
+        shown=shown,
+        packet_bytes=size,
+        packet_sizes=sizes,
+        card=next((card for card in load_sites(now).cards if card.site == site), None),
+        peers=_peers(site, shown, size, lasting),
+        days=_days(site, now),
+        open_incidents=tuple(lasting[:INCIDENTS_SHOWN]),
+        past_incidents=tuple(
+            listing.incidents(listing.Asked(which=listing.Which.RESOLVED, site=name), limit=INCIDENTS_SHOWN)
+        ),
+    )
+
+
+def _peers(site: Site, shown: Shown, packet_bytes: int, lasting: Iterable[Incident]) -> tuple[Peer, ...]:
+    of_site = [*Path.objects.in_use().filter(source__site=site), *Path.objects.in_use().filter(destination__site=site)]
+    ids = [path.pk for path in of_site]
+    summaries = {
+        one.path_id: one for one in path_summaries(shown.since, shown.until, packet_bytes=packet_bytes, path_ids=ids)
+    }
+    tests = {one.path_id: one for one in throughput_summaries(shown.since, shown.until, path_ids=ids)}
+    troubled = {entry.path_id for incident in lasting for entry in incident.paths.all() if not entry.is_over}
+    ways = {path.pk: _way(path, summaries, tests, path.pk in troubled) for path in of_site}
+    ends: dict[tuple[Site, int], list[Way | None]] = {}
+    for path in of_site:
+        is_out = path.source.site == site
+        other = path.destination.site if is_out else path.source.site
+        pair = ends.setdefault((other, path.family), [None, None])
+        way = ways[path.pk]
+        place = 0 if is_out else 1
+        worse = pair[place]
+        pair[place] = way if worse is None or way.rank > worse.rank else worse
+    peers = [Peer(other, family, out, back) for (other, family), (out, back) in ends.items() if other != site]
+    return tuple(sorted(peers, key=lambda peer: (-peer.rank, peer.site.name, peer.family)))
+
+
+def _way(
+    path: Path, summaries: Mapping[int, PathSummary], tests: Mapping[int, ThroughputSummary], has_incident: bool
+) -> Way:
+    summary, of_tests = summaries.get(path.pk), tests.get(path.pk)
+    throughput = "–" if of_tests is None else figures.bit_rate(of_tests.throughput_median_bps)
+    if summary is None or summary.sent == 0:
+        return Way(path, "no-data", figures.NO_DATA, "–", "–", throughput, has_incident, 3.0 * has_incident - 1.0)
+    ratio = summary.lost / summary.sent
+    rank = 3.0 * has_incident + (RANK_TOTAL_LOSS if summary.received == 0 else ratio)
+    if summary.received == 0:
+        return Way(path, "total-loss", "all lost", "–", "–", throughput, has_incident, rank)
+    floor = "≥ " if summary.estimate_is_floor else ""
+    return Way(
+        path=path,
+        style=MEASURES[Metric.LOSS].style(ratio),
+        loss=figures.loss(summary.lost, summary.sent),
+        rtt=figures.milliseconds(summary.rtt_median_ms),
+        estimate=floor + figures.bit_rate(summary.estimate_bps),
+        throughput=throughput,
+        has_incident=has_incident,
+        rank=rank,
+    )
+
+
+def _days(site: Site, now: datetime) -> tuple[tuple[date, DayCell], ...]:
+    """The last days (UTC), the newest first."""
+    until = now.date() + DAY
+    found = {
+        came.day: (came, covered)
+        for came, covered in completeness.days_of_sites(until - DAYS * DAY, until, now)
+        if came.site_id == site.pk
+    }
+    days = [until - timedelta(days=number) for number in range(1, DAYS + 1)]
+    return tuple((day, cell_of(found.get(day), runs=day == now.date())) for day in days)

@@ -1,0 +1,39 @@
+"""The page of one site: its agent, its paths in both directions, its incidents."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.mesh.models import Site
+from monitor.overview.grid import Period, UnknownChoice
+from monitor.web.pages.first_run import still_waiting
+from monitor.web.pages.site.load import load_site
+from monitor.web.request import parameters
+from monitor.web.request.grid_choices import ENDS, _size
+from monitor.web.request.window import shown_of
+
+
+@require_safe
+def site_page(request: HttpRequest, name: str) -> HttpResponse:
+    """One site: its agent, its paths both ways, its incidents."""
+    now = timezone.now()
+    shown = shown_of(request, now)
+    try:
+        view = load_site(name, shown, _size(request), now)
+    except Site.DoesNotExist as error:
+        raise Http404(f"There is no site {name}; /sites/ lists those that there are.") from error
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+    context = {
+        "view": view,
+        "now": now,
+        "first_run": None if view.packet_sizes else still_waiting(now),
+        "periods": parameters.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
+        "sizes": parameters.options(
+            request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes
+        ),
+    }
+    return render(request, "pages/site/site.html", context)

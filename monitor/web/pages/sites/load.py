@@ -1,0 +1,183 @@
+"""What the sites page shows: how each site's agent is, by its newest delivery, and what is worth looking at.
+
+In: the time. Out: a `SitesView`. The figures come with the deliveries (`monitor.agents.health`); here is said which of
+them are trouble, and in which words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+import probes
+from monitor.agents.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods
+from monitor.agents.holders import SecondAgent, second_agents
+from monitor.analysis import figures
+from monitor.mesh.models import Site
+from probes.site.health import Health
+from probes.site.versions import is_older
+
+LATE_AFTER = timedelta(minutes=5)
+"""Agents deliver every few seconds; one that has not for this long is in trouble."""
+CLOCKS_SHOWN = timedelta(days=7)
+MANY_QUEUED = 1000
+"""More waits than goes with one batch or two."""
+POOR_STAMP = "user"
+DRIFTING_S = 0.1
+"""A clock that nothing keeps, and that is so far off, will soon be a second off."""
+
+
+class State(Enum):
+    """How an agent is: the sign, the style and the word of it, the worst first."""
+
+    LATE = ("▲", "loss-4", "late")
+    TROUBLE = ("▲", "loss-3", "in trouble")
+    NOTICE = ("●", "loss-2", "to look at")
+    SILENT = ("○", "no-data", "not heard of")
+    WELL = ("✓", "none-lost", "well")
+
+    def __init__(self, sign: str, style: str, word: str) -> None:
+        self.sign = sign
+        self.style = style
+        self.word = word
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something worth a look, and how bad it is."""
+
+    state: State
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCard:
+    """A site that has an agent; `report` is None where that never delivered."""
+
+    site: Site
+    report: AgentReport | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def state(self) -> State:
+        return next((state for state in State if any(one.state is state for one in self.findings)), State.WELL)
+
+    @property
+    def health(self) -> Health | None:
+        return None if self.report is None else self.report.health
+
+    @property
+    def clock(self) -> str | None:
+        """How far the site's clock is from ours; None where it was not compared."""
+        if self.health is None or self.health.clock_offset_s is None:
+            return None
+        return _clock(self.health.clock_offset_s) + (", no NTP" if _no_ntp(self.health) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class OffPeriod:
+    """When results of a site were measured with a wrong clock."""
+
+    site: str
+    period: ClockWasOff
+
+    @property
+    def offset(self) -> str:
+        return _clock(self.period.offset_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SitesView:
+    """The sites with an agent, those in trouble first; `counts` tells how many are in each state that there is."""
+
+    cards: tuple[SiteCard, ...]
+    counts: tuple[tuple[State, int], ...]
+    off_periods: tuple[OffPeriod, ...]
+
+
+def load_sites(now: datetime) -> SitesView:
+    """The page."""
+    sites = list(Site.objects.in_use().filter(has_agent=True))
+    reports = {report.site_id: report for report in agent_reports(now)}
+    states = list(State)
+    seconds = second_agents(now)
+    cards = [
+        SiteCard(site, report, (*_of_second(site, seconds.get(site.pk), now), *_findings(report)))
+        for site in sites
+        for report in [reports.get(site.pk)]
+    ]
+    cards.sort(key=lambda card: (states.index(card.state), card.site.name))
+    counts = Counter(card.state for card in cards)
+    names = {site.pk: site.name for site in sites}
+    periods = clock_off_periods(now - CLOCKS_SHOWN, now + CLOCKS_SHOWN, site_ids=list(names))
+    return SitesView(
+        cards=tuple(cards),
+        counts=tuple((state, counts[state]) for state in State if counts[state]),
+        off_periods=tuple(OffPeriod(names[period.site_id], period) for period in reversed(periods)),
+    )
+
+
+def _of_second(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[Finding]:
+    if second is None:
+        return
+    ago = figures.duration((now - second.refused_at).total_seconds())
+    where = f" at {second.address}" if second.address else ""
+    yield Finding(
+        State.TROUBLE,
+        f"a second agent{where} shows this site's token and is refused, last {ago} ago: stop one of the two; "
+        f"manage.py site rotate {site.name} gives the site to another",
+    )
+
+
+def _findings(report: AgentReport | None) -> Iterator[Finding]:
+    """What is worth a look, the worst first."""
+    if report is None:
+        yield Finding(State.SILENT, "its agent has not delivered yet")
+        return
+    if report.accepted_ago > LATE_AFTER:
+        yield Finding(State.LATE, f"nothing accepted for {figures.duration(report.accepted_ago.total_seconds())}")
+    if report.clock_is_off and report.health is not None and report.health.clock_offset_s is not None:
+        yield Finding(
+            State.TROUBLE, f"its clock is {_clock(report.health.clock_offset_s)}; results are kept and flagged"
+        )
+    if report.queued > MANY_QUEUED:
+        yield Finding(State.NOTICE, f"{report.queued:,} results wait in its spool")
+    if is_older(report.agent_version, than=probes.__version__):
+        yield Finding(State.NOTICE, f"version {report.agent_version} is older than the centre's, {probes.__version__}")
+    if report.health is not None:
+        yield from _of_health(report.health)
+
+
+def _of_health(health: Health) -> Iterator[Finding]:
+    for one in health.dropped:
+        yield Finding(
+            State.NOTICE, f"its spool had to drop {one.count:,} results of kind {one.kind}: {_words(one.reason)}"
+        )
+    if health.set_aside:
+        yield Finding(State.NOTICE, f"{health.set_aside:,} results set aside: the centre refused them")
+    if health.lost_ticks:
+        yield Finding(State.NOTICE, f"{health.lost_ticks:,} cycles were due and did not begin, since it started")
+    if health.stamp == POOR_STAMP:
+        yield Finding(
+            State.NOTICE, "round trips are stamped by the program, not the kernel: they contain its own delays"
+        )
+    if health.clock_offset_s is not None and abs(health.clock_offset_s) > DRIFTING_S and _no_ntp(health):
+        yield Finding(State.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, and no NTP keeps it")
+
+
+def _no_ntp(health: Health) -> bool:
+    return health.kernel_clock is not None and not health.kernel_clock.is_synchronised
+
+
+def _clock(offset_s: float) -> str:
+    """An offset of a clock as words: "3.2 s ahead"."""
+    way = "ahead" if offset_s >= 0 else "behind"
+    size_s = abs(offset_s)
+    return f"{figures.duration(size_s)} {way}" if size_s >= 60 else f"{size_s:.3f} s {way}"
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ")

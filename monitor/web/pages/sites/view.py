@@ -1,0 +1,27 @@
+"""The sites page: the health of each site's agent."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.mesh.models import Mesh
+from monitor.web.pages.first_run import still_waiting
+from monitor.web.pages.sites.load import load_sites
+
+
+@require_safe
+def sites_page(request: HttpRequest) -> HttpResponse:
+    """How each site's agent is."""
+    now = timezone.now()
+    view = load_sites(now)
+    is_heard = any(card.report is not None for card in view.cards)
+    context = {
+        "mesh": Mesh.objects.first(),
+        "view": view,
+        "now": now,
+        "first_run": None if is_heard else still_waiting(now),
+    }
+    return render(request, "pages/sites/sites.html", context)

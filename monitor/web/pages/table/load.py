@@ -1,0 +1,211 @@
+"""What the table page shows: PingER's table, a row for each pair of nodes, sites, countries, regions or groups and a
+column for each tick, the newest first.
+
+In: what the address asks for and the time. Out: a `TableView` for the template, or the same figures as tab-separated
+values. Each figure is the median over the paths between the two, as `monitor.archive.queries.tables.table` has it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from statistics import median
+
+from monitor.api.summaries import TABLE_TICKS, TICK_LENGTHS, too_large
+from monitor.archive.queries import tables
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import measured_packet_sizes
+from monitor.archive.queries.tables import By, TableCell, Tick
+from monitor.mesh.models import Family
+from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.measures import Measure, measure_of
+
+MOST_ROWS = 500
+FORMATS = {Tick.HOUR: "%a %H:00", Tick.DAY: "%a %-d %b", Tick.MONTH: "%b %Y", Tick.YEAR: "%Y"}
+
+Figures = dict[datetime, TableCell]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the address asks for. `sort` is a column, with a minus before it the other way round; `source` and
+    `destination` leave one row or column of the mesh."""
+
+    by: By = By.SITE
+    metric: Metric = Metric.LOSS
+    tick: Tick = Tick.DAY
+    packet_bytes: int | None = None
+    family: Family | None = None
+    source: str = ""
+    destination: str = ""
+    sort: str = "worst"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure with its class and how many paths it is the median of; no text where there is none."""
+
+    style: str
+    text: str
+    paths: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A pair. `middle` and `worst` are over its ticks."""
+
+    source: str
+    destination: str
+    middle: Cell
+    worst: Cell
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """All that the page needs. `complaint` says why there is no table."""
+
+    asked: Asked
+    measure: Measure
+    packet_sizes: tuple[int, ...]
+    ticks: tuple[datetime, ...]
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    left_out: int
+    sources: tuple[str, ...]
+    destinations: tuple[str, ...]
+    complaint: str | None
+
+
+NOTHING = Cell("no-data", "–", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    source: str
+    destination: str
+    figures: Figures
+    middle: float
+    worst: float
+
+
+def load_table(asked: Asked, now: datetime) -> TableView:
+    """The page's table. Raises `UnknownChoice` where there are no packets of that size."""
+    sizes = tuple(measured_packet_sizes())
+    complaint = _complaint(asked)
+    found = () if complaint else _cells(asked, now, sizes)
+    pairs = _in_order(asked, _pairs(asked, found))
+    ticks = tuple(sorted({at for pair in pairs for at in pair.figures}, reverse=True))
+    measure = measure_of(asked.metric)
+    return TableView(
+        asked=asked,
+        measure=measure,
+        packet_sizes=() if asked.metric is Metric.THROUGHPUT else sizes,
+        ticks=ticks,
+        heads=tuple(at.astimezone(UTC).strftime(FORMATS[asked.tick]) for at in ticks),
+        rows=tuple(_row(measure, pair, ticks) for pair in pairs[:MOST_ROWS]),
+        left_out=max(0, len(pairs) - MOST_ROWS),
+        sources=tuple(sorted({cell.source for cell in found})),
+        destinations=tuple(sorted({cell.destination for cell in found})),
+        complaint=complaint,
+    )
+
+
+def as_tsv(asked: Asked, now: datetime) -> str:
+    """All of the table as tab-separated values: a row for each pair, times in UTC, figures in the metric's unit and in
+    full, nothing where there is none. Raises `UnknownChoice`, and `ValueError` where it would be too large."""
+    if complaint := _complaint(asked):
+        raise ValueError(complaint)
+    pairs = _in_order(asked, _pairs(asked, _cells(asked, now, tuple(measured_packet_sizes()))))
+    ticks = sorted({at for pair in pairs for at in pair.figures})
+    out = StringIO()
+    writer = csv.writer(out, dialect="excel-tab", lineterminator="\n")
+    writer.writerow(["source", "destination", *(f"{asked.metric} {tick_name(at)}" for at in ticks)])
+    for pair in pairs:
+        found = [pair.figures.get(at) for at in ticks]
+        writer.writerow([pair.source, pair.destination, *("" if one is None else repr(one.value) for one in found)])
+    return out.getvalue()
+
+
+def tick_name(at: datetime) -> str:
+    """A tick as addresses and files name it."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+
+
+def _length(tick: Tick) -> timedelta:
+    return TABLE_TICKS[tick] * TICK_LENGTHS[tick]
+
+
+def _complaint(asked: Asked) -> str | None:
+    return too_large(asked.by, asked.tick, _length(asked.tick))
+
+
+def _cells(asked: Asked, now: datetime, sizes: tuple[int, ...]) -> list[TableCell]:
+    since, packet_bytes = now - _length(asked.tick), choose_packet_bytes(sizes, asked.packet_bytes)
+    return tables.table(asked.by, asked.metric, asked.tick, since, now, packet_bytes, family=asked.family)
+
+
+def _pairs(asked: Asked, cells: Iterable[TableCell]) -> Iterator[_Pair]:
+    found: dict[tuple[str, str], Figures] = {}
+    for cell in cells:
+        if asked.source in ("", cell.source) and asked.destination in ("", cell.destination):
+            found.setdefault((cell.source, cell.destination), {})[cell.at] = cell
+    worst = min if asked.metric.lower_is_worse else max
+    for (source, destination), figures in found.items():
+        values = [cell.value for cell in figures.values()]
+        yield _Pair(source, destination, figures, median(values), worst(values))
+
+
+def _in_order(asked: Asked, pairs: Iterable[_Pair]) -> list[_Pair]:
+    """Names from A on, figures the worst first, pairs without a figure last."""
+    column = asked.sort.removeprefix("-")
+    ordered = sorted(pairs, key=lambda pair: (pair.source, pair.destination))
+    if column in ("source", "destination"):
+        return sorted(ordered, key=lambda pair: str(getattr(pair, column)), reverse=asked.sort.startswith("-"))
+    best_first = asked.sort.startswith("-")
+    figure = _figure(column)
+    figures = [(figure(pair), pair) for pair in ordered]
+    known = sorted(
+        ((value, pair) for value, pair in figures if value is not None),
+        key=lambda one: one[0],
+        reverse=asked.metric.lower_is_worse == best_first,
+    )
+    return [pair for _, pair in known] + [pair for value, pair in figures if value is None]
+
+
+def _figure(column: str) -> Callable[[_Pair], float | None]:
+    """What a pair has in a column; nothing in a column that there is not."""
+    if column == "median":
+        return lambda pair: pair.middle
+    if column == "worst":
+        return lambda pair: pair.worst
+    try:
+        at = datetime.fromisoformat(column)
+    except ValueError:
+        return lambda _: None
+
+    def value(pair: _Pair) -> float | None:
+        cell = pair.figures.get(at) if at.tzinfo else None
+        return None if cell is None else cell.value
+
+    return value
+
+
+def _row(measure: Measure, pair: _Pair, ticks: Iterable[datetime]) -> Row:
+    return Row(
+        pair.source,
+        pair.destination,
+        _cell(measure, pair.middle, 0),
+        _cell(measure, pair.worst, 0),
+        tuple(
+            NOTHING if found is None else _cell(measure, found.value, found.paths)
+            for found in map(pair.figures.get, ticks)
+        ),
+    )
+
+
+def _cell(measure: Measure, value: float, paths: int) -> Cell:
+    return Cell(measure.style(value), measure.words(value), paths)

@@ -1,0 +1,108 @@
+"""The page of PingER's table, and the same figures as tab-separated values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.tables import By, Tick
+from monitor.mesh.models import Family, Mesh
+from monitor.overview.grid import UnknownChoice
+from monitor.overview.measures import measure_of
+from monitor.web.pages.first_run import still_waiting
+from monitor.web.pages.table.load import Asked, TableView, as_tsv, load_table, tick_name
+from monitor.web.request import parameters
+from monitor.web.request.parameters import Option
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a column: the link that sorts by it, or the other way where it is sorted by already; the time of a
+    tick; and in which order the column is, if it is what the rows are sorted by."""
+
+    label: str
+    query: str
+    at: str
+    order: str
+
+
+METRICS = [(one, measure_of(one).title) for one in Metric]
+
+
+@require_safe
+def table_page(request: HttpRequest) -> HttpResponse:
+    """The table as the address asks for it."""
+    now = timezone.now()
+    try:
+        view = load_table(_asked(request), now)
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+    context = {
+        "mesh": Mesh.objects.first(),
+        "view": view,
+        "first_run": None if view.rows or view.complaint else still_waiting(now),
+        "bys": parameters.options(request, "by", [(one, one) for one in By], view.asked.by),
+        "ticks": parameters.options(request, "tick", [(one, one) for one in Tick], view.asked.tick),
+        "sizes": _sizes(request, view),
+        "metrics": METRICS,
+        "families": Family,
+        "sorts": _sorts(request, view),
+        "kept": {name: request.GET[name] for name in ("by", "tick", "size", "sort") if request.GET.get(name)},
+    }
+    return render(request, "pages/table/table.html", context, status=422 if view.complaint else 200)
+
+
+@require_safe
+def table_tsv(request: HttpRequest) -> HttpResponse:
+    """The whole table for a spreadsheet or a script."""
+    wanted = _asked(request)
+    try:
+        text = as_tsv(wanted, timezone.now())
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+    except ValueError as error:
+        return HttpResponse(f"{error}\n", status=422, content_type="text/plain; charset=utf-8")
+    response = HttpResponse(text, content_type="text/tab-separated-values; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{wanted.metric}-by-{wanted.by}-{wanted.tick}.tsv"'
+    return response
+
+
+def _asked(request: HttpRequest) -> Asked:
+    family = parameters.number(request, "family")
+    if family is not None and family not in Family.values:
+        raise Http404(f"family={family}: choose 4 or 6")
+    return Asked(
+        by=parameters.choice(request, "by", By, By.SITE),
+        metric=parameters.choice(request, "metric", Metric, Metric.LOSS),
+        tick=parameters.choice(request, "tick", Tick, Tick.DAY),
+        packet_bytes=parameters.number(request, "size"),
+        family=None if family is None else Family(family),
+        source=parameters.text(request, "from") or "",
+        destination=parameters.text(request, "to") or "",
+        sort=parameters.text(request, "sort") or "worst",
+    )
+
+
+def _sizes(request: HttpRequest, view: TableView) -> list[Option]:
+    chosen = view.asked.packet_bytes or min(view.packet_sizes, default=0)
+    return parameters.options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], chosen)
+
+
+def _sorts(request: HttpRequest, view: TableView) -> list[Head]:
+    columns = [("source", "from"), ("destination", "to"), ("worst", "worst"), ("median", "median")]
+    columns += [(tick_name(at), head) for at, head in zip(view.ticks, view.heads, strict=True)]
+    return [_head(request, view.asked, name, label, is_tick=place >= 4) for place, (name, label) in enumerate(columns)]
+
+
+def _head(request: HttpRequest, wanted: Asked, name: str, label: str, *, is_tick: bool) -> Head:
+    (link,) = parameters.options(request, "sort", [(label, f"-{name}" if wanted.sort == name else name)], None)
+    order = ""
+    if wanted.sort.removeprefix("-") == name:
+        rises = name in ("source", "destination") or wanted.metric.lower_is_worse
+        order = "ascending" if rises != wanted.sort.startswith("-") else "descending"
+    return Head(label, link.query, name if is_tick else "", order)

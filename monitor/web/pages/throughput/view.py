@@ -1,0 +1,87 @@
+"""The page of throughput tests: each path's tests of the period with what limited them, the slowest first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.analysis.transfer import Verdict
+from monitor.archive.queries import for_reports
+from monitor.archive.queries.for_reports import TransferVerdict
+from monitor.archive.queries.throughput import ThroughputSummary, throughput_summaries
+from monitor.mesh.models import Mesh, Path
+from monitor.overview.grid import Period
+from monitor.web.pages.first_run import tests_wait
+from monitor.web.request import parameters
+from monitor.web.request.parameters import Option
+from monitor.web.request.window import Shown, shown_of
+
+MOST_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A path with tests; `verdict` is None where none of them could be diagnosed."""
+
+    path: Path
+    tests: ThroughputSummary
+    verdict: TransferVerdict | None
+
+    @property
+    def failed(self) -> int:
+        return self.tests.tests - self.tests.measured
+
+    @property
+    def order(self) -> tuple[bool, float, int]:
+        """Those of which nothing was measured first, then the slowest."""
+        median = self.tests.throughput_median_bps
+        return median is not None, median or 0.0, self.path.pk
+
+
+@require_safe
+def throughput_page(request: HttpRequest) -> HttpResponse:
+    """All paths with a test in the period, or those that one thing limited."""
+    now = timezone.now()
+    shown = shown_of(request, now)
+    rows = _rows(shown)
+    verdict = parameters.choice(request, "limit", Verdict, Verdict.UNDETERMINED) if request.GET.get("limit") else None
+    chosen = [row for row in rows if verdict is None or (row.verdict is not None and row.verdict.verdict == verdict)]
+    context = {
+        "mesh": Mesh.objects.first(),
+        "now": now,
+        "shown": shown,
+        "rows": chosen[:MOST_ROWS],
+        "left_out": max(0, len(chosen) - MOST_ROWS),
+        "verdict": verdict,
+        "waits": tests_wait(now) if not rows and shown.period is not None else [],
+        "paths": len(rows),
+        "tests": sum(row.tests.tests for row in rows),
+        "failed": sum(row.failed for row in rows),
+        "periods": parameters.options(
+            request, "period", [(one, one) for one in Period], shown.period, without=("since", "until")
+        ),
+        "verdicts": _verdicts(request, rows, verdict),
+    }
+    return render(request, "pages/throughput/throughput.html", context)
+
+
+def _rows(shown: Shown) -> list[Row]:
+    summaries = throughput_summaries(shown.since, shown.until)
+    ids = [one.path_id for one in summaries]
+    paths = Path.objects.with_hosts().in_bulk(ids)
+    verdicts = {one.path_id: one for one in for_reports.transfer_verdicts(shown.since, shown.until, ids)}
+    rows = [Row(paths[one.path_id], one, verdicts.get(one.path_id)) for one in summaries if one.path_id in paths]
+    return sorted(rows, key=lambda row: row.order)
+
+
+def _verdicts(request: HttpRequest, rows: list[Row], chosen: Verdict | None) -> list[Option]:
+    """What limited how many paths, as links that show those."""
+    counts = Counter(row.verdict.verdict for row in rows if row.verdict is not None)
+    labelled: list[tuple[str, object]] = [(f"all {len(rows)}", "")]
+    labelled += [(f"{one} {counts[one]}", one) for one in Verdict if counts[one]]
+    return parameters.options(request, "limit", labelled, chosen or "")

@@ -1,0 +1,57 @@
+"""What is answered when something goes wrong: a page that says what to do, or JSON where a program asked.
+
+No answer says more than that: what happened is in the log.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
+from django.urls.exceptions import Resolver404
+
+from monitor.accounts.access import FOR_PROGRAMS
+
+RETRY_AFTER_S = 5
+BAD_REQUEST = "The request cannot be read, or asks for a host that is not in SOUNDINGS_ALLOWED_HOSTS."
+NOT_ALLOWED = "This is not open to you."
+NOT_FOUND = "There is nothing at this address."
+FAILED = "The answer could not be made. What happened is in the log of the web server; measuring goes on meanwhile."
+NO_DATABASE = "The database cannot be reached now. Measuring goes on meanwhile; reload to try again."
+STALE_FORM = "The form was too old, or came from elsewhere. Reload the page and send it again."
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _answer(request, 400, "Not understood", BAD_REQUEST)
+
+
+def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:
+    return _answer(request, 403, "Not allowed", str(exception) or NOT_ALLOWED)
+
+
+def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
+    said = "" if isinstance(exception, Resolver404) else str(exception)
+    return _answer(request, 404, "Not found", said or NOT_FOUND)
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Called while the exception is being handled."""
+    if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
+        response = _answer(request, 503, "Not now", NO_DATABASE)
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+        return response
+    return _answer(request, 500, "Something went wrong here", FAILED)
+
+
+def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    return _answer(request, 403, "Not taken", STALE_FORM)
+
+
+def _answer(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
+    """Rendered without the request, so that it needs neither session nor database."""
+    if request.path.startswith(FOR_PROGRAMS):
+        return JsonResponse({"detail": text}, status=status)
+    return HttpResponse(render_to_string("web/error.html", {"error_title": title, "error_text": text}), status=status)

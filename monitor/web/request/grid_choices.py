@@ -1,0 +1,71 @@
+"""The choices of pages that show a grid: metric, period, packet size, group, comparison."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.http import Http404, HttpRequest
+
+from monitor.overview import measures
+from monitor.overview.grid import Against, Grid, Period, UnknownChoice, load_grid
+from monitor.overview.measures import MEASURES
+from monitor.web.request import parameters
+
+SHOWN: list[tuple[str, Any]] = [("figures", ""), ("change in a week", Against.WEEK), ("in a year", Against.YEAR)]
+ENDS = ("since", "until")
+GRID_PERIODS = (Period.HOUR, Period.DAY, Period.WEEK)
+
+
+def _load_grid(request: HttpRequest, now: datetime) -> Grid:
+    period = parameters.choice(request, "period", Period, Period.DAY)
+    try:
+        return load_grid(
+            _metric(request).metric,
+            period,
+            now,
+            packet_bytes=_size(request),
+            group=request.GET.get("group") or None,
+            against=_against(request),
+        )
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
+
+
+def _against(request: HttpRequest) -> Against | None:
+    return parameters.choice(request, "against", Against, Against.WEEK) if request.GET.get("against") else None
+
+
+def _metric(request: HttpRequest) -> measures.Choice:
+    return parameters.choice(request, "metric", measures.Choice, measures.Choice.LOSS)
+
+
+def _size(request: HttpRequest) -> int | None:
+    given = request.GET.get("size")
+    if given is None:
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) <= 5):
+        raise Http404(f"size={given}: give bytes of ICMP payload as a whole number, like size=100")
+    return int(given)
+
+
+def _grid_choices(request: HttpRequest, grid: Grid) -> dict[str, list[parameters.Option]]:
+    """The rows of choices of a page that shows a grid."""
+    metrics: list[tuple[str, Any]] = [(MEASURES[one.metric].short, one) for one in measures.Choice]
+    return {
+        "metrics": parameters.options(request, "metric", metrics, _metric(request)),
+        "periods": parameters.options(request, "period", [(one, one) for one in GRID_PERIODS], grid.period),
+        "sizes": parameters.options(
+            request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes
+        ),
+        "groups": _group_options(request, grid),
+        "shown": parameters.options(request, "against", SHOWN, grid.against or ""),
+    }
+
+
+def _group_options(request: HttpRequest, grid: Grid) -> list[parameters.Option]:
+    """All groups together, then each; nothing to choose where there is only one."""
+    if len(grid.groups) < 2:
+        return []
+    labelled: list[tuple[str, Any]] = [("all groups", ""), *((name, name) for name in grid.groups)]
+    return parameters.options(request, "group", labelled, grid.group or "")

@@ -1,0 +1,100 @@
+"""The stretch of time that a page shows: the last hour, day, week or month, or from one moment to another.
+
+It stays in the address, so that what was zoomed into can be kept and sent: `period=day`, or `since=…&until=…` in UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest
+
+from monitor.api.parameters import in_bounds
+from monitor.archive.statements import LONGEST_RAW
+from monitor.overview.grid import Period
+from monitor.web.request import parameters
+
+LEAST = timedelta(minutes=1)
+MOST = timedelta(days=5 * 366)
+MOST_BARS = 170
+BAR_S = (300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400)
+"""Steps of a loss chart: enough packets in each for a loss of a few percent to show, few enough bars to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Half open [since, until), in UTC. `period` is None where the address names the ends."""
+
+    since: datetime
+    until: datetime
+    period: Period | None
+
+    @property
+    def length(self) -> timedelta:
+        return self.until - self.since
+
+    @property
+    def has_bursts(self) -> bool:
+        """Whether it is short enough to be told burst by burst."""
+        return self.length <= LONGEST_RAW
+
+    @property
+    def words(self) -> str:
+        """As in "no data in the last day"."""
+        if self.period is not None:
+            return f"the last {self.period}"
+        until = f"{self.until:%H:%M}" if self.until.date() == self.since.date() else f"{self.until:%Y-%m-%d %H:%M}"
+        return f"the time from {self.since:%Y-%m-%d %H:%M} to {until} UTC"
+
+    @property
+    def query(self) -> str:
+        """What an address says to show the same."""
+        if self.period is not None:
+            return urlencode({"period": self.period})
+        return urlencode({"since": minute(self.since), "until": minute(self.until)})
+
+    @property
+    def grid_period(self) -> Period:
+        """The period of the grid that is nearest to it."""
+        return Period.WEEK if self.period in (None, Period.MONTH) else self.period
+
+    @property
+    def bar_s(self) -> int:
+        """How long a bar of counts is."""
+        least_s = self.length.total_seconds() / MOST_BARS
+        return next((step for step in BAR_S if step >= least_s), BAR_S[-1])
+
+
+def minute(at: datetime) -> str:
+    """A moment as addresses and date fields have it, to the minute in UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+
+
+def shown_of(request: HttpRequest, now: datetime) -> Shown:
+    """What the address asks for, the last day where it does not say."""
+    since, until = _moment(request, "since"), _moment(request, "until")
+    if since is None and until is None:
+        period = parameters.choice(request, "period", Period, Period.DAY)
+        return Shown(now - period.length, now, period)
+    if since is None:
+        raise Http404("until without since: say where the time begins, like since=2026-11-20T12:00")
+    until = now if until is None else until
+    if not LEAST <= until - since <= MOST:
+        raise Http404(
+            f"since={minute(since)}&until={minute(until)}: show one minute to five years, the first end first"
+        )
+    return Shown(since, until, None)
+
+
+def _moment(request: HttpRequest, name: str) -> datetime | None:
+    """A moment of the address; without a zone it is UTC."""
+    given = request.GET.get(name, "")
+    if given == "":
+        return None
+    try:
+        at = datetime.fromisoformat(given)
+        return in_bounds(at.replace(tzinfo=UTC) if at.tzinfo is None else at)
+    except ValueError as error:
+        raise Http404(f"{name}={given}: give a moment in UTC, like {name}=2026-11-20T12:00") from error

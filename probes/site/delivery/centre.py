@@ -1,0 +1,258 @@
+"""The centre as an agent sees it: a few HTTP requests, with the token, over verified TLS.
+
+Each method of `Centre` sends one request and raises a `CentreError` that says what went wrong, whether the batch was
+too large, and when the centre wants to be asked again. Repeating is the caller's business. `Centre.clock` learns from
+each answer how far our clock is from the centre's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.client
+import socket
+import ssl
+import threading
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+try:
+    import zstandard
+except ImportError:  # an agent of little more than probes/ and msgspec
+    zstandard = None  # type: ignore[assignment]
+
+from probes.site.delivery.centre_clock import CentreClock
+from probes.site.journal import Trouble
+from probes.site.settings import SettingsError, check_centre, read_token
+from probes.site.wire import (
+    IDENTITY_HEADER,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    RECEIVED_HEADER,
+    SENT_HEADER,
+    Batch,
+    Enrolment,
+    EnrolmentRequest,
+    Plan,
+    Receipt,
+    Welcome,
+)
+
+TIMEOUT_S = 30.0
+"""Without anything coming or going; an exchange as a whole may take four times as long."""
+MAX_ANSWER_BYTES = 64 * 2**20
+ZSTD_LEVEL = 1
+AnswerT = TypeVar("AnswerT")
+ADVICE = {
+    400: "it cannot read what we sent. Are agent and centre of the same version?",
+    401: "it does not know this site's token; put the right one in the token file",
+    403: "it does not allow this site; ask its operator",
+    404: "there is no centre at this address; check --centre",
+    409: "another agent works for this site; all is kept meanwhile",
+    413: "the batch is too large for it",
+    415: "it cannot unpack what we sent; kept and sent again. Are agent and centre of the same version?",
+    426: "it and this agent are too far apart in version; all is kept",
+    422: "it cannot read what we sent. Are agent and centre of the same version?",
+    429: "it wants to be asked less often",
+    503: "it cannot store now",
+}
+
+
+NOT_OURS = (401, 403, 409, 426)
+"""It answers, and takes nothing from this agent until somebody mends that."""
+
+
+class CentreError(Exception):
+    """A request that did not succeed. `status` is None when there was no answer at all; `reason` is what the centre
+    said for people, where it is one of ours."""
+
+    def __init__(
+        self, message: str, *, status: int | None = None, reason: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+class Unreachable(CentreError):
+    """No answer came."""
+
+
+class TimedOut(Unreachable):
+    """The answer took too long; the request may have been heard."""
+
+
+class BadCertificate(CentreError):
+    """Who answered could not show that it is the centre."""
+
+
+class Centre:
+    """The centre at `url`. The token is read from its file at each request, so that it can be changed there; a site
+    that is about to join has none. `identity` is who we are (`probes.site.identity`). `refusal` is why the centre takes
+    nothing from this agent; None while it does, or nobody knows."""
+
+    def __init__(
+        self,
+        url: str,
+        token_file: Path | None,
+        *,
+        allow_plain_http: bool = False,
+        timeout_s: float = TIMEOUT_S,
+        clock: CentreClock | None = None,
+        identity: str | None = None,
+    ) -> None:
+        check_centre(url, allow_plain_http)
+        self.url = url.rstrip("/")
+        self.clock = CentreClock() if clock is None else clock
+        self.refusal: Trouble | None = None
+        self._identity = identity
+        self._token_file = token_file
+        self._timeout_s = timeout_s
+
+    def plan(self, version: str | None) -> Plan | None:
+        """This site's plan; None if it is still that of `version`. Raises `CentreError`."""
+        headers = {} if version is None else {"If-None-Match": f'"{version}"'}
+        status, body = self._request("GET", "/api/agent/plan", headers, None)
+        return None if status == 304 else _decoded(body, Plan)
+
+    def deliver(self, batch: Batch) -> Receipt:
+        """Send a batch; the receipt says that it is stored. Raises `CentreError`."""
+        headers, body = packed(batch)
+        receipt = _decoded(self._request("POST", "/api/agent/results", headers, body)[1], Receipt)
+        if receipt.number != batch.number:
+            raise CentreError(f"batch {batch.number}: the receipt is for batch {receipt.number}; sent again")
+        return receipt
+
+    def welcome(self) -> Welcome:
+        """What a centre says to whoever asks. Raises `CentreError`."""
+        return _decoded(self._request("GET", "/api/agent/enrol", {}, None)[1], Welcome)
+
+    def enrol(self, request: EnrolmentRequest) -> Enrolment:
+        """Redeem a one-time code. Raises `CentreError`."""
+        headers = {"Content-Type": "application/json"}
+        return _decoded(self._request("POST", "/api/agent/enrol", headers, msgspec.json.encode(request))[1], Enrolment)
+
+    def _request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, bytes]:
+        """Status (200 or 304) and body of the answer. Redirections are not followed: the token goes to one place."""
+        connection = self._connect()
+        prefix = urlsplit(self.url).path
+        end = _End(4 * self._timeout_s)
+        try:
+            headers = {PROTOCOL_HEADER: str(PROTOCOL), **self._authorization(), **headers}
+            connection.connect()
+            end.watch(connection.sock)
+            sent_s = self.clock.now_s()
+            connection.request(method, prefix + path, body, headers)
+            answer = connection.getresponse()
+            received_s = self.clock.now_s()
+            content = answer.read(MAX_ANSWER_BYTES)
+            if end.came:
+                raise TimeoutError
+        except ssl.SSLCertVerificationError as error:
+            raise BadCertificate(f"centre {self.url}: its certificate is not good: {error.verify_message}") from error
+        except (OSError, http.client.HTTPException) as error:
+            if end.came or isinstance(error, TimeoutError):
+                raise TimedOut(f"centre {self.url} cannot be reached: it takes too long") from error
+            raise Unreachable(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
+        except SettingsError as error:
+            raise CentreError(str(error)) from error
+        finally:
+            end.cancel()
+            connection.close()
+        self.clock.note(sent_s, answer.getheader(RECEIVED_HEADER), answer.getheader(SENT_HEADER), received_s)
+        if answer.status in (200, 304):
+            self.refusal = None
+            return answer.status, content
+        if answer.status in NOT_OURS:
+            reason = _reason(content) or ADVICE[answer.status]
+            self.refusal = Trouble(at=datetime.now(UTC), message=f"{answer.status} {answer.reason}: {reason}")
+        raise CentreError(
+            f"centre {self.url} answered {answer.status} {answer.reason}: "
+            f"{ADVICE.get(answer.status, 'sent again later')}{_said(content)}",
+            status=answer.status,
+            reason=_reason(content),
+            retry_after_s=_retry_after_s(answer.getheader("Retry-After")),
+        )
+
+    def _authorization(self) -> dict[str, str]:
+        if self._token_file is None:
+            return {}
+        identity = {} if self._identity is None else {IDENTITY_HEADER: self._identity}
+        return {"Authorization": f"Bearer {read_token(self._token_file)}", **identity}
+
+    def _connect(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(host, parts.port, timeout=self._timeout_s)
+        context = ssl.create_default_context()
+        return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
+
+
+class _End(threading.Timer):
+    """Ends an exchange that takes too long as a whole, though something comes now and then."""
+
+    def __init__(self, after_s: float) -> None:
+        super().__init__(after_s, self._hang_up)
+        self.daemon = True
+        self.came = False
+
+    def watch(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self.start()
+
+    def _hang_up(self) -> None:
+        self.came = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def packed(batch: Batch) -> tuple[dict[str, str], bytes]:
+    """A batch as it travels, and the headers that tell how: MessagePack, by zstd where this agent has it."""
+    body = msgspec.msgpack.encode(batch)
+    content_type = {"Content-Type": "application/msgpack"}
+    if zstandard is None:
+        return {**content_type, "Content-Encoding": "gzip"}, gzip.compress(body, compresslevel=6)
+    return {**content_type, "Content-Encoding": "zstd"}, zstandard.compress(body, level=ZSTD_LEVEL)
+
+
+def _decoded(body: bytes, kind: type[AnswerT]) -> AnswerT:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise CentreError(f"the centre's answer is not a {kind.__name__}: {error}") from error
+
+
+class _Refusal(msgspec.Struct):
+    error: str
+
+
+def _reason(content: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(content, type=_Refusal).error
+    except msgspec.DecodeError:
+        return None
+
+
+def _said(content: bytes) -> str:
+    """The beginning of what the centre said to explain itself."""
+    text = " ".join(content[:300].decode(errors="replace").split())
+    return f" (it said: {text})" if text else ""
+
+
+def _retry_after_s(header: str | None) -> float | None:
+    """RFC 9110, 10.2.3: seconds or a date. None when absent or unreadable."""
+    if header is None:
+        return None
+    if header.strip().isdigit():
+        return float(header)
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+    except ValueError:
+        return None

@@ -1,0 +1,63 @@
+"""The health that a delivery carries: what the machine tells, and what the agent knows of itself and of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import get_args
+
+import msgspec
+
+from probes.ping.spec import Burst, Stamp
+from probes.site.delivery.centre_clock import CentreClock
+from probes.site.health import ClockOff, Health, read_health
+from probes.site.spool.spool import Spool
+from probes.site.wire import Batch, Delivered
+from probes.throughput import authentication
+
+STAMPS: tuple[Stamp, ...] = get_args(Stamp)
+"""From the best to the poorest."""
+
+
+class Vitals:
+    """One agent's."""
+
+    def __init__(self, clock: CentreClock, spool: Spool) -> None:
+        self._clock = clock
+        self._spool = spool
+
+    def now(self) -> Health:
+        """With no batch in view."""
+        offset = self._clock.offset()
+        return msgspec.structs.replace(
+            read_health(),
+            clock_offset_s=None if offset is None else offset.seconds,
+            clock_uncertainty_s=None if offset is None else offset.uncertainty_s,
+            lost_ticks=self._spool.lost_cycles,
+            dropped=self._spool.dropped_for(),
+            set_aside=self._spool.set_aside(),
+            iperf3=authentication.version(),
+        )
+
+    def of(self, batch: Batch) -> Health:
+        """As it travels with `batch`."""
+        return msgspec.structs.replace(
+            self.now(), stamp=poorest_stamp(batch.results), clock_off=clock_off(batch.results)
+        )
+
+
+def poorest_stamp(results: Iterable[Delivered]) -> Stamp | None:
+    """Of the bursts among the results; None where none of them has any."""
+    stamps = {one.result.stamp for one in results if isinstance(one.result, Burst) and one.result.stamp is not None}
+    return max(stamps, key=STAMPS.index, default=None)
+
+
+def clock_off(results: Iterable[Delivered]) -> ClockOff | None:
+    """The stretch of the results that were spooled with a wrong clock; None where there are none."""
+    flagged = [(one.result.started_at, one.clock_off_s) for one in results if one.clock_off_s is not None]
+    if not flagged:
+        return None
+    return ClockOff(
+        since=min(started_at for started_at, _ in flagged),
+        until=max(started_at for started_at, _ in flagged),
+        offset_s=max((offset_s for _, offset_s in flagged), key=abs),
+    )

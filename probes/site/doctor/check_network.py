@@ -1,0 +1,174 @@
+"""Checks of what is outside the host: the centre, the clock, names, limits, MTU, ports."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+from probes.contract import Deadline, ProbeError
+from probes.ping.addresses import FAMILY, SocketAddress, path_mtu_bytes
+from probes.ping.icmp_errors import HEADER_BYTES
+from probes.ping.resolve import RESOLVE_S, Name, resolve
+from probes.site.delivery.centre import BadCertificate, CentreError
+from probes.site.doctor.finding import CONNECT_TIMEOUT_S, Examined, Finding
+from probes.site.health import read_kernel_clock
+from probes.site.wire import DiskToDiskSlot, Plan
+
+CONNECTIONS_AT_ONCE = 16
+LEAST_MTU_BYTES = 1280
+"""What IPv6 asks of every link (RFC 8200, section 5); certificates and batches go in larger packets than that."""
+SHOWN_FORBIDDEN = 3
+NOBODY_LISTENS = (errno.ECONNREFUSED,)
+
+
+def check_centre(site: Examined) -> Iterator[Finding]:
+    """Whether it answers, is who it should be, and knows us."""
+    answer = site.answer
+    if answer is None:
+        yield Finding(check="centre", found="this site has joined none", mend="python -m probes site join URL CODE")
+    elif isinstance(answer, Plan):
+        yield Finding(check="centre", found=f"it knows us as {answer.site}; plan {answer.version}")
+    else:
+        yield Finding(check="centre", found=str(answer), mend=_mend(answer))
+
+
+def _mend(error: CentreError) -> str:
+    if isinstance(error, BadCertificate):
+        return "renew the centre's certificate, or name the CA's in SSL_CERT_FILE; see that the clock is right"
+    if error.status == 401:
+        return "at the centre: `manage.py site rotate NAME`; here: run the command that it prints"
+    if error.status == 409:
+        return (
+            "stop one of the two agents; where this one is to take the other's place, at the centre: `manage.py site"
+            " rotate NAME`, here: run the command that it prints"
+        )
+    if error.status is None:
+        return "check the address, the name service and the firewalls between; measuring goes on meanwhile"
+    return "ask the centre's operator"
+
+
+def check_clock(site: Examined) -> Iterator[Finding]:
+    """By the kernel, and by the centre."""
+    kernel = read_kernel_clock()
+    ntp = "let NTP keep the clock: timedatectl set-ntp true, or install chrony"
+    if kernel is None:
+        yield Finding(check="clock", found="the kernel does not tell how it keeps the clock (a sandbox may forbid it)")
+    else:
+        kept = "kept by NTP" if kernel.is_synchronised else "kept by no NTP"
+        found = f"{kept} (adjtimex: {kernel.state}, error at most {kernel.max_error_s:.3f} s)"
+        yield Finding(check="clock", found=found, mend=None if kernel.is_synchronised else ntp)
+    offset = None if site.centre is None else site.centre.clock.offset()
+    if offset is not None:
+        found = f"{offset.seconds:+.3f} s from the centre's, ± {offset.uncertainty_s:.3f} s"
+        mend = f"{ntp}; until then all results are flagged" if offset.is_surely_off else None
+        yield Finding(check="clock and centre", found=found, mend=mend)
+
+
+def check_names(site: Examined) -> Iterator[Finding]:
+    """Whether all names of the plan, and the centre's, have an address."""
+    names = site.names()
+    host = None if site.centre is None else urlsplit(site.centre.url).hostname
+    answers = resolve(names, Deadline(RESOLVE_S))
+    lost = {name: answer for name, answer in answers.items() if isinstance(answer, ProbeError)}
+    for (name, family), error in sorted(lost.items()):
+        yield Finding(
+            check="DNS",
+            found=f"{name} (IPv{family}): {error}",
+            mend="check /etc/resolv.conf, and the name in mesh.toml",
+        )
+    if host is not None:
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError as error:
+            yield Finding(check="DNS", found=f"{host}, the centre: {error.strerror}", mend="check /etc/resolv.conf")
+            return
+    if not lost:
+        of_centre = "" if host is None else " and the centre"
+        yield Finding(check="DNS", found=f"{len(names)} targets{of_centre} have an address")
+
+
+def check_limits(site: Examined) -> Iterator[Finding]:
+    """What the limits take from the plan: no fault, but easily not what was meant."""
+    rules = {name: site.limits.forbids_address(address[0]) for name, address in _addresses(site.names())}
+    forbidden = [f"{name[0]} not: {rule}" for name, rule in rules.items() if rule is not None]
+    found = f"{len(rules) - len(forbidden)} of {len(rules)} targets may be measured"
+    yield Finding(check="permitted", found="; ".join([found, *forbidden[:SHOWN_FORBIDDEN]]))
+
+
+def check_mtu(site: Examined) -> Iterator[Finding]:
+    """Whether packets of the plan's sizes go whole, as far as this machine's kernel knows."""
+    sizes: dict[Name, int] = {}
+    for task in site.plan.ping if site.plan is not None else ():
+        for target in task.spec.targets:
+            key: Name = (target.address, target.family)
+            sizes[key] = max(sizes.get(key, 0), *task.spec.packet_bytes)
+    good = 0
+    for (name, family), address in _addresses(sizes):
+        mtu_bytes = path_mtu_bytes(address, family)
+        wanted = max(LEAST_MTU_BYTES, sizes[name, family] + HEADER_BYTES[family])
+        if mtu_bytes is None or mtu_bytes >= wanted:
+            good += 1
+            continue
+        yield Finding(
+            check="MTU",
+            found=f"{name}: packets of {wanted} bytes do not fit, the way there takes {mtu_bytes}",
+            mend="raise the MTU of the interface or tunnel, or ask for smaller packet_bytes in mesh.toml",
+        )
+    yield Finding(check="MTU", found=f"large enough to {good} of {len(sizes)} targets, as far as the kernel knows")
+
+
+def check_ports(site: Examined) -> Iterator[Finding]:
+    """Whether throughput tests can get through: our ports free, the others' not behind a firewall."""
+    slots = site.plan.slots if site.plan is not None else ()
+    # The sender of a disk-to-disk test listens, too, for the receiver.
+    for port in sorted({slot.spec.port for slot in slots if slot.role == "server" or isinstance(slot, DiskToDiskSlot)}):
+        yield _own_port(port)
+    peers = {((slot.spec.address, slot.spec.family), slot.spec.port) for slot in slots if slot.role == "client"}
+    addresses = dict(_addresses(name for name, _ in peers))
+    permitted = [
+        (f"{name[0]} port {port}", name[1], (addresses[name][0], port, *addresses[name][2:]))
+        for name, port in sorted(peers)
+        if name in addresses and site.limits.forbids_address(addresses[name][0]) is None
+    ]
+    with ThreadPoolExecutor(CONNECTIONS_AT_ONCE) as pool:
+        yield from pool.map(lambda peer: _peer(*peer), permitted)
+    if not slots:
+        yield Finding(check="ports", found="the plan has no throughput tests in the next hours")
+
+
+def _addresses(names: Iterable[Name]) -> list[tuple[Name, SocketAddress]]:
+    """Those that have one."""
+    answers = resolve(names, Deadline(RESOLVE_S))
+    return [(name, answer) for name, answer in sorted(answers.items()) if not isinstance(answer, ProbeError)]
+
+
+def _own_port(port: int) -> Finding:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            return Finding(
+                check="ports",
+                found=f"our port {port}: {error.strerror}",
+                mend=f"end what listens there (ss -ltnp 'sport = {port}'), unless it is a test of ours that runs now",
+            )
+    return Finding(check="ports", found=f"our port {port} is free for tests; let it pass this site's firewall")
+
+
+def _peer(title: str, family: int, address: tuple[object, ...]) -> Finding:
+    """A peer listens only while a test runs; that it refuses shows that the way is open."""
+    with socket.socket(FAMILY[family]) as client:
+        client.settimeout(CONNECT_TIMEOUT_S)
+        try:
+            client.connect(address)
+        except OSError as error:
+            if error.errno not in NOBODY_LISTENS:
+                reason = "no answer" if isinstance(error, TimeoutError) else error.strerror
+                mend = "open the port at both sites' firewalls for TCP"
+                return Finding(check="ports", found=f"{title}: {reason}", mend=mend)
+            return Finding(check="ports", found=f"{title} is reachable; nobody listens between tests")
+    return Finding(check="ports", found=f"{title} is reachable")

@@ -1,0 +1,47 @@
+"""`python -m probes site limits`: the rules of this site as they hold, and what was used of them. Asks nobody.
+
+In: the limits file, and the counts in the data folder. Out: one line a rule, or one JSON object. Exit status 1 where a
+file cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+
+from probes.site.limits.limits import LimitsError, Rule, read_limits, rules, toml
+from probes.site.limits.usage import UsageError, of_day, read_usage
+from probes.site.settings import limits_file, usage_file
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when the rules could be read, 1 when the agent would not start with them."""
+    data = args.data.resolve()
+    file = limits_file(data, getattr(args, "limits", None))
+    try:
+        limits = read_limits(file)
+        used_s, used_bits = of_day(read_usage(usage_file(data)), datetime.now(UTC))
+    except (LimitsError, UsageError) as error:
+        print(f"site: limits: {error}", file=sys.stderr)
+        return 1
+    if args.json:
+        told = {
+            "file": None if file is None else str(file),
+            "rules": {rule.name: rule.value for rule in rules(limits)},
+            "used_today": {"throughput_minutes": used_s / 60, "throughput_bits": used_bits},
+        }
+        print(msgspec.json.encode(told).decode())
+        return 0
+    print(f"the rules of {file}" if file is not None else f"no limits.toml in {data}: the defaults hold")
+    print("\n".join(_line(rule) for rule in rules(limits)))
+    print(f"used today (UTC): {used_s / 60:.1f} minutes and {used_bits:.3g} bits of throughput tests")
+    return 0
+
+
+def _line(rule: Rule) -> str:
+    value = "no limit" if rule.value is None else toml(rule.value)
+    where = " (default)" if rule.is_default else ""
+    return f"{rule.name:<31} {value}{where}: {rule.meaning}"

@@ -1,0 +1,144 @@
+"""What of the limits was used: throughput tests of this day, and packets of capacity tests of this hour.
+
+Kept in a small file that is replaced as a whole, so that neither a restart nor a kill in the middle of a test gives
+anything back: a test counts with what it may take from the moment it begins, and with what it took when it has ended.
+Where the disk is full the counts go on in memory, and that is logged. The rules are in `probes.site.limits.limits`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from probes.contract import Outcome, ProbeError
+from probes.private_files import replacing
+from probes.site.limits.limits import FillsThePath, Limits
+from probes.throughput.spec import ThroughputRun
+
+logger = logging.getLogger(__name__)
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+class Used(msgspec.Struct, kw_only=True):
+    """One test: of throughput with its length and bits, or of capacity with its packets."""
+
+    at: datetime
+    address: str
+    seconds: float = 0.0
+    bits: float = 0.0
+    packets: int = 0
+
+
+class Kept(msgspec.Struct, kw_only=True):
+    """The file."""
+
+    throughput: list[Used] = []
+    capacity: list[Used] = []
+
+
+class UsageError(Exception):
+    """The file cannot be read; says which, why, and what to do. Measuring as if nothing were used would be wrong."""
+
+
+class Usage:
+    """The counts of one agent. Without a file they end with the process. Safe to use from any thread."""
+
+    def __init__(
+        self, limits: Limits, file: Path | None = None, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._limits = limits
+        self._file = file
+        self._now = now
+        self._lock = threading.Lock()
+        self._kept = read_usage(file)
+
+    @contextlib.contextmanager
+    def testing(self, spec: FillsThePath, address: str) -> Iterator[Used]:
+        """A test with `address`, which says in what it is given how many bits it carried. Raises ProbeError
+        where the day has no room for it."""
+        length_s = spec.length_s
+        with self._lock:
+            likely_bits = self._likely_bits(spec, address, length_s)
+            used = Used(at=self._now(), address=address, seconds=length_s, bits=likely_bits)
+            used_s, used_bits = of_day(self._kept, used.at)
+            rule = self._limits.forbids_share(length_s, used_s, likely_bits, used_bits)
+            if rule is not None:
+                raise ProbeError(rule, outcome=Outcome.NOT_PERMITTED)
+            self._kept.throughput.append(used)
+            self._write()
+        try:
+            yield used
+        finally:
+            with self._lock:
+                self._write()
+
+    def note_packets(self, address: str, packets: int) -> None:
+        """A capacity measurement sent so many."""
+        with self._lock:
+            self._kept.capacity.append(Used(at=self._now(), address=address, packets=packets))
+            self._write()
+
+    def packets_within_hour(self, address: str) -> int:
+        since = self._now() - HOUR
+        with self._lock:
+            return sum(one.packets for one in self._kept.capacity if one.address == address and one.at > since)
+
+    def today(self) -> tuple[float, float]:
+        """Seconds of throughput tests, and bits, of this day in UTC."""
+        with self._lock:
+            return of_day(self._kept, self._now())
+
+    def _likely_bits(self, spec: FillsThePath, address: str, length_s: float) -> float:
+        """What it is told to send, else what the fastest test with this address within a day would carry in this time;
+        0 before the first one."""
+        if spec.rate_bps is not None:
+            return spec.rate_bps * length_s
+        rates = [one.bits / one.seconds for one in self._kept.throughput if one.address == address and one.seconds]
+        return max(rates, default=0.0) * length_s
+
+    def _write(self) -> None:
+        """Forget what no rule asks for any more, and keep the rest. To be called with the lock held."""
+        now = self._now()
+        self._kept.throughput = [one for one in self._kept.throughput if one.at > now - DAY]
+        self._kept.capacity = [one for one in self._kept.capacity if one.at > now - HOUR]
+        if self._file is None:
+            return
+        try:
+            with replacing(self._file, self._file.with_suffix(".new")) as file:
+                file.write(msgspec.json.encode(self._kept))
+        except OSError as error:
+            logger.error("usage: %s cannot be written: %s; counted in memory until it can", self._file, error)
+
+
+def of_day(kept: Kept, now: datetime) -> tuple[float, float]:
+    """Seconds and bits of the throughput tests since midnight, UTC."""
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    today = [one for one in kept.throughput if one.at >= midnight]
+    return sum(one.seconds for one in today), sum(one.bits for one in today)
+
+
+def carried_bits(run: ThroughputRun, length_s: float) -> float | None:
+    """What a test of this length carried, its omitted start included, which its own figures leave out; None where it
+    has no figures."""
+    if run.sent_bytes is not None and run.duration_s:
+        return 8.0 * run.sent_bytes / run.duration_s * length_s
+    return None if run.throughput_bps is None else run.throughput_bps * length_s
+
+
+def read_usage(file: Path | None) -> Kept:
+    """What the file says; nothing where there is none. Raises `UsageError`."""
+    if file is None:
+        return Kept()
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Kept)
+    except FileNotFoundError:
+        return Kept()
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{file}: {error}; remove it to count from nothing again") from error

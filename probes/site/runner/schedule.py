@@ -1,0 +1,198 @@
+"""When the agent does what: a Celery beat scheduler whose entries follow the plan on disk.
+
+Each ping test and each capacity test of the plan is one entry, aligned to multiples of its interval since the epoch
+plus a phase of the site, so that sites do not all send in the same instant and a restart does not shift the series. The
+phase of a capacity test is anywhere in its interval: trains of two sites that met would spoil both. The agent's own
+chores are entries too, and due at once when the agent starts. Throughput slots are not here: a chore sends those of the
+next minute (`probes.site.tasks`).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import zlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from celery.beat import ScheduleEntry, Scheduler
+from celery.schedules import BaseSchedule, schedstate
+
+from probes.site.spool.ledger import Cycle
+from probes.site.wire import Plan
+
+logger = logging.getLogger(__name__)
+
+DELIVER, DISPATCH = "site.deliver", "site.dispatch_slots"
+CHORES = {"site.pull_plan": 10.0, DELIVER: 5.0, DISPATCH: 5.0, "site.pulse": 5.0}
+LONGEST_PHASE_S = 2.0
+CLOCK_STEP_S = 1.0
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Aligned(BaseSchedule):
+    """Due once in each interval [k * every_s + phase_s, (k + 1) * every_s + phase_s) since the epoch.
+
+    Whether it ran is told by the number of the interval, so a clock that is set back or forward costs one interval.
+    """
+
+    def __init__(self, every_s: float, phase_s: float = 0.0, **options: Any) -> None:
+        super().__init__(**options)
+        self.every_s = every_s
+        self.phase_s = phase_s
+
+    def number(self, at: datetime) -> int:
+        """The number k of the interval that contains `at`."""
+        return math.floor((at.timestamp() - self.phase_s) / self.every_s)
+
+    def remaining_estimate(self, last_run_at: datetime) -> timedelta:
+        """Time until the interval after the present one begins."""
+        return timedelta(seconds=self._until_next_s(self.now()))
+
+    def is_due(self, last_run_at: datetime) -> tuple[bool, float]:
+        """Whether it has not run in this interval, and the seconds until it is due again.
+
+        Both are told of one moment: a boundary between two readings of the clock would cost the whole interval.
+        """
+        now = self.now()
+        state: tuple[bool, float] = schedstate(self.number(now) != self.number(last_run_at), self._until_next_s(now))
+        return state
+
+    def _until_next_s(self, now: datetime) -> float:
+        return (self.number(now) + 1) * self.every_s + self.phase_s - now.timestamp()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Aligned):
+            return NotImplemented
+        return (self.every_s, self.phase_s) == (other.every_s, other.phase_s)
+
+    def __hash__(self) -> int:
+        return hash((self.every_s, self.phase_s))
+
+    def __repr__(self) -> str:
+        return f"<every {self.every_s:g} s + {self.phase_s:.3f} s>"
+
+
+class PlanScheduler(Scheduler):
+    """Beat's scheduler over the chores and the plan of `app.agent`, read anew when the plan's file was replaced."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._plan: Plan | None = None
+        self._entries: dict[str, ScheduleEntry] = {}
+        self._clock_offset_s = _clock_offset_s()
+        super().__init__(*arguments, **options)
+
+    def setup_schedule(self) -> None:
+        self._follow(self.app.agent.plans.current())
+
+    @property
+    def schedule(self) -> dict[str, ScheduleEntry]:
+        plan = self.app.agent.plans.current()
+        if plan is not self._plan:
+            self._follow(plan)
+        return self._entries
+
+    def tick(self, *arguments: Any, **options: Any) -> float:
+        """As Celery's, but when the wall clock was set, all due times are computed again."""
+        offset_s = _clock_offset_s()
+        if abs(offset_s - self._clock_offset_s) > CLOCK_STEP_S:
+            logger.warning("the clock was set by %.1f s", offset_s - self._clock_offset_s)
+            self._heap = None
+        self._clock_offset_s = offset_s
+        wait_s: float = super().tick(*arguments, **options)
+        return wait_s
+
+    def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
+        """Send a task; a message costs many times what the agent needs to see that it has nothing to deliver."""
+        if entry.name != DELIVER or self.app.agent.spool.has_results:
+            super().apply_entry(entry, producer=producer)
+
+    def _follow(self, plan: Plan | None) -> None:
+        """Entries for `plan`; those that stay the same keep when they last ran."""
+        self._plan = plan
+        known = self._entries
+        wanted = {}
+        for name, every_s, phase_s in chores(plan):
+            last_run_at = known[name].last_run_at if name in known else EPOCH
+            wanted[name] = self._entry(name, name, every_s, phase_s, last_run_at=last_run_at)
+        for name, test, every_s, phase_s in ping_entries(plan):
+            wanted[name] = self._entry(name, "site.ping_cycle", every_s, phase_s, args=(test,))
+        for name, test, every_s, phase_s in capacity_entries(plan):
+            wanted[name] = self._entry(name, "site.capacity_cycle", every_s, phase_s, args=(test,))
+        kept = {name: known[name] for name, entry in wanted.items() if name in known and known[name] == entry}
+        self._entries = {**wanted, **kept}
+
+    def _entry(
+        self,
+        name: str,
+        task: str,
+        every_s: float,
+        phase_s: float,
+        *,
+        args: tuple[str, ...] = (),
+        last_run_at: datetime | None = None,
+    ) -> ScheduleEntry:
+        """Due when the interval of `last_run_at`, by default the present one, is over.
+
+        A message that was not taken up before the next one is due is not worth running.
+        """
+        return self.Entry(
+            name=name,
+            task=task,
+            schedule=Aligned(every_s, phase_s, app=self.app),
+            args=args,
+            last_run_at=last_run_at,
+            options={"expires": 0.9 * every_s},
+            app=self.app,
+        )
+
+
+def chores(plan: Plan | None) -> list[tuple[str, float, float]]:
+    """Name, interval and phase of the agent's own tasks; the sites of a mesh are spread over the interval. Slots are
+    looked for where the plan has any."""
+    wanted = CHORES if plan is not None and plan.slots else CHORES.keys() - {DISPATCH}
+    return [(name, CHORES[name], CHORES[name] * spread(plan)) for name in sorted(wanted)]
+
+
+def ping_entries(plan: Plan | None) -> list[tuple[str, str, int, float]]:
+    """Name, test, interval and phase of each ping test. The phase is below 2 s and a tenth of the interval."""
+    if plan is None:
+        return []
+    return [(f"ping {task.test}", task.test, task.every_s, ping_phase_s(plan, task.every_s)) for task in plan.ping]
+
+
+def capacity_entries(plan: Plan | None) -> list[tuple[str, str, int, float]]:
+    """Name, test, interval and phase of each capacity test."""
+    if plan is None:
+        return []
+    return [
+        (f"capacity {task.test}", task.test, task.every_s, capacity_phase_s(plan, task.every_s))
+        for task in plan.capacity
+    ]
+
+
+def ping_phase_s(plan: Plan, every_s: int) -> float:
+    return spread(plan) * min(LONGEST_PHASE_S, 0.1 * every_s)
+
+
+def capacity_phase_s(plan: Plan, every_s: int) -> float:
+    return spread(plan) * every_s
+
+
+def newest_cycles(plan: Plan, now: datetime) -> list[Cycle]:
+    """Of each test that the plan repeats the newest cycle that has begun."""
+    return [
+        Cycle.at(test, every_s, now, phase_s)
+        for entries in (ping_entries(plan), capacity_entries(plan))
+        for _, test, every_s, phase_s in entries
+    ]
+
+
+def spread(plan: Plan | None) -> float:
+    """A number from 0 to 1 that belongs to the site."""
+    return 0.0 if plan is None else zlib.crc32(plan.site.encode()) / 2**32
+
+
+def _clock_offset_s() -> float:
+    return time.time() - time.monotonic()

@@ -1,0 +1,205 @@
+"""The agent's ledger of cycles: each that was planned leaves a result, or lies in a gap that says why not.
+
+Functions on the spool's own SQLite file, called by `probes.site.spool.spool` within its transactions: what is measured
+and what is accounted for survive together. A cycle is taken when it begins; what was to begin since the one before, and
+did not, is a gap. Gaps are stretches of time, however many cycles and paths they hold. Times are seconds since the
+epoch.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from probes.site.wire import GAPS_AT_ONCE, Account, Gap, GapReason
+
+SCHEMA = """
+CREATE TABLE test (                 -- what the plan repeats
+    name TEXT NOT NULL,
+    every_s INTEGER NOT NULL,
+    newest INTEGER NOT NULL,        -- number of the newest cycle that was taken, or that began before it was planned
+    taken INTEGER NOT NULL,         -- whether it was taken
+    PRIMARY KEY (name, every_s)
+) WITHOUT ROWID;
+CREATE TABLE running (
+    name TEXT NOT NULL,
+    every_s INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (name, every_s, number)
+) WITHOUT ROWID;
+CREATE TABLE gap (                  -- what the centre was not told yet
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    test TEXT,                      -- null, as the next, for all
+    every_s INTEGER,
+    since_s REAL NOT NULL,
+    until_s REAL NOT NULL,
+    reason TEXT NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """One execution of a test that is repeated; it was to begin at `number * every_s`."""
+
+    test: str
+    every_s: int
+    number: int
+
+    @classmethod
+    def at(cls, test: str, every_s: int, now: datetime, phase_s: float = 0.0) -> Cycle:
+        """The newest that has begun, where cycles begin `phase_s` after their time."""
+        return cls(test, every_s, math.floor((now.timestamp() - phase_s) / every_s))
+
+    def by_centre(self, off_s: float) -> Cycle:
+        """The cycle that it is by the centre's clock, with ours ahead by so much."""
+        return Cycle(self.test, self.every_s, self.number - round(off_s / self.every_s))
+
+    @property
+    def next(self) -> Cycle:
+        return Cycle(self.test, self.every_s, self.number + 1)
+
+    @property
+    def begins_s(self) -> float:
+        return float(self.number * self.every_s)
+
+    @property
+    def ends_s(self) -> float:
+        return float((self.number + 1) * self.every_s)
+
+
+def begin(connection: sqlite3.Connection, now_s: float, off_s: float, pulse_s: float | None) -> None:
+    """The agent starts: what ran when it ended is a gap, and so is all since its last sign of life: what it wrote here,
+    or its last pulse."""
+    running = connection.execute("SELECT name, every_s, number FROM running").fetchall()
+    for cycle in (Cycle(*row).by_centre(off_s) for row in running):
+        note_cycles(connection, GapReason.AGENT_OFFLINE, cycle, cycle)
+    connection.execute("DELETE FROM running")
+    (alive_s,) = connection.execute("SELECT value FROM meta WHERE name = 'alive_s'").fetchone()
+    signs = [sign_s for sign_s in (alive_s, pulse_s) if sign_s is not None]
+    if signs:
+        _note(connection, GapReason.AGENT_OFFLINE, max(signs) - off_s, now_s - off_s)
+    show_life(connection, now_s)
+
+
+def show_life(connection: sqlite3.Connection, now_s: float) -> None:
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'alive_s'", (now_s,))
+
+
+def follow(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float, off_s: float) -> None:
+    """The plan repeats these tests and no others; the newest cycle of one that is new began before it was planned."""
+    planned = {(cycle.test, cycle.every_s): cycle for cycle in newest}
+    known = connection.execute("SELECT name, every_s, newest FROM test").fetchall()
+    for name, every_s, number in known:
+        if (name, every_s) not in planned:
+            _forget(connection, Cycle(name, every_s, number), now_s, off_s)
+    for key in planned.keys() - {(name, every_s) for name, every_s, _ in known}:
+        _set_newest(connection, planned[key], taken=False)
+
+
+def _forget(connection: sqlite3.Connection, newest: Cycle, now_s: float, off_s: float) -> None:
+    """A test has left the plan: what was to begin before that, and did not, is a gap."""
+    last = Cycle(newest.test, newest.every_s, math.floor(now_s / newest.every_s))
+    note_cycles(connection, GapReason.LATE, newest.next.by_centre(off_s), last.by_centre(off_s))
+    connection.execute("DELETE FROM test WHERE name = ? AND every_s = ?", (newest.test, newest.every_s))
+
+
+def take(connection: sqlite3.Connection, cycle: Cycle, off_s: float) -> range | None:
+    """Take a cycle: the numbers of those before it that never began. None if it was taken before.
+
+    A clock that was set back takes numbers that were used already; only the newest tells a cycle that came twice.
+    """
+    row = connection.execute(
+        "SELECT newest, taken FROM test WHERE name = ? AND every_s = ?", (cycle.test, cycle.every_s)
+    ).fetchone()
+    if row == (cycle.number, True):
+        return None
+    _set_newest(connection, cycle, taken=True)
+    connection.execute("INSERT OR IGNORE INTO running VALUES (?, ?, ?)", (cycle.test, cycle.every_s, cycle.number))
+    lost = range(cycle.number if row is None else row[0] + 1, cycle.number)
+    if lost:
+        first, last = (Cycle(cycle.test, cycle.every_s, number).by_centre(off_s) for number in (lost[0], lost[-1]))
+        note_cycles(connection, GapReason.LATE, first, last)
+    return lost
+
+
+def _set_newest(connection: sqlite3.Connection, cycle: Cycle, *, taken: bool) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO test VALUES (?, ?, ?, ?)", (cycle.test, cycle.every_s, cycle.number, taken)
+    )
+
+
+def end(connection: sqlite3.Connection, cycle: Cycle) -> None:
+    """A cycle has left its results."""
+    connection.execute(
+        "DELETE FROM running WHERE name = ? AND every_s = ? AND number = ?", (cycle.test, cycle.every_s, cycle.number)
+    )
+
+
+def note_cycles(connection: sqlite3.Connection, reason: GapReason, first: Cycle, last: Cycle, *, told: int = 0) -> None:
+    """Note that cycles of a test, both ends included, have no result. Those up to number `told` of the gaps are on
+    their way to the centre."""
+    _note(connection, reason, first.begins_s, last.ends_s, first, told=told)
+
+
+def _note(
+    connection: sqlite3.Connection,
+    reason: GapReason,
+    since_s: float,
+    until_s: float,
+    of: Cycle | None = None,
+    *,
+    told: int = 0,
+) -> None:
+    """Note a gap, as one with those that it touches."""
+    if since_s >= until_s:
+        return
+    test, every_s = (None, None) if of is None else (of.test, of.every_s)
+    touched = connection.execute(
+        "SELECT id, since_s, until_s FROM gap"
+        " WHERE id > ? AND test IS ? AND every_s IS ? AND reason = ? AND since_s <= ? AND until_s >= ?",
+        (told, test, every_s, reason.value, until_s, since_s),
+    ).fetchall()
+    for number, _, _ in touched:
+        connection.execute("DELETE FROM gap WHERE id = ?", (number,))
+    since_s = min([since_s, *(one[1] for one in touched)])
+    until_s = max([until_s, *(one[2] for one in touched)])
+    connection.execute(
+        "INSERT INTO gap (test, every_s, since_s, until_s, reason) VALUES (?, ?, ?, ?, ?)",
+        (test, every_s, since_s, until_s, reason.value),
+    )
+
+
+def account(connection: sqlite3.Connection, now_s: float, off_s: float, *, is_last: bool) -> tuple[Account, int]:
+    """The oldest gaps, and up to when all is accounted for where this is the last batch that waits; and the number of
+    the newest gap in it."""
+    rows = connection.execute(
+        "SELECT id, test, every_s, since_s, until_s, reason FROM gap ORDER BY id LIMIT ?", (GAPS_AT_ONCE,)
+    ).fetchall()
+    gaps = tuple(
+        Gap(since=_time(since_s), until=_time(until_s), reason=GapReason(reason), test=test, every_s=every_s)
+        for _, test, every_s, since_s, until_s, reason in rows
+    )
+    until = _accounted_until(connection, now_s, off_s) if is_last and len(rows) < GAPS_AT_ONCE else None
+    return Account(until=until, gaps=gaps), rows[-1][0] if rows else 0
+
+
+def forget_told(connection: sqlite3.Connection, told: int) -> None:
+    """The centre has the gaps up to this number."""
+    connection.execute("DELETE FROM gap WHERE id <= ?", (told,))
+
+
+def _accounted_until(connection: sqlite3.Connection, now_s: float, off_s: float) -> datetime | None:
+    """When the oldest cycle began, or is to begin, that has left nothing yet; None where nothing is planned."""
+    (open_s,) = connection.execute(
+        "SELECT min(begins_s) FROM (SELECT (newest + 1) * every_s AS begins_s FROM test"
+        " UNION ALL SELECT number * every_s FROM running)"
+    ).fetchone()
+    return None if open_s is None else _time(min(open_s, now_s) - off_s)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
