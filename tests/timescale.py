@@ -1,4 +1,8 @@
-"""`make test-timescale`: the database tests and the whole job on a real TimescaleDB.
+"""`make test-timescale`: the tests whose outcome can differ there, and the whole job, on a real TimescaleDB.
+
+Those are marked `timescale`: tables in chunks, COPY and conflicts in them, plans, indexes, migrations, retention,
+backup, the views of Grafana. Pages, API, alerts and reports ask the same named queries and run on plain PostgreSQL
+alone.
 
 Debian 13 packages it as postgresql-17-timescaledb. A machine of another release gets it in a debootstrap folder and
 runs it from there: in a mount namespace of its own, so that nothing stays mounted, as the folder's postgres user.
@@ -25,7 +29,7 @@ ROOT = Path(os.environ.get("SOUNDINGS_TIMESCALE_ROOT", Path(__file__).resolve().
 RELEASE = "trixie"
 PACKAGE = "postgresql-17-timescaledb"
 BIN = "/usr/lib/postgresql/17/bin"
-TESTS = ["tests/db", "tests/e2e/test_whole_job.py"]
+TESTS = ["-m", "timescale and not long", "-n", "2", "--dist", "loadfile", "tests/db", "tests/e2e/test_whole_job.py"]
 
 # Runs in the new mount namespace: $1 the root folder, $2 the folder for cluster and socket.
 SERVE = f"""

@@ -18,6 +18,8 @@ from monitor.archive.models import Burst, CapacityResult, DiskToDiskTest, Refuse
 from tests.db.any_batch import any_values, as_json, as_message_pack, changed, whole_batch
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, throughput
 
+pytestmark = pytest.mark.timescale
+
 RESULTS = "/api/agent/results"
 TYPES = {as_json: "application/json", as_message_pack: "application/msgpack"}
 MANY = settings(

@@ -11,7 +11,7 @@ from monitor.archive.ingest.batches import store
 from monitor.archive.upkeep import growth
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 CHUNKS_OF = {
     "burst": ("measured_at", timedelta(days=1)),
     "burst_hour": ("hour", timedelta(days=30)),

@@ -19,7 +19,7 @@ from monitor.archive.rollup.recompute import roll_up
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 DAY = timedelta(days=1)
 QUESTIONS = {
     "burst_by_time": lambda mesh: loss_windows(NOW - DAY, NOW),

@@ -18,7 +18,7 @@ from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.pages_mesh import hour
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 NOT_OF_BURSTS = {Metric.THROUGHPUT, Metric.COVERAGE}
 SKETCHED = {Metric.RTT_P25, Metric.RTT_MEDIAN, Metric.RTT_P75, Metric.RTT_P90, Metric.RTT_P95, Metric.IPDV, Metric.MOS}
 WORST_OF_PARTS = Metric.LOSS_MAX

@@ -27,7 +27,7 @@ from monitor.archive.rollup import recompute
 from tests.db.mesh_of_three import make_mesh
 from tests.db.test_archive_hypertables import has_timescaledb
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS, PATHS = 60, 30
 END = START + timedelta(days=DAYS)

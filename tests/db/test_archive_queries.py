@@ -21,7 +21,7 @@ from monitor.archive.queries.throughput import throughput_series, throughput_sum
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 BEFORE = HOUR - timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 EARLY = datetime(2000, 1, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ from monitor.archive.rollup.recompute import roll_up
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 
 
 def recompute(capsys, *arguments):

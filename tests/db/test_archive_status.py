@@ -18,7 +18,7 @@ from monitor.archive.upkeep.server import Disk
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.test_archive_hypertables import CHUNKS_OF, has_timescaledb
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 
 
 @pytest.fixture(autouse=True)

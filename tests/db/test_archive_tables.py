@@ -16,7 +16,7 @@ from monitor.mesh.models import Group, Host, Path, Site
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 DAY = HOUR.replace(hour=0)
 MINUTE = timedelta(minutes=1)
 

@@ -26,7 +26,7 @@ from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.scratch import manage, own_dsn, piped, rows, scratch_database
 from tests.db.test_archive_hypertables import has_timescaledb
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
 SUMMARIES = [f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")]
 TABLES = ["burst", "throughput_test", "received_batch", "refused_result", "delivered_day", "dirty_hour", *SUMMARIES]
 FIRST_BATCHES, RESULTS = 20, 50

@@ -22,7 +22,7 @@ from probes.contract import Outcome
 from probes.site.wire import Batch, CapacityTarget, CapacityTask, Delivered, Plan
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, make_mesh, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 
 EXAMPLE = read(FilePath(__file__).parent.parent.parent / "mesh.example.toml")
 MINUTE = timedelta(minutes=1)

@@ -18,7 +18,7 @@ from monitor.mesh.models import Measurement, MeasurementPeriod
 from tests.db.mesh_of_three import HOUR, make_mesh
 from tests.db.test_archive_hypertables import has_timescaledb
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 DAY = timedelta(days=1)
 GIGABYTE = 2**30
 

@@ -15,7 +15,7 @@ from monitor.mesh.models import Measurement, MeasurementPeriod, Test
 from monitor.mesh.queries import planned_bursts
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 TODAY = HOUR.date()
 TOMORROW = TODAY + timedelta(days=1)
 LONG_AGO = date(2020, 1, 1)

@@ -25,6 +25,8 @@ from tests.db import grafana
 from tests.db.grafana import about, expand, of_dashboard
 from tests.postgres import superuser_url
 
+pytestmark = pytest.mark.timescale
+
 SINCE = datetime(2025, 3, 3, 10, 30, tzinfo=UTC)
 UNTIL = datetime(2025, 3, 3, 14, 0, tzinfo=UTC)
 

@@ -18,6 +18,8 @@ from probes.throughput.spec import Served
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
 from tests.db.test_transfers import real
 
+pytestmark = pytest.mark.timescale
+
 
 @pytest.fixture
 def mesh(db):

@@ -26,7 +26,7 @@ from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.site.wire import Batch, Delivered, Plan
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, make_mesh, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 
 EXAMPLE = read(FilePath(__file__).parent.parent.parent / "mesh.example.toml")
 MINUTE = timedelta(minutes=1)

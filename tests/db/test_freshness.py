@@ -14,7 +14,7 @@ from tests.db.pages_mesh import NOW, hour
 LOCAL = {"Host": "localhost"}
 MINUTE = timedelta(minutes=1)
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 
 
 def works(found):

@@ -15,7 +15,7 @@ from probes.site.wire import Receipt
 from probes.throughput.spec import SentIntervals, Transfer
 from tests.db.mesh_of_three import HOUR, NOW, SPOOL, batch, burst, delivered, make_mesh, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 
 
 @pytest.fixture

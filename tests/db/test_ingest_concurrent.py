@@ -17,7 +17,7 @@ from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.upkeep.trouble import Kind, kind_of
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
 PATIENCE_S = 60
 
 

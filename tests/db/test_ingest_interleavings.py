@@ -22,7 +22,7 @@ from monitor.archive.models import (
 from monitor.archive.rollup import recompute
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 RESULTS = 24
 STEPS = ("_take_turn", "_record_batch", "_record_refused", "_record_days", "store_bursts", "store_throughput")
 

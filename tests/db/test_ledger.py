@@ -22,7 +22,7 @@ from probes.site.spool.spool import Spool
 from probes.site.wire import Account, Delivered, Gap, GapReason
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 MINUTE = timedelta(minutes=1)
 FIRST = int(HOUR.timestamp()) // 60
 """Number of the first cycle of the hour."""

@@ -24,7 +24,7 @@ from tests.db.scratch import TOP, execute, manage, own_dsn, rows, scratch_databa
 from tests.e2e.stack import wait_for
 from tests.postgres import superuser_url
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
 ROWS = 500
 RULED = {
     "auth": "0012_alter_user_first_name_max_length",

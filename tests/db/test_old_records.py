@@ -37,7 +37,7 @@ from probes.site.wire import Account, Gap, GapReason
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 from tests.db.test_ledger import cycle, plan
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 FOR_EVER = dict.fromkeys(django_settings.RETENTION_DAYS, 0)
 DAY = timedelta(days=1)
 NEW_YEAR = datetime(2025, 1, 1, tzinfo=UTC)

@@ -30,7 +30,7 @@ from probes import broker
 from probes.site.health import Dropped, Health, KernelClock
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 ELSEWHERE = {"REMOTE_ADDR": "192.0.2.7", "wsgi.url_scheme": "https"}
 
 # README of smokeping_prober, "Metrics", and its flag --buckets.

@@ -16,7 +16,7 @@ from monitor.archive.upkeep import retention
 from probes.contract import Deadline
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 FOR_EVER = dict.fromkeys(django_settings.RETENTION_DAYS, 0)
 DAY = timedelta(days=1)
 

@@ -35,6 +35,8 @@ from probes.contract import Outcome
 from tests.db.merging import merge_all, merge_hours
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 
+pytestmark = pytest.mark.timescale
+
 ROUND_TRIPS = (
     "rtt_min_ms",
     "rtt_p25_ms",

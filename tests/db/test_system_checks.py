@@ -16,6 +16,8 @@ from tests.db.scratch import TOP, execute, manage, rows, scratch_database
 from tests.db.test_archive_hypertables import has_timescaledb
 from tests.unit.test_compose import SERVICES
 
+pytestmark = pytest.mark.timescale
+
 GIGABYTE = 10**9
 GOOD = server_module.Server(
     version_number=170_011,

@@ -23,6 +23,8 @@ from probes.throughput.spec import ReceivedIntervals, SentIntervals, Transfer, U
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
 from tests.diagnosis.reading import read, recording
 
+pytestmark = pytest.mark.timescale
+
 RUNS = Path(__file__).parents[1] / "fixtures" / "iperf3" / "diagnosis"
 
 

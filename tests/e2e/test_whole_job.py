@@ -22,6 +22,8 @@ from probes.lab.scenario import load_scenario
 from tests.e2e.stack import running_stack, wait_for
 from tests.postgres import given_database_url
 
+pytestmark = pytest.mark.timescale
+
 SCENARIO = load_scenario("three-sites")
 PAIRS = [(a, b) for a in SCENARIO.site_names for b in SCENARIO.site_names if a != b]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "chromium")
