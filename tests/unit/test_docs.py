@@ -1,5 +1,6 @@
 """What the documents point to is there, and every picture is pointed to and can be made again."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -35,3 +36,24 @@ def test_every_picture_is_shown_somewhere_with_words_for_who_cannot_see_it_and_i
 
 def test_no_picture_is_large():
     assert {path.name: path.stat().st_size for path in IMAGES.iterdir() if path.stat().st_size > MOST_BYTES} == {}
+
+
+def test_the_functions_that_the_architecture_page_names_exist():
+    names = re.findall(r"`((?:probes|monitor)(?:\.\w+)+)`", (ROOT / "docs/architecture.md").read_text())
+
+    assert len(names) > 20
+    assert [name for name in names if not _exists(name)] == []
+
+
+def _exists(name):
+    """Whether a dotted name leads to a module, or to something in one."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            found = getattr(found, part, None)
+        return found is not None
+    return False
