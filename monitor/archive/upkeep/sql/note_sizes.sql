@@ -4,7 +4,9 @@ SELECT name, %(now)s::timestamptz, row_estimate, total_bytes
 FROM (
     SELECT
         parent.relname AS name,
-        sum(greatest(part.reltuples, 0))::bigint AS row_estimate,
+        sum(
+            CASE WHEN part.reltuples >= 0 THEN part.reltuples ELSE pg_stat_get_live_tuples(part.oid) END
+        )::bigint AS row_estimate,
         sum(pg_total_relation_size(part.oid))::bigint AS total_bytes,
         count(*) FILTER (WHERE part.oid <> parent.oid) AS chunks
     FROM pg_class AS parent

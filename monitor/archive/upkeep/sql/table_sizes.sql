@@ -1,9 +1,12 @@
--- One row for each table: the fields of monitor.archive.upkeep.growth.TableSize. The rows are the planner's estimate; the chunks of a
+-- One row for each table: the fields of monitor.archive.upkeep.growth.TableSize. Rows are the planner's estimate, and before the
+-- first ANALYZE of a table what the statistics counted; the chunks of a
 -- hypertable are tables that inherit from it. Growth is since the oldest note of the last week, at least an hour ago.
 WITH size AS (
     SELECT
         parent.relname AS name,
-        sum(greatest(part.reltuples, 0))::bigint AS row_estimate,
+        sum(
+            CASE WHEN part.reltuples >= 0 THEN part.reltuples ELSE pg_stat_get_live_tuples(part.oid) END
+        )::bigint AS row_estimate,
         sum(pg_total_relation_size(part.oid))::bigint AS total_bytes,
         count(*) FILTER (WHERE part.oid <> parent.oid) AS chunks
     FROM pg_class AS parent
