@@ -13,6 +13,8 @@ preload_app = True
 worker_tmp_dir = "/dev/shm"
 accesslog = "-"
 worker_connections = 500
+# It would lie in the home folder, one for all servers of a user.
+control_socket_disable = True
 logger_class = "monitor.stack.web_log.WebLog"
 forwarded_allow_ips = ",".join(_trusted_proxies())
 # By default a trusted proxy may set SCRIPT_NAME and PATH_INFO by headers, and nginx passes on what a client sends.

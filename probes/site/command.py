@@ -101,9 +101,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_plain_http(join)
     status = add_verb("status", "what runs, what is queued, the last error")
     _add_data(status)
-    doctor = add_verb("doctor", "look for what is wrong with this site, and say how to mend it")
+    doctor = add_verb("doctor", "look for what is wrong with this site, and say how to mend it", module="doctor.run")
     _add_options(doctor)
-    limits = add_verb("limits", "what this site lets be measured, and what was used of it", module="rules")
+    limits = add_verb("limits", "what this site lets be measured, and what was used of it", module="limits.command")
     _add_data(limits)
     _add_limits(limits)
     for verb in (status, doctor, limits):

@@ -1,8 +1,10 @@
 """The doctor on a site whose centre, peers and folder are made wrong one by one; all of it on loopback."""
 
 import contextlib
+import importlib.util
 import json
 import os
+import shutil
 import socket
 import threading
 import time
@@ -16,7 +18,6 @@ from probes.ping.spec import PingSpec, PingTarget
 from probes.site.doctor import check_network
 from probes.site.doctor.check_network import check_mtu, check_ports
 from probes.site.doctor.finding import Examined
-from probes.site.doctor.run import broker, shutil
 from probes.site.limits.limits import Limits, Networks
 from probes.site.plan import PlanCache
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, PingTask, Plan, ThroughputSlot
@@ -179,7 +180,7 @@ def test_a_folder_that_is_not_there_is_told(capsys, tmp_path):
 
 def test_programs_that_are_missing_are_told_with_how_to_install_them(examine, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr(broker.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
     findings = examine()
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,7 +36,8 @@ class SteppedAgent:
 
     def __init__(self, lab):
         self.lab = lab
-        self.clock = lab.data / "clock"
+        self.folder = Path(tempfile.mkdtemp(prefix="soundings-clock-"))
+        self.clock = self.folder / "clock"
         (self.supervisor,) = faults.agent_processes(lab, SITE, "-m probes site")
         (worker,) = faults.agent_processes(lab, SITE, "probes.site.worker")
         variables = Path(f"/proc/{worker}/environ").read_text().split("\0")
@@ -48,7 +51,7 @@ class SteppedAgent:
     def _start(self):
         inside = [sys.executable, "-m", "probes", "lab", "exec", "--run-dir", str(self.lab.data / "lab"), SITE]
         command = [*inside, sys.executable, "-m", "tests.e2e.stepped_clock", str(self.clock), "probes.site.worker"]
-        with (self.lab.data / "stepped.log").open("wb") as log:
+        with (self.folder / "stepped.log").open("wb") as log:
             return subprocess.Popen(command, cwd=TOP, env=self.environment, stdout=log, stderr=subprocess.STDOUT)
 
     def set_by(self, offset_s):
@@ -71,11 +74,12 @@ class SteppedAgent:
         return newest or 0
 
     def log(self):
-        return (self.lab.data / "stepped.log").read_text()
+        return (self.folder / "stepped.log").read_text()
 
     def stop(self):
         self.process.kill()
         self.process.wait()
+        shutil.rmtree(self.folder)
         with contextlib.suppress(ProcessLookupError):  # a test that stopped it has let go already
             debugger.let_go(self.supervisor)
 

@@ -74,9 +74,9 @@ def sites_page(lab):
 
 
 @pytest.fixture
-def second(lab):
+def second(lab, tmp_path):
     """A second agent of oslo, at bern: with oslo's token and plan, in a folder of its own."""
-    data = lab.data / "second"
+    data = tmp_path / "second"
     data.mkdir()
     for name in ("token", "plan.json", "limits.toml"):
         shutil.copy(lab.data / "sites" / "oslo" / name, data / name)
