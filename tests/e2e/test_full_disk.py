@@ -63,9 +63,12 @@ def fill(ballast):
 
 
 def ask(stack, query):
-    with psycopg.connect(stack.database_url, autocommit=True) as connection:
-        answer = connection.execute(query)
-        return [] if answer.description is None else answer.fetchall()
+    """Over a connection made while there was room, as long as it lasts: a new one may have to write a file."""
+    connection = getattr(stack, "connection", None)
+    if connection is None or connection.closed:
+        connection = stack.connection = psycopg.connect(stack.database_url, autocommit=True)
+    answer = connection.execute(query)
+    return [] if answer.description is None else answer.fetchall()
 
 
 def deliver(stack, path_id, number):
