@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,10 +32,10 @@ TOLERANCE_MS = 15.0
 class SteppedAgent:
     """The agent of a site whose clock can be set."""
 
-    def __init__(self, lab):
+    def __init__(self, lab, folder):
         self.lab = lab
-        self.folder = Path(tempfile.mkdtemp(prefix="soundings-clock-"))
-        self.clock = self.folder / "clock"
+        self.folder = folder
+        self.clock = folder / "clock"
         (self.supervisor,) = faults.agent_processes(lab, SITE, "-m probes site")
         (worker,) = faults.agent_processes(lab, SITE, "probes.site.worker")
         variables = Path(f"/proc/{worker}/environ").read_text().split("\0")
@@ -79,14 +77,13 @@ class SteppedAgent:
     def stop(self):
         self.process.kill()
         self.process.wait()
-        shutil.rmtree(self.folder)
         with contextlib.suppress(ProcessLookupError):  # a test that stopped it has let go already
             debugger.let_go(self.supervisor)
 
 
 @pytest.fixture
-def stepped(lab):
-    agent = SteppedAgent(lab)
+def stepped(lab, tmp_path):
+    agent = SteppedAgent(lab, tmp_path)
     try:
         yield agent
     finally:
