@@ -96,7 +96,7 @@ def test_passwords_of_database_and_redis_that_do_not_answer_are_not_told(tmp_pat
         "worker": [*celery, "worker", "--pool=threads", "--concurrency=1", "--loglevel=INFO"],
         "beat": [*celery, "beat", "--schedule", str(tmp_path / "schedule"), "--loglevel=INFO"],
     }[what]
-    words = {"web": "Listening at", "worker": "Cannot connect to redis", "beat": "beat: Starting"}[what]
+    words = {"web": "Listening at", "worker": "Cannot connect to redis", "beat": "beat: Connection error"}[what]
     log = tmp_path / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
