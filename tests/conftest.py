@@ -10,6 +10,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from probes.lab.namespaces import namespaces_available
+from tests.postgres import given_database_url
 
 END_TO_END = "tests/e2e/"
 SHARED = "tests/e2e/lab/"
@@ -38,8 +39,11 @@ def _starts_a_stack(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(postgres_server: str) -> None:
-    """Pytest-django's hook before it makes the test database: by then the server must run."""
+def django_db_modify_db_settings(postgres_server: str, request: pytest.FixtureRequest) -> None:
+    """Pytest-django's hook before it makes the test database: by then the server must run. Processes that share a given
+    server have a database each."""
+    if given_database_url is not None:
+        request.getfixturevalue("django_db_modify_db_settings_parallel_suffix")
 
 
 @pytest.fixture(scope="session")
