@@ -19,5 +19,7 @@ class WebLog(Logger):
         self._is_all_logged = flag("SOUNDINGS_LOG_ALL")
 
     def access(self, resp: Any, req: Any, environ: Any, request_time: Any) -> None:
-        if self._is_all_logged or resp.status_code >= LEAST_STATUS:
+        # Of a request that gunicorn itself refused there is only the text of the status.
+        status = int(str(resp.status).split()[0])
+        if self._is_all_logged or status >= LEAST_STATUS:
             super().access(resp, req, environ, request_time)
