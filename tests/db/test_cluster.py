@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from monitor.stack import access, postgres
-from probes.supervise import Supervisor
+from probes.supervise import Supervisor, socket_dir
 
 
 @pytest.fixture
@@ -63,7 +63,8 @@ def test_without_user_namespaces_a_system_user_runs_it(tmp_path, root_required, 
     expected = subprocess.run(["id", "-u", postgres.SYSTEM_USER], capture_output=True, text=True, check=True)
     assert (owner, status) == (int(expected.stdout), 0)
     # Its group, and nobody else, may pass the folder above.
-    modes = [path.stat().st_mode & 0o777 for path in (tmp_path, tmp_path / "postgres", tmp_path / "postgres/socket")]
+    folders = (tmp_path, tmp_path / "postgres", socket_dir(tmp_path / "postgres"))
+    modes = [path.stat().st_mode & 0o777 for path in folders]
     assert modes == [0o710, 0o700, 0o700]
 
 
