@@ -6,13 +6,13 @@ version is `probes.site.wire.PROTOCOL`; how it changes is in docs/agent.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from functools import wraps
 
 from django.http import HttpRequest, HttpResponse
 
 from monitor.agents.bodies import Refused
+from monitor.agents.stamps import View
 from probes.site.wire import PROTOCOL, PROTOCOL_HEADER, PROTOCOLS_HEADER
 
 LOWEST, HIGHEST = 1, PROTOCOL
@@ -22,8 +22,6 @@ none yet, from the newest release."""
 BEFORE_THE_HEADER = "1"
 """What agents speak that do not say it: those of 0.1.0 before the header."""
 LONGEST_VERSION = 9
-
-View = Callable[[HttpRequest], HttpResponse]
 
 
 def require_spoken(request: HttpRequest) -> None:

@@ -41,13 +41,13 @@ class Growth:
 def note_sizes(now: datetime) -> int:
     """Note how large each table is. Returns how many tables."""
     with connection.cursor() as cursor:
-        cursor.execute(statement("note_sizes"), {"now": now})
+        cursor.execute(statement("note_sizes", sizes_now=statement("sizes_now")), {"now": now})
         return int(cursor.rowcount)
 
 
 def table_sizes(now: datetime) -> list[TableSize]:
     """Each table of the database, by name."""
-    return records(TableSize, *ask("table_sizes", now=now))
+    return records(TableSize, *ask("table_sizes", {"sizes_now": statement("sizes_now")}, now=now))
 
 
 def growth(tables: Sequence[TableSize], space: Disk | None) -> Growth:

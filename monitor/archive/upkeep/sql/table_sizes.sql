@@ -2,19 +2,7 @@
 -- first ANALYZE of a table what the statistics counted; the chunks of a
 -- hypertable are tables that inherit from it. Growth is since the oldest note of the last week, at least an hour ago.
 WITH size AS (
-    SELECT
-        parent.relname AS name,
-        sum(
-            CASE WHEN part.reltuples >= 0 THEN part.reltuples ELSE pg_stat_get_live_tuples(part.oid) END
-        )::bigint AS row_estimate,
-        sum(pg_total_relation_size(part.oid))::bigint AS total_bytes,
-        count(*) FILTER (WHERE part.oid <> parent.oid) AS chunks
-    FROM pg_class AS parent
-    INNER JOIN pg_class AS part
-        ON part.oid = parent.oid OR part.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = parent.oid)
-    WHERE
-        parent.relkind = 'r' AND parent.relpersistence = 'p' AND parent.relnamespace = current_schema()::regnamespace
-    GROUP BY parent.relname
+    {sizes_now}
 )
 
 SELECT
