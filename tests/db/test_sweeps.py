@@ -15,7 +15,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from monitor.archive import throughput_sweeps
-from monitor.archive.models import SweepCell
+from monitor.archive.models import SweepCell, ThroughputTest, UndiagnosedTest
 from monitor.mesh.models import Slot
 from monitor.mesh.on_demand import NoRoom, OnDemandError, Settings
 from tests.db.pages_mesh import make_mesh, throughput
@@ -86,6 +86,24 @@ def test_what_was_measured_outlives_its_slot(path):
     Slot.objects.all().delete()
 
     assert rates(throughput_sweeps.load(number, timezone.now())) == rates(found)
+
+
+def test_a_test_that_ends_between_keeping_and_looking_is_kept(path, monkeypatch):
+    number = a_sweep(path, streams=(1,), windows=(256 * KIB,))
+    agents, kept = Agents(), throughput_sweeps.keep
+
+    def keep(sweep_id, now):
+        kept(sweep_id, now)
+        agents(None)
+
+    monkeypatch.setattr(throughput_sweeps, "keep", keep)
+    throughput_sweeps.run(number, lambda _: None)
+
+    # Now the other end's half of the test comes, and its diagnosis is awaited again.
+    UndiagnosedTest.objects.bulk_create(
+        UndiagnosedTest(path_id=test.path_id, measured_at=test.measured_at) for test in ThroughputTest.objects.all()
+    )
+    assert rates(throughput_sweeps.load(number, timezone.now())) == {(1, 256): 20_971_520}
 
 
 def test_a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on(path):
