@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -49,7 +49,18 @@ class MadeSpool:
     def left(self) -> int:
         return self._results - self._first
 
-    def next_batch(self, *, max_results: int, max_bytes: int, now: datetime, agent_version: str) -> Batch | None:
+    def next_batch(
+        self,
+        *,
+        max_results: int,
+        max_bytes: int,
+        now: datetime,
+        agent_version: str,
+        only: int | None = None,
+        without: Collection[int] = (),
+    ) -> Batch | None:
+        assert not without, f"no result of these spoils a batch, and {without} are left out"
+        assert only is None, f"no result of these spoils a batch, and {only} is asked for alone"
         if self.left == 0:
             return None
         if self._size is None:

@@ -26,7 +26,9 @@ HOUR_S = 3600
 OFFSETS_S = (HOUR_S, 0, -HOUR_S, 0) if WHOLE else (HOUR_S, 0)
 """To which the clock is set, one after the other."""
 TOLERANCE_MS = 15.0
-"""Of a median: the lab keeps to a millisecond, a busy machine's program adds the rest; a clock's step is 3,600,000."""
+"""Of most bursts' medians: the lab keeps to a millisecond, a busy machine's program adds the rest."""
+LARGEST_MS = 2_000.0
+"""Of any burst's: a machine that stands still for a moment bends a burst by that; a clock's step is 3,600,000."""
 
 
 class SteppedAgent:
@@ -126,7 +128,9 @@ def test_a_clock_that_is_set_by_an_hour_bends_no_round_trip_and_is_flagged(lab, 
 
     stored = medians(lab, began - timedelta(hours=2), datetime.now(UTC) + timedelta(hours=2))
     now = datetime.now(UTC)
-    assert all(abs(median_ms - true_ms[number]) < TOLERANCE_MS for number, _, _, median_ms in stored)
+    off_ms = sorted(abs(median_ms - true_ms[number]) for number, _, _, median_ms in stored)
+    assert off_ms[-1] < LARGEST_MS
+    assert off_ms[len(off_ms) * 3 // 4] < TOLERANCE_MS
     recent = [one for one in stored if one[1] >= began]
     assert len(recent) >= 3 * len(OFFSETS_S)
     # Beyond five minutes off the agent puts its times right: nothing lies an hour away.
