@@ -23,10 +23,14 @@ INITIAL_TTLS = (64, 128, 255)
 
 
 class ChangeKind(StrEnum):
-    """What changed."""
+    """The schedule of the path's tests, or its route."""
 
     PLAN = "plan"
     ROUTE = "route"
+
+    @property
+    def label(self) -> str:
+        return "schedule" if self is ChangeKind.PLAN else "route"
 
 
 @dataclass(frozen=True, slots=True)

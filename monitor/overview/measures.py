@@ -89,7 +89,7 @@ def _steps(write: Callable[[float], str], ends: tuple[float, ...]) -> tuple[Band
     """Bands from little to much."""
     return (
         *(Band(end, f"step-{step}", f"below {write(end)}") for step, end in enumerate(ends)),
-        Band(INFINITE, f"step-{len(ends)}", f"{write(ends[-1])} and more"),
+        Band(INFINITE, f"step-{len(ends)}", f"{write(ends[-1])} or more"),
     )
 
 
@@ -110,7 +110,7 @@ LOSS_BANDS = (
         Band(below, f"loss-{step}", f"{name}, below {figures.percent(below)}")
         for step, (below, name) in enumerate(LOSS_BAND_UPPER_RATIOS)
     ),
-    Band(INFINITE, "loss-5", f"{LossBand.BAD}, {figures.percent(LOSS_BAND_UPPER_RATIOS[-1][0])} and more"),
+    Band(INFINITE, "loss-5", f"{LossBand.BAD}, {figures.percent(LOSS_BAND_UPPER_RATIOS[-1][0])} or more"),
 )
 UNREACHABILITY_BANDS = (
     Band(1e-9, "none-lost", "always reached"),
@@ -118,7 +118,7 @@ UNREACHABILITY_BANDS = (
     Band(0.01, "loss-1", "below 1%"),
     Band(0.05, "loss-3", "below 5%"),
     Band(0.2, "loss-4", "below 20%"),
-    Band(INFINITE, "loss-5", "20% and more"),
+    Band(INFINITE, "loss-5", "20% or more"),
 )
 RATE_BANDS = (
     Band(100e3, "step-5", "below 100 kbit/s"),
@@ -126,7 +126,7 @@ RATE_BANDS = (
     Band(10e6, "step-3", "below 10 Mbit/s"),
     Band(100e6, "step-2", "below 100 Mbit/s"),
     Band(1e9, "step-1", "below 1 Gbit/s"),
-    Band(INFINITE, "step-0", "1 Gbit/s and more"),
+    Band(INFINITE, "step-0", "1 Gbit/s or more"),
 )
 MOS_BANDS = (
     Band(2.58, "loss-5", "not recommended, below 2.58"),
@@ -134,23 +134,23 @@ MOS_BANDS = (
     Band(3.60, "loss-3", "many dissatisfied, below 3.6"),
     Band(4.03, "loss-2", "some dissatisfied, below 4.03"),
     Band(4.34, "loss-1", "satisfied, below 4.34"),
-    Band(INFINITE, "loss-0", "very satisfied, 4.34 and more"),
+    Band(INFINITE, "loss-0", "very satisfied, 4.34 or more"),
 )
 """User satisfaction by MOS, table B.1 of ITU-T G.107."""
 RTT_BANDS = _steps(_round_trips, (10, 50, 100, 200, 400))
 IPDV_BANDS = _steps(_round_trips, (1, 5, 20, 50, 100))
 
 MEASURES = {
-    Metric.LOSS: Measure("loss", "loss", figures.percent, LOSS_BANDS, 0.001, Band(0, "none-lost", "none lost")),
+    Metric.LOSS: Measure("loss", "loss", figures.percent, LOSS_BANDS, 0.001, Band(0, "none-lost", "0%")),
     Metric.RTT_MEDIAN: Measure("median RTT", "median RTT", figures.milliseconds, RTT_BANDS, 0.05),
     Metric.RTT_MIN: Measure("minimum RTT", "min RTT", figures.milliseconds, RTT_BANDS, 0.05),
-    Metric.IPDV: Measure("delay variation (IPDV)", "IPDV", figures.milliseconds, IPDV_BANDS, 0.25),
+    Metric.IPDV: Measure("jitter (IPDV)", "jitter", figures.milliseconds, IPDV_BANDS, 0.25),
     Metric.UNREACHABILITY: Measure(
-        "share of bursts without any reply", "unreachable", figures.percent, UNREACHABILITY_BANDS, 0.001,
-        Band(0, "none-lost", "none"),
+        "unreachable time", "unreachable time", figures.percent, UNREACHABILITY_BANDS, 0.001,
+        Band(0, "none-lost", "0%"),
     ),
     Metric.THROUGHPUT: Measure("measured throughput", "throughput", figures.bit_rate, RATE_BANDS, 0.1),
-    Metric.ESTIMATE: Measure("Mathis estimate (Reno index)", "estimate", figures.bit_rate, RATE_BANDS, 0.25),
+    Metric.ESTIMATE: Measure("Mathis (Reno) estimate", "estimate", figures.bit_rate, RATE_BANDS, 0.25),
     Metric.MOS: Measure("MOS", "MOS", _mos, MOS_BANDS, 0.1),
 }  # fmt: skip
 

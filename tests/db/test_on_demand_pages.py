@@ -158,12 +158,12 @@ def test_the_page_shows_the_state_until_the_result_is_there(path, clock):
     slot = Slot.objects.exclude(request=None).get()
     assert state(page(operator, path)) == (f"Test {slot.pk} begins at 12:00:15 UTC.", "3")
     clock.append(slot.starts_at + timedelta(seconds=1))
-    assert state(page(operator, path))[0].startswith(f"Test {slot.pk} runs; it ends at")
+    assert state(page(operator, path))[0].startswith(f"Test {slot.pk} is running; it ends by")
     clock.append(slot.ends_at)
-    assert state(page(operator, path)) == (f"Test {slot.pk} is over; its result is on the way.", "3")
+    assert state(page(operator, path)) == (f"Test {slot.pk} is done; its result is pending.", "3")
     report(slot, run(slot))
     said, every_s = state(page(operator, path))
-    assert (said, every_s) == (f"Test {slot.pk} measured 9 Mbit/s in full", "30")
+    assert (said, every_s) == (f"Test {slot.pk} measured 9 Mbit/s details", "30")
     assert f"?test={slot.starts_at:%Y-%m-%dT%H:%M:%S}" in page(operator, path)
     clock.append(slot.ends_at + timedelta(hours=2))
     assert state(page(operator, path)) == ("", "30")
@@ -184,7 +184,7 @@ def test_the_page_shows_the_rule_that_did_not_permit_it(path, clock):
 @pytest.mark.parametrize(
     ("given", "status", "reason"),
     [
-        ({"duration_s": "x", "streams": "1", "protocol": "tcp"}, 422, "for, s: Enter a whole number"),
+        ({"duration_s": "x", "streams": "1", "protocol": "tcp"}, 422, "duration (s): Enter a whole number"),
         ({"duration_s": "0", "streams": "1", "protocol": "tcp"}, 422, "Duration_s = 0 is out of range"),
         ({"duration_s": "3600", "streams": "1", "protocol": "tcp"}, 302, ""),
     ],

@@ -77,7 +77,7 @@ def test_a_wrong_password_does_not(client, reader):
 
     answer = client.post("/login/", {"username": "reader", "password": "wrong"}, **elsewhere)
 
-    assert "do not belong together" in answer.content.decode()
+    assert "Wrong user name or password" in answer.content.decode()
     assert client.get("/", **elsewhere).status_code == 302
 
 

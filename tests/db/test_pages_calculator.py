@@ -5,7 +5,10 @@ import re
 from html import unescape
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.core.management import call_command
+
+from monitor.web.pages.calculator.load import LossField
 
 pytestmark = pytest.mark.django_db
 
@@ -56,7 +59,7 @@ def test_it_says_what_the_command_says(page):
 def test_without_figures_it_asks_for_them_and_says_nothing_wrong(page):
     said = page()
 
-    assert "round trip" in said
+    assert "RTT" in said
     assert "required" not in said
 
 
@@ -82,4 +85,22 @@ def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(page, figure, t
 def test_where_nothing_limits_it_says_what_would(page):
     said = page(422, rtt_ms="100", loss_ratio="0", mss_bytes="1460", cc="cubic", streams="1", times="2")
 
-    assert "a loss of 0 does not limit, and nothing else is known" in said
+    assert "a loss of 0 is no limit" in said
+
+
+@pytest.mark.parametrize("typed", ["0.1%", "0.1 %", "0.001"])
+def test_a_loss_in_percent_is_the_ratio(typed):
+    assert LossField().clean(typed) == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize("typed", ["x%", "0.1%%", "nan%"])
+def test_a_percentage_without_a_number_is_refused(typed):
+    with pytest.raises(ValidationError, match="Enter a number"):
+        LossField().clean(typed)
+
+
+def test_a_typed_percentage_gives_the_estimate_of_its_ratio(page):
+    assert (
+        page(**{**KNOWN, "loss_ratio": "0.1%"}).split("Estimate")[-1]
+        == (page(**{**KNOWN, "loss_ratio": "0.001"}).split("Estimate")[-1])
+    )

@@ -151,9 +151,7 @@ def test_changes_are_marked_in_every_chart_and_told_in_words(get, path):
 
 
 def test_without_a_change_the_page_says_so(get, path):
-    assert "Nothing is known to have changed of the plan or the route in the last hour." in get(
-        f"/paths/{path.pk}/?period=hour"
-    )
+    assert "No schedule or route change detected in the last hour." in get(f"/paths/{path.pk}/?period=hour")
 
 
 def test_files_and_api_have_what_is_marked(get, path):

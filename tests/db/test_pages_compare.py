@@ -97,7 +97,7 @@ def test_a_path_can_be_taken_away_and_a_metric_added(get, measured):
     there, back = measured
     html = get(f"/compare/?path={there.pk}&path={back.pk}&metric=loss")
 
-    assert f'href="?path={back.pk}&metric=loss" aria-label="take slac to cern away"' in html
+    assert f'href="?path={back.pk}&metric=loss" aria-label="remove slac to cern"' in html
     assert f'href="?path={there.pk}&path={back.pk}&metric=rtt&metric=loss">Median RTT</a>' in html
 
 

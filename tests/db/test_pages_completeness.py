@@ -101,13 +101,13 @@ def test_a_day_that_has_just_begun_is_not_called_unplanned(page, paths, monkeypa
     plan(paths["slac", "cern"], days=0)
     delivered("slac", 0, (1, 20))
 
-    assert cells(page(), "slac")[0] == ("unplanned", ["not", "yet", "19", "came"])
+    assert cells(page(), "slac")[0] == ("unplanned", ["pending", "19", "received"])
 
 
 def test_results_without_a_plan_say_so(page, paths):
     delivered("slac", 1, (1, 11))
 
-    assert cells(page(), "slac")[1] == ("not-measured", ["no", "plan", "10", "came"])
+    assert cells(page(), "slac")[1] == ("not-measured", ["no", "plan", "10", "received"])
 
 
 def test_the_overview_sums_up_all_sites(page, paths):
@@ -119,7 +119,7 @@ def test_the_overview_sums_up_all_sites(page, paths):
     overview = re.sub(r"<[^>]*>", "", re.search(r'<ul class="counts">(.*?)</ul>', page(), re.DOTALL)[1])
 
     # of two days of 1,440 and twice the 720 of the running one
-    assert "33.3% of the planned bursts measured" in overview
+    assert "33.3% of the scheduled bursts measured" in overview
     assert "7 results missing" in overview
 
 

@@ -35,9 +35,9 @@ def path(paths):
     ("metric", "style", "text", "said"),
     [
         ("min-rtt", "step-2", "83.41 ms", "minimum RTT 83.41 ms"),
-        ("ipdv", "step-1", "2.50 ms", "delay variation (IPDV) 2.50 ms"),
-        ("unreachability", "loss-3", "2%", "share of bursts without any reply 2%"),
-        ("estimate", "step-3", "1.4 Mbit/s", "Mathis estimate (Reno index) 1.4 Mbit/s"),
+        ("ipdv", "step-1", "2.50 ms", "jitter (IPDV) 2.50 ms"),
+        ("unreachability", "loss-3", "2%", "unreachable time 2%"),
+        ("estimate", "step-3", "1.4 Mbit/s", "Mathis (Reno) estimate 1.4 Mbit/s"),
     ],
 )
 def test_each_metric_has_its_unit_and_its_colour(page, path, metric, style, text, said):
@@ -69,8 +69,8 @@ def test_an_estimate_without_loss_is_a_floor(page, path):
     ("lost_before", "lost_now", "expected", "said"),
     [
         (0, 21, ("worse", "+2.10 pts"), "loss 2.1% (acceptable), worse than a week before (0%)"),
-        (21, 0, ("better", "−2.10 pts"), "none lost, so loss < 0.3% with 95% confidence, better than a week"),
-        (20, 20, ("steady", "+0.00 pts"), "loss 2% (acceptable), much as a week before (2%)"),
+        (21, 0, ("better", "−2.10 pts"), "no loss: loss < 0.3% with 95% confidence, better than a week"),
+        (20, 20, ("steady", "+0.00 pts"), "loss 2% (acceptable), about the same as a week before (2%)"),
     ],
 )  # fmt: skip
 def test_a_change_has_its_sign_and_says_what_was(page, path, lost_before, lost_now, expected, said):
@@ -106,7 +106,7 @@ def test_a_path_with_nothing_to_compare_is_new_and_one_that_lost_all_says_so(pag
 
     style, text, said = cell(html, paths["slac", "cern"])
     assert (style, text) == ("no-data", "new")
-    assert "with nothing to compare of a week before" in said
+    assert "no data of a week before" in said
     assert cell(html, paths["cern", "slac"])[:2] == ("total-loss", "all lost")
 
 

@@ -46,7 +46,7 @@ def test_the_head_names_both_ends_the_distance_and_the_way_back(page, paths):
 
     assert "192.0.2.2" in html
     assert "192.0.2.1" in html
-    assert "9,378 km apart" in html
+    assert "9,378 km great-circle" in html
     assert f'href="/paths/{paths["cern", "slac"].pk}/?period=day&amp;size=100"' in html
 
 
@@ -110,10 +110,10 @@ def test_a_failed_throughput_test_is_listed_with_its_outcome(page, paths):
     html = page(path)
 
     assert "94.3 Mbit/s" in html
-    assert re.search(r"tool failure</b>: connection refused", html)
+    assert re.search(r"test error</b>: connection refused", html)
     datasets = spec(html, "throughput")["datasets"]
     assert [row["bps"] for row in datasets["measured"]] == [94.3e6]
-    assert [row["outcome"] for row in datasets["failed"]] == ["tool failure"]
+    assert [row["outcome"] for row in datasets["failed"]] == ["test error"]
 
 
 def test_the_estimate_is_marked_as_a_floor_when_nothing_was_lost(page, paths):
@@ -222,7 +222,7 @@ def test_the_tests_of_the_period_are_spread(page, paths):
 
     # The deviation of 90, 94 and 98 is 4: their distances from the mean, 4, 0 and 4, squared, over two.
     html = page(path)
-    assert "3 tests measured: 90 Mbit/s to 98 Mbit/s, mean 94 Mbit/s, deviation 4 Mbit/s." in html
+    assert "3 tests measured: 90 Mbit/s to 98 Mbit/s, mean 94 Mbit/s, standard deviation 4 Mbit/s." in html
 
 
 def test_the_estimate_names_its_limit_and_keeps_the_index_apart(page, paths):
@@ -235,8 +235,8 @@ def test_the_estimate_names_its_limit_and_keeps_the_index_apart(page, paths):
     # 100 lost of 10,000 at 100 ms: Reno's average window is 1.2/sqrt(0.01) = 12 segments of 1460 bytes each 100 ms,
     # 1.4 Mbit/s before timeouts and what is sent twice; the index 1460·8/(0.1·0.1) = 1.17 Mbit/s.
     assert re.search(r'class="verdict">about 1\.3\d? Mbit/s, limited by loss \(80%: ', html)
-    rows = dict(re.findall(r"<tr><td>(window|loss|capacity|Reno index)</td><td class=\"number\">([^<]*)", html))
-    assert (rows["window"], rows["capacity"], rows["Reno index"]) == ("240 Mbit/s", "94.3 Mbit/s", "1.17 Mbit/s")
+    rows = dict(re.findall(r"<tr><td>(window|loss|capacity|Mathis \(Reno\))</td><td class=\"number\">([^<]*)", html))
+    assert (rows["window"], rows["capacity"], rows["Mathis (Reno)"]) == ("240 Mbit/s", "94.3 Mbit/s", "1.17 Mbit/s")
 
 
 def test_with_bbr_loss_is_no_limit(page, paths):
@@ -247,4 +247,4 @@ def test_with_bbr_loss_is_no_limit(page, paths):
     html = page(path)
 
     assert 'class="verdict">about 94.3 Mbit/s, limited by capacity' in html
-    assert "sent with BBR, which does not go by loss" in html
+    assert "Tests use BBR, which does not react to loss" in html

@@ -87,23 +87,23 @@ def test_of_several_paths_between_two_sites_the_worst_is_shown(get, paths):
 
 
 def test_it_says_whom_to_call_or_that_nobody_wrote_it_down(get, paths):
-    assert "Whom to call is not in mesh.toml" in get("/sites/cern/")
+    assert "No contact configured" in get("/sites/cern/")
     Site.objects.filter(name="cern").update(contact="noc@cern.example <b>")
-    assert "To call: <b>noc@cern.example &lt;b&gt;</b>" in get("/sites/cern/")
+    assert "Contact: <b>noc@cern.example &lt;b&gt;</b>" in get("/sites/cern/")
 
 
 def test_a_site_that_only_answers_has_no_agent_and_no_days(get, paths):
     Site.objects.filter(name="uct").update(has_agent=False)
     html = get("/sites/uct/")
 
-    assert "None: this site only answers" in html
+    assert "This site has no agent" in html
     assert "day-cells" not in html
 
 
 def test_an_agent_that_never_delivered_says_so_and_each_day_has_a_cell(get, paths):
     html = get("/sites/cern/")
 
-    assert "its agent has not delivered yet" in html
+    assert "its agent never reported" in html
     assert len(re.findall(r"<li class=.*?<time", re.search(r'<ul class="day-cells".*?</ul>', html, re.DOTALL)[0])) == 7
 
 

@@ -70,12 +70,12 @@ def test_the_worst_pair_is_first_and_each_cell_has_its_band(get, days):
     ]
 
 
-def test_none_lost_is_not_a_loss_of_zero(get, paths):
+def test_no_loss_has_a_style_of_its_own(get, paths):
     measured(paths["slac", "cern"], 0, 0.0)
 
     (found,) = rows(get("/table/?tick=hour"))
 
-    assert found[2:] == (("none-lost", "none lost"),) * 3
+    assert found[2:] == (("none-lost", "0%"),) * 3
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_table_by_region_is_the_median_over_its_paths(get, paths):
 
 def test_a_source_and_a_destination_narrow_it(get, days):
     assert [row[:2] for row in rows(get("/table/?to=cern"))] == [("uct", "cern"), ("slac", "cern")]
-    assert "Nothing was measured between these" in get("/table/?from=cern&to=uct")
+    assert "No measurements for this selection" in get("/table/?from=cern&to=uct")
 
 
 def test_every_metric_can_be_asked_for(get, days):
@@ -210,7 +210,7 @@ def test_before_there_is_anything_it_says_where_to_look(get):
 def test_where_nothing_was_measured_of_late_it_says_where_to_look(get, paths):
     burst(paths["slac", "cern"], NOW - timedelta(days=60), 10.0)
 
-    assert "Nothing was measured in this time." in get("/table/")
+    assert "No measurements in this period." in get("/table/")
 
 
 def test_it_keeps_to_its_queries(get, days, django_assert_num_queries):

@@ -63,13 +63,13 @@ def test_the_counts_are_over_all(get, tested):
     html = get("/throughput/")
 
     assert "<b>5</b> tests on 3 paths" in html
-    assert "<b>2</b> gave no result" in html
+    assert "<b>2</b> failed" in html
 
 
 def test_a_verdict_is_counted_and_shows_those_it_limits(get, tested):
     assert 'href="?limit=window-limited">window-limited 1</a>' in get("/throughput/")
     assert rows(get("/throughput/?limit=window-limited"))[0][0] == "cern → slac"
-    assert "Nothing was limited so" in get("/throughput/?limit=policer")
+    assert "No test was limited by this" in get("/throughput/?limit=policer")
 
 
 def test_a_verdict_that_is_none_is_told(get, tested):

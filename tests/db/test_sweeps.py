@@ -206,7 +206,7 @@ def test_the_page_draws_failures_apart_from_rates(client, path):
 def test_a_sweep_that_has_not_run_has_a_page(client, path):
     html = client.get(f"/sweeps/{a_sweep(path)}/", headers={"host": "localhost"}).content.decode()
 
-    assert "0 of 4 cells have ended" in html
+    assert "0 of 4 cells done" in html
     assert "not run yet 4" in html
 
 

@@ -67,7 +67,7 @@ def test_cookies_are_for_tls_and_for_us_alone(client):
 
 
 @pytest.mark.parametrize(
-    ("address", "words"), [("/nowhere", "There is nothing at this address."), ("/paths/7/", "There is no path 7")]
+    ("address", "words"), [("/nowhere", "No page at this address."), ("/paths/7/", "There is no path 7")]
 )
 def test_an_error_page_says_what_to_do_and_looks_like_the_others(client, address, words):
     answer = client.get(address, **SECURE)
@@ -88,8 +88,8 @@ def test_a_fault_shows_nothing_of_itself(client, monkeypatch):
     program = client.get("/api/v1/sites", **SECURE)
 
     assert (page.status_code, program.status_code) == (500, 500)
-    assert "What happened is in the log" in page.content.decode()
-    assert program.json()["detail"].startswith("The answer could not be made")
+    assert "see the log of the web server" in page.content.decode()
+    assert program.json()["detail"].startswith("Internal error")
     assert "hunter2" not in page.content.decode() + program.content.decode()
 
 
@@ -103,7 +103,7 @@ def test_without_a_database_one_is_told_to_come_again(client, monkeypatch):
     page, program = client.get("/", **SECURE), client.get("/api/v1/sites", **SECURE)
 
     assert [(one.status_code, one["Retry-After"]) for one in (page, program)] == [(503, "5")] * 2
-    assert "The database cannot be reached now" in page.content.decode()
+    assert "The database cannot be reached" in page.content.decode()
     assert "password" not in page.content.decode() + program.content.decode()
 
 

@@ -132,7 +132,7 @@ def test_the_end_is_said_and_a_centre_that_is_away_too(browser, served, paths):
     page.wait_for_function("() => document.getElementById('status').textContent !== ''")
 
     assert said == f"Incident resolved: {incident.cause}."
-    assert page.locator("#status").inner_text().startswith("Not current: the centre does not answer. Shown as of")
+    assert page.locator("#status").inner_text().startswith("Not updated: the centre does not answer. Last update")
 
 
 def test_with_little_motion_nothing_moves(browser, served, paths):
@@ -185,7 +185,7 @@ def test_the_keyboard_acknowledges_and_plans_maintenance(browser, served, paths)
 
     page.locator("#acknowledge").focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=looks after it since")
+    page.wait_for_selector("text=acknowledged by")
     page.goto(f"{served}/maintenance/?site=cern")
     page.locator("#id_reason").focus()
     page.keyboard.type("new router")

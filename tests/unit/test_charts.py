@@ -173,7 +173,7 @@ def test_a_failed_test_is_a_mark_with_its_outcome_and_not_a_rate():
 
     assert [row["bps"] for row in rows(spec, "measured")] == [9e6]
     assert [(row["outcome"], row["bps"], row["shown"]) for row in rows(spec, "failed")] == [
-        ("tool failure", None, "tool failure")
+        ("test error", None, "test error")
     ]
 
 

@@ -42,9 +42,9 @@ class Compared(StrEnum):
 _TITLES = {
     Compared.RTT: "Median RTT",
     Compared.RTT_MIN: "Minimum RTT",
-    Compared.RTT_P95: "RTT that 95% are below",
+    Compared.RTT_P95: "95th percentile RTT",
     Compared.LOSS: "Loss",
-    Compared.ESTIMATE: "Mathis estimate (Reno index)",
+    Compared.ESTIMATE: "Mathis (Reno) estimate",
     Compared.THROUGHPUT: "Measured throughput",
 }
 _FIELDS = {
@@ -96,7 +96,7 @@ def _value_row(metric: Compared, point: SeriesPoint) -> Row | None:
     value = rounded(getattr(point, _FIELDS[metric]))
     if value is None:
         return None
-    floor = "at least, none lost" if metric is Compared.ESTIMATE and point.estimate_is_floor else ""
+    floor = "lower bound, no loss" if metric is Compared.ESTIMATE and point.estimate_is_floor else ""
     return {"value": value, "text": floor}
 
 
@@ -110,7 +110,7 @@ def _layout(metric: Compared) -> Spec:
     for place in range(MOST_PATHS):
         rows = alt.Chart(alt.NamedData(name=f"path-{place}"))
         style = f"path-{place}"
-        tip = [when(), _tooltip(metric), alt.Tooltip("text:N", title="of")]
+        tip = [when(), _tooltip(metric), alt.Tooltip("text:N", title="note")]
         if metric is Compared.THROUGHPUT:
             mark = rows.mark_point(style=style, shape=SHAPES[place], filled=True, size=55, opacity=1)
             layers.append(mark.encode(x="t:T", y=y, tooltip=[when("t", "at"), _tooltip(metric)]))

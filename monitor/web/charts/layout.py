@@ -147,7 +147,7 @@ def background_layer(*kinds: Absence) -> list[alt.Chart]:
         changes = named(style)
         layers.append(changes.mark_rule(style=style).encode(x="t:T"))
         mark = changes.mark_text(style=f"{style}-sign", text=sign, fontSize=13, baseline="bottom")
-        why = [alt.Tooltip("label:N", title=change.value), when("t", "at")]
+        why = [alt.Tooltip("label:N", title=change.label), when("t", "at")]
         layers.append(mark.encode(x="t:T", y=alt.value(0), tooltip=why))
     return layers
 
@@ -232,11 +232,11 @@ def throughput_layout() -> Spec:
         .encode(
             x="t:T",
             y="bps:Q",
-            tooltip=[when("t", "around"), alt.Tooltip("bps:Q", title="at least, bit/s", format=".3~s")],
+            tooltip=[when("t", "around"), alt.Tooltip("bps:Q", title="lower bound, bit/s", format=".3~s")],
         ),
         measured.mark_circle(style="measured", size=60, opacity=1).encode(x="t:T", y="bps:Q", tooltip=test),
         failed.mark_text(style="failed", text="✕", fontSize=13, fontWeight="bold").encode(
-            x="t:T", y=alt.value(HEIGHT_PX - 10), tooltip=[*test[:2], alt.Tooltip("detail:N", title="because")]
+            x="t:T", y=alt.value(HEIGHT_PX - 10), tooltip=[*test[:2], alt.Tooltip("detail:N", title="reason")]
         ),
         failed.mark_text(style="failed-label", fontSize=10, dy=-12).encode(
             x="t:T", y=alt.value(HEIGHT_PX - 10), text="shown:N"

@@ -17,16 +17,20 @@ LABEL_SHARE = 0.07
 
 
 class Absence(StrEnum):
-    """Why a stretch of time has no round-trip times. The value is what is written over it."""
+    """Why a stretch of time has no RTTs. The value is its style, the label is written over it."""
 
-    NO_DATA = "no data"
-    OWN_TEST = "own test"
-    NOT_MEASURED = "not measured"
-    ALL_LOST = "all lost"
+    NO_DATA = "no-data"
+    OWN_TEST = "own-test"
+    NOT_MEASURED = "not-measured"
+    ALL_LOST = "all-lost"
 
     @property
     def style(self) -> str:
-        return self.value.replace(" ", "-")
+        return self.value
+
+    @property
+    def label(self) -> str:
+        return "during a throughput test" if self is Absence.OWN_TEST else self.value.replace("-", " ")
 
 
 CHANGE_SIGNS = {ChangeKind.PLAN: "◆", ChangeKind.ROUTE: "⇄"}

@@ -31,6 +31,7 @@ from monitor.web.charts.marks import (
     epoch_ms,
     span_rows,
 )
+from monitor.web.labels import outcome_label
 from probes.contract import Outcome
 
 LATEST_MAY_BE_LATE = timedelta(minutes=3)
@@ -141,7 +142,7 @@ def absences(series: Series, window: Window, own_tests: Sequence[datetime] = ())
         covered = point.at + step
         reason = _absence_of(point)
         if reason is not None:
-            _extend(found[reason], point.at, covered, reason)
+            _extend(found[reason], point.at, covered, reason.label)
     if window.until - covered > max(step, LATEST_MAY_BE_LATE):
         _missing(found, covered, window.until, step, own_tests)
     return found
@@ -154,11 +155,11 @@ def _missing(
     covered = since
     for at in own_tests[bisect_left(own_tests, since) : bisect_left(own_tests, until)]:
         if at > covered:
-            _extend(found[Absence.NO_DATA], covered, at, Absence.NO_DATA)
-        _extend(found[Absence.OWN_TEST], at, at + step, Absence.OWN_TEST)
+            _extend(found[Absence.NO_DATA], covered, at, Absence.NO_DATA.label)
+        _extend(found[Absence.OWN_TEST], at, at + step, Absence.OWN_TEST.label)
         covered = at + step
     if until > covered:
-        _extend(found[Absence.NO_DATA], covered, until, Absence.NO_DATA)
+        _extend(found[Absence.NO_DATA], covered, until, Absence.NO_DATA.label)
 
 
 def _absence_of(point: SeriesPoint) -> Absence | None:
@@ -223,7 +224,7 @@ def _test_row(test: ThroughputPoint) -> Row:
     return {
         "t": epoch_ms(test.at),
         "bps": rounded(test.throughput_bps) if measured else None,
-        "outcome": str(test.outcome).replace("_", " "),
+        "outcome": outcome_label(test.outcome),
         "streams": test.streams,
         "retransmits": test.retransmits,
         "detail": test.detail or "",

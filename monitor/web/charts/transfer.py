@@ -122,7 +122,7 @@ def _recoveries() -> alt.Chart:
             x2="t2",
             tooltip=[
                 alt.Tooltip("t:Q", title="loss at, s", format=".2f"),
-                alt.Tooltip("resent:Q", title="segments sent again"),
+                alt.Tooltip("resent:Q", title="segments retransmitted"),
                 alt.Tooltip("lost:Q", title="time lost, s", format=".3~g"),
             ],
         )
@@ -157,7 +157,7 @@ def _rate_layout() -> Spec:
                 y=alt.value(LOSS_AT_PX),
                 tooltip=[
                     alt.Tooltip("t:Q", title="until, s", format=".2f"),
-                    alt.Tooltip("resent:Q", title="segments sent again"),
+                    alt.Tooltip("resent:Q", title="segments retransmitted"),
                 ],
             ),
         ]
@@ -172,7 +172,7 @@ def _window_layout() -> Spec:
     why = [
         alt.Tooltip("t:Q", title="at, s", format=".2f"),
         alt.Tooltip("cwnd:Q", title="congestion window, bytes", format=",d"),
-        alt.Tooltip("window:Q", title="receiver's window, bytes", format=",d"),
+        alt.Tooltip("window:Q", title="receiver window, bytes", format=",d"),
     ]
     return _layout(
         [

@@ -78,9 +78,9 @@ def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) ->
         there = " and ".join(map(str, sizes))
         return [f"Ping tests of mesh.toml measure this path with packets of {there} bytes, not of {packet_bytes}."]
     if contact is not None:
-        said.append(f"The agent of {path.source.site.name} delivered last {times.age(contact.received_at, now)}.")
+        said.append(f"The agent of {path.source.site.name} last delivered {times.age(contact.received_at, now)}.")
     due_since = times.minute(max(since, due_at))
-    said.append(f"Results have been due since {due_since}; below is what became of what was planned.")
+    said.append(f"Results have been due since {due_since}; see “Scheduled vs completed” below.")
     return said
 
 
@@ -94,20 +94,20 @@ def tests_wait(now: datetime) -> list[str]:
     said = [_never_delivered(silent)] if silent else []
     slot = next_slot(Kind.THROUGHPUT, now)
     if slot is None:
-        return [*said, "None has a time yet: the worker of the centre plans them an hour ahead, anew each minute."]
+        return [*said, "Not scheduled yet: each minute the worker schedules tests up to an hour ahead."]
     begins = _clock(slot.starts_at, now)
     return [*said, format_html("The next one, {}, begins at {}.", slot.measurement.path, begins)]
 
 
 def _never_delivered(silent: Sequence[str]) -> str:
     return (
-        f"No agent has delivered yet from: {', '.join(silent)}. An agent fetches its plan when it starts; "
-        "manage.py site enrol NAME prints the command by which one joins."
+        f"No report yet from: {', '.join(silent)}. An agent fetches its plan when it starts; "
+        "manage.py site enrol NAME prints the command that enrols one."
     )
 
 
 def _due(due_at: datetime, now: datetime) -> str:
-    return format_html("The first result is due at {}. This page shows it by itself.", _clock(due_at, now))
+    return format_html("The first result is due at {}. This page updates by itself.", _clock(due_at, now))
 
 
 def _clock(at: datetime, now: datetime) -> str:

@@ -16,16 +16,16 @@ from django.urls.exceptions import Resolver404
 from monitor.accounts.access import FOR_PROGRAMS
 
 RETRY_AFTER_S = 5
-BAD_REQUEST = "The request cannot be read, or asks for a host that is not in SOUNDINGS_ALLOWED_HOSTS."
-NOT_ALLOWED = "This is not open to you."
-NOT_FOUND = "There is nothing at this address."
-FAILED = "The answer could not be made. What happened is in the log of the web server; measuring goes on meanwhile."
-NO_DATABASE = "The database cannot be reached now. Measuring goes on meanwhile; reload to try again."
-STALE_FORM = "The form was too old, or came from elsewhere. Reload the page and send it again."
+BAD_REQUEST = "The request is invalid, or its host is not in SOUNDINGS_ALLOWED_HOSTS."
+NOT_ALLOWED = "You do not have permission."
+NOT_FOUND = "No page at this address."
+FAILED = "Internal error; see the log of the web server. Measurements continue."
+NO_DATABASE = "The database cannot be reached. Measurements continue; reload to retry."
+STALE_FORM = "The form has expired or came from another site. Reload the page and submit it again."
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(request, 400, "Not understood", BAD_REQUEST)
+    return _answer(request, 400, "Bad request", BAD_REQUEST)
 
 
 def forbidden(request: HttpRequest, exception: PermissionDenied) -> HttpResponse:
@@ -40,14 +40,14 @@ def not_found(request: HttpRequest, exception: Http404) -> HttpResponse:
 def failed(request: HttpRequest) -> HttpResponse:
     """Called while the exception is being handled."""
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
-        response = _answer(request, 503, "Not now", NO_DATABASE)
+        response = _answer(request, 503, "Temporarily unavailable", NO_DATABASE)
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
         return response
-    return _answer(request, 500, "Something went wrong here", FAILED)
+    return _answer(request, 500, "Internal error", FAILED)
 
 
 def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return _answer(request, 403, "Not taken", STALE_FORM)
+    return _answer(request, 403, "Form expired", STALE_FORM)
 
 
 def _answer(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:

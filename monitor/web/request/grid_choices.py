@@ -12,7 +12,7 @@ from monitor.overview.grid import Against, Grid, Period, UnknownChoice, load_gri
 from monitor.overview.measures import MEASURES
 from monitor.web.request import parameters
 
-SHOWN: list[tuple[str, Any]] = [("figures", ""), ("change in a week", Against.WEEK), ("in a year", Against.YEAR)]
+SHOWN: list[tuple[str, Any]] = [("value", ""), ("vs last week", Against.WEEK), ("vs last year", Against.YEAR)]
 ENDS = ("since", "until")
 GRID_PERIODS = (Period.HOUR, Period.DAY, Period.WEEK)
 

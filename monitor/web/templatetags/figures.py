@@ -17,6 +17,7 @@ from monitor.archive.queries.paths import PathSummary
 from monitor.archive.upkeep import freshness, trouble
 from monitor.mesh.models import Path
 from monitor.overview.changes import Change
+from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
 from monitor.web.request import times
 
@@ -26,6 +27,9 @@ register.filter("bit_rate", figures.bit_rate)
 register.filter("count", figures.count)
 register.filter("distance", times.distance)
 register.filter("clock", times.clock)
+register.filter("words", labels.outcome_label)
+register.filter("turn", labels.turn_label)
+register.filter("ordinal", labels.ordinal)
 
 
 @register.filter
@@ -71,12 +75,6 @@ def change_sign(change: Change) -> SafeString:
     """The sign that marks a change in the charts."""
     sign = CHANGE_SIGNS[change.kind]
     return format_html('<span class="key-sign {}-change" aria-hidden="true">{}</span>', change.kind, sign)
-
-
-@register.filter
-def words(outcome: str) -> str:
-    """An outcome as words: "dns_failure" is "dns failure"."""
-    return outcome.replace("_", " ")
 
 
 @register.simple_tag

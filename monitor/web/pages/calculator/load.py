@@ -21,34 +21,46 @@ from monitor.archive.queries.path_estimates import PathEstimate
 from monitor.web.pages.path.transfer import EstimateView, estimate_view
 
 NOTHING_LIMITS = (
-    "No estimate: a loss of 0 does not limit, and nothing else is known. Give a window, a capacity, or how many "
-    "packets the loss was counted on."
+    "No estimate: a loss of 0 is no limit, and there is no other limit. Give a window, a capacity, or the sample size "
+    "of the loss."
 )
+
+
+class LossField(forms.FloatField):
+    """A loss as a ratio ("0.001") or in percent ("0.1%"); its value is the ratio."""
+
+    # A number input of a browser would not accept the percent sign.
+    widget = forms.TextInput(attrs={"inputmode": "decimal"})
+
+    def to_python(self, value: Any) -> Any:
+        text = str(value).strip() if value is not None else ""
+        number = super().to_python(text.removesuffix("%"))
+        return number / 100 if number is not None and text.endswith("%") else number
 
 
 class Figures(forms.Form):
     """The figures of a path and of a transfer, named as the options of the command are."""
 
-    rtt_ms = forms.FloatField(label="round trip", help_text="ms, median")
-    rtt_p10_ms = forms.FloatField(label="its 10th percentile", help_text="ms, for the interval", required=False)
-    rtt_p90_ms = forms.FloatField(label="its 90th percentile", help_text="ms, for the interval", required=False)
-    loss_ratio = forms.FloatField(label="loss", help_text="lost/sent, 0 to 1; 0.001 is 0.1%")
-    sent = forms.IntegerField(label="packets sent", help_text="the loss was counted on", required=False)
+    rtt_ms = forms.FloatField(label="RTT", help_text="ms, median")
+    rtt_p10_ms = forms.FloatField(label="RTT 10th percentile", help_text="ms, for the interval", required=False)
+    rtt_p90_ms = forms.FloatField(label="RTT 90th percentile", help_text="ms, for the interval", required=False)
+    loss_ratio = LossField(label="loss", help_text="percent, or a ratio from 0 to 1: 0.1% or 0.001")
+    sent = forms.IntegerField(label="sample size of the loss", help_text="packets sent", required=False)
     capacity_mbps = forms.FloatField(label="capacity", help_text="Mbit/s of TCP payload", required=False)
-    mss_bytes = forms.FloatField(label="segment", help_text="bytes; 1460 on Ethernet", initial=MSS_BYTES)
-    window_bytes = forms.FloatField(label="window", help_text="bytes of each stream", required=False)
+    mss_bytes = forms.FloatField(label="MSS", help_text="bytes; 1460 on Ethernet", initial=MSS_BYTES)
+    window_bytes = forms.FloatField(label="window", help_text="bytes per stream", required=False)
     cc = forms.ChoiceField(
         label="congestion control",
         choices=[(one.value, one.value) for one in CongestionControl],
         initial=CongestionControl.CUBIC.value,
     )
-    streams = forms.IntegerField(label="streams", help_text="side by side", initial=1)
-    times = forms.FloatField(label="wanted", help_text="times as much", initial=2)
+    streams = forms.IntegerField(label="parallel streams", initial=1)
+    times = forms.FloatField(label="target speed-up", help_text="factor", initial=2)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for field in self.fields.values():
-            if isinstance(field, (forms.FloatField, forms.IntegerField)):
+            if isinstance(field.widget, forms.NumberInput):
                 # A browser's own check of steps would refuse 0.0001.
                 field.widget.attrs["step"] = "any" if isinstance(field, forms.FloatField) else "1"
 

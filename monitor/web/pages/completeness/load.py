@@ -61,15 +61,15 @@ class CompletenessView:
 
 NOTHING = DayCell("unplanned", "·", "", 0)
 LEGEND = (
-    LegendEntry("none-lost", "100%", "all that was planned"),
-    LegendEntry("loss-0", "", "99.9% and more"),
-    LegendEntry("loss-1", "", "99% and more"),
-    LegendEntry("loss-3", "", "95% and more"),
-    LegendEntry("loss-4", "", "80% and more"),
-    LegendEntry("loss-5", "", "less"),
-    LegendEntry("no-data", "none", "planned, and none was measured"),
-    LegendEntry("not-measured", "no plan", "results came, though none was planned"),
-    LegendEntry("incident", "▼", "results that never came, though later ones did"),
+    LegendEntry("none-lost", "100%", "all scheduled bursts"),
+    LegendEntry("loss-0", "", "99.9% or more"),
+    LegendEntry("loss-1", "", "99% or more"),
+    LegendEntry("loss-3", "", "95% or more"),
+    LegendEntry("loss-4", "", "80% or more"),
+    LegendEntry("loss-5", "", "below 80%"),
+    LegendEntry("no-data", "none", "nothing measured"),
+    LegendEntry("not-measured", "no plan", "unscheduled results"),
+    LegendEntry("incident", "▼", "missing results"),
 )
 
 
@@ -106,9 +106,9 @@ def cell_of(found: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) -> DayCel
     counts = f"{covered.bursts_measured:,} of {covered.bursts_planned:,}"
     ratio = covered.coverage_ratio
     if ratio is None and runs and covered.bursts_measured == 0:
-        return DayCell("unplanned", "not yet", f"{came.delivered:,} came", came.missing)
+        return DayCell("unplanned", "pending", f"{came.delivered:,} received", came.missing)
     if ratio is None:
-        return DayCell("not-measured", "no plan", f"{came.delivered:,} came", came.missing)
+        return DayCell("not-measured", "no plan", f"{came.delivered:,} received", came.missing)
     if ratio == 0.0:
         return DayCell("no-data", "none", counts, came.missing)
     style = BANDS[bisect_right([least for least, _ in BANDS], ratio) - 1][1]

@@ -18,6 +18,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.overview import measures
 from monitor.overview.grid import Grid, GridSite, PathFigures, State, worst
 from monitor.overview.measures import MEASURES
+from monitor.web.labels import outcome_label
 
 INCIDENT_SIGN = "▲"
 MAINTENANCE_SIGN = "⚒"
@@ -87,9 +88,9 @@ def cell_text(grid: Grid, one: PathFigures) -> str:
         case State.TOTAL_LOSS:
             return "all lost"
         case State.NOT_MEASURED:
-            return "not run" if one.outcome is None else one.outcome.replace("_", " ")
+            return "not run" if one.outcome is None else outcome_label(one.outcome)
         case State.OWN_TEST:
-            return "own test"
+            return "during test"
         case State.UNDEFINED:
             return "undefined"
         case _:
@@ -133,13 +134,13 @@ def _finding(grid: Grid, one: PathFigures) -> str:
         case State.VALUE if one.value is not None:
             return _value_in_words(grid.metric, one) + _against(grid, one)
         case State.NONE_LOST:
-            return f"none lost, so loss {_loss(one)} with 95% confidence" + _against(grid, one)
+            return f"no loss: loss {_loss(one)} with 95% confidence" + _against(grid, one)
         case State.TOTAL_LOSS:
-            return "all lost, loss 100%"
+            return "all lost: 100% loss"
         case State.NOT_MEASURED:
-            return f"not measured: {one.outcome or 'no burst could be sent'}"
+            return f"test failed: {'no burst could be sent' if one.outcome is None else outcome_label(one.outcome)}"
         case State.OWN_TEST:
-            return "only measured while our own throughput test ran, so left out"
+            return "measured only during a throughput test, excluded"
         case _:
             return "no data"
 
@@ -157,10 +158,10 @@ def _against(grid: Grid, one: PathFigures) -> str:
         return ""
     changed = _changed(grid.metric, one)
     if changed is None or one.value_before is None:
-        return f", with nothing to compare of {grid.against.words}"
+        return f", no data of {grid.against.words}"
     before = MEASURES[grid.metric].write(one.value_before)
     if measures.is_steady(grid.metric, changed):
-        return f", much as {grid.against.words} ({before})"
+        return f", about the same as {grid.against.words} ({before})"
     word = "worse" if measures.is_worse(grid.metric, changed) else "better"
     return f", {word} than {grid.against.words} ({before})"
 
@@ -170,7 +171,7 @@ def _evidence(metric: Metric, one: PathFigures) -> Iterator[str]:
         if one.tests is not None and one.tests_measured is not None:
             yield f"median of {one.tests_measured} of {one.tests} tests"
         if one.outcome is not None:
-            yield f"latest test {one.outcome.replace('_', ' ')}"
+            yield f"latest test {outcome_label(one.outcome)}"
         return
     if one.sent is not None and one.received is not None:
         yield f"{one.received:,} of {one.sent:,} answered"
@@ -244,34 +245,35 @@ def legend(grid: Grid) -> list[LegendEntry]:
     if grid.against is not None:
         entries = [
             LegendEntry("better", "−" if not grid.metric.lower_is_worse else "+", f"better than {grid.against.words}"),
-            LegendEntry("steady", "", "much the same"),
+            LegendEntry("steady", "", "about the same"),
             LegendEntry("worse", "+" if not grid.metric.lower_is_worse else "−", f"worse than {grid.against.words}"),
         ]
     elif grid.metric is Metric.LOSS:
-        entries.append(LegendEntry("none-lost", "< 0.3%", "none lost: below 3/N"))
+        entries.append(LegendEntry("none-lost", "< 0.3%", "no loss (upper bound 3/N)"))
     elif grid.metric is Metric.ESTIMATE:
-        entries.append(LegendEntry("step-2", "≥", "none lost: at least this"))
+        entries.append(LegendEntry("step-2", "≥", "no loss: lower bound"))
     if grid.metric is not Metric.THROUGHPUT:
-        entries.append(LegendEntry("total-loss", "all lost", "sent, nothing came back"))
+        entries.append(LegendEntry("total-loss", "all lost", "100% loss"))
     return [
         *entries,
-        LegendEntry("no-data", "no data", "nothing arrived"),
-        LegendEntry("not-measured", "not run", "could not be measured"),
-        LegendEntry("own-test", f"{OWN_TEST_SIGN} own test", "only measured during our own test"),
+        LegendEntry("no-data", "no data", "no results received"),
+        LegendEntry("not-measured", "not run", "test failed"),
+        LegendEntry("own-test", f"{OWN_TEST_SIGN} during test", "measured only during a throughput test"),
         LegendEntry("incident", INCIDENT_SIGN, "incident open"),
-        LegendEntry("maintenance", MAINTENANCE_SIGN, "in maintenance: nothing opens"),
+        LegendEntry("maintenance", MAINTENANCE_SIGN, "in maintenance: alerts suppressed"),
     ]
 
 
 def counts(grid: Grid) -> list[Count]:
     """How many paths there are, and how many of them are in trouble; trouble that no path is in is left out."""
     states = [one.state for one in grid.figures]
+    troubled = sum(one.incident_id is not None for one in grid.figures)
     found = [
         Count("paths", len(states), "path" if len(states) == 1 else "paths"),
         Count("total-loss", states.count(State.TOTAL_LOSS), "all lost"),
         Count("not-measured", states.count(State.NOT_MEASURED), "not measured"),
         Count("no-data", states.count(State.NO_DATA), "without data"),
-        Count("incident", sum(one.incident_id is not None for one in grid.figures), "in an incident"),
+        Count("incident", troubled, "path with open incidents" if troubled == 1 else "paths with open incidents"),
         Count("maintenance", sum(one.in_maintenance for one in grid.figures), "in maintenance"),
     ]
     return [found[0], *(count for count in found[1:] if count.number > 0)]

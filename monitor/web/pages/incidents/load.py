@@ -182,12 +182,12 @@ def _compared(one: Direction) -> list[Compared]:
     columns = [one.before, one.after, one.now]
     lines = [
         ("loss", _loss),
-        ("95% interval", _interval),
+        ("95% confidence interval", _interval),
         ("median RTT", lambda of: shown.milliseconds(of.rtt_median_ms)),
-        ("least RTT", lambda of: shown.milliseconds(of.rtt_min_ms)),
-        ("middle half", _middle),
-        ("95% of RTTs below", lambda of: shown.milliseconds(of.rtt_p95_ms)),
-        ("delay variation (IPDV)", lambda of: shown.milliseconds(of.ipdv_ms)),
+        ("minimum RTT", lambda of: shown.milliseconds(of.rtt_min_ms)),
+        ("interquartile range", _middle),
+        ("95th percentile RTT", lambda of: shown.milliseconds(of.rtt_p95_ms)),
+        ("jitter (IPDV)", lambda of: shown.milliseconds(of.ipdv_ms)),
         ("duplicates, reordered", lambda of: f"{shown.count(of.duplicates)}, {shown.count(of.reordered)}"),
         ("TTL of replies", lambda of: NOTHING if of.ttl is None else str(of.ttl)),
         ("bursts", _bursts),
@@ -214,7 +214,7 @@ def _middle(of: Figures) -> str:
 
 
 def _bursts(of: Figures) -> str:
-    ours = f", {shown.count(of.bursts_during_test)} in own tests" if of.bursts_during_test else ""
+    ours = f", {shown.count(of.bursts_during_test)} during throughput tests" if of.bursts_during_test else ""
     return f"{shown.count(of.bursts)}{ours}"
 
 

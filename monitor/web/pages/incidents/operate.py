@@ -53,8 +53,8 @@ class UtcMinute(forms.DateTimeField):
 class ScopeForm(forms.Form):
     """What a quiet time is for, and why. `path_ids` are the paths that can be chosen beside sites and groups."""
 
-    scope = forms.ChoiceField(label="for")
-    reason = forms.CharField(label="because", max_length=1000, required=False, strip=True)
+    scope = forms.ChoiceField(label="scope")
+    reason = forms.CharField(label="reason", max_length=1000, required=False, strip=True)
     key = forms.CharField(widget=forms.HiddenInput, max_length=200, required=False)
 
     def __init__(self, *args: Any, paths: tuple[Path, ...] = (), sites: tuple[str, ...] = (), **kwargs: Any) -> None:
@@ -78,7 +78,7 @@ class ScopeForm(forms.Form):
 class SilenceForm(ScopeForm):
     """A silence, from now on."""
 
-    length_s = forms.TypedChoiceField(label="lasts", choices=LENGTHS, coerce=int, initial=4 * HOUR_S)
+    length_s = forms.TypedChoiceField(label="duration", choices=LENGTHS, coerce=int, initial=4 * HOUR_S)
 
     def make(self, who: str, now: datetime) -> Quiet:
         """Raises `actions.NotPossible`."""
@@ -91,10 +91,10 @@ class SilenceForm(ScopeForm):
 class MaintenanceForm(ScopeForm):
     """A maintenance, once or again and again."""
 
-    starts_at = UtcMinute(label="from, UTC")
-    ends_at = UtcMinute(label="to, UTC")
-    every_s = forms.TypedChoiceField(label="comes again", choices=EVERY, coerce=int, required=False, empty_value=None)
-    until = UtcMinute(label="for the last time before, UTC", required=False)
+    starts_at = UtcMinute(label="from (UTC)")
+    ends_at = UtcMinute(label="to (UTC)")
+    every_s = forms.TypedChoiceField(label="repeats", choices=EVERY, coerce=int, required=False, empty_value=None)
+    until = UtcMinute(label="repeat until (UTC)", required=False)
     revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
     field_order: Sequence[str] = ("scope", "starts_at", "ends_at", "every_s", "until", "reason")

@@ -36,7 +36,7 @@ QUIET_SHOWN = 200
 class QuietRow:
     """A silence or maintenance with what it is now, and from when to when it holds now or next."""
 
-    one: Quiet
+    quiet: Quiet
     standing: quiet_times.Standing
     next_time: tuple[datetime, datetime] | None
     scope: str
@@ -85,7 +85,9 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
         "is_narrowed": wanted != listing.Asked(which=which),
         "states": parameters.options(request, "state", states, which),
         "severities": parameters.options(request, "severity", severities, wanted.severity or ""),
-        "lasts": parameters.options(request, "last", [(one, one) for one in Within], within),
+        "lasts": parameters.options(
+            request, "last", [("all time" if length is Within.EVER else length, length) for length in Within], within
+        ),
         "sheet": parameters.sheet(request, len(view.rows), total=view.counted.of(which)),
         "may_operate": operate.may_operate(request),
     }
@@ -180,8 +182,8 @@ def _maintenance(request: HttpRequest, form: operate.MaintenanceForm | None) -> 
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
-        "maintenance": [row for row in rows if row.one.kind == Quiet.Kind.MAINTENANCE],
-        "silences": [row for row in rows if row.one.kind == Quiet.Kind.SILENCE],
+        "maintenance": [row for row in rows if row.quiet.kind == Quiet.Kind.MAINTENANCE],
+        "silences": [row for row in rows if row.quiet.kind == Quiet.Kind.SILENCE],
         "past": [_row(one, now) for one in past],
         "may_operate": may_operate,
         "form": (form or operate.MaintenanceForm(paths=chosen, initial=_begin(request, now))) if may_operate else None,

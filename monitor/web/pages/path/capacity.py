@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from monitor.analysis import figures
 from monitor.archive.queries.throughput import CAPACITY_HOLDS, CapacityPoint
+from monitor.web.labels import outcome_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +28,18 @@ class CapacityView:
             low, high = map(figures.bit_rate, (self.known.capacity_low_bps, self.known.capacity_high_bps))
             return f"{figures.bit_rate(self.known.capacity_bps)} ({low} to {high})"
         if self.newest is None:
-            return f"Not measured in the {CAPACITY_HOLDS.days} days before the end of what is shown"
+            return f"Not measured in the {CAPACITY_HOLDS.days} days before the end of the period"
         if self.newest.capacity_low_bps is not None:
             return f"At least {figures.bit_rate(self.newest.capacity_low_bps)}"
-        return "Not known"
+        return "Unknown"
 
     @property
     def why(self) -> str:
         """How the newest measurement ended where it found none, as in "rate limited: ICMP is limited on the way"."""
         if self.newest is None:
             return ""
-        said = (self.newest.verdict or self.newest.outcome).replace("_", " ")
-        return said if self.newest.detail is None else f"{said}: {self.newest.detail}"
+        reason = outcome_label(self.newest.verdict or self.newest.outcome)
+        return reason if self.newest.detail is None else f"{reason}: {self.newest.detail}"
 
 
 def capacity_view(found: Sequence[CapacityPoint]) -> CapacityView:

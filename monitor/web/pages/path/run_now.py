@@ -29,14 +29,14 @@ BITS_PER_MEGABIT = 1e6
 class SettingsForm(forms.Form):
     """Named as the keys of a test in mesh.toml. What is wrong with a value is said by whoever plans it."""
 
-    duration_s = forms.IntegerField(label="for, s", initial=10)
+    duration_s = forms.IntegerField(label="duration (s)", initial=10)
     streams = forms.IntegerField(label="streams", initial=1)
-    window_bytes = forms.IntegerField(label="window, bytes", required=False)
+    window_bytes = forms.IntegerField(label="socket buffer (bytes)", required=False)
     congestion_control = forms.CharField(label="congestion control", max_length=16, required=False)
-    mss_bytes = forms.IntegerField(label="segment, bytes", required=False)
+    mss_bytes = forms.IntegerField(label="MSS (bytes)", required=False)
     protocol = forms.ChoiceField(label="protocol", choices=[(one, one.upper()) for one in PROTOCOLS], initial="tcp")
-    rate_mbps = forms.FloatField(label="rate, Mbit/s", required=False, min_value=0, max_value=1e6)
-    reverse = forms.BooleanField(label="the receiver connects", required=False)
+    rate_mbps = forms.FloatField(label="rate (Mbit/s)", required=False, min_value=0, max_value=1e6)
+    reverse = forms.BooleanField(label="reverse connection (receiver connects)", required=False)
 
     @property
     def settings(self) -> Settings:

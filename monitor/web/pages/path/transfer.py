@@ -67,7 +67,7 @@ def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this 
         for limit in found.limits
     ]
     index = wording.signed(found.reno_index_bps, found.reno_index_sign)
-    limits.append(("Reno index", index, "", "Mathis, C = 1, one stream: compares paths, is no estimate"))
+    limits.append(("Mathis (Reno)", index, "", "Mathis, C = 1, one stream: for comparison only"))
     return EstimateView(
         headline=wording.headline(found),
         notes=(*wording.notes(made.loss, found), *_of_calibration(made), *_of_sender(made)),
@@ -90,8 +90,8 @@ def _of_sender(made: PathEstimate) -> tuple[str, ...]:
     if made.sender is None or made.sender == made.transfer.control:
         return ()
     if made.sender.startswith("bbr"):
-        return ("The tests are sent with BBR, which does not go by loss: loss counts as no limit.",)
-    return (f"The tests are sent with {made.sender}, of which there is no model; taken as {made.transfer.control}.",)
+        return ("Tests use BBR, which does not react to loss, so loss is not treated as a limit.",)
+    return (f"Tests use {made.sender}, for which there is no model; estimated as {made.transfer.control}.",)
 
 
 def _evidence(figure: Figure) -> Fact:
@@ -117,7 +117,7 @@ def _rates(stored: StoredTransfer) -> list[Fact]:
     if stored.average_bps is not None:
         facts.append(("average of the test", figures.bit_rate(stored.average_bps)))
     if stored.asked_bps is not None:
-        facts.append(("asked for", figures.bit_rate(stored.asked_bps)))
+        facts.append(("requested rate", figures.bit_rate(stored.asked_bps)))
     streams = f"{stored.streams} stream{'s' if stored.streams > 1 else ''}"
     facts.append(("sent by", ", ".join([streams, *([stored.congestion_control] if stored.congestion_control else [])])))
     return facts
@@ -128,13 +128,13 @@ def _of_findings(findings: Findings | None) -> list[Fact]:
         return []
     start = f"{findings.start_s:.2f} s of {findings.duration_s:.1f} s"
     if findings.too_short:
-        start += f": too long for this test, which wants {findings.wanted_s:.0f} s"
+        start += f": too long for this test, which needs {findings.wanted_s:.0f} s"
     facts = [("slow start", start)]
     if findings.recoveries:
-        facts.append(("losses", f"{len(findings.recoveries)}, which cost {findings.lost_s:.2f} s"))
+        facts.append(("losses", f"{len(findings.recoveries)} events, costing {findings.lost_s:.2f} s"))
     if findings.pauses:
         paused_s = sum(one.length_s for one in findings.pauses)
-        facts.append(("pauses of the sender", f"{len(findings.pauses)}, of {paused_s:.2f} s together"))
+        facts.append(("sender pauses", f"{len(findings.pauses)}, {paused_s:.2f} s in total"))
     if findings.loaded_rtt_ms is not None:
         idle = "" if findings.idle_rtt_ms is None else f", idle {figures.milliseconds(findings.idle_rtt_ms)}"
         facts.append(("RTT during the test", f"{figures.milliseconds(findings.loaded_rtt_ms)}{idle}"))
@@ -173,7 +173,7 @@ def _of_transfer(transfer: Transfer | None) -> list[Fact]:
         facts.append(("path MTU", f"{figures.count(min(sent.path_mtu_bytes))} bytes"))
     for end, use in (("sender", transfer.sender_cpu), ("receiver", transfer.receiver_cpu)):
         if use is not None:
-            facts.append((f"processor of the {end}", _cpu(use)))
+            facts.append((f"{end} CPU", _cpu(use)))
     return facts
 
 

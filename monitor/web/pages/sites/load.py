@@ -35,9 +35,9 @@ class State(Enum):
 
     LATE = ("▲", "loss-4", "late")
     TROUBLE = ("▲", "loss-3", "in trouble")
-    NOTICE = ("●", "loss-2", "to look at")
-    SILENT = ("○", "no-data", "not heard of")
-    WELL = ("✓", "none-lost", "well")
+    NOTICE = ("●", "loss-2", "needs attention")
+    SILENT = ("○", "no-data", "never reported")
+    WELL = ("✓", "none-lost", "OK")
 
     def __init__(self, sign: str, style: str, word: str) -> None:
         self.sign = sign
@@ -135,16 +135,16 @@ def _of_second(site: Site, second: SecondAgent | None, now: datetime) -> Iterato
 def _findings(report: AgentReport | None) -> Iterator[Finding]:
     """What is worth a look, the worst first."""
     if report is None:
-        yield Finding(State.SILENT, "its agent has not delivered yet")
+        yield Finding(State.SILENT, "its agent never reported")
         return
     if report.accepted_ago > LATE_AFTER:
-        yield Finding(State.LATE, f"nothing accepted for {figures.duration(report.accepted_ago.total_seconds())}")
+        yield Finding(State.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
     if report.clock_is_off and report.health is not None and report.health.clock_offset_s is not None:
         yield Finding(
             State.TROUBLE, f"its clock is {_clock(report.health.clock_offset_s)}; results are kept and flagged"
         )
     if report.queued > MANY_QUEUED:
-        yield Finding(State.NOTICE, f"{report.queued:,} results wait in its spool")
+        yield Finding(State.NOTICE, f"backlog of {report.queued:,} results")
     if is_older(report.agent_version, than=probes.__version__):
         yield Finding(State.NOTICE, f"version {report.agent_version} is older than the centre's, {probes.__version__}")
     if report.health is not None:
@@ -153,19 +153,15 @@ def _findings(report: AgentReport | None) -> Iterator[Finding]:
 
 def _of_health(health: Health) -> Iterator[Finding]:
     for one in health.dropped:
-        yield Finding(
-            State.NOTICE, f"its spool had to drop {one.count:,} results of kind {one.kind}: {_words(one.reason)}"
-        )
+        yield Finding(State.NOTICE, f"its spool dropped {one.count:,} results of kind {one.kind}: {_words(one.reason)}")
     if health.set_aside:
-        yield Finding(State.NOTICE, f"{health.set_aside:,} results set aside: the centre refused them")
+        yield Finding(State.NOTICE, f"{health.set_aside:,} results quarantined: the centre rejected them")
     if health.lost_ticks:
-        yield Finding(State.NOTICE, f"{health.lost_ticks:,} cycles were due and did not begin, since it started")
+        yield Finding(State.NOTICE, f"{health.lost_ticks:,} missed cycles since it started")
     if health.stamp == POOR_STAMP:
-        yield Finding(
-            State.NOTICE, "round trips are stamped by the program, not the kernel: they contain its own delays"
-        )
+        yield Finding(State.NOTICE, "RTTs use timestamps of the program, not the kernel: they include its own delays")
     if health.clock_offset_s is not None and abs(health.clock_offset_s) > DRIFTING_S and _no_ntp(health):
-        yield Finding(State.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, and no NTP keeps it")
+        yield Finding(State.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, not synchronised by NTP")
 
 
 def _no_ntp(health: Health) -> bool:

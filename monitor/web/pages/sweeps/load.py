@@ -20,6 +20,7 @@ from monitor.mesh.models import Path
 from monitor.web.charts.layout import CONFIG
 from monitor.web.charts.marks import Row, Spec
 from monitor.web.charts.series import rounded
+from monitor.web.labels import outcome_label
 
 ROW_PX = 44
 HEADS_PX = 60
@@ -109,21 +110,21 @@ def _row(cell: SweptCell, is_knee: bool, best_bps: float) -> Row:
 def why(cell: SweptCell) -> str:
     """Why a cell has no rate."""
     if cell.outcome is not None:
-        return cell.outcome.replace("_", " ")
-    return "waits" if cell.state is None else str(cell.state)
+        return outcome_label(cell.outcome)
+    return "waiting" if cell.state is None else str(cell.state)
 
 
 @cache
 def _layout(streams: tuple[str, ...], windows: tuple[str, ...]) -> Spec:
     x = alt.X("streams:O", title="streams", scale=alt.Scale(domain=list(streams)), axis=alt.Axis(labelAngle=0))
-    y = alt.Y("window:O", title="window of each", scale=alt.Scale(domain=list(windows)))
+    y = alt.Y("window:O", title="window per stream", scale=alt.Scale(domain=list(windows)))
     heat = alt.Color("share:Q", title="of the best", scale=alt.Scale(domain=[0, 1], scheme="viridis"), legend=None)
     tooltip = [
         alt.Tooltip("window:O"),
         alt.Tooltip("streams:O"),
         alt.Tooltip("text:N", title="throughput"),
         alt.Tooltip("share:Q", title="of the best", format=".0%"),
-        alt.Tooltip("detail:N", title="because"),
+        alt.Tooltip("detail:N", title="reason"),
     ]
     measured, failed, waiting = (
         alt.Chart(alt.NamedData(name=name)).encode(x=x, y=y) for name in ("measured", "failed", "waiting")

@@ -22,6 +22,7 @@ from monitor.web.request.parameters import Option
 from monitor.web.request.window import Shown, shown_of
 
 MOST_ROWS = 500
+_VERDICTS = {Verdict.BOTTLENECK_QUEUE: "bottleneck (queue)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +84,7 @@ def _verdicts(request: HttpRequest, rows: list[Row], chosen: Verdict | None) -> 
     """What limited how many paths, as links that show those."""
     counts = Counter(row.verdict.verdict for row in rows if row.verdict is not None)
     labelled: list[tuple[str, object]] = [(f"all {len(rows)}", "")]
-    labelled += [(f"{one} {counts[one]}", one) for one in Verdict if counts[one]]
+    labelled += [
+        (f"{_VERDICTS.get(verdict, verdict)} {counts[verdict]}", verdict) for verdict in Verdict if counts[verdict]
+    ]
     return parameters.options(request, "limit", labelled, chosen or "")

@@ -107,7 +107,7 @@
     } catch (error) {
       const seconds = Math.round((Date.now() - lastSuccess) / 1000);
       const reason = error instanceof TypeError ? "the centre does not answer" : error.message;
-      status.textContent = `Not current: ${reason}. Shown as of ${span(seconds)} ago; trying again.`;
+      status.textContent = `Not updated: ${reason}. Last update ${span(seconds)} ago; retrying.`;
     } finally {
       waiting = false;
       count();
