@@ -1,4 +1,4 @@
-"""The users' API about the centre itself: when it last did its work, and what is therefore not current."""
+"""The users' API about the centre itself: when it last did its work, and which data is stale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = Router(tags=["centre"])
 
 
 class StaleOut(Schema):
-    """Work that was last done too long ago, at `since`, and what that means."""
+    """Work that was last done too long ago, at `since`, and the consequence in words."""
 
     work: Work
     since: datetime
@@ -26,8 +26,8 @@ class StaleOut(Schema):
 
 
 class FreshnessOut(Schema):
-    """When rules were evaluated and notifications sent out last, since when the oldest delivery waits that is in no
-    summary, and when a site last delivered; null where it never was, or none waits. `stale` is empty while all is
+    """When rules were evaluated and notifications sent out last, since when the oldest delivery has been waiting
+    for its rollup, and when a site last delivered; null if never, or if none is waiting. `stale` is empty while all is
     current."""
 
     evaluated_at: datetime | None
@@ -37,7 +37,7 @@ class FreshnessOut(Schema):
     stale: list[StaleOut]
 
 
-@router.get("/freshness", response=FreshnessOut, summary="When the centre last did its work, and what is stale")
+@router.get("/freshness", response=FreshnessOut, summary="When the centre last did its work, and which data is stale")
 def get_freshness(request: HttpRequest) -> dict[str, object]:
-    found = freshness.load()
-    return {**asdict(found), "stale": [asdict(one) for one in found.stale_at(timezone.now())]}
+    times = freshness.load()
+    return {**asdict(times), "stale": [asdict(stale) for stale in times.stale_at(timezone.now())]}

@@ -1,8 +1,7 @@
-"""The users' API about incidents: which there are, one with its evidence, acknowledging and commenting; who did what.
+"""The users' API about incidents: the list, an incident with its evidence, acknowledging, commenting; activity.
 
-As in `monitor.api.users`, which these addresses are part of. Reading is for whoever may read; what changes something
-wants a role that may operate, which `monitor.accounts.access` sees to, and so does the trail of deeds, which names
-people.
+As in `monitor.api.users`, which these addresses are part of. Changes and the
+activity, which names people, need the operator role, checked in `monitor.accounts.access`.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family
 
 InState = Literal[State.PENDING, State.OPEN, State.ACKNOWLEDGED, State.RESOLVED]
-"""Spelt out, since the description for programs keeps one class of a name, and cells of the grid have a State too."""
+"""Spelt out, since the OpenAPI description needs unique class names, and cells of the grid have a State too."""
 TOTAL_HEADER = "X-Total-Count"
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
 """A name or a key."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000, pattern=r"^[^\x00]+$")]
-"""What a person writes."""
+"""Text written by a person."""
 RequestKey = Annotated[
     Line | None,
     Header(
         alias="Idempotency-Key",
-        description="a name of your own for this request: sent again with it, nothing is done a second time",
+        description="a name of your own for this request: repeated requests with the same key have no effect",
     ),
 ]
 
@@ -46,8 +45,8 @@ router = Router(tags=["incidents"])
 
 
 class IncidentOut(Schema):
-    """One cause with the paths it explains. `closed_at` is null while it lasts; `acknowledged_by` is empty while nobody
-    looks after it. `rule` and `severity` are those of the gravest finding."""
+    """A cause with the paths it explains. `closed_at` is null while open; `acknowledged_by` is empty while
+    unacknowledged. `rule` and `severity` are those of the most severe finding."""
 
     id: int
     state: InState
@@ -67,7 +66,7 @@ class IncidentOut(Schema):
 
 
 class FindingOut(Schema):
-    """What one rule found on a path of the incident, `since` when as far as it could tell."""
+    """The finding of a rule on a path of the incident; `since` is the estimated onset."""
 
     path_id: int
     source: str
@@ -93,7 +92,7 @@ class FindingOut(Schema):
 
 
 class TurnOut(Schema):
-    """What became of the incident at a moment, and in which words."""
+    """An event in the history of the incident."""
 
     at: datetime
     turn: Turn
@@ -101,7 +100,7 @@ class TurnOut(Schema):
 
 
 class NotificationOut(Schema):
-    """That a channel is told of a change. `sent_at` is null until it was; `problem` is why the last attempt failed."""
+    """The notification of a channel. `sent_at` is null until sent; `problem` is why the last attempt failed."""
 
     channel: str
     change: Change
@@ -113,7 +112,7 @@ class NotificationOut(Schema):
 
 
 class DeedOut(Schema):
-    """Who did what. `comment` is what was written with it, mostly nothing."""
+    """An action of an operator, with an optional `comment`."""
 
     id: int
     at: datetime
@@ -125,8 +124,8 @@ class DeedOut(Schema):
 
 
 class IncidentInFullOut(IncidentOut):
-    """One incident with all that is known of it: what was found, before and after in both directions, its history with
-    the corrections by results that came late, who was told, and a text to paste into a ticket."""
+    """An incident in detail: findings, baseline and detection in both directions, history with the corrections by late
+    results, notifications, and a text to paste into a ticket."""
 
     findings: list[FindingOut]
     history: list[TurnOut]
@@ -140,7 +139,7 @@ class CommentIn(Schema, extra="forbid"):
 
 
 def status_of(error: actions.NotPossible) -> int:
-    """404 where there is no such thing, 409 where somebody else was first, 422 where it makes no sense."""
+    """404 if unknown, 409 if somebody else was first, 422 if invalid."""
     return {actions.Unknown: 404, actions.TooLate: 409}.get(type(error), 422)
 
 
@@ -148,8 +147,8 @@ def status_of(error: actions.NotPossible) -> int:
     "/incidents",
     response={200: list[IncidentOut], 422: ProblemOut},
     summary="Incidents, newest first",
-    description=f"The header `{TOTAL_HEADER}` of the answer counts all that match, on whatever page they are. "
-    f"`{EVALUATED_HEADER}` is when the rules were last evaluated: what began later is in no incident yet.",
+    description=f"The header `{TOTAL_HEADER}` of the answer counts all matches on all pages. "
+    f"`{EVALUATED_HEADER}` is when the rules were last evaluated: later events are in no incident yet.",
 )
 def list_incidents(
     request: HttpRequest,
@@ -164,7 +163,7 @@ def list_incidents(
     offset: Offset = 0,
     limit: Limit = 50,
 ) -> list[Incident]:
-    asked = listing.Asked(
+    wanted = listing.Asked(
         which=state,
         severity=None if severity is None else str(severity),
         site=site,
@@ -173,37 +172,37 @@ def list_incidents(
         since=since,
         until=until,
     )
-    listing.require_known(asked)
-    response.headers[TOTAL_HEADER] = str(listing.count(asked).of(state))
+    listing.require_known(wanted)
+    response.headers[TOTAL_HEADER] = str(listing.count(wanted).of(state))
     evaluated_at = freshness.load().evaluated_at
     if evaluated_at is not None:
         response.headers[EVALUATED_HEADER] = evaluated_at.isoformat().replace("+00:00", "Z")
-    return listing.incidents(asked, offset=offset, limit=limit)
+    return listing.incidents(wanted, offset=offset, limit=limit)
 
 
 @router.get(
     "/incidents/{int:incident_id}",
     response={200: IncidentInFullOut, 404: ProblemOut},
-    summary="One incident: its evidence, history, notifications and the text for a ticket",
+    summary="An incident: its evidence, history, notifications and the text for a ticket",
 )
 def get_incident(request: HttpRequest, incident_id: int) -> dict[str, object]:
-    found = _found(incident_id)
-    gathered = evidence(found, timezone.now())
+    incident = _found(incident_id)
+    gathered = evidence(incident, timezone.now())
     return {
-        **IncidentOut.from_orm(found).dict(),
-        "findings": list(found.paths.all()),
-        "history": list(found.turns.all()),
-        "notifications": list(found.notifications.all()),
+        **IncidentOut.from_orm(incident).dict(),
+        "findings": list(incident.paths.all()),
+        "history": list(incident.turns.all()),
+        "notifications": list(incident.notifications.all()),
         "evidence": gathered,
-        "ticket": ticket_text(found, gathered),
+        "ticket": ticket_text(incident, gathered),
     }
 
 
 @router.put(
     "/incidents/{int:incident_id}/acknowledgement",
     response={200: IncidentOut, 404: ProblemOut, 409: ProblemOut},
-    summary="Acknowledge: say that you look after it",
-    description="Again by the same person it does nothing. 409 where somebody else was first, or it has ended.",
+    summary="Acknowledge an incident",
+    description="Idempotent for the same user. 409 if somebody else was first, or if it is resolved.",
 )
 def acknowledge(request: HttpRequest, incident_id: int) -> Incident:
     actions.acknowledge(incident_id, doer(request), timezone.now())
@@ -213,8 +212,8 @@ def acknowledge(request: HttpRequest, incident_id: int) -> Incident:
 @router.delete(
     "/incidents/{int:incident_id}/acknowledgement",
     response={200: IncidentOut, 404: ProblemOut, 409: ProblemOut},
-    summary="Take an acknowledgement back, also somebody else's",
-    description="Does nothing where nobody looks after it. 409 where it has ended.",
+    summary="Unacknowledge an incident, whoever acknowledged it",
+    description="No effect if unacknowledged. 409 if it is resolved.",
 )
 def unacknowledge(request: HttpRequest, incident_id: int) -> Incident:
     actions.unacknowledge(incident_id, doer(request), timezone.now())
@@ -224,7 +223,7 @@ def unacknowledge(request: HttpRequest, incident_id: int) -> Incident:
 @router.post(
     "/incidents/{int:incident_id}/comments",
     response={200: DeedOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
-    summary="Write a comment, which stands in the trail of deeds",
+    summary="Add a comment, listed in the activity",
 )
 def comment(request: HttpRequest, incident_id: int, body: CommentIn, key: RequestKey = None) -> Deed:
     return actions.comment(incident_id, body.text, doer(request), timezone.now(), key=key)
@@ -233,7 +232,7 @@ def comment(request: HttpRequest, incident_id: int, body: CommentIn, key: Reques
 @router.get(
     "/deeds",
     response={200: list[DeedOut], 403: ProblemOut},
-    summary="Who did what, newest first; for those who may operate",
+    summary="Activity of operators, newest first; needs the operator role",
 )
 def list_deeds(
     request: HttpRequest,
@@ -243,12 +242,12 @@ def list_deeds(
     limit: Limit = 50,
 ) -> list[Deed]:
     if not may(request.user, Action.OPERATE):
-        raise HttpError(403, "the trail names people: log in as somebody who may operate, or send a token of theirs")
+        raise HttpError(403, "the activity names people: log in as operator, or send the token of an operator")
     return listing.deeds(who=who, incident_id=incident_id, offset=offset, limit=limit)
 
 
 def doer(request: HttpRequest) -> str:
-    """Who it is that does something."""
+    """The user name of the request."""
     return request.user.get_username()
 
 

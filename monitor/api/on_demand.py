@@ -1,7 +1,7 @@
-"""The users' API about throughput tests on demand: asking for one, what became of it, taking it back.
+"""The users' API about throughput tests on demand: requesting a test, its state, cancelling it.
 
-As in `monitor.api.users`, which these addresses are part of. A test is a slot as every planned one, and its number is
-that of the slot; asking wants a role that may operate, which `monitor.accounts.access` sees to.
+As in `monitor.api.users`, which these addresses are part of. A test is a slot like a scheduled test, and its number is
+that of the slot; requests need the operator role, checked in `monitor.accounts.access`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SlotId = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 
 
 class SettingsIn(Schema, extra="forbid"):
-    """How the test is to be made; what is left out is as for a test in mesh.toml."""
+    """The settings of the test; defaults are those of a test in mesh.toml."""
 
     duration_s: Annotated[int, _number(_OF["duration_s"], "measured, in seconds")] = 10
     omit_s: Annotated[int, _number(_OF["omit_s"], "sent before that and left out, in seconds")] = 0
@@ -53,8 +53,8 @@ class SettingsIn(Schema, extra="forbid"):
 
 
 class OnDemandOut(Schema):
-    """A test that was asked for. `state` is `planned`, `running`, `awaited` (it is over, and its result is on the way)
-    or `ended`; `outcome` and `detail` say how it ended, with the rule where `limits.toml` of a site does not permit it.
+    """A requested test. `state` is `planned`, `running`, `awaited` (done, its result pending)
+    or `ended`; `outcome` and `detail` give its result, with the rule where `limits.toml` of a site does not permit it.
     Figures are null unless the outcome is `measured`; `measured_at` is the address of the test in full, under
     /paths/{path_id}/throughput/. `asked_by` is only told to those who may operate."""
 
@@ -97,7 +97,7 @@ def run_now(request: HttpRequest, path_id: int, body: SettingsIn) -> Status[dict
 @router.get(
     "/on-demand/{int:slot_id}",
     response={200: OnDemandOut, 404: ProblemOut},
-    summary="What became of a throughput test that was asked for",
+    summary="The state of an on-demand throughput test",
 )
 def get_on_demand(request: HttpRequest, slot_id: SlotId) -> dict[str, object]:
     return _out(request, _found(slot_id, timezone.now()))
@@ -106,25 +106,25 @@ def get_on_demand(request: HttpRequest, slot_id: SlotId) -> dict[str, object]:
 @router.delete(
     "/on-demand/{int:slot_id}",
     response={204: None, 404: ProblemOut, 409: ProblemOut},
-    summary="Take back a throughput test that no agent has in hand yet",
-    description="409 where it begins too soon for that, runs or has ended.",
+    summary="Cancel an on-demand throughput test that no agent has fetched yet",
+    description="409 if it starts too soon, is running or has ended.",
 )
 def cancel(request: HttpRequest, slot_id: SlotId) -> HttpResponse:
     now = timezone.now()
-    found = _found(slot_id, now)
+    test = _found(slot_id, now)
     if not on_demand.cancel(slot_id, now):
-        raise HttpError(409, f"test {slot_id} is {found.state}, and its agents have it in hand already")
+        raise HttpError(409, f"test {slot_id} is {test.state}, and its agents have it in hand already")
     return HttpResponse(status=204)
 
 
 def _found(slot_id: int, now: datetime) -> OnDemand:
-    found = outcomes.on_demand(slot_id, now)
-    if found is None:
+    test = outcomes.on_demand(slot_id, now)
+    if test is None:
         raise HttpError(404, f"there is no on-demand test {slot_id}")
-    return found
+    return test
 
 
-def _out(request: HttpRequest, found: OnDemand) -> dict[str, object]:
-    fields = {name: getattr(found, name) for name in OnDemandOut.model_fields if name != "settings"}
-    by = found.asked_by if may(request.user, Action.OPERATE) else None
-    return {**fields, "asked_by": by, "settings": found.parameters}
+def _out(request: HttpRequest, test: OnDemand) -> dict[str, object]:
+    fields = {name: getattr(test, name) for name in OnDemandOut.model_fields if name != "settings"}
+    by = test.asked_by if may(request.user, Action.OPERATE) else None
+    return {**fields, "asked_by": by, "settings": test.parameters}

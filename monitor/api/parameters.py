@@ -1,4 +1,4 @@
-"""What can be asked of the users' API in many places: a period, a packet size; and the answer when there is none."""
+"""Parameters shared by the users' API, as periods and packet sizes; and the answer for errors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OUT_OF_BOUNDS = "must be within the years 1970 to 2199, in UTC"
 
 
 class ProblemOut(Schema):
-    """Why there is no answer: a sentence, or for parameters out of bounds one entry each."""
+    """The reason for an error: a sentence, or a list of parameters out of bounds."""
 
     detail: str | list[dict[str, Any]]
 
 
 def in_bounds(at: datetime) -> datetime:
-    """The moment in UTC. Raises ValueError for one outside `EARLIEST` and `LATEST`."""
+    """The moment in UTC. Raises ValueError outside `EARLIEST` and `LATEST`."""
     try:
         at = at.astimezone(UTC)
     except OverflowError as error:
@@ -61,8 +61,8 @@ class Range(Schema):
         return since, until
 
 
-Limit = Annotated[int, Field(ge=1, le=200, description="so many at most")]
-Offset = Annotated[int, Field(ge=0, le=10_000_000, description="so many are passed over")]
+Limit = Annotated[int, Field(ge=1, le=200, description="maximum number of rows")]
+Offset = Annotated[int, Field(ge=0, le=10_000_000, description="number of rows to skip")]
 
 PacketBytes = Annotated[
     int | None, Field(ge=0, le=65_507, description="bytes of ICMP payload; the smallest if not given")

@@ -1,7 +1,7 @@
-"""The users' API about quiet times: silences, in which nobody is told of incidents, and maintenance, in which nothing
+"""The users' API about quiet times: silences, which mute notifications, and maintenance, in which no incident
 opens either.
 
-As in `monitor.api.incidents`. Both are for one path, site or group, or for the whole mesh where none is named.
+As in `monitor.api.incidents`. The scope of both is a path, site or group, or else the whole mesh.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from monitor.api.incidents import Line, RequestKey, doer
 from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000, pattern=r"^[^\x00]*$")]
-Past = Annotated[bool, Query(description="those that are over or were ended, too")]
+Past = Annotated[bool, Query(description="include those in the past")]
 
 router = Router(tags=["quiet times"])
 
 
 class QuietIn(Schema, extra="forbid"):
-    """What it is for: one of path, site and group, or with none of them the whole mesh."""
+    """The scope: a path, site or group, or the whole mesh if none is given."""
 
     path_id: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     site: Line | None = None
@@ -60,13 +60,13 @@ class MaintenanceIn(QuietIn, extra="forbid"):
 
 
 class MaintenanceChangeIn(MaintenanceIn, extra="forbid"):
-    """All of it anew. `revision` is that of the maintenance that you read."""
+    """All fields of the maintenance. `revision` is that of the version you read."""
 
     revision: Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class QuietOut(Schema):
-    """`next_starts_at` and `next_ends_at` are the time that holds now, or the next; null where it never will again."""
+    """`next_starts_at` and `next_ends_at` are the current or next period; null if there is none."""
 
     id: int
     path_id: int | None
@@ -82,11 +82,11 @@ class QuietOut(Schema):
 
 
 class SilenceOut(QuietOut):
-    """That nobody is told of incidents there."""
+    """A silence: notifications of its scope are muted."""
 
 
 class MaintenanceOut(QuietOut):
-    """That nothing opens there."""
+    """A maintenance: no incident opens in its scope."""
 
     every_s: int | None
     until: datetime | None
@@ -105,7 +105,7 @@ def list_silences(
 @router.post(
     "/silences",
     response={200: SilenceOut, 409: ProblemOut, 422: ProblemOut},
-    summary="Tell nobody of incidents on a path, at a site, in a group or in the mesh, until a time",
+    summary="Mute notifications of a path, site, group or the mesh, until a time",
 )
 def make_silence(request: HttpRequest, body: SilenceIn, key: RequestKey = None) -> dict[str, object]:
     now = timezone.now()
@@ -116,7 +116,7 @@ def make_silence(request: HttpRequest, body: SilenceIn, key: RequestKey = None) 
 @router.delete(
     "/silences/{int:quiet_id}",
     response={200: SilenceOut, 404: ProblemOut},
-    summary="End a silence; again it does nothing",
+    summary="End a silence; idempotent",
 )
 def end_silence(request: HttpRequest, quiet_id: int) -> dict[str, object]:
     return _ended(request, quiet_id, Quiet.Kind.SILENCE)
@@ -132,7 +132,7 @@ def list_maintenance(
 @router.post(
     "/maintenance",
     response={200: MaintenanceOut, 409: ProblemOut, 422: ProblemOut},
-    summary="Open no incident on a path, at a site, in a group or in the mesh, once or again and again",
+    summary="Schedule maintenance of a path, site, group or the mesh, once or repeated",
 )
 def make_maintenance(request: HttpRequest, body: MaintenanceIn, key: RequestKey = None) -> dict[str, object]:
     now = timezone.now()
@@ -151,7 +151,7 @@ def make_maintenance(request: HttpRequest, body: MaintenanceIn, key: RequestKey 
     return _out(_found(made.pk, Quiet.Kind.MAINTENANCE), now)
 
 
-@router.get("/maintenance/{int:quiet_id}", response={200: MaintenanceOut, 404: ProblemOut}, summary="One maintenance")
+@router.get("/maintenance/{int:quiet_id}", response={200: MaintenanceOut, 404: ProblemOut}, summary="A maintenance")
 def get_maintenance(request: HttpRequest, quiet_id: int) -> dict[str, object]:
     return _out(_found(quiet_id, Quiet.Kind.MAINTENANCE), timezone.now())
 
@@ -160,7 +160,7 @@ def get_maintenance(request: HttpRequest, quiet_id: int) -> dict[str, object]:
     "/maintenance/{int:quiet_id}",
     response={200: MaintenanceOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
     summary="Change a maintenance",
-    description="409 where it was changed or ended since you read it. What is so already stays so.",
+    description="409 where it was changed or ended since you read it. Idempotent.",
 )
 def change_maintenance(request: HttpRequest, quiet_id: int, body: MaintenanceChangeIn) -> dict[str, object]:
     now = timezone.now()
@@ -171,7 +171,7 @@ def change_maintenance(request: HttpRequest, quiet_id: int, body: MaintenanceCha
 @router.delete(
     "/maintenance/{int:quiet_id}",
     response={200: MaintenanceOut, 404: ProblemOut},
-    summary="End a maintenance for good; again it does nothing",
+    summary="End a maintenance for good; idempotent",
 )
 def end_maintenance(request: HttpRequest, quiet_id: int) -> dict[str, object]:
     return _ended(request, quiet_id, Quiet.Kind.MAINTENANCE)
@@ -179,8 +179,8 @@ def end_maintenance(request: HttpRequest, quiet_id: int) -> dict[str, object]:
 
 def _listed(kind: Quiet.Kind, past: bool, offset: int, limit: int) -> list[dict[str, object]]:
     now = timezone.now()
-    found = listing.quiet_times(kind, now=None if past else now, offset=offset, limit=limit)
-    return [_out(one, now) for one in found]
+    quiet_times = listing.quiet_times(kind, now=None if past else now, offset=offset, limit=limit)
+    return [_out(quiet_time, now) for quiet_time in quiet_times]
 
 
 def _ended(request: HttpRequest, quiet_id: int, kind: Quiet.Kind) -> dict[str, object]:
@@ -190,13 +190,13 @@ def _ended(request: HttpRequest, quiet_id: int, kind: Quiet.Kind) -> dict[str, o
 
 
 def _found(quiet_id: int, kind: Quiet.Kind) -> Quiet:
-    found = Quiet.objects.select_related("site", "group").filter(pk=quiet_id, kind=kind).first()
-    if found is None:
+    quiet_time = Quiet.objects.select_related("site", "group").filter(pk=quiet_id, kind=kind).first()
+    if quiet_time is None:
         raise HttpError(404, f"there is no {kind} {quiet_id}")
-    return found
+    return quiet_time
 
 
-def _out(one: Quiet, now: datetime) -> dict[str, object]:
+def _out(quiet_time: Quiet, now: datetime) -> dict[str, object]:
     names = (
         "path_id",
         "reason",
@@ -209,13 +209,13 @@ def _out(one: Quiet, now: datetime) -> dict[str, object]:
         "until",
         "revision",
     )
-    starts_at, ends_at = quiet.next_time(one, now) or (None, None)
+    starts_at, ends_at = quiet.next_time(quiet_time, now) or (None, None)
     return {
-        "id": one.pk,
-        "site": None if one.site is None else one.site.name,
-        "group": None if one.group is None else one.group.name,
-        "standing": quiet.standing(one, now),
+        "id": quiet_time.pk,
+        "site": None if quiet_time.site is None else quiet_time.site.name,
+        "group": None if quiet_time.group is None else quiet_time.group.name,
+        "standing": quiet.standing(quiet_time, now),
         "next_starts_at": starts_at,
         "next_ends_at": ends_at,
-        **{name: getattr(one, name) for name in names},
+        **{name: getattr(quiet_time, name) for name in names},
     }

@@ -16,7 +16,7 @@ from monitor.overview.grid import Against, Period, State
 
 
 class SiteOut(Schema):
-    """A place. `has_agent` tells whether it measures or only answers."""
+    """A place. `has_agent` is false for a site that only answers."""
 
     name: str
     title: str
@@ -44,8 +44,8 @@ class PathOut(Schema):
 
 
 class CellOut(Schema):
-    """One path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound where nothing was lost,
-    else null; `outcome` is the newest of what did not measure."""
+    """A path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound if there was no loss, else
+    null; `outcome` is that of the newest failed test."""
 
     path_id: int
     source: str
@@ -68,7 +68,7 @@ class CellOut(Schema):
 
 class GridOut(Schema):
     """The grid as the page shows it: over the whole hours that overlap [since, until), beyond two days whole days.
-    `against` is what `value_before` was measured in: a week or 52 weeks before; both are null unless asked for."""
+    `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested."""
 
     metric: Metric
     period: Period
@@ -81,7 +81,7 @@ class GridOut(Schema):
 
 
 class SeriesPointOut(Schema):
-    """One step. Steps with nothing at all are not listed: a gap is the absence of points."""
+    """A step. Steps without any data are not listed: a gap is the absence of points."""
 
     at: datetime
     sent: int
@@ -99,7 +99,7 @@ class SeriesPointOut(Schema):
 
 
 class SeriesOut(Schema):
-    """RTT, loss and the Mathis estimate of one path and packet size, in steps of `step_s` seconds."""
+    """RTT, loss and the Mathis estimate of a path and packet size, in steps of `step_s` seconds."""
 
     path_id: int
     packet_bytes: int
@@ -110,9 +110,9 @@ class SeriesOut(Schema):
 
 
 class ThroughputOut(Schema):
-    """One throughput test. `throughput_bps` is null unless the outcome is `measured`; it is the rate after slow start,
+    """A throughput test. `throughput_bps` is null unless the outcome is `measured`; it is the rate after slow start,
     over `steady_s` seconds, and where that is null the average of the test, as `average_bps` always is. `verdict` is
-    what limited the test, `sentence` says it with its evidence; null where the test left no intervals."""
+    the limit of the test, `sentence` the verdict with its evidence; null where the test left no intervals."""
 
     at: datetime
     test: str
@@ -133,9 +133,9 @@ class ThroughputOut(Schema):
 
 
 class TransferOut(Schema):
-    """One throughput test in full. `findings` has the evidence for its verdict, the recoveries from loss, pauses of the
-    sender, round trips and the figures of RFC 6349; `transfer` what was seen of it at both ends, interval by interval
-    in columns of one length, times in seconds from its start. Null where the test left no intervals."""
+    """A throughput test in detail. `findings` has the evidence for its verdict, the recoveries from loss, pauses of the
+    sender, round trips and the figures of RFC 6349; `transfer` the data of both ends, interval by interval
+    in columns of equal length, times in seconds from its start. Null where the test left no intervals."""
 
     path_id: int
     at: datetime
@@ -158,7 +158,7 @@ class TransferOut(Schema):
 
 
 class CapacityOut(Schema):
-    """One estimate of the narrowest link of a path, there or back. `capacity_bps` is null unless the verdict is
+    """An estimate of the bottleneck capacity of a path (either direction). `capacity_bps` is null unless the verdict is
     `measured`; `capacity_low_bps` without `capacity_high_bps` is a lower bound; `verdict` is null where the outcome
     is not `measured`."""
 
@@ -186,9 +186,9 @@ class ChangeOut(Schema):
 
 
 class DiskToDiskOut(Schema):
-    """One disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,
+    """A disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,
     `memory_to_memory_bps` is of the same streams without disks, `read_bps` and `write_bps` are each end's disk alone.
-    Rates are null unless the outcome is `measured`; `verdict` is what limited it, `sentence` that with its evidence."""
+    Rates are null unless the outcome is `measured`; `verdict` is the limit, `sentence` adds its evidence."""
 
     at: datetime
     test: str
@@ -211,8 +211,8 @@ class DiskToDiskOut(Schema):
 
 
 class LedgerLineOut(Schema):
-    """So many planned measurements of a test that ended alike. `reason` says why they were missed; `awaited` is what
-    nobody has accounted for yet, `unknown` what was planned before the agent's first account."""
+    """Planned measurements of a test with the same outcome. `reason` says why they were missed; `awaited` are not
+    reported yet, `unknown` were planned before the first report of the agent."""
 
     test: str
     outcome: str
@@ -221,7 +221,7 @@ class LedgerLineOut(Schema):
 
 
 class LedgerOut(Schema):
-    """What became of all that was planned of a path to begin in [since, until): the counts make up `planned`."""
+    """The outcomes of all measurements of a path planned to begin in [since, until): the counts add up to `planned`."""
 
     path_id: int
     since: datetime

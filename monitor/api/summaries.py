@@ -25,7 +25,7 @@ from monitor.mesh.models import Family, Path, Site
 from monitor.overview.grid import choose_packet_bytes
 
 TABLE_TICKS = {Tick.HOUR: 24, Tick.DAY: 30, Tick.MONTH: 12, Tick.YEAR: 5}
-"""How many ticks a table has unless it is asked for others."""
+"""Default number of ticks of a table."""
 TICK_LENGTHS = {
     Tick.HOUR: timedelta(hours=1), Tick.DAY: DAY, Tick.MONTH: timedelta(days=30), Tick.YEAR: timedelta(days=365)
 }  # fmt: skip
@@ -120,8 +120,8 @@ def get_worst(
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     cells = tables.worst(metric, since, until, packet_bytes=packet_bytes, limit=limit)
     paths = Path.objects.with_hosts().in_bulk([cell.path_id for cell in cells])
-    found = [{**asdict(cell), "loss_ratio": cell.loss_ratio, **_ends(paths[cell.path_id])} for cell in cells]
-    return {"metric": metric, "packet_bytes": packet_bytes, "since": since, "until": until, "paths": found}
+    worst = [{**asdict(cell), "loss_ratio": cell.loss_ratio, **_ends(paths[cell.path_id])} for cell in cells]
+    return {"metric": metric, "packet_bytes": packet_bytes, "since": since, "until": until, "paths": worst}
 
 
 @router.get(
@@ -158,7 +158,7 @@ def get_table(
 @router.get(
     "/completeness",
     response={200: list[SiteDayOut], 422: ProblemOut},
-    summary="How much of what was planned was measured, and of what was measured has come, by site and UTC day",
+    summary="Measurement coverage and completeness of delivery, by site and UTC day",
 )
 def get_completeness(request: HttpRequest, since: Day | None = None, until: Day | None = None) -> list[object]:
     now = timezone.now()
@@ -184,11 +184,11 @@ def get_completeness(request: HttpRequest, since: Day | None = None, until: Day 
 )
 def list_refused(request: HttpRequest, limit: Annotated[int, Field(ge=1, le=1000)] = 100) -> list[dict[str, object]]:
     names = dict(Site.objects.values_list("id", "name"))
-    return [{**asdict(one), "site": names[one.site_id]} for one in newest_refused(limit)]
+    return [{**asdict(report), "site": names[report.site_id]} for report in newest_refused(limit)]
 
 
 def too_large(by: By, tick: Tick, length: timedelta) -> str | None:
-    """Why a table of every path in so many ticks is not made: nobody can read it. None where it is."""
+    """The reason why a table is too large; None if it is not."""
     pairs = Path.objects.in_use().count() if by in (By.NODE, By.SITE) else 1
     cells = pairs * (length // TICK_LENGTHS[tick] + 1)
     if cells <= MOST_TABLE_CELLS:

@@ -1,4 +1,4 @@
-"""The users' API about sweeps: grids of throughput tests, with what each cell got and where the knee is.
+"""The users' API about sweeps: grids of throughput tests, with the throughput of each cell and the sweet spot.
 
 As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
 """
@@ -33,7 +33,7 @@ class SweepLineOut(Schema):
 
 
 class SweepCellOut(Schema):
-    """One setting and its test. `state` is planned, running, awaited or ended, and null where it was not asked for yet;
+    """A setting and its test. `state` is planned, running, awaited or ended, and null if not requested yet;
     `throughput_bps` is null unless the outcome is `measured`."""
 
     congestion_control: str | None
@@ -53,8 +53,8 @@ class SweepCellOut(Schema):
 
 
 class KneeOut(Schema):
-    """Of one congestion control and MSS: the fewest streams, and of those the smallest window, within 10% of the best.
-    `windows_over_bdp` is all their windows over the best rate times the round trip."""
+    """For a congestion control and MSS: the fewest streams, and of those the smallest window, within 10% of the best.
+    `windows_over_bdp` is all their windows over the best rate times the RTT."""
 
     congestion_control: str | None
     mss_bytes: int | None
@@ -69,7 +69,7 @@ class KneeOut(Schema):
 
 
 class SweepOut(Schema):
-    """A grid of throughput tests on one path. `rtt_ms` is the idle round trip; `lacking` says which cells have no rate,
+    """A grid of throughput tests on a path. `rtt_ms` is the idle RTT; `lacking` says which cells have no rate,
     null where all have."""
 
     id: int
@@ -94,25 +94,25 @@ def list_sweeps(request: HttpRequest, limit: Annotated[int, Field(ge=1, le=1000)
 @router.get(
     "/sweeps/{int:sweep_id}",
     response={200: SweepOut, 404: ProblemOut, 422: ProblemOut},
-    summary="A grid of throughput tests over windows and streams, with its knee",
+    summary="A grid of throughput tests over windows and streams, with its sweet spot",
 )
 def get_sweep(request: HttpRequest, sweep_id: int) -> dict[str, Any]:
-    found = load(sweep_id, timezone.now())
-    if found is None:
+    sweep = load(sweep_id, timezone.now())
+    if sweep is None:
         raise HttpError(404, f"there is no sweep {sweep_id}; /api/v1/sweeps lists them")
-    return sweep_out(found)
+    return sweep_out(sweep)
 
 
-def sweep_out(found: Sweep) -> dict[str, Any]:
+def sweep_out(sweep: Sweep) -> dict[str, Any]:
     """A sweep as plain data, for the API and for the command's --json."""
     return {
-        "id": found.id,
-        "name": found.name,
-        "path_id": found.path_id,
-        "asked_at": found.asked_at,
-        "asked_by": found.asked_by,
-        "rtt_ms": found.rtt_ms,
-        "cells": [_cell(cell) for cell in found.cells],
+        "id": sweep.id,
+        "name": sweep.name,
+        "path_id": sweep.path_id,
+        "asked_at": sweep.asked_at,
+        "asked_by": sweep.asked_by,
+        "rtt_ms": sweep.rtt_ms,
+        "cells": [_cell(cell) for cell in sweep.cells],
         "knees": [
             {
                 **_setting(knee.knee.setting),
@@ -121,11 +121,11 @@ def sweep_out(found: Sweep) -> dict[str, Any]:
                 "bdp_bytes": knee.bdp_bytes,
                 "windows_over_bdp": knee.over_bdp,
                 "best_at_edge": knee.best_at_edge,
-                "sentences": sentences(knee, found.rtt_ms),
+                "sentences": sentences(knee, sweep.rtt_ms),
             }
-            for knee in knees(found.grid, found.rtt_ms).values()
+            for knee in knees(sweep.grid, sweep.rtt_ms).values()
         ],
-        "lacking": lacking(found.grid),
+        "lacking": lacking(sweep.grid),
     }
 
 

@@ -1,4 +1,4 @@
-"""The users' API about what transfers get: records, the spread of a path's tests, and the estimate for a path.
+"""The users' API about TCP throughput: records, the spread of a path's tests, and the estimate for a path.
 
 As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
 """
@@ -74,8 +74,8 @@ class LimitOut(Schema):
 
 
 class EstimateOut(Schema):
-    """The least of the limits. `sign` is about, at least, at most, or between `low_bps` and `high_bps`, where
-    `throughput_bps` is null; it is null where nothing is known that limits."""
+    """The minimum of the limits. `sign` is about, at least, at most, or between `low_bps` and `high_bps`, where
+    `throughput_bps` is null; it is null without a known limit."""
 
     throughput_bps: float | None
     sign: str | None
@@ -90,8 +90,8 @@ class EstimateOut(Schema):
 
 
 class CalibrationOut(Schema):
-    """What the path's tests before the period say of its loss. Errors are factors, 1 for none, of stretches that were
-    left out. Figures are null of fewer stretches than it takes; it is used where it would have helped."""
+    """The calibration of the loss by earlier tests of the path. Errors are factors, 1 for none, of stretches left out
+    in cross-validation. Figures are null for too few stretches; it is used if it reduces the error."""
 
     used: bool
     stretches: int
@@ -103,8 +103,8 @@ class CalibrationOut(Schema):
 
 
 class PathEstimateOut(Schema):
-    """What one TCP transfer gets on a path, and what it is made of. `estimate` is the answer; where a calibration is
-    used, `uncalibrated` is the answer without it. `congestion_control` is that of the tests."""
+    """The expected TCP throughput of a path, and its inputs. `estimate` is the result; if a calibration is used,
+    `uncalibrated` is the result without it. `congestion_control` is that of the tests."""
 
     path_id: int
     packet_bytes: int
@@ -131,20 +131,22 @@ def list_records(
     limit: Annotated[int, Field(ge=1, le=1000)] = 20,
 ) -> list[dict[str, object]]:
     since, until = between.resolve_at(timezone.now(), RECORDS_LENGTH)
-    return [_record(one) for one in best_transfers(since, until, by=by, family=family, limit=limit)]
+    return [_record(record) for record in best_transfers(since, until, by=by, family=family, limit=limit)]
 
 
 @router.get(
     "/paths/{int:path_id}/spread",
     response={200: SpreadOut, 404: ProblemOut, 422: ProblemOut},
-    summary="Least, largest, mean and deviation of a path's TCP throughput tests",
+    summary="Minimum, maximum, mean and standard deviation of a path's TCP throughput tests",
 )
 def get_spread(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
     _require_path(path_id)
     since, until = between.resolve_at(timezone.now())
     tests = throughput_series(path_id, since, until)
-    found = spread([one.throughput_bps for one in tests if one.protocol == "tcp" and one.throughput_bps is not None])
-    figures = {"tests": 0} if found is None else asdict(found)
+    figures_of_tests = spread(
+        [test.throughput_bps for test in tests if test.protocol == "tcp" and test.throughput_bps is not None]
+    )
+    figures = {"tests": 0} if figures_of_tests is None else asdict(figures_of_tests)
     nothing = dict.fromkeys(("min_bps", "max_bps", "mean_bps", "deviation_bps"))
     return {"path_id": path_id, "since": since, "until": until, **nothing, **figures}
 
@@ -152,7 +154,7 @@ def get_spread(request: HttpRequest, path_id: int, between: Query[Range]) -> dic
 @router.get(
     "/paths/{int:path_id}/estimate",
     response={200: PathEstimateOut, 404: ProblemOut, 422: ProblemOut},
-    summary="What one TCP transfer gets on a path, and what holds it",
+    summary="The expected TCP throughput of a path, and its limit",
 )
 def get_estimate(
     request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
@@ -188,12 +190,12 @@ def _require_path(path_id: int) -> None:
         raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
 
 
-def _record(one: RecordTransfer) -> dict[str, object]:
-    return {**asdict(one.fastest), "distance_km": one.distance_km, "bit_metres_per_s": one.bit_metres_per_s}
+def _record(record: RecordTransfer) -> dict[str, object]:
+    return {**asdict(record.fastest), "distance_km": record.distance_km, "bit_metres_per_s": record.bit_metres_per_s}
 
 
-def _estimate(found: Estimate) -> dict[str, Any]:
-    return asdict(found)
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return asdict(estimate)
 
 
 def _calibration(learnt: PathCalibration) -> dict[str, Any]:

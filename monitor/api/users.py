@@ -1,8 +1,8 @@
 """The users' API under /api/v1/: sites, paths, the grid, tables, series, tests, completeness and incidents, as JSON.
 
-Everything here is read-only; what people do is in `monitor.api.incidents`, `.quiet` and `.on_demand`. Units are in the
-names, what is not known is null, times are ISO 8601 in UTC. Who may do what is decided for pages and API by
-`monitor.accounts.access`; the description for programs is at /api/v1/openapi.json.
+Everything here is read-only; actions are in `monitor.api.incidents`, `.quiet` and `.on_demand`. Units are in the
+names, unknown values are null, times are ISO 8601 in UTC. Permissions of pages and API are
+checked in `monitor.accounts.access`; the description for programs is at /api/v1/openapi.json.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from monitor.overview.grid import Against, Grid, Period, UnknownChoice, choose_p
 api = NinjaAPI(
     title="Soundings",
     version="1",
-    description="What Soundings measured. Units are in the names; null means not known. Times are UTC.",
+    description="Measurements of Soundings. Units are in the names; null means unknown. Times are UTC.",
     urls_namespace="v1",
     docs_url=None,
 )
@@ -135,21 +135,21 @@ def get_throughput(request: HttpRequest, path_id: int, between: Query[Range]) ->
 @api.get(
     "/paths/{int:path_id}/throughput/{at}",
     response={200: TransferOut, 404: ProblemOut, 422: ProblemOut},
-    summary="One throughput test with its intervals and what they say of the transfer",
+    summary="A throughput test with its intervals and their diagnosis",
 )
 def get_transfer(request: HttpRequest, path_id: int, at: Moment) -> dict[str, object]:
     _require_path(path_id)
     stored = transfer_of(path_id, at)
     if stored is None:
         raise HttpError(404, f"no throughput test of path {path_id} began at {at.isoformat()}")
-    found: dict[str, object] = msgspec.to_builtins(stored, builtin_types=(datetime,))
-    return found
+    transfer: dict[str, object] = msgspec.to_builtins(stored, builtin_types=(datetime,))
+    return transfer
 
 
 @api.get(
     "/paths/{int:path_id}/capacity",
     response={200: list[CapacityOut], 404: ProblemOut, 422: ProblemOut},
-    summary="Estimates of the narrowest link of a path, those that cannot tell included",
+    summary="Estimates of the bottleneck capacity of a path, failed ones included",
 )
 def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> list[CapacityPoint]:
     _require_path(path_id)
@@ -159,7 +159,7 @@ def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> l
 @api.get(
     "/paths/{int:path_id}/changes",
     response={200: list[ChangeOut], 404: ProblemOut, 422: ProblemOut},
-    summary="What changed of the plan of a path and of its route, as its page marks it",
+    summary="Schedule and route changes of a path, as marked on its page",
 )
 def get_changes(request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None) -> list[Change]:
     _require_path(path_id)
@@ -171,7 +171,7 @@ def get_changes(request: HttpRequest, path_id: int, between: Query[Range], size:
 @api.get(
     "/paths/{int:path_id}/disk-to-disk",
     response={200: list[DiskToDiskOut], 404: ProblemOut, 422: ProblemOut},
-    summary="Files from disk to disk on a path, and what limited them, the failed ones included",
+    summary="Disk-to-disk tests of a path with their limits, failed ones included",
 )
 def get_disk_to_disk(request: HttpRequest, path_id: int, between: Query[Range]) -> list[DiskToDiskPoint]:
     _require_path(path_id)
@@ -181,7 +181,7 @@ def get_disk_to_disk(request: HttpRequest, path_id: int, between: Query[Range]) 
 @api.get(
     "/paths/{int:path_id}/ledger",
     response={200: LedgerOut, 404: ProblemOut, 422: ProblemOut},
-    summary="What became of each planned measurement of a path, up to now",
+    summary="Outcomes of the planned measurements of a path, up to now",
 )
 def get_ledger(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
     _require_path(path_id)

@@ -1,8 +1,8 @@
-"""What changed on a path: its plan, by the schedules that the mesh keeps, and its route, as far as replies tell.
+"""Changes of a path: of its schedule, from the mesh, and of its route, inferred from the TTL of replies.
 
 In: a path, a packet size, a period, and the path's incidents in it. Out: `Change`s in words, oldest first, for the
 page, its files and the API. Over a day at most the route is known from the TTL of each burst's replies; over more, only
-from the incidents that a rise of the round trip opened, which keep the TTL before and after.
+from incidents of increased RTT, which keep the TTL before and after.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.queries import PlanChange, Schedule, plan_changes
 
 INITIAL_TTLS = (64, 128, 255)
-"""What systems send with: Linux and macOS, Windows, and routers."""
+"""Initial TTLs of Linux and macOS, of Windows, and of routers."""
 
 
 class ChangeKind(StrEnum):
@@ -35,7 +35,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change in one sentence."""
+    """A change as a sentence."""
 
     at: datetime
     kind: ChangeKind
@@ -45,22 +45,22 @@ class Change:
 def changes_of(
     path_id: int, packet_bytes: int, since: datetime, until: datetime, incidents: Iterable[Incident]
 ) -> list[Change]:
-    """All that is known to have changed in [since, until); what changed of the plan at one moment is one change."""
+    """Known changes in [since, until); schedule changes at the same moment are combined."""
     routes = (
         _told_by_incidents(path_id, since, until, incidents)
         if until - since > LONGEST_RAW
         else ttl_changes(path_id, packet_bytes, since, until)
     )
-    found = [Change(one.at, ChangeKind.ROUTE, route_words(one.before, one.after)) for one in routes]
+    changes = [Change(route.at, ChangeKind.ROUTE, route_words(route.before, route.after)) for route in routes]
     by_moment: dict[datetime, list[str]] = {}
     for change in plan_changes(path_id, since, until):
         by_moment.setdefault(change.at, []).append(plan_words(change))
-    found += [Change(at, ChangeKind.PLAN, "; ".join(texts)) for at, texts in by_moment.items()]
-    return sorted(found, key=lambda change: (change.at, change.kind))
+    changes += [Change(at, ChangeKind.PLAN, "; ".join(texts)) for at, texts in by_moment.items()]
+    return sorted(changes, key=lambda change: (change.at, change.kind))
 
 
 def plan_words(change: PlanChange) -> str:
-    """One test, as in "pinger: every 30 s, was every 60 s"."""
+    """A schedule change in words, as in "pinger: every 30 s, was every 60 s"."""
     before, after = change.before, change.after
     if after is None:
         return f"{change.test} ends"
@@ -70,7 +70,7 @@ def plan_words(change: PlanChange) -> str:
 
 
 def route_words(before: int, after: int) -> str:
-    """What a change of the replies' TTL says, and what it is known from."""
+    """A route change in words, with the change of the TTL that it is inferred from."""
     known_from = f"the TTL of replies went from {before} to {after}"
     (sent_before, hops_before), (sent_after, hops_after) = _hops(before), _hops(after)
     if sent_before != sent_after:
@@ -80,7 +80,7 @@ def route_words(before: int, after: int) -> str:
 
 def _hops(ttl: int) -> tuple[int, int]:
     """The TTL that a reply was sent with, and the hops behind it: what is left of the least initial TTL that can be."""
-    initial = next(one for one in INITIAL_TTLS if one >= ttl)
+    initial = next(sent for sent in INITIAL_TTLS if sent >= ttl)
     return initial, initial - ttl
 
 
@@ -92,14 +92,14 @@ def _schedule(of: Schedule) -> str:
 def _told_by_incidents(
     path_id: int, since: datetime, until: datetime, incidents: Iterable[Incident]
 ) -> Iterator[TtlChange]:
-    """One an incident at most: all that one found on a path tells of the same route. What an incident took over from
-    one that became part of it is told once."""
-    known: set[TtlChange] = set()
+    """At most a change for each incident: its findings on a path are about the same route. A change that an incident
+    took over from a merged incident is given once."""
+    seen: set[TtlChange] = set()
     for incident in incidents:
-        found = (_ttl_change(one) for one in incident.paths.all() if one.path_id == path_id)
-        told = next((one for one in found if one is not None and since <= one.at < until), None)
-        if told is not None and told not in known:
-            known.add(told)
+        ttl_rows = (_ttl_change(row) for row in incident.paths.all() if row.path_id == path_id)
+        told = next((row for row in ttl_rows if row is not None and since <= row.at < until), None)
+        if told is not None and told not in seen:
+            seen.add(told)
             yield told
 
 

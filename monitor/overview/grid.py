@@ -1,7 +1,7 @@
-"""The grid: every path's value of a metric over a period, with the one state that each is in.
+"""The grid: every path's value of a metric over a period, with its state.
 
-The page and the REST API both show what is made here, so that they cannot disagree. What goes in is a metric, a
-period, a packet size and a group; what comes out is a `Grid`. No text for people and no colours: those are the pages'.
+The pages and the REST API share it, so that they agree. In: a metric, a period, a packet size and a group. Out: a
+`Grid`. No text for people and no colours: those belong to the pages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LENGTHS = {
 
 
 class Against(StrEnum):
-    """What a grid is compared with: the same period earlier."""
+    """The earlier period that a grid is compared with."""
 
     WEEK = "week"
     YEAR = "year"
@@ -64,8 +64,8 @@ class Against(StrEnum):
 
 
 class State(StrEnum):
-    """What is known of a path: exactly one of these. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
-    was measured, but so that the metric says nothing: conditional loss where nothing was lost."""
+    """The state of a path. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
+    was measured but leaves the metric undefined: conditional loss without loss."""
 
     VALUE = "value"
     NONE_LOST = "none_lost"
@@ -87,8 +87,8 @@ class GridSite:
 
 @dataclass(frozen=True, slots=True)
 class PathFigures:
-    """One path over the period. `value` is the metric's, in the unit that its name says. What is not known is None;
-    `outcome` is the newest that was not measured, `value_before` the metric's in the period compared with."""
+    """A path over the period. `value` is the metric's, in the unit of its name. Unknown values are None; `outcome` is
+    that of the newest failed test, `value_before` the metric's in the period compared with."""
 
     path_id: int
     source: str
@@ -146,7 +146,7 @@ class _PlannedPath:
 
 
 _Known = tuple[int, str, str, int, int | None, bool]
-"""What is known of a path without any data: the first fields of `PathFigures`."""
+"""The first fields of `PathFigures`, known without any data."""
 
 
 def load_grid(
@@ -158,7 +158,7 @@ def load_grid(
     group: str | None = None,
     against: Against | None = None,
 ) -> Grid:
-    """The grid at `now`, with the values of the same period earlier where it is to be `against` them. Raises
+    """The grid at `now`, with the values of the earlier period `against` if given. Raises
     `UnknownChoice`."""
     since = now - period.length
     sizes = tuple(measured_packet_sizes())
@@ -168,12 +168,12 @@ def load_grid(
     sites = {site.id: site for site in _sites()}
     paths = [path for path in _planned_paths(metric, sites) if _inside(path, chosen)]
     incidents = open_incidents()
-    known = _known(paths, incidents, _in_maintenance(paths, members, now))
+    planned = _known(paths, incidents, _in_maintenance(paths, members, now))
     load = _of_tests if metric is Metric.THROUGHPUT else partial(_of_bursts, metric, size)
-    figures = load(known, since, now)
+    figures = load(planned, since, now)
     if against is not None:
-        earlier = load(known, since - against.earlier, now - against.earlier)
-        figures = tuple(replace(one, value_before=old.value) for one, old in zip(figures, earlier, strict=True))
+        earlier = load(planned, since - against.earlier, now - against.earlier)
+        figures = tuple(replace(current, value_before=old.value) for current, old in zip(figures, earlier, strict=True))
     return Grid(
         metric=metric,
         period=period,
@@ -193,7 +193,7 @@ def load_grid(
 
 
 def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
-    """The packet size to show: the one that was asked for, else the smallest there is. Raises `UnknownChoice`."""
+    """The packet size to show: `wanted`, else the smallest. Raises `UnknownChoice`."""
     if wanted is None:
         return min(sizes, default=DEFAULT_PACKET_BYTES)
     if sizes and wanted not in sizes:
@@ -203,15 +203,15 @@ def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
 
 
 def worst(metric: Metric, figures: Iterable[PathFigures]) -> PathFigures:
-    """The path that stands for several between the same two sites: trouble first, then the worst figure."""
-    return max(figures, key=lambda one: badness(metric, one))
+    """The worst of several paths between the same two sites."""
+    return max(figures, key=lambda path: badness(metric, path))
 
 
-def badness(metric: Metric, one: PathFigures) -> tuple[int, float, int]:
+def badness(metric: Metric, path: PathFigures) -> tuple[int, float, int]:
     """Orders paths by trouble: the state first, then the figure. No two paths are equal."""
     sign = -1.0 if metric.lower_is_worse else 1.0
-    figure = float("-inf") if one.value is None else sign * one.value
-    return _SEVERITY[one.state], figure, -one.path_id
+    figure = float("-inf") if path.value is None else sign * path.value
+    return _SEVERITY[path.state], figure, -path.path_id
 
 
 _SEVERITY = {
@@ -266,14 +266,14 @@ def _in_order(sites: dict[int, GridSite], wanted: set[GridSite]) -> tuple[GridSi
 
 
 def _in_maintenance(paths: list[_PlannedPath], members: dict[str, set[int]], now: datetime) -> set[int]:
-    """The paths on which nothing opens now."""
-    lasting = [one for one in quiet.in_force(now) if one.kind == Quiet.Kind.MAINTENANCE]
+    """The paths in maintenance now."""
+    lasting = [quiet_time for quiet_time in quiet.in_force(now) if quiet_time.kind == Quiet.Kind.MAINTENANCE]
     if not lasting:
         return set()
     sites = {site.id for path in paths for site in (path.source, path.destination)}
     groups = {site: frozenset(name for name, ids in members.items() if site in ids) for site in sites}
     places = {path.path_id: _place(path, groups) for path in paths}
-    return {key for key, place in places.items() if any(quiet.covers(one, key, place) for one in lasting)}
+    return {key for key, place in places.items() if any(quiet.covers(quiet_time, key, place) for quiet_time in lasting)}
 
 
 def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
@@ -294,18 +294,19 @@ def _known(paths: list[_PlannedPath], incidents: list[Incident], in_maintenance:
 
 
 def _of_bursts(
-    metric: Metric, packet_bytes: int, known: list[_Known], since: datetime, until: datetime
+    metric: Metric, packet_bytes: int, planned: list[_Known], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
-    """The paths with what their bursts say, and where nothing could be measured with the newest outcome of a day."""
+    """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""
     cells = {cell.path_id: cell for cell in tables.grid(metric, since, until, packet_bytes=packet_bytes)}
-    figures = [_with_bursts(metric, path, cells.get(path[0])) for path in known]
-    wanted = [one.path_id for one in figures if one.state is State.NOT_MEASURED]
+    figures = [_with_bursts(metric, path, cells.get(path[0])) for path in planned]
+    wanted = [path.path_id for path in figures if path.state is State.NOT_MEASURED]
     if not wanted:
         return tuple(figures)
     newest = newest_failures(max(since, until - LONGEST_RAW), until, wanted)
     outcomes = {failure.path_id: failure.outcome for failure in newest}
     return tuple(
-        replace(one, outcome=outcomes.get(one.path_id)) if one.state is State.NOT_MEASURED else one for one in figures
+        replace(path, outcome=outcomes.get(path.path_id)) if path.state is State.NOT_MEASURED else path
+        for path in figures
     )
 
 
@@ -336,10 +337,10 @@ def _ping_state(metric: Metric, cell: tables.GridCell) -> State:
     return State.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else State.VALUE
 
 
-def _of_tests(known: list[_Known], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
-    """The paths with what their throughput tests say."""
-    summaries = {one.path_id: one for one in throughput_summaries(since, until)}
-    return tuple(_with_tests(path, summaries.get(path[0])) for path in known)
+def _of_tests(planned: list[_Known], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
+    """The paths with the figures of their throughput tests."""
+    summaries = {summary.path_id: summary for summary in throughput_summaries(since, until)}
+    return tuple(_with_tests(path, summaries.get(path[0])) for path in planned)
 
 
 def _with_tests(path: _Known, summary: ThroughputSummary | None) -> PathFigures:

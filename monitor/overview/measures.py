@@ -1,7 +1,7 @@
-"""The metrics as pages show them: what each is called, how its figures are written, and which colour each has.
+"""The metrics as pages show them: their names, the format of their figures, and their colours.
 
-Bands go from good to bad for what is judged: loss by PingER's bands, MOS by those of ITU-T G.107. Round trips and rates
-are no better or worse by themselves, and go from little to much. A band's upper end is not part of it.
+Bands go from good to bad for what is judged: loss by PingER's bands, MOS by those of ITU-T G.107. RTTs and rates are
+neither good nor bad by themselves, and go from low to high. A band's upper end is not part of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A colour step: what is below `below` (and in no lower band), its class and what it is called."""
+    """A colour step: values below `below` (and in no lower band), its class and its label."""
 
     below: float
     style: str
@@ -68,7 +68,7 @@ class Measure:
     bands: tuple[Band, ...]
     steady_below: float
     nothing: Band | None = None
-    """What a zero is called, where it is not a figure like others: none of N lost is not a loss of 0%."""
+    """The band of a zero, where a zero has a style of its own: no loss in N packets."""
 
     def words(self, value: float) -> str:
         """A figure as a cell has it."""
@@ -82,7 +82,7 @@ class Measure:
 
     def band(self, value: float) -> Band:
         """The band that a value is in."""
-        return self.bands[bisect_right([one.below for one in self.bands[:-1]], value)]
+        return self.bands[bisect_right([band.below for band in self.bands[:-1]], value)]
 
 
 def _steps(write: Callable[[float], str], ends: tuple[float, ...]) -> tuple[Band, ...]:
@@ -167,12 +167,12 @@ def change(metric: Metric, before: float, now: float) -> float | None:
 
 
 def is_steady(metric: Metric, changed: float) -> bool:
-    """Whether a change is too little to be called one."""
+    """Whether a change is negligible."""
     return abs(changed) < MEASURES[metric].steady_below
 
 
 def is_worse(metric: Metric, changed: float) -> bool:
-    """Whether a change is one for the worse."""
+    """Whether a change is for the worse."""
     return (changed < 0) == metric.lower_is_worse
 
 
@@ -186,7 +186,7 @@ def write_change(metric: Metric, changed: float) -> str:
 
 
 def measure_of(metric: Metric) -> Measure:
-    """The measure of any metric; one that is not on the grid is written by the unit of its name, and has no bands."""
+    """The measure of any metric; a metric not on the grid is formatted by the unit of its name and has no bands."""
     if metric in MEASURES:
         return MEASURES[metric]
     name, _, unit = metric.value.rpartition("_")

@@ -1,4 +1,4 @@
-"""The newest of each path, under the names of smokeping_prober where it has one.
+"""The newest values of each path, under the metric names of smokeping_prober where they exist.
 
 In: counters of paths. Out: families of metrics. smokeping_prober counts since it started, we since the UTC day began;
 its labels `ip`, `host`, `source` and `tos` are here too, and ours beside them.
@@ -22,22 +22,26 @@ TOS = "0"
 
 
 class PathCollector(Collector):
-    """Of these counters."""
+    """Collector of the metrics of these counters."""
 
     def __init__(self, counters: Sequence[PathCounter]) -> None:
         self._counters = counters
 
     def collect(self) -> Iterator[Metric]:
-        yield self._counted("smokeping_requests", "Number of ping requests sent", lambda one: one.sent)
+        yield self._counted("smokeping_requests", "Number of ping requests sent", lambda counter: counter.sent)
         yield self._durations()
         yield self._counted(
-            "smokeping_response_duplicates", "The number of duplicated response packets.", lambda one: one.duplicates
+            "smokeping_response_duplicates",
+            "The number of duplicated response packets.",
+            lambda counter: counter.duplicates,
         )
-        yield self._newest("smokeping_response_ttl", "The last response Time To Live (TTL).", lambda one: one.ttl)
+        yield self._newest(
+            "smokeping_response_ttl", "The last response Time To Live (TTL).", lambda counter: counter.ttl
+        )
         yield self._newest(
             "soundings_path_measured_timestamp_seconds",
             "When the newest burst of the last day began, whatever came of it",
-            lambda one: None if one.measured_at is None else one.measured_at.timestamp(),
+            lambda counter: None if counter.measured_at is None else counter.measured_at.timestamp(),
         )
 
     def _durations(self) -> Metric:
@@ -46,27 +50,35 @@ class PathCollector(Collector):
         )
         bounds = [f"{bound:.6g}" for bound in BUCKETS_S]
         within = received_within(self._counters, [bound * 1000 for bound in BUCKETS_S]).tolist()
-        for one, counts in zip(self._counters, within, strict=True):
-            buckets = [*zip(bounds, counts, strict=True), ("+Inf", one.received)]
-            family.add_metric(labels_of(one), buckets, sum_value=one.rtt_sum_ms / 1000)
+        for counter, counts in zip(self._counters, within, strict=True):
+            buckets = [*zip(bounds, counts, strict=True), ("+Inf", counter.received)]
+            family.add_metric(labels_of(counter), buckets, sum_value=counter.rtt_sum_ms / 1000)
         return family
 
     def _counted(self, name: str, said: str, value: Callable[[PathCounter], float]) -> Metric:
         family = CounterMetricFamily(name, said, labels=LABELS)
-        for one in self._counters:
-            family.add_metric(labels_of(one), value(one))
+        for counter in self._counters:
+            family.add_metric(labels_of(counter), value(counter))
         return family
 
     def _newest(self, name: str, said: str, value: Callable[[PathCounter], float | None]) -> Metric:
         family = GaugeMetricFamily(name, said, labels=LABELS)
-        for one in self._counters:
-            found = value(one)
-            if found is not None:
-                family.add_metric(labels_of(one), found)
+        for counter in self._counters:
+            newest = value(counter)
+            if newest is not None:
+                family.add_metric(labels_of(counter), newest)
         return family
 
 
-def labels_of(one: PathCounter) -> tuple[str, ...]:
+def labels_of(counter: PathCounter) -> tuple[str, ...]:
     """In the order of LABELS. The address is that of the newest burst, empty where none was sent."""
-    ends = (one.source_site, one.destination_site)
-    return (one.address or "", one.host, one.source, TOS, *ends, str(one.path_id), str(one.packet_bytes))
+    ends = (counter.source_site, counter.destination_site)
+    return (
+        counter.address or "",
+        counter.host,
+        counter.source,
+        TOS,
+        *ends,
+        str(counter.path_id),
+        str(counter.packet_bytes),
+    )

@@ -1,6 +1,6 @@
-"""How the system is, as metrics: the centre, its queue and its summaries, deliveries, agents, incidents.
+"""The state of the system as metrics: the centre, its queue and its summaries, deliveries, agents, incidents.
 
-In: the time. Out: families of metrics, labelled by site at most. What is not known has no sample.
+In: the time. Out: families of metrics, labelled by site at most. Unknown values have no sample.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Sample = tuple[tuple[str, ...], float | None]
 
 
 class SystemCollector(Collector):
-    """Each collection asks anew."""
+    """Reads the current values at each collection."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -41,7 +41,7 @@ class SystemCollector(Collector):
             "soundings_incidents_open",
             "Incidents that are open now, acknowledged ones included",
             ("severity", "rule"),
-            [((one.severity, one.rule), one.incidents) for one in lasting_counts()],
+            [((group.severity, group.rule), group.incidents) for group in lasting_counts()],
         )
 
     def _centre(self) -> Iterator[Metric]:
@@ -66,7 +66,7 @@ class SystemCollector(Collector):
             [((), None if newest_at is None else newest_at.timestamp())],
         )
         yield from self._freshness()
-        waiting = {one.tier: one for one in for_prometheus.waiting()}
+        waiting = {row.tier: row for row in for_prometheus.waiting()}
         tiers = ("hour", "day", "month", "year")
         yield gauge(
             "soundings_summaries_waiting",
@@ -82,14 +82,14 @@ class SystemCollector(Collector):
         )
 
     def _freshness(self) -> Iterator[Metric]:
-        found = freshness.load()
+        times = freshness.load()
         for name, said, at in (
-            ("evaluation", "When the alert rules were last evaluated", found.evaluated_at),
-            ("notification", "When notifications were last sent out, or there was none to send", found.notified_at),
+            ("evaluation", "When the alert rules were last evaluated", times.evaluated_at),
+            ("notification", "When notifications were last sent out, or there was none to send", times.notified_at),
         ):
             told = None if at is None else at.timestamp()
             yield gauge(f"soundings_{name}_timestamp_seconds", said, (), [((), told)])
-        stale = {one.work for one in found.stale_at(self._now)}
+        stale = {stale_work.work for stale_work in times.stale_at(self._now)}
         yield gauge(
             "soundings_stale",
             "1 for work that was last done too long ago, so that pages and incidents are not current",
@@ -123,51 +123,55 @@ def _deliveries() -> Iterator[Metric]:
         "soundings_results_delivered",
         "Results that ever came from a site, refused ones included",
         ("site",),
-        [((one.site,), one.delivered) for one in for_prometheus.delivered_counts()],
+        [((row.site,), row.delivered) for row in for_prometheus.delivered_counts()],
     )
 
 
 def _agents(reports: Iterable[AgentReport]) -> Iterator[Metric]:
     """By the newest delivery of each that was accepted."""
-    by_site = {one.site: one for one in reports}
-    health = {site: one.health for site, one in by_site.items() if one.health is not None}
+    by_site = {report.site: report for report in reports}
+    health = {site: report.health for site, report in by_site.items() if report.health is not None}
     yield gauge(
         "soundings_agent_info",
         "The version of a site's agent",
         ("site", "version"),
-        [((site, one.agent_version), 1) for site, one in by_site.items()],
+        [((site, report.agent_version), 1) for site, report in by_site.items()],
     )
     for name, said, values in (
         (
             "accepted_timestamp_seconds",
             "When its newest delivery was accepted",
-            {site: one.accepted_at.timestamp() for site, one in by_site.items()},
+            {site: report.accepted_at.timestamp() for site, report in by_site.items()},
         ),
-        ("spool_results", "Results left in its spool", {site: one.queued for site, one in by_site.items()}),
+        ("spool_results", "Results left in its spool", {site: report.queued for site, report in by_site.items()}),
         (
             "set_aside_results",
             "Results that its spool keeps and the centre refused",
-            {site: one.set_aside for site, one in health.items()},
+            {site: figures.set_aside for site, figures in health.items()},
         ),
         (
             "clock_offset_seconds",
             "Its clock less the centre's",
-            {site: one.clock_offset_s for site, one in health.items()},
+            {site: figures.clock_offset_s for site, figures in health.items()},
         ),
         (
             "clock_uncertainty_seconds",
             "How far that may be wrong",
-            {site: one.clock_uncertainty_s for site, one in health.items()},
+            {site: figures.clock_uncertainty_s for site, figures in health.items()},
         ),
         (
             "clock_synchronised",
             "Whether its kernel says that something keeps its clock",
-            {site: one.kernel_clock.is_synchronised for site, one in health.items() if one.kernel_clock is not None},
+            {
+                site: figures.kernel_clock.is_synchronised
+                for site, figures in health.items()
+                if figures.kernel_clock is not None
+            },
         ),
         (
             "load1",
             "Processes that run or wait, mean of a minute",
-            {site: one.load_1min for site, one in health.items()},
+            {site: figures.load_1min for site, figures in health.items()},
         ),
     ):
         yield gauge(f"soundings_agent_{name}", said, ("site",), [((site,), value) for site, value in values.items()])
@@ -175,13 +179,13 @@ def _agents(reports: Iterable[AgentReport]) -> Iterator[Metric]:
         "soundings_agent_dropped_results",
         "Results that its spool had to drop, ever",
         ("site",),
-        [((site,), one.dropped) for site, one in by_site.items()],
+        [((site,), report.dropped) for site, report in by_site.items()],
     )
     yield counter(
         "soundings_agent_lost_cycles",
         "Cycles that were due and did not begin, since it started",
         ("site",),
-        [((site,), one.lost_ticks) for site, one in health.items()],
+        [((site,), figures.lost_ticks) for site, figures in health.items()],
     )
 
 
@@ -198,5 +202,5 @@ def _filled(family: Any, values: Iterable[Sample]) -> Metric:
     for labels, value in values:
         if value is not None:
             family.add_metric(labels, float(value))
-    found: Metric = family
-    return found
+    metric: Metric = family
+    return metric

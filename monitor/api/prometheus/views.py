@@ -1,8 +1,8 @@
 """`/metrics` and `/metrics/paths`. Who may read is decided as for the API, by `monitor.accounts.access`.
 
 An answer is kept in Redis for a few seconds, so that scrapes cost the database little however many there are, and two
-processes never tell an older figure after a newer one. While Redis is away each scrape asks the database, one after the
-other in each process.
+processes never give an older figure after a newer one. Without Redis each scrape reads the database, serially
+in each process.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from probes.broker import client_url
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 KEPT_S = 5
-"""Shorter than any interval that one scrapes at."""
+"""Shorter than any scrape interval."""
 MOST_SERIES = 1000
-"""Paths and packet sizes that one scrape of /metrics/paths tells: each is 27 samples and a millisecond or more."""
+"""Maximum of paths and packet sizes in a scrape of /metrics/paths: each is 27 samples and a millisecond or more."""
 STATEMENT_TIMEOUT = "8s"
 """Prometheus hangs up after 10 s."""
 REDIS_TIMEOUT_S = 0.25
@@ -41,7 +41,7 @@ _one_at_a_time = threading.Lock()
 
 
 class TooMany(Exception):
-    """More paths than one scrape tells; says what to ask instead."""
+    """Too many paths for a scrape; the message says how to split it."""
 
 
 @require_safe
@@ -58,13 +58,13 @@ def paths(request: HttpRequest) -> HttpResponse:
 
 
 def _counters(source: str | None) -> Any:
-    found = path_counters(timezone.now(), source=source, most=MOST_SERIES + 1)
-    if len(found) > MOST_SERIES:
+    counters = path_counters(timezone.now(), source=source, most=MOST_SERIES + 1)
+    if len(counters) > MOST_SERIES:
         raise TooMany(
             f"more than {MOST_SERIES} paths and packet sizes: scrape each site by itself, with ?source=SITE "
             "(docs/prometheus.md shows how)"
         )
-    return found
+    return counters
 
 
 def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:
@@ -86,7 +86,7 @@ def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:
 
 
 def _exposed(make: Callable[[], Collector]) -> bytes:
-    """What a collector says, asked within one transaction whose statements are not long."""
+    """The text of a collector, read in a transaction with a statement timeout."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT set_config('statement_timeout', %s, true)", [STATEMENT_TIMEOUT])
@@ -110,10 +110,10 @@ class Cache:
 
     def get(self, key: str) -> bytes | None:
         try:
-            found: bytes | None = self._client.get(f"metrics:{key}")
+            text: bytes | None = self._client.get(f"metrics:{key}")
         except (redis.RedisError, OSError):
             return None
-        return found
+        return text
 
     def put(self, key: str, text: bytes) -> None:
         try:

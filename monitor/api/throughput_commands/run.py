@@ -54,17 +54,17 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
         begins_s = (slot.starts_at - now).total_seconds()
         command.stdout.write(f"test {slot.pk} of {path} begins at {slot.starts_at:%H:%M:%S} UTC, in {begins_s:.0f} s")
     if options["wait"]:
-        found = wait(slot.pk, Deadline((slot.ends_at - now).total_seconds() + REPORTED_S))
+        test = wait(slot.pk, Deadline((slot.ends_at - now).total_seconds() + REPORTED_S))
     else:
         planned = on_demand(slot.pk, now)
         assert planned is not None
-        found = planned
+        test = planned
     if options["as_json"]:
-        command.stdout.write(json.dumps(_plain(found), default=str))
-    elif options["wait"] and found.outcome == Outcome.MEASURED:
-        command.stdout.write(_measured(found))
-    if options["wait"] and found.outcome != Outcome.MEASURED:
-        raise CommandError(_not_measured(found))
+        command.stdout.write(json.dumps(_plain(test), default=str))
+    elif options["wait"] and test.outcome == Outcome.MEASURED:
+        command.stdout.write(_measured(test))
+    if options["wait"] and test.outcome != Outcome.MEASURED:
+        raise CommandError(_not_measured(test))
 
 
 def _settings(options: dict[str, Any]) -> Settings:
@@ -83,19 +83,17 @@ def _settings(options: dict[str, Any]) -> Settings:
     )
 
 
-def _measured(found: OnDemand) -> str:
-    said = f"measured: {figures.bit_rate(found.throughput_bps)}"
-    return said if found.sentence is None else f"{said}\n{found.sentence}"
+def _measured(test: OnDemand) -> str:
+    said = f"measured: {figures.bit_rate(test.throughput_bps)}"
+    return said if test.sentence is None else f"{said}\n{test.sentence}"
 
 
-def _not_measured(found: OnDemand) -> str:
-    if found.state is not State.ENDED:
-        return (
-            f"test {found.id} is {found.state}: no result yet; it becomes missed {GRACE_S // 60} minutes after its end"
-        )
-    return f"{found.outcome}: {found.detail or 'no reason given'}"
+def _not_measured(test: OnDemand) -> str:
+    if test.state is not State.ENDED:
+        return f"test {test.id} is {test.state}: no result yet; it becomes missed {GRACE_S // 60} minutes after its end"
+    return f"{test.outcome}: {test.detail or 'no reason given'}"
 
 
-def _plain(found: OnDemand) -> dict[str, Any]:
+def _plain(test: OnDemand) -> dict[str, Any]:
     """As the API says it."""
-    return {name: getattr(found, name) for name in OnDemand.__slots__}
+    return {name: getattr(test, name) for name in OnDemand.__slots__}

@@ -39,7 +39,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("destination", nargs="?", help="site or host that receives")
     grid = parser.add_argument_group("the grid; several values with commas between them")
     grid.add_argument("--windows", type=_sizes, help="socket buffers in bytes, as 262144 or 256K (1024), 4M")
-    grid.add_argument("--streams", type=_numbers, help="streams side by side, as 1,4,16")
+    grid.add_argument("--streams", type=_numbers, help="parallel streams, as 1,4,16")
     grid.add_argument(
         "--cc", type=_names, default=[], help="congestion controls, as cubic,bbr; default the sender's own"
     )
@@ -63,15 +63,15 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
     shown = _Shown(console, quiet=options["as_json"])
     try:
         with shown:
-            found = throughput_sweeps.run(sweep_id, shown.show)
+            sweep = throughput_sweeps.run(sweep_id, shown.show)
     except KeyboardInterrupt as error:
         raise CommandError(_stopped(sweep_id, "interrupted")) from error
     except (OnDemandError, LookupError) as error:
         raise CommandError(_stopped(sweep_id, str(error))) from error
     if options["as_json"]:
-        command.stdout.write(json.dumps(sweep_out(found), default=str))
+        command.stdout.write(json.dumps(sweep_out(sweep), default=str))
     else:
-        console.print(_map(found))
+        console.print(_map(sweep))
 
 
 def _created(options: dict[str, Any]) -> int:
@@ -98,7 +98,7 @@ def _resumed(options: dict[str, Any]) -> int:
     if options["source"] is not None or options["windows"] is not None or options["streams"] is not None:
         raise CommandError("--resume takes path and grid from the sweep; give its number alone", returncode=2)
     if throughput_sweeps.load(number, timezone.now()) is None:
-        there = ", ".join(f"{one[0]} ({one[1]})" for one in throughput_sweeps.newest(5)) or "none yet"
+        there = ", ".join(f"{row[0]} ({row[1]})" for row in throughput_sweeps.newest(5)) or "none yet"
         raise CommandError(f"there is no sweep {number}; the newest are: {there}")
     if options["retry"]:
         throughput_sweeps.forget_failures(number)
@@ -107,8 +107,8 @@ def _resumed(options: dict[str, Any]) -> int:
 
 def _stopped(sweep_id: int, why: str) -> str:
     throughput_sweeps.stop(sweep_id, timezone.now())
-    found = throughput_sweeps.load(sweep_id, timezone.now())
-    ended = "" if found is None else f"{found.ended} of {len(found.cells)} cells have ended and are kept; "
+    sweep = throughput_sweeps.load(sweep_id, timezone.now())
+    ended = "" if sweep is None else f"{sweep.ended} of {len(sweep.cells)} cells have ended and are kept; "
     return f"{why}. {ended}go on with: manage.py throughput sweep --resume {sweep_id}"
 
 
@@ -130,33 +130,33 @@ class _Shown:
     def __exit__(self, *error: Any) -> None:
         self._inner.__exit__(*error)
 
-    def show(self, found: Sweep) -> None:
+    def show(self, sweep: Sweep) -> None:
         if self._live is not None:
-            self._live.update(_map(found))
+            self._live.update(_map(sweep))
             return
-        for cell in found.cells:
+        for cell in sweep.cells:
             if cell.outcome is not None and cell.place not in self._ended and not self._quiet:
                 self._ended.add(cell.place)
                 label = plane_label(cell.setting.plane)
                 self._console.print(
-                    f"{len(self._ended)} of {len(found.cells)}: {cell.setting}{f' ({label})' if label else ''}: "
+                    f"{len(self._ended)} of {len(sweep.cells)}: {cell.setting}{f' ({label})' if label else ''}: "
                     f"{_rate(cell)}{f': {cell.detail}' if cell.detail and cell.throughput_bps is None else ''}",
                     highlight=False,
                 )
 
 
-def _map(found: Sweep) -> Group:
-    """One table for each congestion control and MSS, with what it says below it."""
-    told = knees(found.grid, found.rtt_ms)
-    parts: list[Table | Text] = [Text(f"sweep {found.id}, {found.name}: {found.ended} of {len(found.cells)} cells")]
-    best_bps = max((cell.throughput_bps or 0.0 for cell in found.cells), default=0.0)
-    for plane in dict.fromkeys(cell.setting.plane for cell in sorted(found.cells, key=lambda one: one.setting)):
+def _map(sweep: Sweep) -> Group:
+    """A table for each congestion control and MSS, with its conclusions below."""
+    told = knees(sweep.grid, sweep.rtt_ms)
+    parts: list[Table | Text] = [Text(f"sweep {sweep.id}, {sweep.name}: {sweep.ended} of {len(sweep.cells)} cells")]
+    best_bps = max((cell.throughput_bps or 0.0 for cell in sweep.cells), default=0.0)
+    for plane in dict.fromkeys(cell.setting.plane for cell in sorted(sweep.cells, key=lambda swept: swept.setting)):
         parts.append(
-            _plane([cell for cell in found.cells if cell.setting.plane == plane], plane_label(plane), best_bps)
+            _plane([cell for cell in sweep.cells if cell.setting.plane == plane], plane_label(plane), best_bps)
         )
         if plane in told:
-            parts += [Text(line) for line in sentences(told[plane], found.rtt_ms)]
-    missing = lacking(found.grid)
+            parts += [Text(line) for line in sentences(told[plane], sweep.rtt_ms)]
+    missing = lacking(sweep.grid)
     return Group(*parts, *([Text(missing)] if missing else []))
 
 
@@ -190,20 +190,20 @@ def _rate(cell: SweptCell) -> str:
 
 def _numbers(text: str) -> list[int]:
     try:
-        found = [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f'"{text}": write whole numbers with commas between them, as 1,4,16') from None
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(numbers))
 
 
 def _sizes(text: str) -> list[int]:
-    found = []
+    sizes = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)([KMG]?)", part.strip().upper())
         if match is None:
             raise argparse.ArgumentTypeError(f'"{part}": write bytes, as 262144, 256K (× 1024) or 4M')
-        found.append(int(match[1]) * SCALES[match[2]])
-    return list(dict.fromkeys(found))
+        sizes.append(int(match[1]) * SCALES[match[2]])
+    return list(dict.fromkeys(sizes))
 
 
 def _names(text: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The JavaScript that draws charts: Vega, Vega-Lite and vega-embed as one file, out of the vl-convert wheel.
 
-It is written to the data folder when it is first asked for, by a process of its own (the wheel holds a whole
+It is written to the data folder at the first request, by a separate process (the wheel holds a whole
 JavaScript engine, which a web server need not keep in memory), and kept under the wheel's version.
 """
 
@@ -20,11 +20,11 @@ LONGEST_S = 120
 
 
 class BundleError(Exception):
-    """The bundle could not be made; says why."""
+    """The bundle could not be made; the message is the reason."""
 
 
 def bundle_version() -> str:
-    """What names the bundle: the version of the wheel that it comes from."""
+    """The version of the wheel that the bundle comes from."""
     return version("vl-convert-python")
 
 
@@ -46,7 +46,7 @@ def _make() -> str:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write in one step, so that nobody reads half a file."""
+    """Write atomically, so that no reader sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, delete=False) as part:
         part.write(content)

@@ -1,4 +1,4 @@
-"""One metric of several paths on one time axis, each with a colour and a dash of its own.
+"""Charts of a metric of several paths on the same time axis, each with a colour and a dash of its own.
 
 In: the series of each path as `monitor.archive.queries` has them. Out: a Vega-Lite spec as `monitor.web.charts.series`
 makes them. A step is drawn over the time it covers and a gap stays a gap; throughput tests are points.
@@ -24,7 +24,7 @@ MOST_PATHS = 6
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
-class Compared(StrEnum):
+class ComparedMetric(StrEnum):
     """The metrics that can be compared, by their names in addresses."""
 
     RTT = "rtt"
@@ -40,24 +40,24 @@ class Compared(StrEnum):
 
 
 _TITLES = {
-    Compared.RTT: "Median RTT",
-    Compared.RTT_MIN: "Minimum RTT",
-    Compared.RTT_P95: "95th percentile RTT",
-    Compared.LOSS: "Loss",
-    Compared.ESTIMATE: "Mathis (Reno) estimate",
-    Compared.THROUGHPUT: "Measured throughput",
+    ComparedMetric.RTT: "Median RTT",
+    ComparedMetric.RTT_MIN: "Minimum RTT",
+    ComparedMetric.RTT_P95: "95th percentile RTT",
+    ComparedMetric.LOSS: "Loss",
+    ComparedMetric.ESTIMATE: "Mathis (Reno) estimate",
+    ComparedMetric.THROUGHPUT: "Measured throughput",
 }
 _FIELDS = {
-    Compared.RTT: "rtt_median_ms",
-    Compared.RTT_MIN: "rtt_min_ms",
-    Compared.RTT_P95: "rtt_p95_ms",
-    Compared.ESTIMATE: "estimate_bps",
+    ComparedMetric.RTT: "rtt_median_ms",
+    ComparedMetric.RTT_MIN: "rtt_min_ms",
+    ComparedMetric.RTT_P95: "rtt_p95_ms",
+    ComparedMetric.ESTIMATE: "estimate_bps",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What is known of one path: its round trips, its loss in longer steps, its estimates by hours, its tests."""
+    """The data of a path: RTT series, loss in longer steps, hourly estimates, throughput tests."""
 
     series: Series
     pooled: Series
@@ -65,22 +65,22 @@ class Drawn:
     tests: Sequence[ThroughputPoint]
 
 
-def compare_chart(metric: Compared, paths: Sequence[Drawn], window: Window) -> Spec:
+def compare_chart(metric: ComparedMetric, paths: Sequence[Drawn], window: Window) -> Spec:
     """The chart of a metric. Raises `ValueError` for more than `MOST_PATHS` paths."""
     if len(paths) > MOST_PATHS:
         raise ValueError(f"{len(paths)} paths: {MOST_PATHS} at most can be told apart")
     rows = [_rows(metric, path) for path in paths]
     rows += [[]] * (MOST_PATHS - len(rows))
-    return filled(_layout(metric), window, {f"path-{place}": found for place, found in enumerate(rows)})
+    return filled(_layout(metric), window, {f"path-{place}": path_rows for place, path_rows in enumerate(rows)})
 
 
-def _rows(metric: Compared, path: Drawn) -> list[Row]:
+def _rows(metric: ComparedMetric, path: Drawn) -> list[Row]:
     match metric:
-        case Compared.LOSS:
+        case ComparedMetric.LOSS:
             return step_rows(path.pooled, _loss_row)
-        case Compared.THROUGHPUT:
+        case ComparedMetric.THROUGHPUT:
             return measured_rows(path.tests)
-        case Compared.ESTIMATE:
+        case ComparedMetric.ESTIMATE:
             return step_rows(path.hours, lambda point: _value_row(metric, point))
         case _:
             return step_rows(path.series, lambda point: _value_row(metric, point))
@@ -92,26 +92,26 @@ def _loss_row(point: SeriesPoint) -> Row | None:
     return {"value": (point.sent - point.received) / point.sent, "text": loss_text(point)}
 
 
-def _value_row(metric: Compared, point: SeriesPoint) -> Row | None:
+def _value_row(metric: ComparedMetric, point: SeriesPoint) -> Row | None:
     value = rounded(getattr(point, _FIELDS[metric]))
     if value is None:
         return None
-    floor = "lower bound, no loss" if metric is Compared.ESTIMATE and point.estimate_is_floor else ""
+    floor = "lower bound, no loss" if metric is ComparedMetric.ESTIMATE and point.estimate_is_floor else ""
     return {"value": value, "text": floor}
 
 
 @cache
-def _layout(metric: Compared) -> Spec:
+def _layout(metric: ComparedMetric) -> Spec:
     y = _axis(metric)
     layers = [alt.Chart(alt.NamedData(name="incidents")).mark_rule(opacity=0).encode(x=time_axis())]
-    if metric is Compared.LOSS:
+    if metric is ComparedMetric.LOSS:
         reach = alt.Chart(alt.NamedData(name="path-0")).mark_rule(opacity=0)
         layers.append(reach.encode(y=alt.datum(LEAST_LOSS_SHOWN)))
     for place in range(MOST_PATHS):
         rows = alt.Chart(alt.NamedData(name=f"path-{place}"))
         style = f"path-{place}"
         tip = [when(), _tooltip(metric), alt.Tooltip("text:N", title="note")]
-        if metric is Compared.THROUGHPUT:
+        if metric is ComparedMetric.THROUGHPUT:
             mark = rows.mark_point(style=style, shape=SHAPES[place], filled=True, size=55, opacity=1)
             layers.append(mark.encode(x="t:T", y=y, tooltip=[when("t", "at"), _tooltip(metric)]))
             continue
@@ -121,20 +121,20 @@ def _layout(metric: Compared) -> Spec:
     return layout(layers, HEIGHT_PX)
 
 
-def _axis(metric: Compared) -> alt.Y:
+def _axis(metric: ComparedMetric) -> alt.Y:
     shape: dict[str, Any] = {"minExtent": AXIS_PX, "labelOverlap": True}
-    if metric is Compared.LOSS:
+    if metric is ComparedMetric.LOSS:
         scale = alt.Scale(type="sqrt", domainMin=0, nice=True)
         return alt.Y("value:Q", scale=scale, axis=alt.Axis(title="loss", format=".2~%", values=LOSS_TICKS, **shape))
-    if metric in (Compared.ESTIMATE, Compared.THROUGHPUT):
+    if metric in (ComparedMetric.ESTIMATE, ComparedMetric.THROUGHPUT):
         scale = alt.Scale(type="log", nice=True)
         return alt.Y("value:Q", scale=scale, axis=alt.Axis(title="bit/s", format="~s", tickCount=4, **shape))
     return alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title="RTT, ms", tickCount=5, **shape))
 
 
-def _tooltip(metric: Compared) -> alt.Tooltip:
-    """What a reader is told of a step or a test."""
-    formats = {Compared.LOSS: ".3~%", Compared.ESTIMATE: ".4~s", Compared.THROUGHPUT: ".4~s"}
-    units = {Compared.LOSS: "", Compared.ESTIMATE: ", bit/s", Compared.THROUGHPUT: ", bit/s"}
+def _tooltip(metric: ComparedMetric) -> alt.Tooltip:
+    """The tooltip of a step or a test."""
+    formats = {ComparedMetric.LOSS: ".3~%", ComparedMetric.ESTIMATE: ".4~s", ComparedMetric.THROUGHPUT: ".4~s"}
+    units = {ComparedMetric.LOSS: "", ComparedMetric.ESTIMATE: ", bit/s", ComparedMetric.THROUGHPUT: ", bit/s"}
     title = metric.label + units.get(metric, ", ms")
     return alt.Tooltip("value:Q", title=title, format=formats.get(metric, ".4~g"))

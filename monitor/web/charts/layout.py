@@ -23,7 +23,7 @@ from monitor.web.charts.marks import (
 
 AXIS_PX = 44
 LEAST_LOSS_SHOWN = 0.01
-"""The loss axis reaches this far whatever was lost; else it would have no length where nothing was."""
+"""Minimum upper end of the loss axis: without loss it would have no length."""
 LOSS_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)
 HEIGHT_PX = 210
 SMALL_HEIGHT_PX = 170
@@ -111,7 +111,7 @@ def named(name: str) -> alt.Chart:
 
 
 def time_axis() -> alt.X:
-    """The time axis, said once in each chart: the other layers share it."""
+    """The time axis, defined in a single layer of each chart and shared by the others."""
     ends = [alt.ExprRef(expr="since"), alt.ExprRef(expr="until")]
     return alt.X(
         "t:T",

@@ -1,4 +1,4 @@
-"""What lies behind a chart's lines: spans of absent data, incidents, and changes of schedule or route, as rows."""
+"""The background of a chart: spans of absent data, incidents, and changes of schedule or route, as rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.overview.changes import Change, ChangeKind
 Spec = dict[str, Any]
 Row = dict[str, Any]
 LABEL_SHARE = 0.07
-"""Of the width of a chart: what a label of two words takes."""
+"""Width of a label of two words, as a share of the chart."""
 
 
 class Absence(StrEnum):
@@ -34,10 +34,10 @@ class Absence(StrEnum):
 
 
 CHANGE_SIGNS = {ChangeKind.PLAN: "◆", ChangeKind.ROUTE: "⇄"}
-"""What stands at the head of the line of a change; the page has the same signs beside the words."""
+"""The sign at the top of the line of a change; the page repeats it in its list of changes."""
 
 SEEN_IN_LOSS = (Absence.NO_DATA, Absence.NOT_MEASURED)
-"""What a loss chart shades: there total loss is a value."""
+"""The stretches that a loss chart shades: total loss is a value there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the time axis covers, and what is shaded and marked on it."""
+    """The time axis: its ends, the incidents shaded and the changes marked on it."""
 
     since: datetime
     until: datetime
@@ -86,7 +86,9 @@ def span_rows(spans: Iterable[Span], window: Window) -> list[Row]:
 
 def change_rows(window: Window) -> dict[str, list[Row]]:
     return {
-        change_style(kind): [{"t": epoch_ms(one.at), "label": one.text} for one in window.changes if one.kind is kind]
+        change_style(kind): [
+            {"t": epoch_ms(change.at), "label": change.text} for change in window.changes if change.kind is kind
+        ]
         for kind in ChangeKind
     }
 

@@ -1,8 +1,8 @@
 """The charts of a path: from query results to Vega-Lite specs, drawn with Altair.
 
-Three charts share one time axis in UTC: round-trip times, loss, and throughput (estimated and measured). What goes in
-are results of `monitor.archive.queries`; what comes out are plain dicts, ready for vega-embed on the page or for
-vl-convert in a file. The layout of a chart is constant, so it is built and checked once; each request only adds rows.
+Three charts share a time axis in UTC: round-trip times, loss, and throughput (estimated and measured). In: results
+of `monitor.archive.queries`. Out: plain dicts for vega-embed on the page or for vl-convert in a file. The layout of a
+chart is constant, so it is built and checked once; each request only adds rows.
 
 A step is drawn over the whole time that it covers, and where there is none nothing is drawn: lines never cross a gap.
 Colours are named styles; `CONFIG` has them for paper, the page replaces them with its own.
@@ -39,9 +39,9 @@ LATEST_MAY_BE_LATE = timedelta(minutes=3)
 
 
 def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()) -> Spec:
-    """Quantile bands of the RTT: least to greatest, the middle half, and the median line, in ms.
+    """Quantile bands of the RTT in ms: minimum to maximum, interquartile range, and the median line.
 
-    `own_tests` are the steps that lack since our own throughput test ran.
+    `own_tests` are the steps without data because a throughput test was running.
     """
     return filled(
         rtt_layout(),
@@ -51,13 +51,13 @@ def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()
 
 
 def loss_chart(pooled: Series, window: Window) -> Spec:
-    """Lost over sent in each step; where none was lost, what the loss may be at most (95% bound, 3/N)."""
+    """Lost over sent in each step; without loss, the upper 95% bound 3/N."""
     rows = [_loss_row(point, pooled.step_s) for point in pooled.points if point.sent > 0]
     return filled(loss_layout(), window, {"steps": rows, **_background_rows(pooled, window, SEEN_IN_LOSS)})
 
 
 def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Window) -> Spec:
-    """The Mathis estimate from ping (the Reno index; dashed where it is a floor) against what TCP tests measured."""
+    """The Mathis estimate from ping (dashed where it is a lower bound) and the measured TCP throughput."""
     rows = step_rows(hours, _estimate_row, split_by="floor")
     floors = [
         {"t": epoch_ms(point.at + timedelta(seconds=hours.step_s / 2)), "bps": rounded(point.estimate_bps)}
@@ -105,7 +105,7 @@ def _pooled_point(at: datetime, members: Sequence[SeriesPoint]) -> SeriesPoint:
 
 
 def step_rows(series: Series, values: Callable[[SeriesPoint], Row | None], *, split_by: str | None = None) -> list[Row]:
-    """Rows for step lines. Each run of steps without a gap is a `run` of its own, closed by a row at its end.
+    """Rows for step lines. Each sequence of steps without a gap is a `run`, closed by a row at its end.
 
     `values(point)` gives the row's values, or None where the step has none, which ends a run as a gap does; so does a
     change of the value named by `split_by`.
@@ -128,38 +128,38 @@ def step_rows(series: Series, values: Callable[[SeriesPoint], Row | None], *, sp
 
 
 def _closing(row: Row) -> Row:
-    """What ends a run: the last step again, at its end; it covers no time of its own, so it has no `t2`."""
+    """The end of a run: the last step repeated at its end, without `t2` as it covers no time."""
     return {**row, "t": row["t2"], "t2": None}
 
 
 def absences(series: Series, window: Window, own_tests: Sequence[datetime] = ()) -> dict[Absence, list[Span]]:
     """The stretches of the window in which there are no round-trip times, by their reason."""
-    found: dict[Absence, list[Span]] = {kind: [] for kind in Absence}
+    spans: dict[Absence, list[Span]] = {kind: [] for kind in Absence}
     step = timedelta(seconds=series.step_s)
     covered = window.since
     for point in series.points:
-        _missing(found, covered, point.at, step, own_tests)
+        _missing(spans, covered, point.at, step, own_tests)
         covered = point.at + step
         reason = _absence_of(point)
         if reason is not None:
-            _extend(found[reason], point.at, covered, reason.label)
+            _extend(spans[reason], point.at, covered, reason.label)
     if window.until - covered > max(step, LATEST_MAY_BE_LATE):
-        _missing(found, covered, window.until, step, own_tests)
-    return found
+        _missing(spans, covered, window.until, step, own_tests)
+    return spans
 
 
 def _missing(
-    found: dict[Absence, list[Span]], since: datetime, until: datetime, step: timedelta, own_tests: Sequence[datetime]
+    spans: dict[Absence, list[Span]], since: datetime, until: datetime, step: timedelta, own_tests: Sequence[datetime]
 ) -> None:
-    """Say why there is no point from `since` to `until`: our own test where that is known, else no data."""
+    """Record why there is no point from `since` to `until`: our own test where that is known, else no data."""
     covered = since
     for at in own_tests[bisect_left(own_tests, since) : bisect_left(own_tests, until)]:
         if at > covered:
-            _extend(found[Absence.NO_DATA], covered, at, Absence.NO_DATA.label)
-        _extend(found[Absence.OWN_TEST], at, at + step, Absence.OWN_TEST.label)
+            _extend(spans[Absence.NO_DATA], covered, at, Absence.NO_DATA.label)
+        _extend(spans[Absence.OWN_TEST], at, at + step, Absence.OWN_TEST.label)
         covered = at + step
     if until > covered:
-        _extend(found[Absence.NO_DATA], covered, until, Absence.NO_DATA.label)
+        _extend(spans[Absence.NO_DATA], covered, until, Absence.NO_DATA.label)
 
 
 def _absence_of(point: SeriesPoint) -> Absence | None:
@@ -169,7 +169,7 @@ def _absence_of(point: SeriesPoint) -> Absence | None:
 
 
 def _extend(spans: list[Span], since: datetime, until: datetime, label: str) -> None:
-    """Add a span, as part of the last one where it continues it."""
+    """Add a span, merged with the last span if adjacent."""
     if spans and spans[-1].until == since:
         spans[-1] = Span(spans[-1].since, until, label)
     else:
@@ -215,8 +215,8 @@ def _estimate_row(point: SeriesPoint) -> Row | None:
 
 def measured_rows(tests: Iterable[ThroughputPoint]) -> list[Row]:
     """The tests that measured, as points."""
-    found = ((test, rounded(test.throughput_bps)) for test in tests)
-    return [{"t": epoch_ms(test.at), "value": value} for test, value in found if value is not None]
+    values = ((test, rounded(test.throughput_bps)) for test in tests)
+    return [{"t": epoch_ms(test.at), "value": value} for test, value in values if value is not None]
 
 
 def _test_row(test: ThroughputPoint) -> Row:
@@ -232,7 +232,7 @@ def _test_row(test: ThroughputPoint) -> Row:
 
 
 def _labelled(failed: list[Row], window: Window) -> list[Row]:
-    """Failed tests with their outcome as a label, where it has room beside the one before."""
+    """Failed tests with their outcome as a label, if the previous label leaves room."""
     room = LABEL_SHARE * (epoch_ms(window.until) - epoch_ms(window.since))
     rows: list[Row] = []
     free_from = float("-inf")
@@ -255,6 +255,6 @@ def rounded(value: float | None) -> float | None:
 def _background_rows(
     series: Series, window: Window, kinds: Iterable[Absence], own_tests: Sequence[datetime] = ()
 ) -> dict[str, list[Row]]:
-    """What `_background` names, but for the incidents."""
-    found = absences(series, window, own_tests)
-    return {**{kind.style: span_rows(found[kind], window) for kind in kinds}, **change_rows(window)}
+    """The rows of `background_layer`, without the incidents."""
+    spans = absences(series, window, own_tests)
+    return {**{kind.style: span_rows(spans[kind], window) for kind in kinds}, **change_rows(window)}

@@ -1,8 +1,8 @@
-"""The charts of one throughput test: its rate, its windows and its round trip, interval by interval.
+"""The charts of a throughput test: rate, windows and RTT of each interval.
 
-In: a `StoredTransfer`. Out: Vega-Lite specs as `monitor.web.charts.series` makes them, with one axis of seconds from
+In: a `StoredTransfer`. Out: Vega-Lite specs as `monitor.web.charts.series` makes them, with a time axis in seconds from
 the start of the transfer. The rate is the receiver's where its intervals are known. Windows and round trips are those
-at the end of an interval. What the system did not tell is not drawn.
+at the end of an interval. Values that the system did not report are not drawn.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOSS_AT_PX = HEIGHT_PX - 7
 
 @dataclass(frozen=True, slots=True)
 class TransferCharts:
-    """The specs, from above to below; None where no interval has what it would show."""
+    """The specs from top to bottom; None where no interval has the value."""
 
     rate: Spec
     windows: Spec | None
@@ -47,8 +47,13 @@ def transfer_charts(stored: StoredTransfer) -> TransferCharts | None:
     findings = stored.findings
     rows["start"] = [{"t": 0, "t2": findings.start_s}] if findings is not None else []
     rows["recoveries"] = [
-        {"t": one.start_s, "t2": one.end_s, "resent": one.resent_segments, "lost": rounded(one.lost_s)}
-        for one in (findings.recoveries if findings is not None else ())
+        {
+            "t": recovery.start_s,
+            "t2": recovery.end_s,
+            "resent": recovery.resent_segments,
+            "lost": rounded(recovery.lost_s),
+        }
+        for recovery in (findings.recoveries if findings is not None else ())
     ]
     rows["steady"] = [{"bps": rounded(stored.throughput_bps)}] if stored.steady_s is not None else []
     idle_ms = None if findings is None else findings.idle_rtt_ms
@@ -65,7 +70,7 @@ def transfer_charts(stored: StoredTransfer) -> TransferCharts | None:
 
 
 def _rows(stored: StoredTransfer) -> dict[str, list[Row]]:
-    """What is drawn of each interval: its rate over its time, the rest at its end."""
+    """The rows of each interval: its rate over its time, the rest at its end."""
     assert stored.transfer is not None
     sent, received = stored.transfer.sent, stored.transfer.received
     rates: list[Row] = []
@@ -81,9 +86,9 @@ def _rows(stored: StoredTransfer) -> dict[str, list[Row]]:
         "window": sent.peer_window_bytes,
         "rtt": sent.rtt_ms,
     }
-    known = {name: column for name, column in columns.items() if column is not None}
+    present = {name: column for name, column in columns.items() if column is not None}
     ends: list[Row] = [
-        {"t": end_s, **{name: column[place] for name, column in known.items()}}
+        {"t": end_s, **{name: column[place] for name, column in present.items()}}
         for place, end_s in enumerate(sent.end_s)
     ]
     return {"rates": rates, "ends": ends, "resent": [row for row in ends if row.get("resent")]}

@@ -12,7 +12,7 @@ YEAR_S = 365 * 86_400
 
 @require_safe
 def chart_bundle(request: HttpRequest, version: str) -> HttpResponse:
-    """Vega and what belongs to it. The version is in the address, so it can be kept for ever."""
+    """Vega and its libraries. The version is in the address, so the answer can be cached for ever."""
     if version != bundle.bundle_version():
         raise Http404(f"The chart bundle is of version {bundle.bundle_version()}.")
     response = HttpResponse(bundle.bundle_gzip(), content_type="text/javascript; charset=utf-8")

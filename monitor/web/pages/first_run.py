@@ -1,7 +1,7 @@
-"""What is happening while there is nothing to show yet, and when the first result is due.
+"""Text of pages without data: what they wait for, and when the first result is due.
 
-In: what is planned, who has delivered, and the time. Out: a heading and sentences for the page, of the whole mesh, of
-one path, or of throughput tests.
+In: the plan, the agents that have delivered, and the time. Out: a heading and sentences for the whole
+mesh, for a path, or for throughput tests.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from monitor.web.request import times
 from probes.ping.spec import PingSpec
 
 DELIVERY_AND_ROLLUP = timedelta(seconds=20)
-"""From the end of a cycle to its figures on the page: the agent's delivery and the next roll-up."""
+"""Delay from the end of a cycle to its figures on the page: delivery and rollup."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstRun:
-    """What a page says instead of figures; times in it are marked up."""
+    """Heading and sentences shown instead of figures; times in them are marked up."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -40,7 +40,7 @@ NO_MESH = FirstRun(
 
 
 def first_run(contacts: Sequence[AgentContact], now: datetime) -> FirstRun:
-    """What a page without any data has to say."""
+    """The text of a page without any data."""
     mesh = Mesh.objects.first()
     if mesh is None:
         return NO_MESH
@@ -56,12 +56,12 @@ def first_run(contacts: Sequence[AgentContact], now: datetime) -> FirstRun:
 
 
 def still_waiting(now: datetime) -> FirstRun | None:
-    """What a page with nothing on it has to say; None once anything was ever measured."""
+    """The text of an empty page; None once anything was ever measured."""
     return None if newest_measurement_at() is not None else first_run(agent_contacts(), now)
 
 
 def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) -> list[str]:
-    """What the page of a path of which nothing with packets of this size came from `since` on has to say."""
+    """The text of a path without results of this packet size from `since` on."""
     if path.retired_at is not None:
         return [f"The path has been retired since {times.minute(path.retired_at)}: nothing measures it."]
     pings = Measurement.objects.in_use().filter(path=path, test__kind=Kind.PING).select_related("test")
@@ -69,11 +69,11 @@ def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) ->
         return ["No ping test of mesh.toml measures this path."]
     contacts = {contact.site_id: contact for contact in agent_contacts()}
     contact = contacts.get(path.source.site_id)
-    due_at = min(_first_due(one.test, one.started_at) for one in pings)
+    due_at = min(_first_due(ping.test, ping.started_at) for ping in pings)
     said = [_never_delivered([path.source.site.name])] if contact is None else []
     if due_at > now:
         return [*said, _due(due_at, now)]
-    sizes = sorted({size for one in pings for size in _spec(one.test).packet_bytes})
+    sizes = sorted({size for ping in pings for size in _spec(ping.test).packet_bytes})
     if packet_bytes not in sizes:
         there = " and ".join(map(str, sizes))
         return [f"Ping tests of mesh.toml measure this path with packets of {there} bytes, not of {packet_bytes}."]
@@ -85,7 +85,7 @@ def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) ->
 
 
 def tests_wait(now: datetime) -> list[str]:
-    """What a page without any throughput test has to say."""
+    """The text of a page without any throughput test."""
     if not Mesh.objects.exists():
         return list(NO_MESH.sentences)
     if not Measurement.objects.in_use().filter(test__kind=Kind.THROUGHPUT).exists():
@@ -149,7 +149,7 @@ def _first_due(test: Test, started: datetime) -> datetime:
 
 
 def _spec(test: Test) -> PingSpec:
-    """What one cycle of a ping test sends to each target; of no targets."""
+    """The parameters of a cycle of a ping test, without targets."""
     names = {field.name for field in msgspec.structs.fields(PingSpec)}
-    known = {name: value for name, value in test.parameters.items() if name in names}
-    return msgspec.convert({**known, "targets": ()}, PingSpec)
+    parameters = {name: value for name, value in test.parameters.items() if name in names}
+    return msgspec.convert({**parameters, "targets": ()}, PingSpec)

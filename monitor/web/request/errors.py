@@ -1,6 +1,6 @@
-"""What is answered when something goes wrong: a page that says what to do, or JSON where a program asked.
+"""Error answers: a page that says what to do, or JSON for programs.
 
-No answer says more than that: what happened is in the log.
+Details of a fault are only in the log.
 """
 
 from __future__ import annotations

@@ -51,10 +51,10 @@ def _size(request: HttpRequest) -> int | None:
 
 def _grid_choices(request: HttpRequest, grid: Grid) -> dict[str, list[parameters.Option]]:
     """The rows of choices of a page that shows a grid."""
-    metrics: list[tuple[str, Any]] = [(MEASURES[one.metric].short, one) for one in measures.Choice]
+    metrics: list[tuple[str, Any]] = [(MEASURES[choice.metric].short, choice) for choice in measures.Choice]
     return {
         "metrics": parameters.options(request, "metric", metrics, _metric(request)),
-        "periods": parameters.options(request, "period", [(one, one) for one in GRID_PERIODS], grid.period),
+        "periods": parameters.options(request, "period", [(period, period) for period in GRID_PERIODS], grid.period),
         "sizes": parameters.options(
             request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes
         ),

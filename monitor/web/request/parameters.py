@@ -1,4 +1,4 @@
-"""What the address of a page asks for: one of several choices, a page of a list; and the links that change one of them.
+"""Parameters of the address of a page: choices, numbers, a page of a list; and links that change one of them.
 
 A wrong choice is a 404 which names the right ones.
 """
@@ -20,7 +20,7 @@ MOST_PAGES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One link of a row of choices."""
+    """A link of a row of choices."""
 
     label: str
     query: str
@@ -29,7 +29,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One sheet of a long list: rows `first` to `last` of `total` (None: not counted), and the addresses beside it."""
+    """A page of a long list: rows `first` to `last` of `total` (None: not counted), and the addresses beside it."""
 
     offset: int
     rows: int
@@ -56,7 +56,7 @@ def choice(request: HttpRequest, name: str, kind: type[Choice], default: Choice)
 
 
 def number(request: HttpRequest, name: str, most: int = 2**31 - 1) -> int | None:
-    """A whole number from 1 on, None where there is none."""
+    """A whole number from 1 on, None if absent."""
     given = request.GET.get(name, "")
     if given == "":
         return None
@@ -66,7 +66,7 @@ def number(request: HttpRequest, name: str, most: int = 2**31 - 1) -> int | None
 
 
 def text(request: HttpRequest, name: str) -> str | None:
-    """A word, None where there is none."""
+    """A text, None if absent."""
     given = request.GET.get(name, "")
     if "\x00" in given:
         raise Http404(f"{name}: not a text")
@@ -76,7 +76,7 @@ def text(request: HttpRequest, name: str) -> str | None:
 def options(
     request: HttpRequest, name: str, labelled: list[tuple[str, Any]], chosen: object, *, without: tuple[str, ...] = ()
 ) -> list[Option]:
-    """Links to this page with one parameter changed, and those of `without` left out."""
+    """Links to this page with a parameter changed, and those of `without` left out."""
     kept = {key: value for key, value in _kept(request).items() if key not in without}
     return [Option(label, urlencode({**kept, name: value}), chosen=value == chosen) for label, value in labelled]
 
@@ -99,5 +99,5 @@ def sheet(request: HttpRequest, rows: int, *, total: int | None = None, more: bo
 
 
 def _kept(request: HttpRequest) -> dict[str, str]:
-    """What a link takes over: all but the page, which belongs to the list that was."""
+    """The parameters that a link keeps: all but the page of the list."""
     return {name: value for name, value in request.GET.dict().items() if name != "page" and isinstance(value, str)}

@@ -1,4 +1,4 @@
-"""The Content-Security-Policy of every answer, by which only what we serve ourselves runs and nothing inline, and the
+"""The Content-Security-Policy of every answer, by which only our own scripts run and nothing inline, and the
 Permissions-Policy.
 
 The charts keep to it too: Vega runs with its expression interpreter, so `unsafe-eval` is not needed. A view whose

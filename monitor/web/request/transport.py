@@ -1,4 +1,4 @@
-"""Plain HTTP stays on this machine: what comes over a network wants TLS, unless SOUNDINGS_ALLOW_PLAIN_HTTP=1.
+"""Plain HTTP stays on this machine: requests over a network need TLS, unless SOUNDINGS_ALLOW_PLAIN_HTTP=1.
 
 Django's own redirect (SECURE_SSL_REDIRECT) would turn loopback away as well, where the agent of the same machine and
 `manage.py up` are.

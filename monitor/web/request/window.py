@@ -1,6 +1,6 @@
-"""The stretch of time that a page shows: the last hour, day, week or month, or from one moment to another.
+"""The stretch of time that a page shows: the last hour, day, week or month, or between two moments.
 
-It stays in the address, so that what was zoomed into can be kept and sent: `period=day`, or `since=…&until=…` in UTC.
+It stays in the address, so that a zoomed view can be bookmarked: `period=day`, or `since=…&until=…` in UTC.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Shown:
 
     @property
     def query(self) -> str:
-        """What an address says to show the same."""
+        """The query that shows the same period."""
         if self.period is not None:
             return urlencode({"period": self.period})
         return urlencode({"since": minute(self.since), "until": minute(self.until)})
@@ -62,7 +62,7 @@ class Shown:
 
     @property
     def bar_s(self) -> int:
-        """How long a bar of counts is."""
+        """Length of a bar of counts."""
         least_s = self.length.total_seconds() / MOST_BARS
         return next((step for step in BAR_S if step >= least_s), BAR_S[-1])
 
@@ -73,7 +73,7 @@ def minute(at: datetime) -> str:
 
 
 def shown_of(request: HttpRequest, now: datetime) -> Shown:
-    """What the address asks for, the last day where it does not say."""
+    """The period of the address, by default the last day."""
     since, until = _moment(request, "since"), _moment(request, "until")
     if since is None and until is None:
         period = parameters.choice(request, "period", Period, Period.DAY)

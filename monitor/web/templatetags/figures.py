@@ -34,7 +34,7 @@ register.filter("ordinal", labels.ordinal)
 
 @register.filter
 def loss(summary: PathSummary) -> str:
-    """The pooled loss of a summary; a bound where none was lost."""
+    """The pooled loss of a summary; an upper bound without loss."""
     return figures.loss(summary.lost, summary.sent)
 
 
@@ -79,20 +79,20 @@ def change_sign(change: Change) -> SafeString:
 
 @register.simple_tag
 def now_known_troubles() -> list[trouble.Trouble]:
-    """Why nothing can be stored now; empty where nothing is known to be wrong."""
+    """Known reasons why nothing can be stored now; empty if none."""
     return trouble.now_known()
 
 
 class Current:
-    """Whether what a page says is current; asked of the database once, by the first part of the page that wants it."""
+    """Whether the page is current; read from the database once, by the first part of the page that needs it."""
 
     def __init__(self, can_ask: bool) -> None:
         self._can_ask = can_ask
 
     @cached_property
     def stale(self) -> dict[str, freshness.Stale]:
-        """What is not, by its work."""
-        return {one.work.value: one for one in freshness.load().stale_at(timezone.now())} if self._can_ask else {}
+        """The work that is not current, by name."""
+        return {work.work.value: work for work in freshness.load().stale_at(timezone.now())} if self._can_ask else {}
 
 
 @register.simple_tag(takes_context=True)
@@ -122,13 +122,13 @@ def incident_state(incident: Incident) -> SafeString:
 
 @register.filter
 def paths_of(incident: Incident, most: int) -> list[Path]:
-    """The first so many paths of an incident, each once."""
+    """The first `most` paths of an incident, each once."""
     return list(_paths(incident).values())[:most]
 
 
 @register.filter
 def paths_beyond(incident: Incident, most: int) -> int:
-    """How many paths an incident has beyond so many."""
+    """Number of paths of an incident beyond the first `most`."""
     return max(0, len(_paths(incident)) - most)
 
 

@@ -1,4 +1,4 @@
-"""The calculator: what `manage.py estimate` says, for figures typed into a page. Keeps nothing and needs no data."""
+"""The TCP throughput calculator: the estimate of `manage.py estimate` for typed figures. Stores and reads no data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Figures(forms.Form):
     window_bytes = forms.FloatField(label="window", help_text="bytes per stream", required=False)
     cc = forms.ChoiceField(
         label="congestion control",
-        choices=[(one.value, one.value) for one in CongestionControl],
+        choices=[(control.value, control.value) for control in CongestionControl],
         initial=CongestionControl.CUBIC.value,
     )
     streams = forms.IntegerField(label="parallel streams", initial=1)
@@ -67,7 +67,7 @@ class Figures(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the page says. `needs`: what the estimated rate asks of each stream; None for a mere bound."""
+    """The estimate. `needs`: the requirements of the estimated rate on each stream; None for a bound."""
 
     shown: EstimateView
     times: float
@@ -75,19 +75,19 @@ class Answer:
 
 
 def answer(figures: Figures) -> Answer | None:
-    """The answer for valid figures; None where they are not, and the form says why."""
+    """Estimate from valid figures; None for invalid figures, with the errors on the form."""
     if not figures.is_valid():
         return None
     given = figures.cleaned_data
     try:
         rtt, loss, transfer = from_typed(given)
-        found = estimate(rtt, loss, transfer, given["times"])
+        result = estimate(rtt, loss, transfer, given["times"])
     except FigureError as error:
         figures.add_error(NAME_OF_FIGURE.get(error.name, error.name), f"{error.wanted[:1].upper()}{error.wanted[1:]}.")
         return None
-    if found.sign is None:
+    if result.sign is None:
         figures.add_error(None, NOTHING_LIMITS)
         return None
-    shown = estimate_view(PathEstimate(found, rtt, loss, transfer, sender=None), capacity_from="given")
-    asked = needs(rtt, transfer, found)
-    return Answer(shown, given["times"], None if asked is None else wording.at_this_rate(asked))
+    shown = estimate_view(PathEstimate(result, rtt, loss, transfer, sender=None), capacity_from="given")
+    needed = needs(rtt, transfer, result)
+    return Answer(shown, given["times"], None if needed is None else wording.at_this_rate(needed))

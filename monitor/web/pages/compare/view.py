@@ -1,4 +1,4 @@
-"""The page that draws several paths on one time axis. They are in the address; a form adds those between two sites."""
+"""The page that compares paths on the same time axis. The address names them; a form adds those between two sites."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from monitor.archive.queries.throughput import throughput_series
 from monitor.mesh.models import Mesh, Path, Site
 from monitor.overview.grid import Period, UnknownChoice, choose_packet_bytes
 from monitor.web.charts import bundle
-from monitor.web.charts.compare import MOST_PATHS, Compared, Drawn, compare_chart
+from monitor.web.charts.compare import MOST_PATHS, ComparedMetric, Drawn, compare_chart
 from monitor.web.charts.marks import Spec, Window
 from monitor.web.charts.series import pool
 from monitor.web.pages.first_run import still_waiting
@@ -27,7 +27,7 @@ from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
 from monitor.web.request.window import Shown, minute, shown_of
 
-DEFAULT = (Compared.RTT, Compared.LOSS)
+DEFAULT = (ComparedMetric.RTT, ComparedMetric.LOSS)
 KEPT = ("period", "since", "until", "size")
 
 
@@ -35,12 +35,12 @@ KEPT = ("period", "since", "until", "size")
 class Figure:
     """A chart with its title."""
 
-    metric: Compared
+    metric: ComparedMetric
     spec: Spec
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedPath:
     """A path that is drawn: its style, and the address of the page without it."""
 
     path: Path
@@ -71,14 +71,14 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         "shown": shown,
         "ends": (minute(shown.since), minute(shown.until)),
         "lines": [
-            Line(path, f"path-{place}", _address(request, [one for one in paths if one is not path]))
+            ComparedPath(path, f"path-{place}", _address(request, [other for other in paths if other is not path]))
             for place, path in enumerate(paths)
         ],
         "figures": [Figure(metric, compare_chart(metric, drawn, window)) for metric in metrics] if drawn else [],
         "first_run": None if sizes else still_waiting(now),
-        "metrics": [_toggle(request, paths, metrics, metric) for metric in Compared],
-        "periods": _links(request, paths, "period", [(one, one) for one in Period], shown.period),
-        "sizes": _links(request, paths, "size", [(f"{one} B", one) for one in sizes], size),
+        "metrics": [_toggle(request, paths, metrics, metric) for metric in ComparedMetric],
+        "periods": _links(request, paths, "period", [(period, period) for period in Period], shown.period),
+        "sizes": _links(request, paths, "size", [(f"{size_bytes} B", size_bytes) for size_bytes in sizes], size),
         "sites": list(Site.objects.in_use().values_list("name", flat=True)),
         "kept": _kept(request, paths),
         "kept_but_ends": [pair for pair in _kept(request, paths) if pair[0] not in ("period", "since", "until")],
@@ -93,34 +93,34 @@ def _paths(request: HttpRequest) -> list[Path]:
     given = list(dict.fromkeys(request.GET.getlist("path")))
     if len(given) > MOST_PATHS:
         raise Http404(f"{len(given)} paths: {MOST_PATHS} at most can be told apart")
-    numbers = [int(one) if one.isascii() and one.isdigit() and len(one) <= 10 else 0 for one in given]
-    found = Path.objects.with_hosts().in_bulk(numbers)
-    for one, number in zip(given, numbers, strict=True):
-        if number not in found:
-            raise Http404(f"There is no path {one}; the grid links to those that there are.")
-    return [found[number] for number in numbers]
+    numbers = [int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else 0 for text in given]
+    by_number = Path.objects.with_hosts().in_bulk(numbers)
+    for text, number in zip(given, numbers, strict=True):
+        if number not in by_number:
+            raise Http404(f"There is no path {text}; the grid links to those that there are.")
+    return [by_number[number] for number in numbers]
 
 
 def _added(request: HttpRequest, paths: Sequence[Path]) -> list[Path]:
-    """The paths between the two sites that the form names, but for those that are drawn."""
+    """The paths between the two sites that the form names, without those already drawn."""
     source, destination = parameters.text(request, "from"), parameters.text(request, "to")
     if source is None and destination is None:
         return []
-    found = Path.objects.in_use().filter(source__site__name=source, destination__site__name=destination)
-    between = list(found.order_by("family"))
+    matches = Path.objects.in_use().filter(source__site__name=source, destination__site__name=destination)
+    between = list(matches.order_by("family"))
     if not between:
         raise Http404(f"There is no path from {source or '?'} to {destination or '?'}; choose two sites of the grid.")
     drawn = {path.pk for path in paths}
     return [path for path in between if path.pk not in drawn]
 
 
-def _metrics(request: HttpRequest) -> tuple[Compared, ...]:
+def _metrics(request: HttpRequest) -> tuple[ComparedMetric, ...]:
     given = request.GET.getlist("metric")
     try:
-        wanted = {Compared(one) for one in given}
+        wanted = {ComparedMetric(name) for name in given}
     except ValueError as error:
-        raise Http404(f"metric={','.join(given)}: choose among {', '.join(Compared)}") from error
-    return tuple(metric for metric in Compared if metric in wanted) or DEFAULT
+        raise Http404(f"metric={','.join(given)}: choose among {', '.join(ComparedMetric)}") from error
+    return tuple(metric for metric in ComparedMetric if metric in wanted) or DEFAULT
 
 
 def _load(path_id: int, packet_bytes: int, shown: Shown) -> Drawn:
@@ -134,9 +134,9 @@ def _load(path_id: int, packet_bytes: int, shown: Shown) -> Drawn:
 
 
 def _kept(request: HttpRequest, paths: Sequence[Path]) -> list[tuple[str, object]]:
-    """What every link takes over."""
+    """The parameters that every link keeps."""
     pairs: list[tuple[str, object]] = [("path", path.pk) for path in paths]
-    pairs += [("metric", one) for one in request.GET.getlist("metric")]
+    pairs += [("metric", name) for name in request.GET.getlist("metric")]
     return pairs + [(name, request.GET[name]) for name in KEPT if request.GET.get(name)]
 
 
@@ -152,8 +152,10 @@ def _links(
     return [Option(label, urlencode([*kept, (name, value)]), chosen=value == chosen) for label, value in labelled]
 
 
-def _toggle(request: HttpRequest, paths: Sequence[Path], shown: Sequence[Compared], metric: Compared) -> Option:
-    """The link that adds a metric, or takes it away where it is shown."""
-    wanted = [one for one in Compared if (one in shown) != (one is metric)]
+def _toggle(
+    request: HttpRequest, paths: Sequence[Path], shown: Sequence[ComparedMetric], metric: ComparedMetric
+) -> Option:
+    """The link that adds a metric, or removes it if shown."""
+    wanted = [other for other in ComparedMetric if (other in shown) != (other is metric)]
     kept = [pair for pair in _kept(request, paths) if pair[0] != "metric"]
-    return Option(metric.label, urlencode([*kept, *(("metric", one) for one in wanted)]), chosen=metric in shown)
+    return Option(metric.label, urlencode([*kept, *(("metric", other) for other in wanted)]), chosen=metric in shown)

@@ -1,7 +1,7 @@
-"""What the completeness page shows: for each site and day, how much of the plan was measured and how much of that came.
+"""The data of the completeness page: measurement coverage and missing results of each site and day.
 
-In: a number of days and the time. Out: a `CompletenessView` for the template; the newest day comes first. Each state of
-a cell has its own words besides its colour.
+In: a number of days and the time. Out: a `CompletenessView` for the template; newest day first. Each state of a
+cell has its own text besides its colour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from monitor.web.pages.grid.matrix import LegendEntry
 REFUSED_SHOWN = 100
 DAY = timedelta(days=1)
 BANDS = ((0.0, "loss-5"), (0.8, "loss-4"), (0.95, "loss-3"), (0.99, "loss-1"), (0.999, "loss-0"), (1.0, "none-lost"))
-"""From which coverage on a cell has which class."""
+"""Minimum coverage of each class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class CompletenessView:
-    """All that the page needs. `coverage` is in percent, None where nothing was planned; `measured` counts bursts."""
+    """The data of the template. `coverage` is in percent, None without scheduled bursts; `measured` counts bursts."""
 
     days: tuple[date, ...]
     rows: tuple[SiteRow, ...]
@@ -74,35 +74,35 @@ LEGEND = (
 
 
 def load_completeness(length: int, now: datetime) -> CompletenessView:
-    """The page of the `length` days (UTC) up to the running one."""
+    """Load the `length` days (UTC) up to today."""
     until = now.date() + DAY
     days = tuple(until - number * DAY for number in range(1, length + 1))
     both = completeness.days_of_sites(days[-1], until, now)
-    found = {(came.site_id, came.day): (came, covered) for came, covered in both}
-    with_any = {site_id for site_id, _ in found}
+    by_site_and_day = {(came.site_id, came.day): (came, covered) for came, covered in both}
+    with_any = {site_id for site_id, _ in by_site_and_day}
     sites = {site.pk: site for site in Site.objects.order_by("name")}
     refused = newest_refused(REFUSED_SHOWN)
     return CompletenessView(
         days=days,
         rows=tuple(
-            SiteRow(site, tuple(cell_of(found.get((site.pk, day)), runs=day == now.date()) for day in days))
+            SiteRow(site, tuple(cell_of(by_site_and_day.get((site.pk, day)), runs=day == now.date()) for day in days))
             for site in sites.values()
             if site.pk in with_any or (site.has_agent and site.retired_at is None)
         ),
         coverage=_coverage([covered for _, covered in both]),
         measured=sum(covered.bursts_measured for _, covered in both),
         missing=sum(came.missing for came, _ in both),
-        refused=tuple(RefusedRow(sites[one.site_id].name, one) for one in refused),
+        refused=tuple(RefusedRow(sites[report.site_id].name, report) for report in refused),
         most_refused=REFUSED_SHOWN,
         legend=LEGEND,
     )
 
 
-def cell_of(found: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) -> DayCell:
-    """A site's day; `runs` is that of the day that is not over."""
-    if found is None:
+def cell_of(figures_of_day: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) -> DayCell:
+    """The cell of a site's day; `runs` is true for today."""
+    if figures_of_day is None:
         return NOTHING
-    came, covered = found
+    came, covered = figures_of_day
     counts = f"{covered.bursts_measured:,} of {covered.bursts_planned:,}"
     ratio = covered.coverage_ratio
     if ratio is None and runs and covered.bursts_measured == 0:
@@ -116,6 +116,6 @@ def cell_of(found: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) -> DayCel
 
 
 def _coverage(covered: list[SiteCoverage]) -> str | None:
-    planned = sum(one.bursts_planned for one in covered)
-    measured = sum(min(one.bursts_planned, one.bursts_measured) for one in covered)
+    planned = sum(site_day.bursts_planned for site_day in covered)
+    measured = sum(min(site_day.bursts_planned, site_day.bursts_measured) for site_day in covered)
     return None if planned == 0 else figures.percent(measured / planned)

@@ -16,7 +16,7 @@ from monitor.web.request import parameters
 
 
 class Days(StrEnum):
-    """How many days the completeness page goes back."""
+    """Number of days shown."""
 
     WEEK = "7"
     FORTNIGHT = "14"
@@ -25,7 +25,7 @@ class Days(StrEnum):
 
 @require_safe
 def completeness_page(request: HttpRequest) -> HttpResponse:
-    """What was measured of the plan, and what came of that."""
+    """Measurement coverage and missing results by site and day."""
     now = timezone.now()
     length = parameters.choice(request, "days", Days, Days.WEEK)
     view = load_completeness(int(length), now)
@@ -33,6 +33,6 @@ def completeness_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "view": view,
         "first_run": None if view.measured else still_waiting(now),
-        "lengths": parameters.options(request, "days", [(f"{one} days", one) for one in Days], length),
+        "lengths": parameters.options(request, "days", [(f"{days} days", days) for days in Days], length),
     }
     return render(request, "pages/completeness/completeness.html", context)

@@ -1,7 +1,7 @@
 """The grid as a table: each cell's text, class and full sentence, and the body of the table as HTML.
 
 In: a `monitor.overview.grid.Grid`. The HTML is made here and not in a template since there may be 10,000 cells of it.
-Every state has its own words, its own class and its own sentence for a screen reader, so that no state rests on colour.
+Every state has its own text, class and sentence for screen readers, so that none depends on colour.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STATE_STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A swatch of the legend: its class, the sample text in it, and what it means."""
+    """A swatch of the legend: its class, its sample text, and its meaning."""
 
     style: str
     sample: str
@@ -54,18 +54,18 @@ class Count:
     meaning: str
 
 
-def cell_style(grid: Grid, one: PathFigures) -> str:
+def cell_style(grid: Grid, path: PathFigures) -> str:
     """The class of a cell: its band where there is a value, that of its change where changes are shown, else its
     state."""
-    if grid.against is not None and one.has_figure:
-        return _change_style(grid.metric, one)
-    if one.state is State.VALUE and one.value is not None:
-        return MEASURES[grid.metric].band(one.value).style
-    return STATE_STYLES[one.state]
+    if grid.against is not None and path.has_figure:
+        return _change_style(grid.metric, path)
+    if path.state is State.VALUE and path.value is not None:
+        return MEASURES[grid.metric].band(path.value).style
+    return STATE_STYLES[path.state]
 
 
-def _change_style(metric: Metric, one: PathFigures) -> str:
-    changed = _changed(metric, one)
+def _change_style(metric: Metric, path: PathFigures) -> str:
+    changed = _changed(metric, path)
     if changed is None:
         return "no-data"
     if measures.is_steady(metric, changed):
@@ -73,22 +73,22 @@ def _change_style(metric: Metric, one: PathFigures) -> str:
     return "worse" if measures.is_worse(metric, changed) else "better"
 
 
-def _changed(metric: Metric, one: PathFigures) -> float | None:
-    """How much the metric changed; None where it was not known before or is not now."""
-    if one.value is None or one.value_before is None:
+def _changed(metric: Metric, path: PathFigures) -> float | None:
+    """How much the metric changed; None without an earlier or a current value."""
+    if path.value is None or path.value_before is None:
         return None
-    return measures.change(metric, one.value_before, one.value)
+    return measures.change(metric, path.value_before, path.value)
 
 
-def cell_text(grid: Grid, one: PathFigures) -> str:
-    """What the cell says: a number with its unit, how it changed, or the state in words."""
-    if one.has_figure:
-        return _figure(grid.metric, one) if grid.against is None else _change_text(grid.metric, one)
-    match one.state:
+def cell_text(grid: Grid, path: PathFigures) -> str:
+    """The text of a cell: a number with its unit, its change, or the state in words."""
+    if path.has_figure:
+        return _figure(grid.metric, path) if grid.against is None else _change_text(grid.metric, path)
+    match path.state:
         case State.TOTAL_LOSS:
             return "all lost"
         case State.NOT_MEASURED:
-            return "not run" if one.outcome is None else outcome_label(one.outcome)
+            return "not run" if path.outcome is None else outcome_label(path.outcome)
         case State.OWN_TEST:
             return "during test"
         case State.UNDEFINED:
@@ -97,91 +97,93 @@ def cell_text(grid: Grid, one: PathFigures) -> str:
             return figures.NO_DATA
 
 
-def _figure(metric: Metric, one: PathFigures) -> str:
+def _figure(metric: Metric, path: PathFigures) -> str:
     if metric is Metric.LOSS:
-        return _loss(one)
-    floor = "≥ " if metric is Metric.ESTIMATE and one.loss_bound_ratio is not None else ""
-    return figures.NO_DATA if one.value is None else floor + MEASURES[metric].words(one.value)
+        return _loss(path)
+    floor = "≥ " if metric is Metric.ESTIMATE and path.loss_bound_ratio is not None else ""
+    return figures.NO_DATA if path.value is None else floor + MEASURES[metric].words(path.value)
 
 
-def _change_text(metric: Metric, one: PathFigures) -> str:
-    changed = _changed(metric, one)
+def _change_text(metric: Metric, path: PathFigures) -> str:
+    changed = _changed(metric, path)
     return "new" if changed is None else measures.write_change(metric, changed)
 
 
-def _loss(one: PathFigures) -> str:
+def _loss(path: PathFigures) -> str:
     return (
-        figures.NO_DATA if one.sent is None or one.received is None else figures.loss(one.sent - one.received, one.sent)
+        figures.NO_DATA
+        if path.sent is None or path.received is None
+        else figures.loss(path.sent - path.received, path.sent)
     )
 
 
-def sentence(grid: Grid, one: PathFigures) -> str:
-    """The whole cell in one sentence, for screen readers and for the line under the pointer."""
-    parts = [f"{one.source} to {one.destination}: {_finding(grid, one)}"]
-    if one.family == 6:
+def sentence(grid: Grid, path: PathFigures) -> str:
+    """The cell as a sentence, for screen readers and for the line above the grid."""
+    parts = [f"{path.source} to {path.destination}: {_finding(grid, path)}"]
+    if path.family == 6:
         parts.append("IPv6")
-    if one.state in (State.VALUE, State.NONE_LOST, State.TOTAL_LOSS):
-        parts.extend(_evidence(grid.metric, one))
-    if one.incident_id is not None:
+    if path.state in (State.VALUE, State.NONE_LOST, State.TOTAL_LOSS):
+        parts.extend(_evidence(grid.metric, path))
+    if path.incident_id is not None:
         parts.append("incident open")
-    if one.in_maintenance:
+    if path.in_maintenance:
         parts.append("in maintenance")
     return ", ".join(parts)
 
 
-def _finding(grid: Grid, one: PathFigures) -> str:
-    match one.state:
-        case State.VALUE if one.value is not None:
-            return _value_in_words(grid.metric, one) + _against(grid, one)
+def _finding(grid: Grid, path: PathFigures) -> str:
+    match path.state:
+        case State.VALUE if path.value is not None:
+            return _value_in_words(grid.metric, path) + _against(grid, path)
         case State.NONE_LOST:
-            return f"no loss: loss {_loss(one)} with 95% confidence" + _against(grid, one)
+            return f"no loss: loss {_loss(path)} with 95% confidence" + _against(grid, path)
         case State.TOTAL_LOSS:
             return "all lost: 100% loss"
         case State.NOT_MEASURED:
-            return f"test failed: {'no burst could be sent' if one.outcome is None else outcome_label(one.outcome)}"
+            return f"test failed: {'no burst could be sent' if path.outcome is None else outcome_label(path.outcome)}"
         case State.OWN_TEST:
             return "measured only during a throughput test, excluded"
         case _:
             return "no data"
 
 
-def _value_in_words(metric: Metric, one: PathFigures) -> str:
-    """The figure with the word for it where its band is a judgement."""
+def _value_in_words(metric: Metric, path: PathFigures) -> str:
+    """The figure with the name of its band, if the band is a judgement."""
     measure = MEASURES[metric]
-    word, comma, _ = measure.band(one.value or 0.0).label.partition(",")
-    return f"{measure.title} {_figure(metric, one)}" + (f" ({word})" if comma else "")
+    word, comma, _ = measure.band(path.value or 0.0).label.partition(",")
+    return f"{measure.title} {_figure(metric, path)}" + (f" ({word})" if comma else "")
 
 
-def _against(grid: Grid, one: PathFigures) -> str:
-    """What it was before, where the grid shows changes."""
+def _against(grid: Grid, path: PathFigures) -> str:
+    """The earlier value, where the grid shows changes."""
     if grid.against is None:
         return ""
-    changed = _changed(grid.metric, one)
-    if changed is None or one.value_before is None:
+    changed = _changed(grid.metric, path)
+    if changed is None or path.value_before is None:
         return f", no data of {grid.against.words}"
-    before = MEASURES[grid.metric].write(one.value_before)
+    before = MEASURES[grid.metric].write(path.value_before)
     if measures.is_steady(grid.metric, changed):
         return f", about the same as {grid.against.words} ({before})"
     word = "worse" if measures.is_worse(grid.metric, changed) else "better"
     return f", {word} than {grid.against.words} ({before})"
 
 
-def _evidence(metric: Metric, one: PathFigures) -> Iterator[str]:
+def _evidence(metric: Metric, path: PathFigures) -> Iterator[str]:
     if metric is Metric.THROUGHPUT:
-        if one.tests is not None and one.tests_measured is not None:
-            yield f"median of {one.tests_measured} of {one.tests} tests"
-        if one.outcome is not None:
-            yield f"latest test {outcome_label(one.outcome)}"
+        if path.tests is not None and path.tests_measured is not None:
+            yield f"median of {path.tests_measured} of {path.tests} tests"
+        if path.outcome is not None:
+            yield f"latest test {outcome_label(path.outcome)}"
         return
-    if one.sent is not None and one.received is not None:
-        yield f"{one.received:,} of {one.sent:,} answered"
+    if path.sent is not None and path.received is not None:
+        yield f"{path.received:,} of {path.sent:,} answered"
 
 
 def body_html(grid: Grid) -> SafeString:
-    """The rows of the table, one a source site. Every part of them is escaped here or is ours."""
+    """The rows of the table, a row for each source site. All names from the mesh are escaped here."""
     between: dict[tuple[str, str], list[PathFigures]] = {}
-    for one in grid.figures:
-        between.setdefault((one.source, one.destination), []).append(one)
+    for path in grid.figures:
+        between.setdefault((path.source, path.destination), []).append(path)
     kept = escape(query(grid))
     rows = []
     for source in grid.sources:
@@ -193,7 +195,7 @@ def body_html(grid: Grid) -> SafeString:
 
 
 def query(grid: Grid) -> str:
-    """What a link from the grid to a path takes with it."""
+    """The query of a link from the grid to a path."""
     chosen: dict[str, object] = {"period": grid.period.value}
     if grid.packet_bytes is not None:
         chosen["size"] = grid.packet_bytes
@@ -205,30 +207,31 @@ def _cell_html(grid: Grid, source: GridSite, to: GridSite, paths: Sequence[PathF
         return '<td class="same"></td>'
     if not paths:
         return '<td class="unplanned"><span aria-label="not planned">·</span></td>'
-    one = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
-    signs = "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in _signs(one))
+    path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
+    signs = "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in _signs(path))
     more = "" if len(paths) == 1 else f"<sup>{len(paths)}</sup>"
-    said = sentence(grid, one) + ("" if len(paths) == 1 else f"; the worst of {len(paths)} paths")
-    style = " ".join([cell_style(grid, one), *_conditions(one)])
+    said = sentence(grid, path) + ("" if len(paths) == 1 else f"; the worst of {len(paths)} paths")
+    style = " ".join([cell_style(grid, path), *_conditions(path)])
     return (
-        f'<td class="{style}"><a id="p{one.path_id}" href="/paths/{one.path_id}/?{query}" aria-label="{escape(said)}">'
-        f"{signs}{_with_small_unit(cell_text(grid, one))}{more}</a></td>"
+        f'<td class="{style}"><a id="p{path.path_id}" href="/paths/{path.path_id}/?{query}" '
+        f'aria-label="{escape(said)}">'
+        f"{signs}{_with_small_unit(cell_text(grid, path))}{more}</a></td>"
     )
 
 
-def _conditions(one: PathFigures) -> list[str]:
-    """What goes on at the path, beside its figure."""
-    found = {"incident": one.incident_id is not None, "maintenance": one.in_maintenance}
-    return [name for name, is_so in found.items() if is_so]
+def _conditions(path: PathFigures) -> list[str]:
+    """Classes for an open incident and for maintenance on the path."""
+    conditions = {"incident": path.incident_id is not None, "maintenance": path.in_maintenance}
+    return [name for name, is_so in conditions.items() if is_so]
 
 
-def _signs(one: PathFigures) -> Iterator[tuple[str, str]]:
+def _signs(path: PathFigures) -> Iterator[tuple[str, str]]:
     """Each with its style."""
-    if one.incident_id is not None:
+    if path.incident_id is not None:
         yield "sign", INCIDENT_SIGN
-    if one.in_maintenance:
+    if path.in_maintenance:
         yield "sign calm", MAINTENANCE_SIGN
-    if one.state is State.OWN_TEST:
+    if path.state is State.OWN_TEST:
         yield "sign quiet", OWN_TEST_SIGN
 
 
@@ -240,8 +243,8 @@ def _with_small_unit(text: str) -> str:
 
 
 def legend(grid: Grid) -> list[LegendEntry]:
-    """What each colour and sign means, for this grid."""
-    entries = [LegendEntry(one.style, "", one.label) for one in MEASURES[grid.metric].bands]
+    """The meaning of each colour and sign of this grid."""
+    entries = [LegendEntry(band.style, "", band.label) for band in MEASURES[grid.metric].bands]
     if grid.against is not None:
         entries = [
             LegendEntry("better", "−" if not grid.metric.lower_is_worse else "+", f"better than {grid.against.words}"),
@@ -265,15 +268,15 @@ def legend(grid: Grid) -> list[LegendEntry]:
 
 
 def counts(grid: Grid) -> list[Count]:
-    """How many paths there are, and how many of them are in trouble; trouble that no path is in is left out."""
-    states = [one.state for one in grid.figures]
-    troubled = sum(one.incident_id is not None for one in grid.figures)
-    found = [
+    """Number of paths, and of paths in each state of trouble; states without a path are left out."""
+    states = [path.state for path in grid.figures]
+    troubled = sum(path.incident_id is not None for path in grid.figures)
+    entries = [
         Count("paths", len(states), "path" if len(states) == 1 else "paths"),
         Count("total-loss", states.count(State.TOTAL_LOSS), "all lost"),
         Count("not-measured", states.count(State.NOT_MEASURED), "not measured"),
         Count("no-data", states.count(State.NO_DATA), "without data"),
         Count("incident", troubled, "path with open incidents" if troubled == 1 else "paths with open incidents"),
-        Count("maintenance", sum(one.in_maintenance for one in grid.figures), "in maintenance"),
+        Count("maintenance", sum(path.in_maintenance for path in grid.figures), "in maintenance"),
     ]
-    return [found[0], *(count for count in found[1:] if count.number > 0)]
+    return [entries[0], *(count for count in entries[1:] if count.number > 0)]

@@ -27,7 +27,7 @@ REFUSED_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """A monitoring site: its newest contact, None if it never delivered, and its results refused of late."""
+    """A monitoring site: its newest contact (None if it never reported) and the number of recently rejected results."""
 
     site: Site
     contact: AgentContact | None
@@ -55,7 +55,7 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "first_run": first_run(contacts, now) if grid.newest_measured_at is None else None,
         "open_incidents": grid.open_incidents,
         "closed_incidents": [
-            one for one in recent_incidents(CLOSED_INCIDENTS + len(grid.open_incidents)) if one.closed_at
+            incident for incident in recent_incidents(CLOSED_INCIDENTS + len(grid.open_incidents)) if incident.closed_at
         ][:CLOSED_INCIDENTS],
         "agents": _agent_rows(contacts, refused, now),
         "refused": refused,
@@ -66,7 +66,7 @@ def grid_page(request: HttpRequest) -> HttpResponse:
 
 def _agent_rows(contacts: list[AgentContact], refused: list[RefusedReport], now: datetime) -> list[AgentRow]:
     heard = {contact.site_id: contact for contact in contacts}
-    counts = Counter(one.site_id for one in refused)
+    counts = Counter(report.site_id for report in refused)
     sites = Site.objects.in_use().filter(has_agent=True)
     return [
         AgentRow(site, contact, contact is not None and now - contact.received_at > LATE_AFTER, counts[site.id])

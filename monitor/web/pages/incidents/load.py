@@ -1,7 +1,8 @@
-"""What the pages of incidents show: the list with its filters, and one incident with its evidence and charts.
+"""The data of the pages of incidents: the list with its filters, and an incident with its evidence and charts.
 
-In: what the address asks for, and the time. Out: an `IncidentList` or an `IncidentView` for the templates. Who may do
-what is decided in `monitor.accounts.access`; what a button does is in `monitor.web.pages.incidents.operate`.
+In: the parameters of the address, and the time. Out: an `IncidentList` or an `IncidentView` for the templates.
+Permissions are checked in `monitor.accounts.access`; the actions of the buttons are in
+`monitor.web.pages.incidents.operate`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from monitor.web.charts.marks import Span, Spec, Window
 from monitor.web.charts.series import loss_chart, pool, rtt_chart
 
 BEFORE_AND_AFTER = timedelta(hours=2)
-"""The least that a chart shows on either side of an incident."""
+"""Minimum time shown on either side of an incident."""
 LONGEST_SIDE = timedelta(days=2)
 POOL_STEPS = 32
 NOTHING = "–"
@@ -32,7 +33,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is watched, for a list without incidents: so many paths, by these rules."""
+    """The number of watched paths and the rules enabled, for a list without incidents."""
 
     paths: int
     rules: tuple[str, ...]
@@ -40,7 +41,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class IncidentList:
-    """One sheet of incidents, how many there are by state, and what can be chosen."""
+    """A page of incidents, their numbers by state, and the choices of the filters."""
 
     rows: tuple[Incident, ...]
     counted: listing.Counted
@@ -51,8 +52,8 @@ class IncidentList:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A line of the table of before and after; `now` is empty where the incident is over."""
+class ComparisonRow:
+    """A row of the table of baseline and detection; `now` is empty for a resolved incident."""
 
     name: str
     before: str
@@ -62,10 +63,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class DirectionView:
-    """One direction of a path with its figures in words and its charts."""
+    """A direction of a path with its figures in words and its charts."""
 
     direction: Direction
-    lines: tuple[Compared, ...]
+    lines: tuple[ComparisonRow, ...]
     has_now: bool
     key: str
     rtt_chart: Spec
@@ -82,7 +83,7 @@ class DirectionView:
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """All that the page of an incident needs."""
+    """The data of the page of an incident."""
 
     incident: Incident
     title: str
@@ -96,18 +97,18 @@ class IncidentView:
     paths: tuple[Path, ...]
 
 
-def load_list(asked: listing.Asked, offset: int, limit: int) -> IncidentList:
+def load_list(wanted: listing.Asked, offset: int, limit: int) -> IncidentList:
     """The incidents asked for. Raises `listing.UnknownFilter`."""
-    listing.require_known(asked)
-    rows = tuple(listing.incidents(asked, offset=offset, limit=limit))
-    path = None if asked.path_id is None else Path.objects.with_hosts().filter(id=asked.path_id).first()
-    if asked.path_id is not None and path is None:
+    listing.require_known(wanted)
+    rows = tuple(listing.incidents(wanted, offset=offset, limit=limit))
+    path = None if wanted.path_id is None else Path.objects.with_hosts().filter(id=wanted.path_id).first()
+    if wanted.path_id is not None and path is None:
         raise listing.UnknownFilter(
-            f"path={asked.path_id}: there is no such path; the grid links to those that there are"
+            f"path={wanted.path_id}: there is no such path; the grid links to those that there are"
         )
     return IncidentList(
         rows=rows,
-        counted=listing.count(asked),
+        counted=listing.count(wanted),
         path=path,
         sites=tuple(Site.objects.in_use().values_list("name", flat=True)),
         groups=tuple(Group.objects.in_use().values_list("name", flat=True)),
@@ -116,14 +117,16 @@ def load_list(asked: listing.Asked, offset: int, limit: int) -> IncidentList:
 
 
 def load_incident(incident_id: int, path_id: int | None, now: datetime) -> IncidentView:
-    """The page of an incident, with the charts of one of its paths, the gravest unless another is asked for.
+    """Load an incident, with the charts of `path_id` or of its most severe path.
 
     Raises `Incident.DoesNotExist`.
     """
     incident = listing.incident(incident_id)
     gathered = evidence(incident, now)
-    chosen = next((one for one in gathered.paths if one.path_id == path_id), next(iter(gathered.paths), None))
-    directions = [] if chosen is None else [one for one in (chosen.there, chosen.back) if one is not None]
+    chosen = next((path for path in gathered.paths if path.path_id == path_id), next(iter(gathered.paths), None))
+    directions = (
+        [] if chosen is None else [direction for direction in (chosen.there, chosen.back) if direction is not None]
+    )
     window = _window(incident, gathered, now)
     holding = _quiet_of(incident, now)
     paths = {row.path_id: row.path for row in incident.paths.all()}
@@ -133,8 +136,8 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
         evidence=gathered,
         ticket=ticket_text(incident, gathered),
         shown=chosen,
-        directions=tuple(_direction(one, window) for one in directions),
-        quiet=tuple(one for one, _ in holding),
+        directions=tuple(_direction(direction, window) for direction in directions),
+        quiet=tuple(quiet_time for quiet_time, _ in holding),
         is_silenced=set(paths) <= set().union(*(covered for _, covered in holding)),
         sites=tuple(sorted({end.site.name for path in paths.values() for end in (path.source, path.destination)})),
         paths=tuple(paths.values()),
@@ -142,8 +145,8 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
 
 
 def _watch() -> Watch:
-    asked = alerts()
-    rules = tuple(name for name in RULES if asked.get(name, {}).get("enabled", True))
+    settings = alerts()
+    rules = tuple(name for name in RULES if settings.get(name, {}).get("enabled", True))
     in_use = {"retired_at": None, "path__retired_at": None}
     paths = Measurement.objects.filter(**in_use).values("path_id").distinct().count() if Mesh.objects.exists() else 0
     return Watch(paths, rules)
@@ -157,29 +160,33 @@ def _window(incident: Incident, gathered: Evidence, now: datetime) -> Window:
     return Window(began - side, min(over + side, now), (Span(began, over, incident.cause),))
 
 
-def _direction(one: Direction, window: Window) -> DirectionView:
-    sizes = [figures.rtt_packet_bytes for figures in (one.after, one.before) if figures.rtt_packet_bytes is not None]
-    size = sizes[0] if sizes else _smallest_packets(one)
-    series = path_series(one.path_id, size, window.since, window.until)
+def _direction(direction: Direction, window: Window) -> DirectionView:
+    sizes = [
+        figures.rtt_packet_bytes
+        for figures in (direction.after, direction.before)
+        if figures.rtt_packet_bytes is not None
+    ]
+    size = sizes[0] if sizes else _smallest_packets(direction)
+    series = path_series(direction.path_id, size, window.since, window.until)
     step_s = int((window.until - window.since).total_seconds() / POOL_STEPS) // 60 * 60
     return DirectionView(
-        direction=one,
-        lines=tuple(_compared(one)),
-        has_now=one.now is not None,
-        key=f"d{one.path_id}",
+        direction=direction,
+        lines=tuple(_compared(direction)),
+        has_now=direction.now is not None,
+        key=f"d{direction.path_id}",
         rtt_chart=rtt_chart(series, window),
         loss_chart=loss_chart(pool(series, max(step_s, series.step_s)), window),
     )
 
 
-def _smallest_packets(one: Direction) -> int:
-    """The smallest packets of a direction of which no round trip is known."""
-    there = [size.packet_bytes for figures in (one.after, one.before) for size in figures.sizes]
+def _smallest_packets(direction: Direction) -> int:
+    """The smallest packet size of a direction without RTTs."""
+    there = [size.packet_bytes for figures in (direction.after, direction.before) for size in figures.sizes]
     return min(there) if there else min(measured_packet_sizes(), default=0)
 
 
-def _compared(one: Direction) -> list[Compared]:
-    columns = [one.before, one.after, one.now]
+def _compared(direction: Direction) -> list[ComparisonRow]:
+    columns = [direction.before, direction.after, direction.now]
     lines = [
         ("loss", _loss),
         ("95% confidence interval", _interval),
@@ -194,7 +201,9 @@ def _compared(one: Direction) -> list[Compared]:
         ("from", lambda of: f"{of.since:%m-%d %H:%M}"),
         ("to", lambda of: f"{of.until:%m-%d %H:%M}"),
     ]
-    return [Compared(name, *("" if figures is None else say(figures) for figures in columns)) for name, say in lines]
+    return [
+        ComparisonRow(name, *("" if figures is None else say(figures) for figures in columns)) for name, say in lines
+    ]
 
 
 def _loss(of: Figures) -> str:
@@ -219,7 +228,7 @@ def _bursts(of: Figures) -> str:
 
 
 def _quiet_of(incident: Incident, now: datetime) -> list[tuple[Quiet, set[int]]]:
-    """The quiet times that hold for the incident's paths now, each with those it covers. None for one that is over."""
+    """The silences and maintenance in force for an open incident, each with the paths it covers."""
     if incident.state is State.RESOLVED:
         return []
     lasting = quiet.in_force(now)
@@ -227,5 +236,8 @@ def _quiet_of(incident: Incident, now: datetime) -> list[tuple[Quiet, set[int]]]
         return []
     groups = groups_of_sites()
     places = {row.path_id: place_of(row.path, groups) for row in incident.paths.all() if not row.is_over}
-    found = [(one, {key for key, place in places.items() if quiet.covers(one, key, place)}) for one in lasting]
-    return [(one, covered) for one, covered in found if covered]
+    coverage = [
+        (quiet_time, {key for key, place in places.items() if quiet.covers(quiet_time, key, place)})
+        for quiet_time in lasting
+    ]
+    return [(quiet_time, covered) for quiet_time, covered in coverage if covered]

@@ -1,7 +1,7 @@
-"""What operators do from pages: the forms, and what comes of them.
+"""The actions of operators on pages: forms, and the views that they are posted to.
 
-A form asks in UTC and says so. Each carries a key of its own, so that one sent twice makes one silence. What cannot be
-done is answered by a page that says why (409 where somebody else was first), and nothing is half done.
+Times of forms are UTC. Each form has an idempotency key, so that a form sent twice makes a single silence. An action
+that is refused changes nothing and is answered by a page with the reason (409 if somebody else was first).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class UtcMinute(forms.DateTimeField):
 
 
 class ScopeForm(forms.Form):
-    """What a quiet time is for, and why. `path_ids` are the paths that can be chosen beside sites and groups."""
+    """Scope and reason of a silence or maintenance. `paths` can be chosen besides sites and groups."""
 
     scope = forms.ChoiceField(label="scope")
     reason = forms.CharField(label="reason", max_length=1000, required=False, strip=True)
@@ -89,7 +89,7 @@ class SilenceForm(ScopeForm):
 
 
 class MaintenanceForm(ScopeForm):
-    """A maintenance, once or again and again."""
+    """A maintenance, once or repeated."""
 
     starts_at = UtcMinute(label="from (UTC)")
     ends_at = UtcMinute(label="to (UTC)")
@@ -141,45 +141,47 @@ def may_operate(request: HttpRequest) -> bool:
     return may(request.user, Action.OPERATE)
 
 
-def maintenance_form_of(one: Quiet, posted: QueryDict | None = None) -> MaintenanceForm:
-    """The form that changes a maintenance, filled in with what it is, or with what was posted."""
+def maintenance_form_of(quiet: Quiet, posted: QueryDict | None = None) -> MaintenanceForm:
+    """The form that changes a maintenance, filled in with its values or with the posted ones."""
     form = MaintenanceForm(
         posted,
-        paths=() if one.path is None else (one.path,),
+        paths=() if quiet.path is None else (quiet.path,),
         initial={
-            "scope": scope_value(one),
-            "starts_at": one.starts_at.replace(tzinfo=None),
-            "ends_at": one.ends_at.replace(tzinfo=None),
-            "every_s": one.every_s or "",
-            "until": None if one.until is None else one.until.replace(tzinfo=None),
-            "reason": one.reason,
-            "revision": one.revision,
+            "scope": scope_value(quiet),
+            "starts_at": quiet.starts_at.replace(tzinfo=None),
+            "ends_at": quiet.ends_at.replace(tzinfo=None),
+            "every_s": quiet.every_s or "",
+            "until": None if quiet.until is None else quiet.until.replace(tzinfo=None),
+            "reason": quiet.reason,
+            "revision": quiet.revision,
         },
     )
     field = form.fields["every_s"]
     assert isinstance(field, forms.TypedChoiceField)
-    field.choices = every_choices(one)
+    field.choices = every_choices(quiet)
     return form
 
 
-def every_choices(one: Quiet) -> list[tuple[Any, str]]:
-    """Those of the form, and how often this one comes."""
-    known = [value for value, _ in EVERY]
-    own = [] if one.every_s is None or one.every_s in known else [(one.every_s, f"every {one.every_s:,} s")]
+def every_choices(quiet: Quiet) -> list[tuple[Any, str]]:
+    """The intervals of the form, and that of this maintenance."""
+    intervals_s = [value for value, _ in EVERY]
+    own = (
+        [] if quiet.every_s is None or quiet.every_s in intervals_s else [(quiet.every_s, f"every {quiet.every_s:,} s")]
+    )
     return [*EVERY, *own]
 
 
-def scope_value(one: Quiet) -> str:
-    """What a form has for the scope of a quiet time."""
-    if one.path_id is not None:
-        return f"path:{one.path_id}"
-    if one.site is not None:
-        return f"site:{one.site.name}"
-    return MESH if one.group is None else f"group:{one.group.name}"
+def scope_value(quiet: Quiet) -> str:
+    """The form value of the scope of a silence or maintenance."""
+    if quiet.path_id is not None:
+        return f"path:{quiet.path_id}"
+    if quiet.site is not None:
+        return f"site:{quiet.site.name}"
+    return MESH if quiet.group is None else f"group:{quiet.group.name}"
 
 
 def answer(request: HttpRequest, do: Callable[[str, datetime], object], to: str) -> HttpResponse:
-    """Do it as whoever asks, and lead back; or say why not."""
+    """Run `do` as the current user and redirect to `to`; on refusal answer with the reason."""
     try:
         do(doer(request), timezone.now())
     except actions.NotPossible as error:
@@ -188,7 +190,7 @@ def answer(request: HttpRequest, do: Callable[[str, datetime], object], to: str)
 
 
 def refusal(request: HttpRequest, said: str, status: int, to: str) -> HttpResponse:
-    """A page that says why something was not done."""
+    """A page with the reason why an action was refused."""
     title = "Somebody else was first" if status == 409 else "Not done"
     said = f"{said[:1].upper()}{said[1:]}."
     return render(request, "pages/incidents/not_done.html", {"title": title, "said": said, "to": to}, status=status)
@@ -247,16 +249,16 @@ def _incident(incident_id: int) -> str:
 
 
 def problems(form: forms.Form) -> str:
-    """What is wrong with a form, in one line."""
-    found_in = ((form.fields[name].label or name, " ".join(map(str, found))) for name, found in form.errors.items())
-    return "; ".join(f"{label}: {found}" for label, found in found_in)
+    """All errors of a form in a line."""
+    found_in = ((form.fields[name].label or name, " ".join(map(str, errors))) for name, errors in form.errors.items())
+    return "; ".join(f"{label}: {errors}" for label, errors in found_in)
 
 
 def _scope_choices(paths: tuple[Path, ...], sites: tuple[str, ...]) -> list[tuple[str, Any]]:
-    """The whole mesh, and what is in it: what is named first comes first."""
+    """The choices of the scope: paths, sites (`sites` first), groups, the whole mesh."""
     named = [(f"path:{path.pk}", str(path)) for path in paths]
     all_sites = list(Site.objects.in_use().values_list("name", flat=True))
-    found: list[tuple[str, Any]] = [
+    choices: list[tuple[str, Any]] = [
         ("paths", named),
         ("sites", [(f"site:{name}", f"site {name}") for name in sorted(all_sites, key=lambda name: name not in sites)]),
         (
@@ -265,4 +267,4 @@ def _scope_choices(paths: tuple[Path, ...], sites: tuple[str, ...]) -> list[tupl
         ),
         ("everything", [(MESH, "the whole mesh")]),
     ]
-    return [one for one in found if one[1]]
+    return [choice for choice in choices if choice[1]]

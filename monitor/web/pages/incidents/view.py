@@ -1,4 +1,4 @@
-"""The pages of incidents, of silences and maintenance, and of who did what. What their buttons do is in `operating`."""
+"""The pages of incidents, silences, maintenance and activity. The actions of their buttons are in `operate`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUIET_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class QuietRow:
-    """A silence or maintenance with what it is now, and from when to when it holds now or next."""
+    """A silence or maintenance with its status and its current or next period."""
 
     quiet: Quiet
     standing: quiet_times.Standing
@@ -73,8 +73,8 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
         view = load_list(wanted, parameters.offset(request), parameters.PAGE_ROWS)
     except listing.UnknownFilter as error:
         raise Http404(str(error)) from error
-    states: list[tuple[str, Any]] = [(f"{one} {view.counted.of(one)}", one) for one in Which]
-    severities: list[tuple[str, Any]] = [("any", ""), *((str(one), one.value) for one in reversed(Severity))]
+    states: list[tuple[str, Any]] = [(f"{state} {view.counted.of(state)}", state) for state in Which]
+    severities: list[tuple[str, Any]] = [("any", ""), *((str(level), level.value) for level in reversed(Severity))]
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
@@ -96,7 +96,7 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def incident_page(request: HttpRequest, incident_id: int) -> HttpResponse:
-    """One incident."""
+    """An incident."""
     now = timezone.now()
     try:
         view = load_incident(incident_id, parameters.number(request, "path"), now)
@@ -133,15 +133,15 @@ def maintenance_page(request: HttpRequest) -> HttpResponse:
 @needs(Action.OPERATE)
 def maintenance_change_page(request: HttpRequest, quiet_id: int) -> HttpResponse:
     """Change a maintenance."""
-    one = (
+    quiet = (
         Quiet.objects.select_related("site", "group", "path__source", "path__destination")
         .filter(pk=quiet_id, kind=Quiet.Kind.MAINTENANCE)
         .first()
     )
-    if one is None:
+    if quiet is None:
         raise Http404(f"There is no maintenance {quiet_id}.")
     posted = request.POST if request.method == "POST" else None
-    form, status = operate.maintenance_form_of(one, posted), 200
+    form, status = operate.maintenance_form_of(quiet, posted), 200
     if posted is not None:
         status = 422
         if form.is_valid():
@@ -151,13 +151,13 @@ def maintenance_change_page(request: HttpRequest, quiet_id: int) -> HttpResponse
             except NotPossible as error:
                 form.add_error(None, f"{error}.")
                 status = status_of(error)
-    return render(request, "pages/incidents/maintenance_change.html", {"quiet": one, "form": form}, status=status)
+    return render(request, "pages/incidents/maintenance_change.html", {"quiet": quiet, "form": form}, status=status)
 
 
 @require_safe
 @needs(Action.OPERATE)
 def audit_page(request: HttpRequest) -> HttpResponse:
-    """Who did what."""
+    """The activity of operators."""
     offset = parameters.offset(request)
     who, incident_id = parameters.text(request, "who"), parameters.number(request, "incident")
     rows = listing.deeds(who=who, incident_id=incident_id, offset=offset, limit=parameters.PAGE_ROWS + 1)
@@ -176,15 +176,15 @@ def _maintenance(request: HttpRequest, form: operate.MaintenanceForm | None) -> 
     now = timezone.now()
     may_operate = operate.may_operate(request)
     lasting = listing.quiet_times(now=now, limit=QUIET_SHOWN)
-    past = [one for one in listing.quiet_times(limit=QUIET_SHOWN) if one not in lasting][:PAST_SHOWN]
-    rows = [_row(one, now) for one in lasting]
+    past = [quiet for quiet in listing.quiet_times(limit=QUIET_SHOWN) if quiet not in lasting][:PAST_SHOWN]
+    rows = [_row(quiet, now) for quiet in lasting]
     chosen = operate.posted_paths(f"path:{request.GET.get('path', '')}")
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
         "maintenance": [row for row in rows if row.quiet.kind == Quiet.Kind.MAINTENANCE],
         "silences": [row for row in rows if row.quiet.kind == Quiet.Kind.SILENCE],
-        "past": [_row(one, now) for one in past],
+        "past": [_row(quiet, now) for quiet in past],
         "may_operate": may_operate,
         "form": (form or operate.MaintenanceForm(paths=chosen, initial=_begin(request, now))) if may_operate else None,
         "silence_form": operate.SilenceForm(paths=chosen, initial=_begin(request, now), auto_id="silence_%s")
@@ -194,13 +194,15 @@ def _maintenance(request: HttpRequest, form: operate.MaintenanceForm | None) -> 
     return render(request, "pages/incidents/maintenance.html", context, status=422 if form is not None else 200)
 
 
-def _row(one: Quiet, now: datetime) -> QuietRow:
-    again = "" if one.every_s is None else f"every {figures.duration(one.every_s)}"
-    return QuietRow(one, quiet_times.standing(one, now), quiet_times.next_time(one, now), str(scope_of(one)), again)
+def _row(quiet: Quiet, now: datetime) -> QuietRow:
+    again = "" if quiet.every_s is None else f"every {figures.duration(quiet.every_s)}"
+    return QuietRow(
+        quiet, quiet_times.standing(quiet, now), quiet_times.next_time(quiet, now), str(scope_of(quiet)), again
+    )
 
 
 def _begin(request: HttpRequest, now: datetime) -> dict[str, object]:
-    """What a form begins with: the site, group or path of the address, and the next whole hour, for an hour."""
+    """Initial values of a form: site, group or path of the address, and an hour from the next whole hour on."""
     start = (now + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0, tzinfo=None)
     named = [f"{kind}:{request.GET[kind]}" for kind in ("path", "site", "group") if request.GET.get(kind)]
     times: dict[str, object] = {"starts_at": start, "ends_at": start + timedelta(hours=1)}

@@ -1,7 +1,7 @@
 """The login, with an end to guessing passwords: by address, by account and address, and by account from everywhere.
 
-Who knows only a name can use up what its account has, and must not lock its owner out by that. So a browser in which
-the account logged in before keeps a signed cookie, and has tries of its own.
+Somebody who knows only a name can use up the limit of its account, which must not lock its owner out. So a browser in
+which the account logged in before keeps a signed cookie, and has a limit of its own.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _wait_s(request: HttpRequest) -> float:
 
 
 def _account(name: str) -> str:
-    """What stands for the account of a name as it is typed, whether there is one or not."""
+    """The rate limit key of a typed account name, existing or not."""
     return token_digest(unicodedata.normalize("NFKC", name).strip()[:150])
 
 

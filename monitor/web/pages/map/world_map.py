@@ -31,7 +31,7 @@ LEAST_WIDTH_DEG = 24.0
 ASPECT = 2.0
 LEAST_X_SCALE = 0.4
 LETTERS_A_LINE = 110
-"""So many widths of a letter's body go into the map: the size of its letters."""
+"""Width of the map in letter widths: sets the size of its letters."""
 NARROW_FACTOR = 2.6
 """How much larger letters are, against the map, on a phone."""
 LETTER_WIDTH = 0.6
@@ -42,7 +42,7 @@ SIDES = (
     (0.0, -LABEL_GAP, "middle"),
     (0.0, LABEL_GAP + 0.8, "middle"),
 )
-"""Where a name may go, best first: so many letters' sizes east and south of its point, and which end of it is there."""
+"""Positions of a name, best first: offset east and south of its point in letter sizes, and its text anchor."""
 
 Label = tuple[float, float, str]
 """Where a name's baseline is, and which end of it is there: SVG's `text-anchor`."""
@@ -63,7 +63,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PairLine:
     """All paths between two sites, both ways, shown as the worst of them. `pieces`: SVG path data."""
 
     pieces: str
@@ -85,7 +85,7 @@ class WorldMap:
     letter: float
     land_at: tuple[float, ...]
     places: tuple[Place, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[PairLine, ...]
     pairs: int
 
 
@@ -98,7 +98,7 @@ def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap 
     cut = empty_meridian([longitude for _, longitude in at.values()])
     pairs = list(_pairs(grid.metric, grid.figures))
     drawn = sorted(pairs, key=lambda pair: badness(grid.metric, pair[0]))[-LINES_SHOWN:]
-    arcs = [great_circle(at[one.source], at[one.destination]) for one, _ in drawn]
+    arcs = [great_circle(at[pair.source], at[pair.destination]) for pair, _ in drawn]
     view = _view([*arcs, np.array([(longitude, latitude) for latitude, longitude in at.values()])], cut)
     return WorldMap(
         left=view.left,
@@ -109,7 +109,7 @@ def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap 
         letter=view.width / LETTERS_A_LINE,
         land_at=(-cut - 360.0, -cut, 360.0 - cut),
         places=tuple(_places(sites.values(), at, view)),
-        lines=tuple(_line(grid, one, others, arc, view) for (one, others), arc in zip(drawn, arcs, strict=True)),
+        lines=tuple(_line(grid, pair, others, arc, view) for (pair, others), arc in zip(drawn, arcs, strict=True)),
         pairs=len(pairs),
     )
 
@@ -117,13 +117,15 @@ def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap 
 def empty_meridian(longitudes_deg: Sequence[float]) -> float:
     """The middle of the widest stretch of longitude, in [-180, 180), that has none of these."""
     rising = sorted({longitude % 360.0 for longitude in longitudes_deg})
-    gaps = [(following - one) % 360.0 or 360.0 for one, following in zip(rising, rising[1:] + rising[:1], strict=True)]
+    gaps = [
+        (following - west) % 360.0 or 360.0 for west, following in zip(rising, rising[1:] + rising[:1], strict=True)
+    ]
     widest = max(range(len(gaps)), key=gaps.__getitem__)
     return (rising[widest] + gaps[widest] / 2 + 180.0) % 360.0 - 180.0
 
 
 def great_circle(start: tuple[float, float], end: tuple[float, float]) -> Points:
-    """Points of the shortest way between two (latitude, longitude), one every 250 km or nearer, ends included."""
+    """Points of the shortest way between two (latitude, longitude), at most 250 km apart, ends included."""
     steps = max(2, int(great_circle_km(*start, *end) / KM_A_STEP) + 2)
     a, b = _unit(start), _unit(end)
     angle = np.arccos(np.clip(a @ b, -1.0, 1.0))
@@ -145,7 +147,7 @@ def _unit(place: tuple[float, float]) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What part of the world is shown, in the units of the drawing, and where it is cut open."""
+    """The part of the world shown, in units of the drawing, and the meridian where it is cut open."""
 
     cut: float
     x_scale: float
@@ -174,22 +176,22 @@ def _view(shown: Sequence[Points], cut: float) -> _View:
 def _pairs(metric: Metric, figures: Iterable[PathFigures]) -> Iterator[tuple[PathFigures, list[PathFigures]]]:
     """Of each pair of sites the worst path, and the others."""
     between: dict[frozenset[str], list[PathFigures]] = defaultdict(list)
-    for one in figures:
-        between[frozenset((one.source, one.destination))].append(one)
+    for path in figures:
+        between[frozenset((path.source, path.destination))].append(path)
     for together in between.values():
         chosen = worst(metric, together)
-        yield chosen, [one for one in together if one is not chosen]
+        yield chosen, [path for path in together if path is not chosen]
 
 
-def _line(grid: Grid, one: PathFigures, others: list[PathFigures], arc: Points, view: _View) -> Line:
-    troubled = any(path.incident_id is not None for path in (one, *others))
+def _line(grid: Grid, chosen: PathFigures, others: list[PathFigures], arc: Points, view: _View) -> PairLine:
+    troubled = any(path.incident_id is not None for path in (chosen, *others))
     along = view.project(arc)
     middle = along[len(along) // 2]
-    return Line(
+    return PairLine(
         pieces=_pieces(along, view),
-        style=matrix.cell_style(grid, one) + (" incident" if troubled else ""),
-        sentence="; ".join(matrix.sentence(grid, path) for path in (one, *others)),
-        path_id=one.path_id,
+        style=matrix.cell_style(grid, chosen) + (" incident" if troubled else ""),
+        sentence="; ".join(matrix.sentence(grid, path) for path in (chosen, *others)),
+        path_id=chosen.path_id,
         sign_at=(round(float(middle[0]), 2), round(float(middle[1]), 2)) if troubled else None,
     )
 

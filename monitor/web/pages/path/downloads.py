@@ -1,7 +1,7 @@
-"""The figures of a path's charts as comma-separated values: the steps that are drawn, the bursts that they are made of,
-the throughput tests, and the changes that are marked.
+"""The figures of a path's charts as comma-separated values: intervals, bursts,
+throughput tests, and changes.
 
-Times are in UTC, figures in full, in the units of their names; what is not known is empty. The users' API has all but
+Times are UTC, figures unrounded in the units of their names; unknown values are empty. The users' API has all but
 the bursts as JSON.
 """
 
@@ -40,13 +40,13 @@ def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each burst of a day at most: its round trips in the order of sending, nothing where one was lost."""
+    """A row for each burst of a day at most: its RTTs in the order of sending, empty for a lost packet."""
     path = _path(path_id)
     shown, size = shown_of(request, timezone.now()), _size(request)
     if not shown.has_bursts:
         raise Http404("Single bursts are given for a day at most: choose a shorter time.")
-    found = raw_bursts(path_id, shown.since, shown.until, packet_bytes=size)
-    return _answer(f"{_name(path)}-{size}-bytes-bursts", RawBurst, found, {})
+    bursts = raw_bursts(path_id, shown.since, shown.until, packet_bytes=size)
+    return _answer(f"{_name(path)}-{size}-bytes-bursts", RawBurst, bursts, {})
 
 
 @require_safe
@@ -54,8 +54,8 @@ def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each throughput test, the failed ones included."""
     path = _path(path_id)
     shown = shown_of(request, timezone.now())
-    found = throughput_series(path_id, shown.since, shown.until)
-    return _answer(f"{_name(path)}-throughput", ThroughputPoint, found, {})
+    tests = throughput_series(path_id, shown.since, shown.until)
+    return _answer(f"{_name(path)}-throughput", ThroughputPoint, tests, {})
 
 
 @require_safe
@@ -64,8 +64,8 @@ def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     path = _path(path_id)
     shown, size = shown_of(request, timezone.now()), _size(request)
     incidents = incidents_of_path(path_id, shown.since, shown.until)
-    found = changes_of(path_id, size, shown.since, shown.until, incidents)
-    return _answer(f"{_name(path)}-changes", Change, found, {})
+    changes = changes_of(path_id, size, shown.since, shown.until, incidents)
+    return _answer(f"{_name(path)}-changes", Change, changes, {})
 
 
 def _size(request: HttpRequest) -> int:
@@ -76,10 +76,10 @@ def _size(request: HttpRequest) -> int:
 
 
 def _path(path_id: int) -> Path:
-    found = Path.objects.with_hosts().filter(pk=path_id).first()
-    if found is None:
+    path = Path.objects.with_hosts().filter(pk=path_id).first()
+    if path is None:
         raise Http404(f"There is no path {path_id}; the grid links to those that there are.")
-    return found
+    return path
 
 
 def _name(path: Path) -> str:
@@ -87,24 +87,24 @@ def _name(path: Path) -> str:
 
 
 def _answer(name: str, kind: type[Any], rows: Iterable[Any], constant: dict[str, int]) -> HttpResponse:
-    names = [one.name for one in fields(kind)]
+    names = [column.name for column in fields(kind)]
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*names, *constant])
     for row in rows:
-        writer.writerow([*(_text(getattr(row, one)) for one in names), *constant.values()])
+        writer.writerow([*(_text(getattr(row, column)) for column in names), *constant.values()])
     response = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return response
 
 
 def _text(value: object) -> object:
-    """None is empty, a time is ISO 8601, a flag is true or false, a list has semicolons, and no text begins what a
-    spreadsheet would run."""
+    """None is empty, a time is ISO 8601, a flag is true or false, a list has semicolons, and no text begins like a
+    spreadsheet formula."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, list):
-        return ";".join("" if one is None else str(one) for one in value)
+        return ";".join("" if item is None else str(item) for item in value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):

@@ -1,4 +1,4 @@
-"""What became of all that was planned of a path, as its page shows it: a row for each test."""
+"""Scheduled and completed measurements of a path for its page: a row for each test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from probes.contract import Outcome
 
 @dataclass(frozen=True, slots=True)
 class TestRow:
-    """So many were planned of a test and measured; `others` are the rest by outcome, or by the reason for a miss."""
+    """Measurements of a test planned and measured; `others` are the rest by outcome, or by reason if missed."""
 
     test: str
     planned: int
@@ -21,7 +21,7 @@ class TestRow:
 
 
 def ledger_rows(path_id: int, since: datetime, until: datetime) -> tuple[TestRow, ...]:
-    """One for each test of which anything was planned in the period."""
+    """A row for each test with planned measurements in the period."""
     rows = []
     for test, of_test in groupby(ledger_of_path(path_id, since, until), key=lambda line: line.test):
         lines = list(of_test)

@@ -1,8 +1,7 @@
-"""What the path page shows: the path, its figures over the period, its charts, its latest tests, its narrowest link,
-its incidents and what changed.
+"""The data of the path page: figures over the period, charts, latest tests, bottleneck capacity, incidents, changes.
 
 In: a path's id, the stretch of time and a packet size. Out: a `PathView` for the template. The charts themselves are
-made in `monitor.web.charts.series`, the numbers' text in `monitor.web.figures`.
+made in `monitor.web.charts.series`, the text of numbers in `monitor.analysis.figures`.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """All that the page needs, in one place."""
+    """The data of the template."""
 
     path: Path
     reverse_path_id: int | None
@@ -82,17 +81,17 @@ class PathView:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no ping of the time came."""
+        """Whether no ping of the period was received."""
         return self.summary is None and self.newest_at is None
 
     @property
     def routes_from_incidents(self) -> bool:
-        """Whether the time is too long for each burst's replies to be asked."""
+        """Whether the period is too long to read the TTL of each burst."""
         return self.shown.length > LONGEST_RAW
 
 
 def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: datetime | None = None) -> PathView:
-    """The page of a path, with the throughput test that began at `test_at` in full, or the newest that was measured.
+    """Load a path, with the details of the throughput test that began at `test_at`, or of the newest measured.
 
     Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`.
     """
@@ -136,15 +135,15 @@ def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: dat
 
 
 def _measured_bps(tests: Sequence[ThroughputPoint]) -> list[float]:
-    """What the planned TCP tests got; a UDP test gets what it was asked for, one on demand what its settings let it."""
-    planned = (one for one in tests if one.protocol == "tcp" and one.test != ON_DEMAND)
-    return [one.throughput_bps for one in planned if one.throughput_bps is not None]
+    """Throughput of the scheduled TCP tests: UDP tests send at a set rate, on-demand tests have their own settings."""
+    planned = (test for test in tests if test.protocol == "tcp" and test.test != ON_DEMAND)
+    return [test.throughput_bps for test in planned if test.throughput_bps is not None]
 
 
 def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | None) -> TransferView | None:
-    """The test asked for. Raises `UnknownChoice` where there is none that began then."""
+    """The test that began at `at`, or the newest. Raises `UnknownChoice` without such a test."""
     if at is None:
-        at = next((one.at for one in reversed(tests) if one.throughput_bps is not None), None)
+        at = next((test.at for test in reversed(tests) if test.throughput_bps is not None), None)
         if at is None:
             return None
     stored = transfer_of(path_id, at)
@@ -154,14 +153,14 @@ def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | Non
 
 
 def _own_tests(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
-    """The steps taken up by our own tests, where the steps are short enough to be."""
+    """The steps during throughput tests; empty for periods with longer steps."""
     if until - since > LONGEST_RAW:
         return []
     return own_test_steps(path_id, packet_bytes, since, until)
 
 
 def hours_of(series: Series, since: datetime, until: datetime) -> Series:
-    """The hourly steps of the period, also where it is short enough to be answered in bursts: an estimate wants the
+    """The hourly steps of the period, also where it is short enough for single bursts: an estimate needs the
     packets of an hour."""
     if until - since > LONGEST_RAW:
         return series
@@ -170,8 +169,8 @@ def hours_of(series: Series, since: datetime, until: datetime) -> Series:
     return replace(series, points=tuple(point for point in series.points if point.at + step > since))
 
 
-def _only(found: Sequence[T]) -> T | None:
-    return found[0] if found else None
+def _only(rows: Sequence[T]) -> T | None:
+    return rows[0] if rows else None
 
 
 def _reverse(path: Path) -> int | None:
@@ -185,4 +184,4 @@ def _distance_km(path: Path) -> float:
 
 
 def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[Span, ...]:
-    return tuple(Span(one.opened_at, one.closed_at or now, one.summary) for one in incidents)
+    return tuple(Span(incident.opened_at, incident.closed_at or now, incident.summary) for incident in incidents)

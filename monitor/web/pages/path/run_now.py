@@ -1,4 +1,4 @@
-"""The "run now" of a path page: its form for operators, and how the newest test that was asked for is."""
+"""The "run now" of a path page: its form for operators, and the state of the newest on-demand test."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ from monitor.web.pages.incidents.operate import may_operate, problems, refusal
 
 SHOWN_FOR = timedelta(hours=1)
 PENDING_REFRESH_S = 3
-"""How often the page looks while a test is on its way."""
+"""Refresh interval while a test is pending."""
 BITS_PER_MEGABIT = 1e6
 
 
 class SettingsForm(forms.Form):
-    """Named as the keys of a test in mesh.toml. What is wrong with a value is said by whoever plans it."""
+    """Fields are named as the keys of a test in mesh.toml. Values are checked by `monitor.mesh.on_demand`."""
 
     duration_s = forms.IntegerField(label="duration (s)", initial=10)
     streams = forms.IntegerField(label="streams", initial=1)
     window_bytes = forms.IntegerField(label="socket buffer (bytes)", required=False)
     congestion_control = forms.CharField(label="congestion control", max_length=16, required=False)
     mss_bytes = forms.IntegerField(label="MSS (bytes)", required=False)
-    protocol = forms.ChoiceField(label="protocol", choices=[(one, one.upper()) for one in PROTOCOLS], initial="tcp")
+    protocol = forms.ChoiceField(
+        label="protocol", choices=[(protocol_name, protocol_name.upper()) for protocol_name in PROTOCOLS], initial="tcp"
+    )
     rate_mbps = forms.FloatField(label="rate (Mbit/s)", required=False, min_value=0, max_value=1e6)
     reverse = forms.BooleanField(label="reverse connection (receiver connects)", required=False)
 
@@ -56,7 +58,7 @@ class SettingsForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class RunNow:
-    """`form` is None for those who may not ask, and where nothing can be tested; `newest` is of the last hour."""
+    """`form` is None without permission, and where no test is possible; `newest` is of the last hour."""
 
     form: SettingsForm | None
     newest: OnDemand | None
@@ -73,19 +75,19 @@ class RunNow:
 
     @property
     def refresh_s(self) -> int | None:
-        """How often the page is to look, where that is more often than always."""
+        """Refresh interval of the page while a test is pending."""
         return PENDING_REFRESH_S if self.is_pending else None
 
 
 def run_now_of(request: HttpRequest, path: Path, now: datetime) -> RunNow:
-    """What the page of a path shows of it."""
+    """The form and the newest on-demand test of a path."""
     may_ask = may_operate(request) and on_demand.fault_of(path) is None
     return RunNow(SettingsForm() if may_ask else None, outcomes.latest(path.pk, now, now - SHOWN_FOR))
 
 
 @require_POST
 def run_now(request: HttpRequest, path_id: int) -> HttpResponse:
-    """Ask for a test, and lead back to the page that shows what becomes of it."""
+    """Request a test, and redirect to the page that shows its state."""
     path = Path.objects.with_hosts().filter(pk=path_id).first()
     if path is None:
         raise Http404(f"There is no path {path_id}; the grid links to those that there are.")

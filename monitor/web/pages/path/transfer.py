@@ -1,4 +1,4 @@
-"""What the path page shows of one throughput test, and of what a transfer gets on the path: figures as text.
+"""A throughput test and the estimate of TCP throughput for the path page: figures as text.
 
 In: a `StoredTransfer`, a `PathEstimate`. Out: rows for the template. Charts are made in `monitor.web.charts.transfer`.
 """
@@ -17,12 +17,12 @@ from monitor.web.charts.transfer import TransferCharts, transfer_charts
 from probes.throughput.spec import CpuUse, Transfer
 
 Fact = tuple[str, str]
-"""What it is, and how much."""
+"""Name and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferView:
-    """One test: `facts` are its figures, `evidence` those that its verdict rests on."""
+    """A test: `facts` are its figures, `evidence` the figures behind its verdict."""
 
     stored: StoredTransfer
     evidence: tuple[Fact, ...]
@@ -46,7 +46,7 @@ def transfer_view(stored: StoredTransfer) -> TransferView:
     findings = stored.findings
     return TransferView(
         stored=stored,
-        evidence=() if findings is None else tuple(_evidence(one) for one in findings.evidence),
+        evidence=() if findings is None else tuple(_evidence(figure) for figure in findings.evidence),
         facts=(*_rates(stored), *_of_findings(findings), *_of_transfer(stored.transfer)),
         charts=transfer_charts(stored),
     )
@@ -54,7 +54,7 @@ def transfer_view(stored: StoredTransfer) -> TransferView:
 
 def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this path") -> EstimateView:
     """An estimate for a page. `capacity_from` says where its capacity is from."""
-    found = made.found
+    result = made.found
     limits = [
         (
             str(limit.name),
@@ -64,16 +64,16 @@ def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this 
             if limit.name is LimitName.CAPACITY
             else wording.ground(limit.name, made.rtt, made.loss, made.transfer),
         )
-        for limit in found.limits
+        for limit in result.limits
     ]
-    index = wording.signed(found.reno_index_bps, found.reno_index_sign)
+    index = wording.signed(result.reno_index_bps, result.reno_index_sign)
     limits.append(("Mathis (Reno)", index, "", "Mathis, C = 1, one stream: for comparison only"))
     return EstimateView(
-        headline=wording.headline(found),
-        notes=(*wording.notes(made.loss, found), *_of_calibration(made), *_of_sender(made)),
+        headline=wording.headline(result),
+        notes=(*wording.notes(made.loss, result), *_of_calibration(made), *_of_sender(made)),
         limits=tuple(limits),
-        advice=() if found.advice is None else tuple(wording.advice_rows(found.advice, made.loss, made.transfer)),
-        target="" if found.advice is None else wording.rate(found.advice.target_bps),
+        advice=() if result.advice is None else tuple(wording.advice_rows(result.advice, made.loss, made.transfer)),
+        target="" if result.advice is None else wording.rate(result.advice.target_bps),
     )
 
 
@@ -133,7 +133,7 @@ def _of_findings(findings: Findings | None) -> list[Fact]:
     if findings.recoveries:
         facts.append(("losses", f"{len(findings.recoveries)} events, costing {findings.lost_s:.2f} s"))
     if findings.pauses:
-        paused_s = sum(one.length_s for one in findings.pauses)
+        paused_s = sum(pause.length_s for pause in findings.pauses)
         facts.append(("sender pauses", f"{len(findings.pauses)}, {paused_s:.2f} s in total"))
     if findings.loaded_rtt_ms is not None:
         idle = "" if findings.idle_rtt_ms is None else f", idle {figures.milliseconds(findings.idle_rtt_ms)}"

@@ -1,4 +1,4 @@
-"""The path page: one path over time."""
+"""The path page: a path over time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from monitor.web.request.window import minute, shown_of
 
 @require_safe
 def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
-    """One path over time."""
+    """A path over time."""
     now = timezone.now()
     shown = shown_of(request, now)
     try:
@@ -38,7 +38,9 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "view": view,
         "run_now": run_now_of(request, view.path, now),
         "now": now,
-        "periods": parameters.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
+        "periods": parameters.options(
+            request, "period", [(period, period) for period in Period], shown.period, without=ENDS
+        ),
         "ends": (minute(shown.since), minute(shown.until)),
         "change_signs": CHANGE_SIGNS,
         "waits": path_waits(view.path, view.packet_bytes, shown.since, now) if is_awaited else [],
@@ -52,7 +54,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
 
 
 def _test_at(request: HttpRequest) -> datetime | None:
-    """When the throughput test began that the page is to show in full."""
+    """Start of the throughput test whose details are shown."""
     given = request.GET.get("test")
     if given is None:
         return None

@@ -36,16 +36,19 @@ def records_page(request: HttpRequest) -> HttpResponse:
     period = parameters.choice(request, "period", Period, Period.MONTH)
     family = parameters.choice(request, "family", Families, Families.ALL)
     number = None if family is Families.ALL else int(family)
-    found = best_transfers(now - period.length, now, by=by, family=number, limit=SHOWN)
+    best = best_transfers(now - period.length, now, by=by, family=number, limit=SHOWN)
     context = {
         "mesh": Mesh.objects.first(),
         "period": period,
-        "waits": [] if found else tests_wait(now),
-        "records": [(one, bit_metres(one.bit_metres_per_s)) for one in found],
-        "bys": parameters.options(request, "by", [(label, one) for one, label in BY.items()], by),
-        "periods": parameters.options(request, "period", [(one, one) for one in Period], period),
+        "waits": [] if best else tests_wait(now),
+        "records": [(record, bit_metres(record.bit_metres_per_s)) for record in best],
+        "bys": parameters.options(request, "by", [(label, order) for order, label in BY.items()], by),
+        "periods": parameters.options(request, "period", [(length, length) for length in Period], period),
         "families": parameters.options(
-            request, "family", [("all" if one is Families.ALL else f"IPv{one}", one) for one in Families], family
+            request,
+            "family",
+            [("all" if choice is Families.ALL else f"IPv{choice}", choice) for choice in Families],
+            family,
         ),
     }
     return render(request, "pages/records/records.html", context)

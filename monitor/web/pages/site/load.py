@@ -1,5 +1,5 @@
-"""What a site's page shows: whom to call, how its agent is, its paths out and in side by side, the last week's
-completeness, and its incidents.
+"""The data of a site's page: contact, state of its agent, paths in both directions, completeness of the last week,
+incidents.
 
 In: a site's name, a stretch of time and a packet size. Out: a `SiteView` for the template. The worst paths come first:
 open incidents, then total loss, then most loss.
@@ -32,7 +32,7 @@ RANK_TOTAL_LOSS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One direction between the site and another: its figures in words, and the class of its loss."""
+    """A direction between two sites: its figures in words, and the class of its loss."""
 
     path: Path
     style: str
@@ -46,7 +46,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another site over one family of addresses; a direction that is not measured is None."""
+    """Another site over one family of addresses; an unmeasured direction is None."""
 
     site: Site
     family: int
@@ -55,13 +55,13 @@ class Peer:
 
     @property
     def rank(self) -> float:
-        """How bad the worse direction is."""
+        """Rank of the worse direction."""
         return max(way.rank for way in (self.out, self.back) if way is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class SiteView:
-    """All that the page needs. `card` is None for a site that only answers."""
+    """The data of the template. `card` is None for a site without an agent."""
 
     site: Site
     shown: Shown
@@ -99,9 +99,10 @@ def _peers(site: Site, shown: Shown, packet_bytes: int, lasting: Iterable[Incide
     of_site = [*Path.objects.in_use().filter(source__site=site), *Path.objects.in_use().filter(destination__site=site)]
     ids = [path.pk for path in of_site]
     summaries = {
-        one.path_id: one for one in path_summaries(shown.since, shown.until, packet_bytes=packet_bytes, path_ids=ids)
+        summary.path_id: summary
+        for summary in path_summaries(shown.since, shown.until, packet_bytes=packet_bytes, path_ids=ids)
     }
-    tests = {one.path_id: one for one in throughput_summaries(shown.since, shown.until, path_ids=ids)}
+    tests = {summary.path_id: summary for summary in throughput_summaries(shown.since, shown.until, path_ids=ids)}
     troubled = {entry.path_id for incident in lasting for entry in incident.paths.all() if not entry.is_over}
     ways = {path.pk: _way(path, summaries, tests, path.pk in troubled) for path in of_site}
     ends: dict[tuple[Site, int], list[Way | None]] = {}
@@ -144,10 +145,10 @@ def _way(
 def _days(site: Site, now: datetime) -> tuple[tuple[date, DayCell], ...]:
     """The last days (UTC), the newest first."""
     until = now.date() + DAY
-    found = {
+    by_day = {
         came.day: (came, covered)
         for came, covered in completeness.days_of_sites(until - DAYS * DAY, until, now)
         if came.site_id == site.pk
     }
     days = [until - timedelta(days=number) for number in range(1, DAYS + 1)]
-    return tuple((day, cell_of(found.get(day), runs=day == now.date())) for day in days)
+    return tuple((day, cell_of(by_day.get(day), runs=day == now.date())) for day in days)

@@ -1,4 +1,4 @@
-"""The page of one site: its agent, its paths in both directions, its incidents."""
+"""The page of a site: its agent, its paths in both directions, its incidents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from monitor.web.request.window import shown_of
 
 @require_safe
 def site_page(request: HttpRequest, name: str) -> HttpResponse:
-    """One site: its agent, its paths both ways, its incidents."""
+    """A site: its agent, its paths in both directions, its incidents."""
     now = timezone.now()
     shown = shown_of(request, now)
     try:
@@ -31,7 +31,9 @@ def site_page(request: HttpRequest, name: str) -> HttpResponse:
         "view": view,
         "now": now,
         "first_run": None if view.packet_sizes else still_waiting(now),
-        "periods": parameters.options(request, "period", [(one, one) for one in Period], shown.period, without=ENDS),
+        "periods": parameters.options(
+            request, "period", [(period, period) for period in Period], shown.period, without=ENDS
+        ),
         "sizes": parameters.options(
             request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes
         ),

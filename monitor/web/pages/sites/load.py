@@ -1,7 +1,7 @@
-"""What the sites page shows: how each site's agent is, by its newest delivery, and what is worth looking at.
+"""The data of the sites page: the state of each agent by its newest delivery, and its problems.
 
-In: the time. Out: a `SitesView`. The figures come with the deliveries (`monitor.agents.health`); here is said which of
-them are trouble, and in which words.
+In: the time. Out: a `SitesView`. The figures come with the deliveries (`monitor.agents.health`); this module
+decides which of them are problems, and words them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from probes.site.health import Health
 from probes.site.versions import is_older
 
 LATE_AFTER = timedelta(minutes=5)
-"""Agents deliver every few seconds; one that has not for this long is in trouble."""
+"""Agents deliver every few seconds; an agent without a delivery for this long is late."""
 CLOCKS_SHOWN = timedelta(days=7)
 MANY_QUEUED = 1000
-"""More waits than goes with one batch or two."""
+"""More than fits into a batch or two."""
 POOR_STAMP = "user"
 DRIFTING_S = 0.1
-"""A clock that nothing keeps, and that is so far off, will soon be a second off."""
+"""An unsynchronised clock with this offset will soon be a second off."""
 
 
-class State(Enum):
-    """How an agent is: the sign, the style and the word of it, the worst first."""
+class AgentState(Enum):
+    """State of an agent with its sign, style and label, worst first."""
 
     LATE = ("▲", "loss-4", "late")
     TROUBLE = ("▲", "loss-3", "in trouble")
@@ -46,24 +46,26 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something worth a look, and how bad it is."""
+class Problem:
+    """A problem, and the state that it puts the agent in."""
 
-    state: State
+    state: AgentState
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class SiteCard:
-    """A site that has an agent; `report` is None where that never delivered."""
+    """A site with an agent; `report` is None if it never reported."""
 
     site: Site
     report: AgentReport | None
-    findings: tuple[Finding, ...]
+    findings: tuple[Problem, ...]
 
     @property
-    def state(self) -> State:
-        return next((state for state in State if any(one.state is state for one in self.findings)), State.WELL)
+    def state(self) -> AgentState:
+        return next(
+            (state for state in AgentState if any(finding.state is state for finding in self.findings)), AgentState.WELL
+        )
 
     @property
     def health(self) -> Health | None:
@@ -79,7 +81,7 @@ class SiteCard:
 
 @dataclass(frozen=True, slots=True)
 class OffPeriod:
-    """When results of a site were measured with a wrong clock."""
+    """A period in which a site measured with a wrong clock."""
 
     site: str
     period: ClockWasOff
@@ -91,18 +93,18 @@ class OffPeriod:
 
 @dataclass(frozen=True, slots=True)
 class SitesView:
-    """The sites with an agent, those in trouble first; `counts` tells how many are in each state that there is."""
+    """The sites with an agent, worst first; `counts` has the number of sites in each state."""
 
     cards: tuple[SiteCard, ...]
-    counts: tuple[tuple[State, int], ...]
+    counts: tuple[tuple[AgentState, int], ...]
     off_periods: tuple[OffPeriod, ...]
 
 
 def load_sites(now: datetime) -> SitesView:
-    """The page."""
+    """Load the page."""
     sites = list(Site.objects.in_use().filter(has_agent=True))
     reports = {report.site_id: report for report in agent_reports(now)}
-    states = list(State)
+    states = list(AgentState)
     seconds = second_agents(now)
     cards = [
         SiteCard(site, report, (*_of_second(site, seconds.get(site.pk), now), *_findings(report)))
@@ -115,53 +117,59 @@ def load_sites(now: datetime) -> SitesView:
     periods = clock_off_periods(now - CLOCKS_SHOWN, now + CLOCKS_SHOWN, site_ids=list(names))
     return SitesView(
         cards=tuple(cards),
-        counts=tuple((state, counts[state]) for state in State if counts[state]),
+        counts=tuple((state, counts[state]) for state in AgentState if counts[state]),
         off_periods=tuple(OffPeriod(names[period.site_id], period) for period in reversed(periods)),
     )
 
 
-def _of_second(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[Finding]:
+def _of_second(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[Problem]:
     if second is None:
         return
     ago = figures.duration((now - second.refused_at).total_seconds())
     where = f" at {second.address}" if second.address else ""
-    yield Finding(
-        State.TROUBLE,
+    yield Problem(
+        AgentState.TROUBLE,
         f"a second agent{where} shows this site's token and is refused, last {ago} ago: stop one of the two; "
         f"manage.py site rotate {site.name} gives the site to another",
     )
 
 
-def _findings(report: AgentReport | None) -> Iterator[Finding]:
-    """What is worth a look, the worst first."""
+def _findings(report: AgentReport | None) -> Iterator[Problem]:
+    """The problems of an agent, worst first."""
     if report is None:
-        yield Finding(State.SILENT, "its agent never reported")
+        yield Problem(AgentState.SILENT, "its agent never reported")
         return
     if report.accepted_ago > LATE_AFTER:
-        yield Finding(State.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
+        yield Problem(AgentState.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
     if report.clock_is_off and report.health is not None and report.health.clock_offset_s is not None:
-        yield Finding(
-            State.TROUBLE, f"its clock is {_clock(report.health.clock_offset_s)}; results are kept and flagged"
+        yield Problem(
+            AgentState.TROUBLE, f"its clock is {_clock(report.health.clock_offset_s)}; results are kept and flagged"
         )
     if report.queued > MANY_QUEUED:
-        yield Finding(State.NOTICE, f"backlog of {report.queued:,} results")
+        yield Problem(AgentState.NOTICE, f"backlog of {report.queued:,} results")
     if is_older(report.agent_version, than=probes.__version__):
-        yield Finding(State.NOTICE, f"version {report.agent_version} is older than the centre's, {probes.__version__}")
+        yield Problem(
+            AgentState.NOTICE, f"version {report.agent_version} is older than the centre's, {probes.__version__}"
+        )
     if report.health is not None:
         yield from _of_health(report.health)
 
 
-def _of_health(health: Health) -> Iterator[Finding]:
-    for one in health.dropped:
-        yield Finding(State.NOTICE, f"its spool dropped {one.count:,} results of kind {one.kind}: {_words(one.reason)}")
+def _of_health(health: Health) -> Iterator[Problem]:
+    for drops in health.dropped:
+        yield Problem(
+            AgentState.NOTICE, f"its spool dropped {drops.count:,} results of kind {drops.kind}: {_words(drops.reason)}"
+        )
     if health.set_aside:
-        yield Finding(State.NOTICE, f"{health.set_aside:,} results quarantined: the centre rejected them")
+        yield Problem(AgentState.NOTICE, f"{health.set_aside:,} results quarantined: the centre rejected them")
     if health.lost_ticks:
-        yield Finding(State.NOTICE, f"{health.lost_ticks:,} missed cycles since it started")
+        yield Problem(AgentState.NOTICE, f"{health.lost_ticks:,} missed cycles since it started")
     if health.stamp == POOR_STAMP:
-        yield Finding(State.NOTICE, "RTTs use timestamps of the program, not the kernel: they include its own delays")
+        yield Problem(
+            AgentState.NOTICE, "RTTs use timestamps of the program, not the kernel: they include its own delays"
+        )
     if health.clock_offset_s is not None and abs(health.clock_offset_s) > DRIFTING_S and _no_ntp(health):
-        yield Finding(State.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, not synchronised by NTP")
+        yield Problem(AgentState.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, not synchronised by NTP")
 
 
 def _no_ntp(health: Health) -> bool:

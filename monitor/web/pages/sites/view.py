@@ -14,7 +14,7 @@ from monitor.web.pages.sites.load import load_sites
 
 @require_safe
 def sites_page(request: HttpRequest) -> HttpResponse:
-    """How each site's agent is."""
+    """The state of each site's agent."""
     now = timezone.now()
     view = load_sites(now)
     is_heard = any(card.report is not None for card in view.cards)

@@ -1,4 +1,4 @@
-"""What the page of a sweep shows: its heat maps, its table, and what the grid says of the path.
+"""The data of the page of a sweep: heat maps, table, and the conclusions.
 
 In: a `Sweep`. Out: a `SweepView` for the template. A cell without a rate is drawn as its outcome in words, in a colour
 that no rate has.
@@ -28,7 +28,7 @@ HEADS_PX = 60
 
 @dataclass(frozen=True, slots=True)
 class PlaneView:
-    """The cells of one congestion control and MSS, and what they say."""
+    """The cells with the same congestion control and MSS, and the conclusions from them."""
 
     label: str
     chart_id: str
@@ -48,7 +48,7 @@ class SweepView:
 
 
 def sweep_view(sweep: Sweep) -> SweepView:
-    """A sweep with one heat map for each congestion control and MSS."""
+    """A sweep with a heat map for each congestion control and MSS."""
     told = knees(sweep.grid, sweep.rtt_ms)
     best_bps = max((cell.throughput_bps or 0.0 for cell in sweep.cells), default=0.0)
     planes: list[PlaneView] = []

@@ -1,4 +1,4 @@
-"""The pages of sweeps: which there are, and one of them."""
+"""The list of sweeps, and the page of a sweep."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SHOWN = 100
 
 @require_safe
 def sweeps_page(request: HttpRequest) -> HttpResponse:
-    """The sweeps asked for last."""
+    """The newest sweeps."""
     return render(request, "pages/sweeps/sweeps.html", {"sweeps": throughput_sweeps.newest(SHOWN)})
 
 
 @require_safe
 def sweep_page(request: HttpRequest, sweep_id: int) -> HttpResponse:
-    """One sweep: heat map, knee, table."""
+    """A sweep: heat map, sweet spot, table."""
     now = timezone.now()
-    found = throughput_sweeps.load(sweep_id, now)
-    if found is None:
+    sweep = throughput_sweeps.load(sweep_id, now)
+    if sweep is None:
         raise Http404(f"There is no sweep {sweep_id}; /sweeps/ lists those that there are.")
-    context = {"view": sweep_view(found), "now": now, "bundle_version": bundle.bundle_version()}
+    context = {"view": sweep_view(sweep), "now": now, "bundle_version": bundle.bundle_version()}
     return render(request, "pages/sweeps/sweep.html", context)

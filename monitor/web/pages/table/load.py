@@ -1,8 +1,9 @@
-"""What the table page shows: PingER's table, a row for each pair of nodes, sites, countries, regions or groups and a
+"""The data of the table page: PingER's table, a row for each pair of nodes, sites, countries, regions or groups and a
 column for each tick, the newest first.
 
-In: what the address asks for and the time. Out: a `TableView` for the template, or the same figures as tab-separated
-values. Each figure is the median over the paths between the two, as `monitor.archive.queries.tables.table` has it.
+In: the parameters of the address and the time. Out: a `TableView` for the template, or the same figures as
+tab-separated values. Each figure is the median over the paths between the two, computed by
+`monitor.archive.queries.tables.table`.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ Figures = dict[datetime, TableCell]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the address asks for. `sort` is a column, with a minus before it the other way round; `source` and
-    `destination` leave one row or column of the mesh."""
+class TableQuery:
+    """The parameters of the address. `sort` is a column, a minus reverses its order; `source` and `destination`
+    restrict the table to pairs from or to them."""
 
     by: By = By.SITE
     metric: Metric = Metric.LOSS
@@ -46,7 +47,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure with its class and how many paths it is the median of; no text where there is none."""
+    """A figure with its class and the number of paths that it is the median of."""
 
     style: str
     text: str
@@ -54,7 +55,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PairRow:
     """A pair. `middle` and `worst` are over its ticks."""
 
     source: str
@@ -66,14 +67,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """All that the page needs. `complaint` says why there is no table."""
+    """The data of the template. `complaint` is the reason if there is no table."""
 
-    asked: Asked
+    query: TableQuery
     measure: Measure
     packet_sizes: tuple[int, ...]
     ticks: tuple[datetime, ...]
     heads: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PairRow, ...]
     left_out: int
     sources: tuple[str, ...]
     destinations: tuple[str, ...]
@@ -92,41 +93,41 @@ class _Pair:
     worst: float
 
 
-def load_table(asked: Asked, now: datetime) -> TableView:
+def load_table(query: TableQuery, now: datetime) -> TableView:
     """The page's table. Raises `UnknownChoice` where there are no packets of that size."""
     sizes = tuple(measured_packet_sizes())
-    complaint = _complaint(asked)
-    found = () if complaint else _cells(asked, now, sizes)
-    pairs = _in_order(asked, _pairs(asked, found))
+    complaint = _complaint(query)
+    cells = () if complaint else _cells(query, now, sizes)
+    pairs = _in_order(query, _pairs(query, cells))
     ticks = tuple(sorted({at for pair in pairs for at in pair.figures}, reverse=True))
-    measure = measure_of(asked.metric)
+    measure = measure_of(query.metric)
     return TableView(
-        asked=asked,
+        query=query,
         measure=measure,
-        packet_sizes=() if asked.metric is Metric.THROUGHPUT else sizes,
+        packet_sizes=() if query.metric is Metric.THROUGHPUT else sizes,
         ticks=ticks,
-        heads=tuple(at.astimezone(UTC).strftime(FORMATS[asked.tick]) for at in ticks),
+        heads=tuple(at.astimezone(UTC).strftime(FORMATS[query.tick]) for at in ticks),
         rows=tuple(_row(measure, pair, ticks) for pair in pairs[:MOST_ROWS]),
         left_out=max(0, len(pairs) - MOST_ROWS),
-        sources=tuple(sorted({cell.source for cell in found})),
-        destinations=tuple(sorted({cell.destination for cell in found})),
+        sources=tuple(sorted({cell.source for cell in cells})),
+        destinations=tuple(sorted({cell.destination for cell in cells})),
         complaint=complaint,
     )
 
 
-def as_tsv(asked: Asked, now: datetime) -> str:
+def as_tsv(query: TableQuery, now: datetime) -> str:
     """All of the table as tab-separated values: a row for each pair, times in UTC, figures in the metric's unit and in
     full, nothing where there is none. Raises `UnknownChoice`, and `ValueError` where it would be too large."""
-    if complaint := _complaint(asked):
+    if complaint := _complaint(query):
         raise ValueError(complaint)
-    pairs = _in_order(asked, _pairs(asked, _cells(asked, now, tuple(measured_packet_sizes()))))
+    pairs = _in_order(query, _pairs(query, _cells(query, now, tuple(measured_packet_sizes()))))
     ticks = sorted({at for pair in pairs for at in pair.figures})
     out = StringIO()
     writer = csv.writer(out, dialect="excel-tab", lineterminator="\n")
-    writer.writerow(["source", "destination", *(f"{asked.metric} {tick_name(at)}" for at in ticks)])
+    writer.writerow(["source", "destination", *(f"{query.metric} {tick_name(at)}" for at in ticks)])
     for pair in pairs:
-        found = [pair.figures.get(at) for at in ticks]
-        writer.writerow([pair.source, pair.destination, *("" if one is None else repr(one.value) for one in found)])
+        row = [pair.figures.get(at) for at in ticks]
+        writer.writerow([pair.source, pair.destination, *("" if cell is None else repr(cell.value) for cell in row)])
     return out.getvalue()
 
 
@@ -139,45 +140,45 @@ def _length(tick: Tick) -> timedelta:
     return TABLE_TICKS[tick] * TICK_LENGTHS[tick]
 
 
-def _complaint(asked: Asked) -> str | None:
-    return too_large(asked.by, asked.tick, _length(asked.tick))
+def _complaint(query: TableQuery) -> str | None:
+    return too_large(query.by, query.tick, _length(query.tick))
 
 
-def _cells(asked: Asked, now: datetime, sizes: tuple[int, ...]) -> list[TableCell]:
-    since, packet_bytes = now - _length(asked.tick), choose_packet_bytes(sizes, asked.packet_bytes)
-    return tables.table(asked.by, asked.metric, asked.tick, since, now, packet_bytes, family=asked.family)
+def _cells(query: TableQuery, now: datetime, sizes: tuple[int, ...]) -> list[TableCell]:
+    since, packet_bytes = now - _length(query.tick), choose_packet_bytes(sizes, query.packet_bytes)
+    return tables.table(query.by, query.metric, query.tick, since, now, packet_bytes, family=query.family)
 
 
-def _pairs(asked: Asked, cells: Iterable[TableCell]) -> Iterator[_Pair]:
-    found: dict[tuple[str, str], Figures] = {}
+def _pairs(query: TableQuery, cells: Iterable[TableCell]) -> Iterator[_Pair]:
+    by_pair: dict[tuple[str, str], Figures] = {}
     for cell in cells:
-        if asked.source in ("", cell.source) and asked.destination in ("", cell.destination):
-            found.setdefault((cell.source, cell.destination), {})[cell.at] = cell
-    worst = min if asked.metric.lower_is_worse else max
-    for (source, destination), figures in found.items():
+        if query.source in ("", cell.source) and query.destination in ("", cell.destination):
+            by_pair.setdefault((cell.source, cell.destination), {})[cell.at] = cell
+    worst = min if query.metric.lower_is_worse else max
+    for (source, destination), figures in by_pair.items():
         values = [cell.value for cell in figures.values()]
         yield _Pair(source, destination, figures, median(values), worst(values))
 
 
-def _in_order(asked: Asked, pairs: Iterable[_Pair]) -> list[_Pair]:
+def _in_order(query: TableQuery, pairs: Iterable[_Pair]) -> list[_Pair]:
     """Names from A on, figures the worst first, pairs without a figure last."""
-    column = asked.sort.removeprefix("-")
+    column = query.sort.removeprefix("-")
     ordered = sorted(pairs, key=lambda pair: (pair.source, pair.destination))
     if column in ("source", "destination"):
-        return sorted(ordered, key=lambda pair: str(getattr(pair, column)), reverse=asked.sort.startswith("-"))
-    best_first = asked.sort.startswith("-")
+        return sorted(ordered, key=lambda pair: str(getattr(pair, column)), reverse=query.sort.startswith("-"))
+    best_first = query.sort.startswith("-")
     figure = _figure(column)
     figures = [(figure(pair), pair) for pair in ordered]
-    known = sorted(
+    with_figure = sorted(
         ((value, pair) for value, pair in figures if value is not None),
-        key=lambda one: one[0],
-        reverse=asked.metric.lower_is_worse == best_first,
+        key=lambda entry: entry[0],
+        reverse=query.metric.lower_is_worse == best_first,
     )
-    return [pair for _, pair in known] + [pair for value, pair in figures if value is None]
+    return [pair for _, pair in with_figure] + [pair for value, pair in figures if value is None]
 
 
 def _figure(column: str) -> Callable[[_Pair], float | None]:
-    """What a pair has in a column; nothing in a column that there is not."""
+    """The figure of a pair in a column; None for an unknown column."""
     if column == "median":
         return lambda pair: pair.middle
     if column == "worst":
@@ -194,15 +195,14 @@ def _figure(column: str) -> Callable[[_Pair], float | None]:
     return value
 
 
-def _row(measure: Measure, pair: _Pair, ticks: Iterable[datetime]) -> Row:
-    return Row(
+def _row(measure: Measure, pair: _Pair, ticks: Iterable[datetime]) -> PairRow:
+    return PairRow(
         pair.source,
         pair.destination,
         _cell(measure, pair.middle, 0),
         _cell(measure, pair.worst, 0),
         tuple(
-            NOTHING if found is None else _cell(measure, found.value, found.paths)
-            for found in map(pair.figures.get, ticks)
+            NOTHING if cell is None else _cell(measure, cell.value, cell.paths) for cell in map(pair.figures.get, ticks)
         ),
     )
 

@@ -15,15 +15,15 @@ from monitor.mesh.models import Family, Mesh
 from monitor.overview.grid import UnknownChoice
 from monitor.overview.measures import measure_of
 from monitor.web.pages.first_run import still_waiting
-from monitor.web.pages.table.load import Asked, TableView, as_tsv, load_table, tick_name
+from monitor.web.pages.table.load import TableQuery, TableView, as_tsv, load_table, tick_name
 from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a column: the link that sorts by it, or the other way where it is sorted by already; the time of a
-    tick; and in which order the column is, if it is what the rows are sorted by."""
+    """The head of a column: the link that sorts by it, or reverses the order if sorted by it already; the time of a
+    tick; and the order if the rows are sorted by this column."""
 
     label: str
     query: str
@@ -31,23 +31,23 @@ class Head:
     order: str
 
 
-METRICS = [(one, measure_of(one).title) for one in Metric]
+METRICS = [(metric, measure_of(metric).title) for metric in Metric]
 
 
 @require_safe
 def table_page(request: HttpRequest) -> HttpResponse:
-    """The table as the address asks for it."""
+    """The table with the parameters of the address."""
     now = timezone.now()
     try:
-        view = load_table(_asked(request), now)
+        view = load_table(_query_of(request), now)
     except UnknownChoice as error:
         raise Http404(str(error)) from error
     context = {
         "mesh": Mesh.objects.first(),
         "view": view,
         "first_run": None if view.rows or view.complaint else still_waiting(now),
-        "bys": parameters.options(request, "by", [(one, one) for one in By], view.asked.by),
-        "ticks": parameters.options(request, "tick", [(one, one) for one in Tick], view.asked.tick),
+        "bys": parameters.options(request, "by", [(by, by) for by in By], view.query.by),
+        "ticks": parameters.options(request, "tick", [(tick, tick) for tick in Tick], view.query.tick),
         "sizes": _sizes(request, view),
         "metrics": METRICS,
         "families": Family,
@@ -60,7 +60,7 @@ def table_page(request: HttpRequest) -> HttpResponse:
 @require_safe
 def table_tsv(request: HttpRequest) -> HttpResponse:
     """The whole table for a spreadsheet or a script."""
-    wanted = _asked(request)
+    wanted = _query_of(request)
     try:
         text = as_tsv(wanted, timezone.now())
     except UnknownChoice as error:
@@ -72,11 +72,11 @@ def table_tsv(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _asked(request: HttpRequest) -> Asked:
+def _query_of(request: HttpRequest) -> TableQuery:
     family = parameters.number(request, "family")
     if family is not None and family not in Family.values:
         raise Http404(f"family={family}: choose 4 or 6")
-    return Asked(
+    return TableQuery(
         by=parameters.choice(request, "by", By, By.SITE),
         metric=parameters.choice(request, "metric", Metric, Metric.LOSS),
         tick=parameters.choice(request, "tick", Tick, Tick.DAY),
@@ -89,17 +89,17 @@ def _asked(request: HttpRequest) -> Asked:
 
 
 def _sizes(request: HttpRequest, view: TableView) -> list[Option]:
-    chosen = view.asked.packet_bytes or min(view.packet_sizes, default=0)
+    chosen = view.query.packet_bytes or min(view.packet_sizes, default=0)
     return parameters.options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], chosen)
 
 
 def _sorts(request: HttpRequest, view: TableView) -> list[Head]:
     columns = [("source", "from"), ("destination", "to"), ("worst", "worst"), ("median", "median")]
     columns += [(tick_name(at), head) for at, head in zip(view.ticks, view.heads, strict=True)]
-    return [_head(request, view.asked, name, label, is_tick=place >= 4) for place, (name, label) in enumerate(columns)]
+    return [_head(request, view.query, name, label, is_tick=place >= 4) for place, (name, label) in enumerate(columns)]
 
 
-def _head(request: HttpRequest, wanted: Asked, name: str, label: str, *, is_tick: bool) -> Head:
+def _head(request: HttpRequest, wanted: TableQuery, name: str, label: str, *, is_tick: bool) -> Head:
     (link,) = parameters.options(request, "sort", [(label, f"-{name}" if wanted.sort == name else name)], None)
     order = ""
     if wanted.sort.removeprefix("-") == name:

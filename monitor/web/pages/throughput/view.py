@@ -1,4 +1,4 @@
-"""The page of throughput tests: each path's tests of the period with what limited them, the slowest first."""
+"""The page of throughput tests: each path's tests of the period with their limit, slowest first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VERDICTS = {Verdict.BOTTLENECK_QUEUE: "bottleneck (queue)"}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PathRow:
     """A path with tests; `verdict` is None where none of them could be diagnosed."""
 
     path: Path
@@ -39,14 +39,14 @@ class Row:
 
     @property
     def order(self) -> tuple[bool, float, int]:
-        """Those of which nothing was measured first, then the slowest."""
+        """Paths without a measured test first, then the slowest."""
         median = self.tests.throughput_median_bps
         return median is not None, median or 0.0, self.path.pk
 
 
 @require_safe
 def throughput_page(request: HttpRequest) -> HttpResponse:
-    """All paths with a test in the period, or those that one thing limited."""
+    """All paths with a test in the period, or those with the same limit."""
     now = timezone.now()
     shown = shown_of(request, now)
     rows = _rows(shown)
@@ -64,24 +64,28 @@ def throughput_page(request: HttpRequest) -> HttpResponse:
         "tests": sum(row.tests.tests for row in rows),
         "failed": sum(row.failed for row in rows),
         "periods": parameters.options(
-            request, "period", [(one, one) for one in Period], shown.period, without=("since", "until")
+            request, "period", [(period, period) for period in Period], shown.period, without=("since", "until")
         ),
         "verdicts": _verdicts(request, rows, verdict),
     }
     return render(request, "pages/throughput/throughput.html", context)
 
 
-def _rows(shown: Shown) -> list[Row]:
+def _rows(shown: Shown) -> list[PathRow]:
     summaries = throughput_summaries(shown.since, shown.until)
-    ids = [one.path_id for one in summaries]
+    ids = [summary.path_id for summary in summaries]
     paths = Path.objects.with_hosts().in_bulk(ids)
-    verdicts = {one.path_id: one for one in for_reports.transfer_verdicts(shown.since, shown.until, ids)}
-    rows = [Row(paths[one.path_id], one, verdicts.get(one.path_id)) for one in summaries if one.path_id in paths]
+    verdicts = {transfer.path_id: transfer for transfer in for_reports.transfer_verdicts(shown.since, shown.until, ids)}
+    rows = [
+        PathRow(paths[summary.path_id], summary, verdicts.get(summary.path_id))
+        for summary in summaries
+        if summary.path_id in paths
+    ]
     return sorted(rows, key=lambda row: row.order)
 
 
-def _verdicts(request: HttpRequest, rows: list[Row], chosen: Verdict | None) -> list[Option]:
-    """What limited how many paths, as links that show those."""
+def _verdicts(request: HttpRequest, rows: list[PathRow], chosen: Verdict | None) -> list[Option]:
+    """The limits with their numbers of paths, as links that show these paths."""
     counts = Counter(row.verdict.verdict for row in rows if row.verdict is not None)
     labelled: list[tuple[str, object]] = [(f"all {len(rows)}", "")]
     labelled += [
