@@ -1,7 +1,7 @@
-"""What bounds each table of the database: after how many days its rows go, or why they need not.
+"""Retention bound of each database table: the days after which its rows are deleted, or the reason it cannot grow.
 
-`BOUNDS` has every table, and a test fails for one that is not in it. Its keys are those of `settings.RETENTION_DAYS`,
-each a variable SOUNDINGS_RETENTION_…_DAYS. Who deletes is `retention` for what was measured, `records` for the rest.
+`BOUNDS` names every table; a test fails for a table that is missing. Its keys are those of `settings.RETENTION_DAYS`,
+each set by a variable SOUNDINGS_RETENTION_…_DAYS. `retention` deletes measurements, `records` everything else.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`key` says for how many days rows are kept; None where no time bounds them. `text` says what does, for people."""
+    """Bound of a table. `key` names the retention setting, None where rows are not deleted by age; `text` is shown to
+    users."""
 
     key: str | None
     text: str
 
     @property
     def variable(self) -> str | None:
-        """The variable that sets the days."""
+        """Environment variable that sets the days."""
         return None if self.key is None else f"SOUNDINGS_RETENTION_{self.key.upper()}_DAYS"
 
 
 _MESH = "the size of the mesh, with what has left mesh.toml"
 _PEOPLE = "how many accounts there are"
 _RELEASE = "the release"
-_WAITING = "what waits: a row goes when its work is done"
+_WAITING = "the backlog: rows are deleted once processed"
 _WITH_SLOT = Bound("slots", "with its slot")
 _WITH_INCIDENT = Bound("incidents", "with its incident")
 
@@ -35,7 +36,7 @@ def _per_period(rows_a_year: str, of: str) -> Bound:
 
 
 BOUNDS = {
-    # What was measured, and its summaries.
+    # Measurements and their summaries.
     "burst": Bound("bursts", "after that time, when its hour has its summary"),
     "throughput_test": Bound("throughput", "after that time, when its hour has its summary"),
     "disk_to_disk_test": Bound("throughput", "after that time"),
@@ -53,7 +54,7 @@ BOUNDS = {
     "dirty_summary": Bound(None, _WAITING),
     "throughput_sweep": Bound("throughput", "after that time, unless a cell of it still waits or runs"),
     "throughput_sweep_cell": Bound("throughput", "with its sweep"),
-    # What came, what did not, and why.
+    # Deliveries, missing results and the reasons.
     "received_batch": Bound("deliveries", "after that time; the newest of a site stays"),
     "refused_result": Bound("refused", "after that time; the newest 10,000 of a site"),
     "cycle_day": Bound("ledger", "after that time, by whole days"),
@@ -80,7 +81,7 @@ BOUNDS = {
     "slot_request": _WITH_SLOT,
     "slot_host": _WITH_SLOT,
     "slot_uplink": _WITH_SLOT,
-    # Incidents and who was told.
+    # Incidents and notifications.
     "incident": Bound("incidents", "after that time from its end; an open one stays"),
     "incident_path": _WITH_INCIDENT,
     "incident_evidence": _WITH_INCIDENT,
@@ -91,7 +92,7 @@ BOUNDS = {
     "deed": Bound("deeds", "after that time, but not before the incident or silence that it is about"),
     "report_subscriber": Bound("reports", "after that time from its end; one that lasts stays"),
     "report_delivery": Bound("reports", "after that time, when it was sent or given up"),
-    # Who may do what.
+    # Accounts and tokens.
     "agent_token": Bound("access", "after that time from its revocation"),
     "user_token": Bound("access", "after that time from its revocation"),
     "enrolment_code": Bound("access", "after that time from its use or its end"),

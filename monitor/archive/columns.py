@@ -1,4 +1,4 @@
-"""Columns of NumPy as those of the database: what is not defined is NaN here and None there."""
+"""NumPy columns as database columns: NaN becomes None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The throughput that a path's loss and round trips allow, for rows of counts, with None where it is not defined."""
+"""Mathis throughput estimate from rows of counts: loss and mean RTT in, None where undefined."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What was measured: raw results, their summaries by hour, day, month and year, and the book-keeping of delivery.
+"""Measurements: raw results, summaries by hour, day, month and year, and the records of deliveries.
 
-Written by `ingest` and `rollups` only, read by `queries` only. Keys contain the time column, as hypertables want it;
-there are no foreign keys to the mesh on raw tables, since ingest has checked the path once for each batch.
-Where TimescaleDB is there, `burst`, `throughput_test`, `capacity_result` and `burst_hour` are hypertables (migrations
-0002 and following).
+Written only by `ingest` and `rollup`, read only by `queries`. Keys contain the time column, as hypertables require. Raw
+tables have no foreign keys to the mesh: ingest checks the path once per batch. With TimescaleDB, `burst`,
+`throughput_test`, `capacity_result` and `burst_hour` are hypertables.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from monitor.archive.fields import MultirangeField, RealField
 
 
 class Burst(models.Model):
-    """One PingER measurement of a path, as the agent's `probes.ping.spec.Burst` has it. Loss is derived.
+    """A PingER burst of a path, as the agent's `probes.ping.spec.Burst`. Loss is derived.
 
-    The time comes before the size in the key: an hour of a path is then one stretch of the index, whatever its sizes.
+    The time comes before the size in the key, so that an hour of a path is contiguous in the index.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at", "packet_bytes")
@@ -50,10 +49,10 @@ class Burst(models.Model):
 
 
 class ThroughputTest(models.Model):
-    """One throughput test of a path. Everything that was not measured is null, never 0.
+    """A throughput test of a path. Unmeasured values are null, never 0.
 
-    `throughput_bps` is the rate after slow start where that could be told from the intervals (`steady_s` says over how
-    many seconds), and else the average of the test, which `average_bps` always has.
+    `throughput_bps` is the rate after slow start where the intervals allow to compute it (`steady_s` is the length of
+    that part in seconds), otherwise the average of the test, which `average_bps` always holds.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
@@ -87,7 +86,7 @@ class ThroughputTest(models.Model):
 
 
 class UndiagnosedTest(models.Model):
-    """A throughput test that is stored and still has to be diagnosed, or anew: its other end has reported since."""
+    """A stored throughput test queued for diagnosis, or for a new diagnosis after its other end reported."""
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
     path_id = models.IntegerField()
@@ -98,10 +97,10 @@ class UndiagnosedTest(models.Model):
 
 
 class DiskToDiskTest(models.Model):
-    """One disk-to-disk measurement of a path; columns as `probes.disk_to_disk.spec.DiskToDiskRun`.
+    """A disk-to-disk measurement of a path; columns as in `probes.disk_to_disk.spec.DiskToDiskRun`.
 
-    Every rate is null unless `outcome` is `measured`, never 0. `verdict` is what limited it, as
-    `monitor.analysis.transfer.Limit`, `sentence` that with its evidence.
+    Every rate is null unless `outcome` is `measured`, never 0. `verdict` is the limit, a
+    `monitor.analysis.transfer.Limit`; `sentence` is the verdict with its evidence.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
@@ -132,9 +131,10 @@ class DiskToDiskTest(models.Model):
 
 
 class CapacityResult(models.Model):
-    """One estimate of the narrowest link of a path, there or back; columns as `probes.capacity.spec.CapacityRun`.
+    """An estimate of a path's bottleneck capacity, forward or reverse; columns as in
+    `probes.capacity.spec.CapacityRun`.
 
-    `capacity_bps` is null unless `verdict` is `measured`; `capacity_low_bps` alone is a lower bound.
+    `capacity_bps` is null unless `verdict` is `measured`; `capacity_low_bps` without it is a lower bound.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")
@@ -160,12 +160,13 @@ class CapacityResult(models.Model):
 
 
 class BurstSummary(models.Model):
-    """The bursts of one path and packet size that began within one hour, day, month or year (UTC). Bursts that overlap
-    our own throughput test are counted in `bursts_during_test` and left out of everything else.
+    """Summary of the bursts of a path and packet size that began within an hour, day, month or year (UTC). Bursts
+    during a throughput test are counted in `bursts_during_test` and excluded from all other columns.
 
     Counts are of bursts or of packets as named. RTT columns are null when nothing was received. Quantiles are exact in
-    hours, and from merged sketches, within 1%, in what is longer; everything else is exact. `estimate_bps` is the
-    Mathis estimate; with nothing lost it is computed at the upper 95% bound of the loss and `estimate_is_floor` is set.
+    hours; in longer summaries they come from merged sketches and are within 1%. All other columns are exact.
+    `estimate_bps` is the Mathis estimate; without loss it is computed at the upper 95% bound of the loss and
+    `estimate_is_floor` is set.
     """
 
     path_id = models.IntegerField()
@@ -253,10 +254,10 @@ class BurstYear(BurstSummary):
 
 
 class ThroughputSummary(models.Model):
-    """The throughput tests of one path that began within one hour, day, month or year (UTC).
+    """Summary of the throughput tests of a path that began within an hour, day, month or year (UTC).
 
-    `slots_planned` counts the slots that were to begin in it. The median is exact in hours, from merged sketches,
-    within 1%, in what is longer.
+    `slots_planned` counts the slots scheduled in it. The median is exact in hours; in longer summaries it comes from
+    merged sketches and is within 1%.
     """
 
     path_id = models.IntegerField()
@@ -306,7 +307,7 @@ class ThroughputYear(ThroughputSummary):
 
 
 class DirtyHour(models.Model):
-    """A path and hour whose summary must be computed again, and since when that is so."""
+    """A path and hour whose summary must be recomputed, and the time it was marked."""
 
     pk = models.CompositePrimaryKey("path_id", "hour")
     path_id = models.IntegerField()
@@ -318,7 +319,7 @@ class DirtyHour(models.Model):
 
 
 class DirtySummary(models.Model):
-    """A path's day, month or year that must be merged again, and since when that is so."""
+    """A path's day, month or year that must be merged again, and the time it was marked."""
 
     pk = models.CompositePrimaryKey("tier", "path_id", "starts_at")
     tier = models.TextField(help_text="day, month or year")
@@ -331,7 +332,7 @@ class DirtySummary(models.Model):
 
 
 class ReceivedBatch(models.Model):
-    """A batch that was stored: which agent's spool it came from, its number, and what became of its results."""
+    """A stored batch: site, batch number and counts of its results."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
@@ -351,7 +352,7 @@ class ReceivedBatch(models.Model):
 
 
 class RefusedResult(models.Model):
-    """A result that was not stored, with the reason that the agent was told."""
+    """A rejected result, with the reason sent to the agent."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
@@ -366,10 +367,10 @@ class RefusedResult(models.Model):
 
 
 class CycleDay(models.Model):
-    """The cycles of a path's test that began on a UTC day and ended with this outcome.
+    """Cycles of a path's test that began on a UTC day and ended with this outcome.
 
-    A cycle's number is its time since the epoch divided by `every_s`. One that was reported with several outcomes, for
-    several packet sizes say, is in several rows; `monitor.archive.ledger` says which counts.
+    A cycle's number is its time since the epoch divided by `every_s`. A cycle reported with several outcomes, such as
+    for several packet sizes, is in several rows; `monitor.archive.queries.ledger` decides which counts.
     """
 
     pk = models.CompositePrimaryKey("path_id", "test", "every_s", "day", "outcome")
@@ -385,8 +386,8 @@ class CycleDay(models.Model):
 
 
 class AgentGap(models.Model):
-    """Why cycles that were to begin in [since, until) at a site have no result: those of one test with one schedule, or
-    of all."""
+    """Reason why cycles scheduled in [since, until) at a site have no result: the cycles of a test with this schedule,
+    or of all tests."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     test = models.TextField(blank=True, help_text="empty for all")
@@ -406,7 +407,7 @@ class AgentGap(models.Model):
 
 
 class AgentAccount(models.Model):
-    """That a site's agent has accounted for all cycles it knew of that began from `since` to before `until`."""
+    """Period [since, until) for which a site's agent has accounted for all its cycles."""
 
     site = models.OneToOneField("mesh.Site", on_delete=models.PROTECT, primary_key=True, related_name="+")
     since = models.DateTimeField()
@@ -417,7 +418,7 @@ class AgentAccount(models.Model):
 
 
 class DeliveredDay(models.Model):
-    """The sequence numbers of one spool that came for results of one UTC day, refused ones included. Kept for ever."""
+    """Sequence numbers of a spool received for results of a UTC day, rejected results included. Never deleted."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
@@ -430,7 +431,7 @@ class DeliveredDay(models.Model):
 
 
 class CentreSample(models.Model):
-    """How the centre itself was, noted by its worker each minute: the newest is also the last that beat had it do."""
+    """Load of the centre, sampled each minute by its worker; the newest row also shows when Celery beat last worked."""
 
     at = models.DateTimeField(primary_key=True)
     since = models.DateTimeField(help_text="from when on deliveries are counted: the sample before")
@@ -448,7 +449,7 @@ class CentreSample(models.Model):
 
 
 class TableSize(models.Model):
-    """How large a table was, noted each hour, so that its growth can be told."""
+    """Size of a table, recorded each hour to compute its growth."""
 
     pk = models.CompositePrimaryKey("name", "at")
     name = models.TextField()
@@ -461,7 +462,8 @@ class TableSize(models.Model):
 
 
 class KeptSince(models.Model):
-    """From when on all records of a key of the retention are there. What was before is not missing: it was deleted."""
+    """Time since which all records of a retention key are complete; earlier records were deleted and are not
+    missing."""
 
     key = models.TextField(help_text="ledger or slots")
     since = models.DateTimeField()
@@ -472,7 +474,7 @@ class KeptSince(models.Model):
 
 
 class LastRun(models.Model):
-    """When work of the centre, by the names of `monitor.archive.upkeep.freshness.Work`, was last done to its end."""
+    """Last completion of a task of the centre, named as in `monitor.archive.upkeep.freshness.Work`."""
 
     name = models.TextField()
     at = models.DateTimeField()
@@ -483,7 +485,7 @@ class LastRun(models.Model):
 
 
 class ThroughputSweep(models.Model):
-    """A named set of tests that were asked for: a grid of settings on one path."""
+    """A named grid of on-demand tests on a path."""
 
     path_id = models.IntegerField()
     name = models.TextField()
@@ -495,8 +497,8 @@ class ThroughputSweep(models.Model):
 
 
 class SweepCell(models.Model):
-    """One setting of a sweep, and how its test came out. `slot_id` is null until it was asked for, `outcome` until it
-    has ended; figures are null unless it was measured. They stay when the slot and the raw test are gone."""
+    """A cell of a sweep with the outcome of its test. `slot_id` is null until the test is requested, `outcome` until it
+    has ended; figures are null unless measured. Cells outlive their slots and raw tests."""
 
     sweep = models.ForeignKey(ThroughputSweep, on_delete=models.CASCADE, related_name="cells", db_index=False)
     place = models.SmallIntegerField(help_text="in the order of running")

@@ -1,8 +1,8 @@
-"""Which summaries answer for a period: the longest ones that fit, shorter ones at its edges, so that few rows are read.
+"""Choose the summaries for a period: the longest that fit, shorter ones at its edges, so that few rows are read.
 
 In: a period of aware times. Out: stretches of one tier each (`hour`, `day`, `month`), in order, without gaps. A period
-is taken outwards to whole hours up to two days, and to whole days (UTC) beyond. All that sums up a period asks here, so
-that no two of them disagree about what it holds.
+is extended to whole hours up to two days, to whole days (UTC) beyond. All queries over periods use this module, so that
+they agree on the rows of a period.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 LONGEST_IN_HOURS = timedelta(days=2)
 LONGEST_IN_DAYS = timedelta(days=62)
-"""Any longer period has a whole month in it."""
+"""A longer period contains a whole month."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Stretch:
 
 
 def cover(since: datetime, until: datetime) -> list[Stretch]:
-    """The stretches of a period, at most three; none for an empty period."""
+    """Stretches of a period, at most three; none for an empty period."""
     if since >= until:
         return []
     if until - since <= LONGEST_IN_HOURS:
@@ -43,7 +43,7 @@ def cover(since: datetime, until: datetime) -> list[Stretch]:
 
 
 def cover_exactly(since: datetime, until: datetime) -> list[Stretch]:
-    """As `cover`, but to the hour however long the period is: all hours that begin in it, and no others."""
+    """As `cover`, but exact to the hour for periods of any length: only the hours that begin in it."""
     since, until = end_of("hour", since), end_of("hour", until)
     first, last = end_of("day", since), start_of("day", until)
     if first >= last:
@@ -53,7 +53,7 @@ def cover_exactly(since: datetime, until: datetime) -> list[Stretch]:
 
 
 def start_of(tier: str, at: datetime) -> datetime:
-    """When the hour, day, month or year (UTC) that `at` lies in began."""
+    """Start of the hour, day, month or year (UTC) that contains `at`."""
     at = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if tier == "hour":
         return at
@@ -64,7 +64,7 @@ def start_of(tier: str, at: datetime) -> datetime:
 
 
 def next_start(tier: str, at: datetime) -> datetime:
-    """When the next hour, day, month or year (UTC) after `at` begins."""
+    """Start of the next hour, day, month or year (UTC) after `at`."""
     start = start_of(tier, at)
     if tier in ("hour", "day"):
         return start + timedelta(**{f"{tier}s": 1})
@@ -72,5 +72,5 @@ def next_start(tier: str, at: datetime) -> datetime:
 
 
 def end_of(tier: str, at: datetime) -> datetime:
-    """`at` where one begins then, else when the next one does."""
+    """`at` if a period starts then, else the start of the next period."""
     return at if start_of(tier, at) == at else next_start(tier, at)

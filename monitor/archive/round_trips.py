@@ -1,7 +1,7 @@
-"""The round trips of many bursts, from how PostgreSQL sends its arrays to one array of NumPy, without a loop over them.
+"""Convert RTT arrays sent by PostgreSQL to a NumPy array, without a loop over bursts.
 
-In: the bytes of `array_send` of a `real[]` without nulls, one after the other, and how many elements each has. Out: an
-array of shape (bursts, packets), filled up with NaN. Ten times as fast as through Python's floats.
+In: the bytes of `array_send` of `real[]` values without nulls, concatenated, and the number of elements of each. Out:
+an array of shape (bursts, packets), padded with NaN. Ten times as fast as through Python floats.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from numpy.typing import NDArray
 
 _WORD = np.dtype(">u4")
 _HEADER_WORDS = 5
-"""Number of dimensions, flag of nulls, type of the elements; and of the one dimension its size and first index."""
+"""Array head: number of dimensions, null flag and element type; then size and first index of its dimension."""
 _EMPTY_WORDS = 3
 _ELEMENT_WORDS = 2
-"""Its length in bytes, and itself."""
+"""Element: length in bytes, and value."""
 
 
 def of_groups(
     packets: Sequence[bytes | None], sent_arrays: Sequence[bytes | None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """The bursts of many groups: the group (0, 1, 2, …) of each, how many packets it sent, its round trips in ms.
+    """Unpack the bursts of many groups: the group (0, 1, 2, …) of each burst, its number of packets sent, its RTTs in
+    ms.
 
-    Each element is what `string_agg` made of one group: of `int2send` of the bursts' numbers of packets, and of
-    `array_send` of their round trips. None is a group without bursts.
+    Each element is the `string_agg` over a group of `int2send` of the bursts' numbers of packets, and of `array_send`
+    of their RTTs. None is a group without bursts.
     """
     packets_of = [np.frombuffer(packed or b"", dtype=">i2") for packed in packets]
     group = np.repeat(np.arange(len(packets_of)), [len(numbers) for numbers in packets_of])
@@ -34,7 +35,7 @@ def of_groups(
 
 
 def unpack(packets: NDArray[np.int64], sent_arrays: bytes) -> NDArray[np.float64]:
-    """The round trips in ms; `packets` has the number of elements of each array."""
+    """RTTs in ms; `packets` has the number of elements of each array."""
     words = np.frombuffer(sent_arrays, dtype=_WORD)
     sizes = np.where(packets > 0, _HEADER_WORDS + _ELEMENT_WORDS * packets, _EMPTY_WORDS)
     starts = np.cumsum(sizes) - sizes

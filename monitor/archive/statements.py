@@ -1,6 +1,6 @@
-"""The archive's SQL: one statement a file in the sql/ folder of the wing that runs it, each name used once.
+"""Load and run the archive's SQL: a file per statement in the sql/ folder of the wing that runs it, names unique.
 
-`ask` runs a statement and gives its columns' names and rows; `records` makes frozen records of them.
+`ask` runs a statement and returns column names and rows; `records` converts them to frozen records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Rows = list[tuple[Any, ...]]
 
 @cache
 def statement(name: str, **parts: str) -> str:
-    """The text of `name`.sql, with psycopg's named parameters in it; {name} in it becomes the part of that name."""
+    """Text of `name`.sql with psycopg's named parameters; each {name} in it is replaced by the part of that name."""
     text = files()[name].read_text()
     return text.format(**parts) if parts else text
 
@@ -41,7 +41,7 @@ def files() -> dict[str, Path]:
 
 
 def ask(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> tuple[Names, Rows]:
-    """Run a statement, with these parts put into it; its columns' names and its rows."""
+    """Run a statement with these parts inserted; return column names and rows."""
     with connection.cursor() as cursor:
         cursor.execute(statement(name, **(parts or {})), parameters)
         return tuple(column.name for column in cursor.description), cursor.fetchall()

@@ -1,4 +1,4 @@
-"""What the centre's Celery does for the archive."""
+"""Celery tasks of the archive."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from probes.contract import Deadline
 TIME_LIMIT_S = 8.0
 DELETING_LIMIT_S = 600.0
 HOURS_AT_ONCE = 500
-"""Ingest of an hour waits while that hour is rolled up; so many hours take well under a second."""
+"""Hours per transaction: ingest of an hour waits while it is rolled up; this many take well under a second."""
 
 
 @shared_task(name="archive.roll_up")
 def roll_up() -> int:
-    """Compute dirty hours, then what is longer, until nothing is due or the time is over. Returns how many hours."""
+    """Compute dirty hours, then longer summaries, until the queue is empty or the deadline passes. Returns the number
+    of hours."""
     deadline = Deadline(TIME_LIMIT_S)
     hours = _all(deadline, recompute.roll_up)
     for tier in recompute.TIERS:
@@ -31,54 +32,54 @@ def roll_up() -> int:
 
 
 def _all(deadline: Deadline, compute: Callable[[datetime, int], int]) -> int:
-    """Call `compute` until it finds less than it may take. Returns how many it did in all."""
+    """Call `compute` until it processes fewer than its maximum. Returns the total."""
     done = 0
     while not deadline.passed:
-        found = compute(timezone.now(), HOURS_AT_ONCE)
-        done += found
-        if found < HOURS_AT_ONCE:
+        count = compute(timezone.now(), HOURS_AT_ONCE)
+        done += count
+        if count < HOURS_AT_ONCE:
             break
     return done
 
 
 @shared_task(name="archive.diagnose")
 def diagnose() -> int:
-    """Diagnose the throughput tests that await it, until none does or the time is over. Returns how many."""
+    """Diagnose the pending throughput tests until the queue is empty or the deadline passes. Returns the number."""
     deadline = Deadline(TIME_LIMIT_S)
     done = 0
     while not deadline.passed:
-        found = pending.diagnose_awaited(timezone.now())
-        done += found
-        if found < pending.AT_ONCE:
+        count = pending.diagnose_awaited(timezone.now())
+        done += count
+        if count < pending.AT_ONCE:
             break
     return done
 
 
 @shared_task(name="archive.delete_old")
 def delete_old() -> dict[str, int]:
-    """Delete what is kept no longer. Returns what went, by table."""
+    """Delete raw data past its retention. Returns rows or chunks deleted, by table."""
     return retention.delete_old(timezone.now(), Deadline(DELETING_LIMIT_S))
 
 
 @shared_task(name="archive.delete_records")
 def delete_records() -> dict[str, int]:
-    """Delete old slots, incidents, tokens and other records, once a day. Returns what went, by table."""
+    """Delete old slots, incidents, tokens and other records, once a day. Returns rows deleted, by table."""
     return records.delete_old(timezone.now(), Deadline(DELETING_LIMIT_S))
 
 
 @shared_task(name="archive.note_sizes")
 def note_sizes() -> int:
-    """Note how large each table is, so that growth can be told. Returns how many tables."""
+    """Record the size of each table. Returns the number of tables."""
     return growth.note_sizes(timezone.now())
 
 
 @shared_task(name="archive.compress_old")
 def compress_old() -> int:
-    """Compress old bursts where the licence allows. Returns how many chunks."""
+    """Compress old bursts where the licence allows. Returns the number of chunks."""
     return retention.compress_old(timezone.now())
 
 
 @shared_task(name="archive.sample")
 def sample() -> None:
-    """Note how the centre itself is."""
+    """Record a sample of the centre's load."""
     samples.take(timezone.now())

@@ -1,8 +1,8 @@
-"""Sweeps: a grid of settings on one path, each cell a test that is asked for, run one after the other.
+"""Sweeps: a grid of settings on a path, each cell an on-demand test, run in sequence.
 
-In: a path and settings; the number of a sweep. Out: a `Sweep` with what its cells got. A sweep may be stopped and taken
-up again at any time: what has ended is kept with the sweep, what was not asked for or was taken back is asked for next.
-Where the knee lies is told by `monitor.analysis.transfer.sweep`.
+In: a path and settings; the id of a sweep. Out: a `Sweep` with the results of its cells. A sweep may be stopped and
+resumed at any time: completed cells are kept, cells not requested or cancelled are requested next.
+`monitor.analysis.transfer.sweep` finds the sweet spot.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from monitor.mesh.on_demand import OnDemandError, Settings, ask, cancel, faults
 from probes.contract import Deadline, Outcome
 
 AHEAD = 2
-"""Tests asked for at a time: the next one is with the agents while one runs, and few are in the way of the plan."""
+"""Tests requested at a time: the next is delivered to the agents while another runs, and scheduled tests are rarely
+delayed."""
 MOST_CELLS = 400
 NOBODY_REPORTS = timedelta(minutes=15)
-"""After the end of a test; by then the centre's worker, where one runs, has called it missed."""
+"""Time after the end of a test; by then the centre's worker, if running, has marked it missed."""
 POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class SweptCell:
-    """A cell with its test. Its times and figures are None as those of `monitor.archive.queries.on_demand.OnDemand`
-    are."""
+    """A cell with its test. Times and figures are None as in `monitor.archive.queries.on_demand.OnDemand`."""
 
     place: int
     setting: Setting
@@ -58,7 +58,7 @@ class SweptCell:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep as it stands. `rtt_ms` is the idle round trip: the least of its tests, else of the pings before it."""
+    """Current state of a sweep. `rtt_ms` is the idle RTT: the minimum of its tests, else of the pings before it."""
 
     id: int
     name: str
@@ -74,7 +74,7 @@ class Sweep:
 
     @property
     def grid(self) -> list[Cell]:
-        return [swept.cell for swept in self.cells]
+        return [result.cell for result in self.cells]
 
 
 def settings_of(
@@ -84,39 +84,40 @@ def settings_of(
     controls: Sequence[str] = (),
     msss_bytes: Sequence[int] = (),
 ) -> list[Settings]:
-    """All of the grid; nothing given of congestion controls or MSS leaves them as in `base`. Raises `OnDemandError`."""
+    """All combinations of the grid; without congestion controls or MSS values those of `base` apply. Raises
+    `OnDemandError`."""
     given = asdict(base)
     own_controls: Sequence[str | None] = controls or [base.congestion_control]
     own_msss: Sequence[int | None] = msss_bytes or [base.mss_bytes]
     axes = product(own_controls, own_msss, streams, windows_bytes)
-    found = [
+    grid = [
         Settings(**{**given, "congestion_control": cc, "mss_bytes": mss, "streams": number, "window_bytes": window})
         for cc, mss, number, window in dict.fromkeys(axes)
     ]
-    if not found or len(found) > MOST_CELLS:
-        raise OnDemandError(f"that is a grid of {len(found)} cells; give 1 to {MOST_CELLS}")
-    wrong = dict.fromkeys(fault for one in found for fault in faults(one))
+    if not grid or len(grid) > MOST_CELLS:
+        raise OnDemandError(f"the grid has {len(grid)} cells; allowed are 1 to {MOST_CELLS}")
+    wrong = dict.fromkeys(fault for cell in grid for fault in faults(cell))
     if wrong:
         raise OnDemandError("; ".join(wrong))
-    return found
+    return grid
 
 
 def create(path: Path, settings: Sequence[Settings], *, name: str, by: str, now: datetime) -> int:
-    """A new sweep, of which nothing has run. Its number.
+    """Create a sweep; return its id.
 
-    The order is random, so that a path that changes meanwhile does not look like what a setting does.
+    The order is random, so that a change of the path over time is not attributed to a setting.
     """
     with transaction.atomic():
         sweep = ThroughputSweep.objects.create(path_id=path.pk, name=name, asked_at=now, asked_by=by)
         ordered = random.Random(sweep.pk).sample(settings, len(settings))
         SweepCell.objects.bulk_create(
-            SweepCell(sweep=sweep, place=place, parameters=asdict(one)) for place, one in enumerate(ordered)
+            SweepCell(sweep=sweep, place=place, parameters=asdict(setting)) for place, setting in enumerate(ordered)
         )
     return sweep.pk
 
 
 def load(sweep_id: int, now: datetime) -> Sweep | None:
-    """The sweep as it stands; None where there is none of this number."""
+    """Load a sweep; None where it does not exist."""
     sweep = ThroughputSweep.objects.filter(pk=sweep_id).first()
     if sweep is None:
         return None
@@ -134,48 +135,50 @@ def load(sweep_id: int, now: datetime) -> Sweep | None:
 
 
 def newest(limit: int, path_id: int | None = None) -> list[tuple[int, str, int, datetime]]:
-    """(id, name, path, asked at) of the sweeps asked for last, newest first."""
+    """(id, name, path, requested at) of the newest sweeps, newest first."""
     rows = ThroughputSweep.objects.all() if path_id is None else ThroughputSweep.objects.filter(path_id=path_id)
     return list(rows.order_by("-asked_at", "-pk").values_list("pk", "name", "path_id", "asked_at")[:limit])
 
 
 def run(sweep_id: int, tell: Callable[[Sweep], None]) -> Sweep:
-    """Run what has not ended, and `tell` how it stands about each second. Raises `OnDemandError` where a test cannot be
-    asked for, as over a budget, and `LookupError` for an unknown sweep or path; what has ended is kept."""
+    """Run the remaining cells and call `tell` with the state about each second. Completed cells are kept. Raises
+    `OnDemandError` where a test cannot be requested, as over a budget, and `LookupError` for an unknown sweep or
+    path."""
     while True:
         keep(sweep_id, timezone.now())
-        found = load(sweep_id, timezone.now())
-        if found is None:
-            raise LookupError(f"there is no sweep {sweep_id}")
-        tell(found)
-        open_cells = [cell for cell in found.cells if cell.outcome is None]
+        sweep = load(sweep_id, timezone.now())
+        if sweep is None:
+            raise LookupError(f"sweep {sweep_id} not found")
+        tell(sweep)
+        open_cells = [cell for cell in sweep.cells if cell.outcome is None]
         if not open_cells:
-            # A test can end after `keep`, and be awaited again when the other end's half of it comes.
+            # A test can end after `keep`, and its diagnosis wait again when the other end delivers its half.
             if _asked_for(sweep_id):
                 continue
-            return found
+            return sweep
         running = [cell.slot_id for cell in open_cells if cell.slot_id is not None]
         if len(running) < min(AHEAD, len(open_cells)):
-            _ask_next(found)
+            _ask_next(sweep)
         else:
             on_demand.wait(running[0], Deadline(POLL_S))
 
 
 def stop(sweep_id: int, now: datetime) -> None:
-    """Take back what no agent has in hand yet; the rest ends by itself, and is kept when the sweep is next run."""
+    """Cancel the tests that no agent has started; running tests end normally and are stored when the sweep is
+    resumed."""
     for cell_id, slot_id in _asked_for(sweep_id):
         if cancel(slot_id, now):
             SweepCell.objects.filter(pk=cell_id, outcome=None).update(slot_id=None)
 
 
 def forget_failures(sweep_id: int) -> int:
-    """Have the cells run again that were not measured; how many."""
+    """Reset the failed cells so that they run again; return their number."""
     failed = SweepCell.objects.filter(sweep=sweep_id).exclude(outcome=None).exclude(outcome=Outcome.MEASURED.value)
     return failed.update(outcome=None, detail=None, slot_id=None, verdict=None, sentence=None)
 
 
 def keep(sweep_id: int, now: datetime) -> None:
-    """Note with the sweep what its tests ended in, so that it outlives them."""
+    """Copy the results of ended tests to the sweep, so that it outlives them."""
     for cell_id, slot_id in _asked_for(sweep_id):
         test = on_demand.on_demand(slot_id, now)
         if test is None:
@@ -190,16 +193,16 @@ def keep(sweep_id: int, now: datetime) -> None:
 
 
 def _asked_for(sweep_id: int) -> list[tuple[int, int]]:
-    """(cell, slot) of what was asked for and has not ended, as far as is kept."""
+    """(cell, slot) of the requested tests that have not ended."""
     rows = SweepCell.objects.filter(sweep=sweep_id, outcome=None).order_by("place").values_list("pk", "slot_id")
     return [(cell_id, slot_id) for cell_id, slot_id in rows if slot_id is not None]
 
 
 def _ask_next(sweep: Sweep) -> None:
-    """Raises `OnDemandError`, and `LookupError` where the path is gone."""
+    """Request the next test. Raises `OnDemandError`, and `LookupError` where the path no longer exists."""
     path = Path.objects.with_hosts().filter(pk=sweep.path_id).first()
     if path is None:
-        raise LookupError(f"there is no path {sweep.path_id} any more, on which sweep {sweep.id} runs")
+        raise LookupError(f"path {sweep.path_id} of sweep {sweep.id} no longer exists")
     with transaction.atomic():
         waiting = SweepCell.objects.select_for_update().filter(sweep=sweep.id, slot_id=None, outcome=None)
         row = waiting.order_by("place")[0]
@@ -228,7 +231,7 @@ def _swept(row: SweepCell, now: datetime) -> SweptCell:
 
 
 def _figures(test: OnDemand) -> dict[str, Any]:
-    """What a sweep keeps of a test that has ended."""
+    """Fields that a sweep stores of an ended test."""
     return {
         "outcome": test.outcome,
         "detail": test.detail,

@@ -235,7 +235,7 @@ def test_while_the_database_is_away_agents_are_told_to_come_again(mesh, agent, m
 
     assert response.status_code == 503
     assert response["Retry-After"] == "5"
-    assert response.json()["error"] == "the database is away; try again"
+    assert response.json()["error"] == "the database is unavailable; try again"
 
 
 def fail_with(sqlstate):

@@ -39,7 +39,7 @@ def test_it_tells_what_it_computed_and_repairs_it(mesh, capsys):
 
     told = recompute(capsys, "--from", "2026-03-13", "--to", "2026-03-14T13:00")
 
-    assert told == "computed anew: 4 hours, 4 days, 2 months, 2 years\n"
+    assert told == "recomputed: 4 hours, 4 days, 2 months, 2 years\n"
     assert list(BurstHour.objects.filter(sent=77).values_list("hour", flat=True)) == [HOUR - timedelta(days=2)] * 2
     assert BurstDay.objects.filter(sent=77).count() == 2
 
@@ -47,13 +47,13 @@ def test_it_tells_what_it_computed_and_repairs_it(mesh, capsys):
 def test_paths_can_be_named(mesh, capsys):
     told = recompute(capsys, "--from", "2026-01-01", "--to", "2027-01-01", "--path", str(mesh.slac_anl.pk))
 
-    assert told == "computed anew: 3 hours, 3 days, 1 months, 1 years\n"
+    assert told == "recomputed: 3 hours, 3 days, 1 months, 1 years\n"
 
 
 def test_times_may_have_an_offset(mesh, capsys):
     told = recompute(capsys, "--from", "2026-03-14T13:00+01:00", "--to", "2026-03-14T13:01+01:00")
 
-    assert told == "computed anew: 2 hours, 2 days, 2 months, 2 years\n"
+    assert told == "recomputed: 2 hours, 2 days, 2 months, 2 years\n"
 
 
 @pytest.mark.parametrize(

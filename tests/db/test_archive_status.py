@@ -1,4 +1,4 @@
-"""`manage.py archive status` tells what is there, what waits, what is missing and what is wrong, as text and JSON."""
+"""`manage.py archive status`: sizes, backlog, missing results and problems, as text and JSON."""
 
 import json
 from datetime import timedelta
@@ -59,7 +59,7 @@ def a_lossy_delivery(now):
 def test_an_empty_archive_says_so(lines):
     said = lines()
 
-    for line in ("bursts from - to -", "every hour has its summary", "no results refused"):
+    for line in ("bursts from - to -", "no pending hour rollups", "no results rejected"):
         assert line in said
     assert {line.split()[0] for line in said[1 : said.index("bursts from - to -")]} == BOUNDS.keys()
 
@@ -71,11 +71,11 @@ def test_what_is_there_and_what_waits_is_told(lines):
     after = lines()
 
     assert "bursts from 2026-03-14 10:00:00 UTC to 2026-03-14 12:00:00 UTC" in before
-    [waiting] = [line for line in before if "wait for their summary" in line]
-    assert waiting.startswith("hours that wait for their summary: 3, the longest for 90")
-    assert "every hour has its summary" in after
-    [waiting] = [line for line in after if "wait for their summary" in line]
-    assert waiting.startswith("days that wait for their summary: 1, the longest for ")
+    [waiting] = [line for line in before if line.startswith("pending ")]
+    assert waiting.startswith("pending hour rollups: 3, the oldest for 90")
+    assert "no pending hour rollups" in after
+    [waiting] = [line for line in after if line.startswith("pending ")]
+    assert waiting.startswith("pending day rollups: 1, the oldest for ")
 
 
 def test_what_is_missing_and_what_was_refused_is_told_by_site(lines, monkeypatch):
@@ -86,7 +86,7 @@ def test_what_is_missing_and_what_was_refused_is_told_by_site(lines, monkeypatch
 
     # Of the numbers 1 to 8, 1, 4, 7 and 8 came.
     assert "slac: 4 results in 7 days, 4 missing (50.00% complete)" in said
-    place = said.index("slac: 1 results refused, the last at 2026-03-14 12:30:00 UTC:")
+    place = said.index("slac: 1 results rejected, the last at 2026-03-14 12:30:00 UTC:")
     assert said[place + 1] == "    path 99999 is unknown"
 
 
@@ -138,7 +138,7 @@ def test_the_server_and_its_disk_are_told(lines, answer):
     assert any(line.startswith(f"PostgreSQL {connection.pg_version // 10_000}.") for line in lines())
     if has_timescaledb():
         assert disk is None  # in another root
-        assert any(line.endswith("the disk is not of this machine") for line in lines())
+        assert any(line.endswith("its disk is on another machine") for line in lines())
         assert any("with TimescaleDB" in line and "licence apache" in line for line in lines())
     else:
         assert 0 < disk["free_bytes"] <= disk["total_bytes"]
@@ -151,7 +151,7 @@ def test_chunks_are_told_where_there_are_any(lines, answer):
 
     if has_timescaledb():
         assert spans.keys() == CHUNKS_OF.keys()
-        assert "0, the next of 24 h" in of_bursts
+        assert "0, next spans 24 h" in of_bursts
     else:
         assert spans == {}
         assert " - " in of_bursts
@@ -230,18 +230,18 @@ def test_the_disk_lasts_for_as_long_as_its_room_at_this_growth(tables, free_byte
 
 
 def test_what_the_disk_lasts_for_is_told_or_why_not(lines, answer, monkeypatch):
-    assert any(line.startswith("how fast it grows is not known yet") for line in lines())
+    assert any(line.startswith("growth not known yet") for line in lines())
 
     growth.note_sizes(timezone.now() - timedelta(days=2))
     TableSize.objects.filter(name="burst").update(total_bytes=F("total_bytes") - 10_000_000)
     monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: Disk(total_bytes=10**12, free_bytes=10**10))
     told = answer()["growth"]
     assert told["disk_lasts_days"] == pytest.approx(10**10 / told["bytes_per_day"])
-    assert any(line.endswith(f"lasts for {told['disk_lasts_days']:,.0f} days") for line in lines())
+    assert any(line.endswith(f"full in {told['disk_lasts_days']:,.0f} days") for line in lines())
 
     monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
     assert answer()["growth"]["disk_lasts_days"] is None
-    assert any(line.endswith("how long its disk lasts cannot be told from this machine") for line in lines())
+    assert any(line.endswith("time until its disk is full unknown") for line in lines())
 
 
 def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):

@@ -104,7 +104,7 @@ def test_a_backup_during_deliveries_is_whole_and_restores_the_same_rows(mesh, de
 
     status, said, complained = manage(scratch, "archive", "restore", str(file))
 
-    assert (status, said) == (0, "restored; every summary and every result is as it was\n"), complained
+    assert (status, said) == (0, "restored\n"), complained
     assert told.startswith(f"{file}: ")
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
     assert file.stat().st_mode & 0o777 == 0o600
@@ -128,7 +128,7 @@ def test_a_restored_database_needs_nothing_and_computes_the_same(mesh, scratch, 
     assert restored == {table: content(own_dsn(), table) for table in TABLES}
     assert manage(scratch, "migrate", "--check")[0] == 0
     status, said, _ = manage(scratch, "archive", "recompute", "--from", "2026-03-01", "--to", "2026-03-15")
-    assert (status, said) == (0, "computed anew: 40 hours, 6 days, 2 months, 2 years\n")
+    assert (status, said) == (0, "recomputed: 40 hours, 6 days, 2 months, 2 years\n")
     assert {table: content(scratch, table) for table in TABLES} == restored
     indexes = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY indexdef"
     assert rows(scratch, indexes) == rows(own_dsn(), indexes)
@@ -162,9 +162,7 @@ def test_only_an_empty_database_is_restored_into(mesh, tmp_path):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
 
-    with pytest.raises(
-        CommandError, match=r"is not empty: it has \d+ tables, such as .*Make an empty one with createdb"
-    ):
+    with pytest.raises(CommandError, match=r"is not empty: it has \d+ tables, such as .*createdb"):
         call_command("archive", "restore", str(file))
 
 
@@ -194,14 +192,14 @@ def test_a_backup_of_something_else_is_none_of_ours(scratch, tmp_path):
     pg_dump = client_program("pg_dump", connection.pg_version // 10_000)
     subprocess.run([pg_dump, "--format=custom", f"--file={file}", f"--dbname={scratch}"], check=True)
 
-    with pytest.raises(BackupError, match="has no tables of Soundings; it is a backup of something else"):
+    with pytest.raises(BackupError, match="has no tables of Soundings"):
         backup.contents(file)
 
 
 def test_of_a_database_without_our_tables_there_is_no_backup(scratch, tmp_path):
     status, _, said = manage(scratch, "archive", "backup", "--out", str(tmp_path / "soundings.dump"))
 
-    assert (status, "has no tables of Soundings; is it the right one?" in said) == (1, True)
+    assert (status, "has no tables of Soundings" in said) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -222,7 +220,7 @@ def test_a_file_is_replaced_with_force_only(mesh, tmp_path):
     file.write_bytes(b"precious")
     file.chmod(0o644)
 
-    with pytest.raises(CommandError, match="is there already; name another, or replace it with --force"):
+    with pytest.raises(CommandError, match=r"already exists; .*--force"):
         call_command("archive", "backup", "--out", str(file))
     assert file.read_bytes() == b"precious"
     call_command("archive", "backup", "--out", str(file), "--force")
@@ -250,7 +248,7 @@ def test_what_is_no_regular_file_is_never_replaced(mesh, tmp_path, kind, force):
         name.symlink_to(precious if kind == "link" else tmp_path / "nowhere")
     before = name.lstat()
 
-    with pytest.raises(CommandError, match="is no regular file, and is not replaced; name another"):
+    with pytest.raises(CommandError, match="not a regular file"):
         call_command("archive", "backup", "--out", str(name), *force)
 
     after = name.lstat()
@@ -261,7 +259,7 @@ def test_what_is_no_regular_file_is_never_replaced(mesh, tmp_path, kind, force):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/"])
 def test_a_backup_without_a_name_is_told_to_name_a_file(mesh, name):
-    with pytest.raises(CommandError, match="is a folder; name a file in it"):
+    with pytest.raises(CommandError, match="is a folder"):
         call_command("archive", "backup", "--out", name)
 
 
@@ -273,7 +271,7 @@ def test_a_file_that_came_meanwhile_stays(tmp_path, monkeypatch, hard_links):
     if not hard_links:
         monkeypatch.setattr(backup.os, "link", _no_hard_links)
 
-    with pytest.raises(BackupError, match="is there already"):
+    with pytest.raises(BackupError, match="already exists"):
         backup._give_name(part, file, force=False)
     assert file.read_bytes() == b"precious"
     file.unlink()
@@ -335,7 +333,7 @@ def test_the_database_of_a_data_folder_is_backed_up_and_restored_without_its_sta
         folder.chmod(0o755)
     old, new, file = tmp_path / "old", tmp_path / "new", tmp_path / "soundings.dump"
     first = piped({"SOUNDINGS_DATA": str(old)}, "archive", "backup", "--out", str(file))
-    assert (first.returncode, b"no database is here" in first.stderr) == (1, True)
+    assert (first.returncode, b"no database" in first.stderr) == (1, True)
     with postgres.running(old / "postgres", print):
         url = postgres.local_url(old / "postgres")
         assert manage(url, "migrate", "-v0")[0] == 0

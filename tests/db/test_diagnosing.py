@@ -97,7 +97,7 @@ def test_a_fault_of_ours_is_told_and_keeps_no_other_test_waiting(mesh, monkeypat
     verdicts = dict(ThroughputTest.objects.values_list("measured_at", "verdict"))
     assert verdicts == {HOUR: "undetermined", later: "bottleneck queue"}
     assert ThroughputTest.objects.get(measured_at=HOUR).sentence == (
-        "undetermined: it cannot be diagnosed: ZeroDivisionError: division by zero"
+        "undetermined: cannot be diagnosed: ZeroDivisionError: division by zero"
     )
     assert "cannot be diagnosed" in caplog.text
 

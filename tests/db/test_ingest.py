@@ -146,9 +146,9 @@ def test_a_batch_without_results_is_a_sign_of_life(mesh):
 RESULT = " - at `$.result`"
 BAD_BURSTS = {
     f"received 2 is more than sent 1{RESULT}": burst(1.0, received=2),
-    f"2 round trips for 3 sent{RESULT}": burst(1.0, 2.0, sent=3),
-    f"received 1, but 2 round trips{RESULT}": burst(1.0, 2.0, received=1),
-    f"received 1, but 0 round trips{RESULT}": burst(None, received=1),
+    f"2 RTTs for 3 sent{RESULT}": burst(1.0, 2.0, sent=3),
+    f"received 1, but 2 RTTs{RESULT}": burst(1.0, 2.0, received=1),
+    f"received 1, but 0 RTTs{RESULT}": burst(None, received=1),
     f"late 2 is more than the 1 lost{RESULT}": burst(1.0, None, late=2),
     f"measured, but nothing was sent{RESULT}": burst(outcome=Outcome.MEASURED),
     f"no_route, but 1 were sent{RESULT}": burst(1.0, outcome=Outcome.NO_ROUTE),

@@ -273,7 +273,7 @@ def test_a_site_speaks_only_of_its_own_part(path):
     assert reasons[1] == reasons[2] == f"path {path.pk} does not end at this site"
     assert reasons[3] == f"path {path.pk} does not end at this site"
     assert store(path.destination.site.pk, batch(nowhere, number=2), slot.ends_at).refused[0].reason == (
-        "it says what was served, but not in which slot"
+        "served report without a slot"
     )
 
 
@@ -312,7 +312,7 @@ def test_a_planned_slot_is_no_test_on_demand(path):
 
     assert on_demand(Slot.objects.first().pk, NOW) is None
     assert outcomes.latest(path.pk, NOW, NOW) is None
-    with pytest.raises(LookupError, match="no on-demand test 123456"):
+    with pytest.raises(LookupError, match="on-demand test 123456 not found"):
         wait(123456, Deadline(1))
 
 

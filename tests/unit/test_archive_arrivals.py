@@ -208,7 +208,7 @@ def test_a_result_of_more_than_its_bytes_is_refused_unread():
     arrival = read(envelope(large), JSON)
 
     _, ((_, sequence, reason),) = everything(arrival)
-    assert (sequence, "bytes are more than 1048576, the most of one result" in reason) == (1, True)
+    assert (sequence, "1048576" in reason) == (1, True)
     assert len(arrival.as_json(0)) <= 10_000
 
 

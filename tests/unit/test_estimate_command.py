@@ -81,7 +81,7 @@ def test_what_is_not_known_and_what_is_a_bound_is_said():
 def test_advice_says_what_is_now_and_what_is_wanted():
     _, out, _ = run(f"{PATH} --loss-ratio 0.0001 --window-bytes 250000 --streams 2 --times 3")
 
-    after = lines(out)[lines(out).index("For 3 times as much, 120 Mbit/s:") + 1 :]
+    after = lines(out)[lines(out).index("To multiply it by 3, to 120 Mbit/s:") + 1 :]
     assert [re.sub(" +", " ", line).strip() for line in after[:4]] == [
         "window at least 750 kB now 250 kB",
         "loss at most 0.0026% now 0.01%",
@@ -116,7 +116,7 @@ def test_no_ground_for_an_estimate_is_exit_status_1_with_what_to_give():
     status, out, err = run(f"{PATH} --loss-ratio 0")
 
     assert (status, out.splitlines()[0]) == (1, "no estimate")
-    assert "give --window-bytes, --capacity-mbps, or with --sent" in err
+    assert "give --window-bytes, --capacity-mbps, or --sent" in err
 
 
 @pytest.mark.parametrize(

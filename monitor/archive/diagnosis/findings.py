@@ -1,8 +1,7 @@
-"""What a throughput test says about the transfer, from what its agent delivered.
+"""Diagnose a throughput test from its delivered data.
 
-In: a `ThroughputRun`, and the `Background` of its path. Out: what is stored of the answer: verdict, sentence, steady
-rate, and `Findings` beside them. How the limit is told is in `monitor.analysis.transfer`; here its input is put
-together. No database.
+In: a `ThroughputRun` and the `Background` of its path. Out: a `TestDiagnosis` as stored: verdict, sentence, steady rate
+and `Findings`. This module prepares the input of `monitor.analysis.transfer`, which decides the limit. No database.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from monitor.analysis.transfer import (
 from probes.throughput.spec import CpuUse, ReceivedIntervals, SentIntervals, ThroughputRun, Transfer
 
 SHORTEST_S = 0.001
-"""Of an interval: what moved in less is no rate."""
+"""Minimum length of an interval; no rate is computed for a shorter interval."""
 
 USUAL_MSS_BYTES = 1448
-"""Of Ethernet with TCP's time stamps, where the tool does not say."""
+"""MSS on Ethernet with TCP timestamps, used where the tool does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What was known of a path when a test of it began; None is not known. `capacity_bps` is of the whole path."""
+    """State of a path when a test of it began; None where unknown. `capacity_bps` is that of the whole path."""
 
     path_id: int
     at: datetime
@@ -47,10 +46,10 @@ class Background:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What is kept of a `monitor.analysis.transfer.Diagnosis` beside its verdict, sentence and steady rate.
+    """Part of a `monitor.analysis.transfer.Diagnosis` stored beside its verdict, sentence and steady rate.
 
-    Round trips are medians of the steady part, `idle_rtt_ms` the least known, the ping's included.
-    `peer_window_bytes` is the largest window that the receiver gave to one stream.
+    RTTs are medians of the steady part; `idle_rtt_ms` is the minimum RTT available, that of the pings included.
+    `peer_window_bytes` is the largest window the receiver granted to a stream.
     """
 
     evidence: tuple[Figure, ...] = ()
@@ -69,13 +68,13 @@ class Findings:
 
     @property
     def lost_s(self) -> float:
-        """What the recoveries cost in all."""
-        return sum(one.lost_s for one in self.recoveries)
+        """Total time spent in recoveries."""
+        return sum(recovery.lost_s for recovery in self.recoveries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a test says, as it is stored. `steady_bps` is None where too little of it was steady."""
+    """Diagnosis of a test as stored. `steady_bps` is None where too little of the test was steady."""
 
     verdict: Verdict
     sentence: str
@@ -85,30 +84,30 @@ class Told:
 
     @classmethod
     def not_possible(cls, reason: str) -> Told:
-        """Where a test cannot be diagnosed."""
-        sentence = f"undetermined: it cannot be diagnosed: {reason}"
+        """Diagnosis of a test that cannot be diagnosed, with the reason."""
+        sentence = f"undetermined: cannot be diagnosed: {reason}"
         return cls(verdict=Verdict.UNDETERMINED, sentence=sentence, steady_bps=None, steady_s=0.0, findings=None)
 
 
 def told(run: ThroughputRun, background: Background) -> Told | None:
-    """What a test says; None where it carried nothing over TCP whose intervals are known."""
+    """Diagnose a test; None where it carried no TCP data or its intervals are missing."""
     if run.protocol != "tcp" or run.transfer is None or run.transfer.sent is None:
         return None
     try:
-        found = diagnose(recording(run, background))
+        diagnosis = diagnose(recording(run, background))
     except RecordingError as error:
         return Told.not_possible(f"its intervals contradict each other: {error}")
     return Told(
-        verdict=found.verdict,
-        sentence=found.sentence,
-        steady_bps=found.steady_throughput_bps,
-        steady_s=found.steady_s,
-        findings=_findings(found, run),
+        verdict=diagnosis.verdict,
+        sentence=diagnosis.sentence,
+        steady_bps=diagnosis.steady_throughput_bps,
+        steady_s=diagnosis.steady_s,
+        findings=_findings(diagnosis, run),
     )
 
 
 def recording(run: ThroughputRun, background: Background) -> Recording:
-    """A delivered test as the analysis takes it."""
+    """Convert a delivered test to the input of the analysis."""
     transfer = Transfer() if run.transfer is None else run.transfer
     kernel = transfer.kernel
     return Recording(
@@ -120,7 +119,11 @@ def recording(run: ThroughputRun, background: Background) -> Recording:
         congestion_control=run.congestion_control,
         asked_bps=run.asked_bps,
         idle_rtt_ms=min(
-            (one for one in (background.idle_rtt_ms, None if kernel is None else kernel.rtt_min_ms) if one is not None),
+            (
+                rtt_ms
+                for rtt_ms in (background.idle_rtt_ms, None if kernel is None else kernel.rtt_min_ms)
+                if rtt_ms is not None
+            ),
             default=None,
         ),
         capacity_bps=background.capacity_bps,
@@ -139,7 +142,7 @@ def recording(run: ThroughputRun, background: Background) -> Recording:
 
 
 def _samples(sent: SentIntervals) -> tuple[Sample, ...]:
-    """Intervals of no length, which a tool may report at its end, are left out."""
+    """Convert the sender's intervals; a tool may report intervals of zero length at its end, which are left out."""
     columns = {
         "sent_bytes": sent.sent_bytes,
         "retransmits": sent.retransmits,
@@ -148,9 +151,9 @@ def _samples(sent: SentIntervals) -> tuple[Sample, ...]:
         "rtt_ms": sent.rtt_ms,
         "path_mtu_bytes": sent.path_mtu_bytes,
     }
-    known = {name: column for name, column in columns.items() if column is not None}
+    columns_present = {name: column for name, column in columns.items() if column is not None}
     return tuple(
-        Sample(start_s=start_s, end_s=end_s, **{name: column[place] for name, column in known.items()})  # type: ignore[arg-type]
+        Sample(start_s=start_s, end_s=end_s, **{name: column[place] for name, column in columns_present.items()})  # type: ignore[arg-type]
         for place, (start_s, end_s) in enumerate(itertools.pairwise((0.0, *sent.end_s)))
         if end_s - start_s >= SHORTEST_S
     )
@@ -167,27 +170,27 @@ def _arrivals(received: ReceivedIntervals) -> tuple[Arrival, ...]:
 
 
 def _cpu_ratio(use: CpuUse | None) -> float | None:
-    """The tool counts what it got, its system also what it waited for: the larger of them."""
+    """The larger of the tool's own CPU use and that of its system, which includes waiting."""
     return None if use is None else max(use.total_ratio, use.wanted_ratio or 0.0)
 
 
-def _findings(found: Diagnosis, run: ThroughputRun) -> Findings:
+def _findings(diagnosis: Diagnosis, run: ThroughputRun) -> Findings:
     sent = None if run.transfer is None else run.transfer.sent
     windows = None if sent is None else sent.peer_window_bytes
     return Findings(
-        evidence=tuple(figure for figure in found.evidence if math.isfinite(figure.value)),
-        duration_s=found.duration_s,
-        start_s=found.start_s,
-        too_short=found.too_short,
-        wanted_s=found.wanted_s,
-        recoveries=found.recoveries,
-        pauses=found.pauses,
-        idle_rtt_ms=None if found.signs is None else _known(found.signs.base_rtt_ms),
-        loaded_rtt_ms=None if found.signs is None else _known(found.signs.rtt_ms),
+        evidence=tuple(figure for figure in diagnosis.evidence if math.isfinite(figure.value)),
+        duration_s=diagnosis.duration_s,
+        start_s=diagnosis.start_s,
+        too_short=diagnosis.too_short,
+        wanted_s=diagnosis.wanted_s,
+        recoveries=diagnosis.recoveries,
+        pauses=diagnosis.pauses,
+        idle_rtt_ms=None if diagnosis.signs is None else _known(diagnosis.signs.base_rtt_ms),
+        loaded_rtt_ms=None if diagnosis.signs is None else _known(diagnosis.signs.rtt_ms),
         peer_window_bytes=max(windows) / run.streams if windows else None,
-        path_mtu_bytes=found.path_mtu_bytes,
-        jumbo_frames_pass=found.jumbo_frames_pass,
-        rfc6349=found.rfc6349,
+        path_mtu_bytes=diagnosis.path_mtu_bytes,
+        jumbo_frames_pass=diagnosis.jumbo_frames_pass,
+        rfc6349=diagnosis.rfc6349,
     )
 
 

@@ -1,8 +1,8 @@
-"""Diagnoses throughput tests after their delivery: those in `undiagnosed_test`, which ingest fills in its transaction.
+"""Diagnose throughput tests after their delivery: those in `undiagnosed_test`, which ingest fills in its transaction.
 
-In: stored tests, what was known of their paths, and what the end that listened reported of its slot. Out: verdict,
-sentence, steady rate and findings in the test's row, its hour marked for its summary. A test leaves the table with its
-diagnosis, in one transaction, so that a crash leaves nothing undiagnosed. What is said is worked out in `diagnoses`.
+In: stored tests, the backgrounds of their paths, and the report of the listening end on the slot. Out: verdict,
+sentence, steady rate and findings in the test's row, and its hour marked dirty. A test leaves `undiagnosed_test` in the
+same transaction as its diagnosis is stored, so a crash leaves nothing undiagnosed. `findings` computes the diagnosis.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from probes.throughput.spec import Served, ThroughputRun, Transfer, seen_from_bo
 log = logging.getLogger(__name__)
 
 AT_ONCE = 20
-"""In one transaction; each takes about 10 ms."""
+"""Tests diagnosed in a transaction; each takes about 10 ms."""
 
 
 def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
-    """Diagnose tests that await it, the oldest first; returns how many. Others may do the same at the same time."""
+    """Diagnose the oldest pending tests; return how many. Safe to run concurrently."""
     with transaction.atomic():
         awaited = UndiagnosedTest.objects.select_for_update(skip_locked=True).order_by("measured_at", "path_id")[:most]
-        keys = sorted((one.path_id, one.measured_at) for one in awaited)
+        keys = sorted((pending.path_id, pending.measured_at) for pending in awaited)
         if not keys:
             return 0
-        known = backgrounds(keys)
-        tests = {(one.path_id, one.measured_at): one for one in ThroughputTest.objects.filter(pk__in=keys)}
-        served = _served([one.slot_id for one in tests.values() if one.slot_id is not None])
+        background_of = backgrounds(keys)
+        tests = {(test.path_id, test.measured_at): test for test in ThroughputTest.objects.filter(pk__in=keys)}
+        served = _served([test.slot_id for test in tests.values() if test.slot_id is not None])
         for key, test in tests.items():
-            _diagnose(test, known[key], None if test.slot_id is None else served.get(test.slot_id))
+            _diagnose(test, background_of[key], None if test.slot_id is None else served.get(test.slot_id))
         mark_dirty(
             np.array([path_id for path_id, _ in keys], np.int64),
             np.array([microseconds(at) for _, at in keys], np.int64),
@@ -59,7 +59,7 @@ def _served(slot_ids: list[int]) -> Mapping[int, Served]:
 
 
 def _diagnose(test: ThroughputTest, background: Background, served: Served | None) -> None:
-    """Store what a test says."""
+    """Store the diagnosis of a test."""
     run = _run_of(test, served)
     said = _told(run, background)
     changed: dict[str, Any] = {"transfer": for_jsonb(run.transfer)}
@@ -76,16 +76,16 @@ def _diagnose(test: ThroughputTest, background: Background, served: Served | Non
 
 
 def _told(run: ThroughputRun, background: Background) -> Told | None:
-    """What the test says. A fault of ours is logged and told, and keeps no other test waiting."""
+    """Diagnose a test. An exception is logged and stored as the reason, so that it does not block the queue."""
     try:
         return told(run, background)
     except Exception as error:
-        log.exception("the test of path %d at %s cannot be diagnosed", background.path_id, background.at.isoformat())
+        log.exception("test of path %d at %s cannot be diagnosed", background.path_id, background.at.isoformat())
         return Told.not_possible(f"{type(error).__name__}: {error}")
 
 
 def _run_of(test: ThroughputTest, served: Served | None) -> ThroughputRun:
-    """A stored test as it was delivered, with what the other end saw."""
+    """Convert a stored test back to its delivered form, with the report of the other end."""
     transfer = None if test.transfer is None else msgspec.convert(test.transfer, Transfer)
     return ThroughputRun(
         target="",

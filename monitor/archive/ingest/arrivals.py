@@ -1,7 +1,7 @@
-"""A batch as it arrives: bytes become results, one by one.
+"""Parse a delivered batch into results.
 
-In: the body of a delivery, as JSON or MessagePack. Out: an `Arrival`, from which each result is read and checked by
-itself: one that is of the wrong type or impossible does not spoil the others. Nothing is stored here.
+In: the body of a delivery, as JSON or MessagePack. Out: an `Arrival`, from which each result is parsed and checked
+separately, so that a malformed result does not affect the others. Nothing is stored here.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from probes.site.health import Health
 from probes.site.wire import Account, Batch
 
 LARGEST_BATCH = 10_000
-"""Results in one batch."""
+"""Maximum results in a batch."""
 LARGEST_RESULT_BYTES = 2**20
-"""Encoded; as many round trips as a burst can have are half of it."""
+"""Maximum encoded size of a result; the RTTs of the largest burst take half of it."""
 MOST_VALUES = 1_000_000
-"""In a batch of JSON, whose arrays do not say how long they are, and take memory for each value before they end."""
+"""Maximum values in a JSON batch: JSON arrays do not announce their length, and each value takes memory before they
+end."""
 MOST_LENIENT_VALUES = 250_000
-"""In a batch of JSON with NaN or Infinity in it, which is read by way of Python's objects."""
+"""Maximum values in a JSON batch with NaN or Infinity, which is parsed through Python objects."""
 RESULTS_AT_ONCE = 1000
 BYTES_AT_ONCE = 2**20
-"""Results and their encoded bytes that are held as structs at the same time; the others wait as they came."""
+"""Results decoded to structs at the same time; the others stay encoded."""
 LARGEST_NUMBER = 2**48
-"""Of a batch, so that a bigint can name each place in it."""
+"""Maximum batch number, so that a bigint can hold every position in it."""
 LONGEST_KEPT = 10_000
-"""Bytes that are kept of a refused result."""
+"""Bytes stored of a refused result."""
 
 
 class BatchRejected(ValueError):
-    """Not a batch, or one whose own fields, those around the results, cannot be stored."""
+    """The body is not a batch, or the batch's own fields cannot be stored."""
 
 
 class BatchTooLarge(ValueError):
-    """A batch that must come in parts."""
+    """The batch must be sent in smaller parts."""
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """`probes.site.wire.Batch` within its bounds, its results and what the agent says of itself still encoded."""
+    """`probes.site.wire.Batch` with bounds on its fields; results and agent health are still encoded."""
 
     spool: Annotated[Text, Meta(max_length=200)]
     number: Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
@@ -58,15 +59,16 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Numbered(msgspec.Struct):
-    """`sequence` may be larger than is believed, so that the refusal names the result; one more must fit a bigint."""
+    """Sequence number of a result. `sequence` may exceed the accepted maximum, so that the refusal can name the result;
+    the number after it must fit a bigint."""
 
     sequence: Annotated[int, Meta(ge=0, lt=LARGEST_BIGINT)]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One way of writing a batch: what decodes the batch, a result, the number of one that is unsound, the agent's
-    health, its account, anything."""
+    """Encoding of a batch: decoders for the batch, a result, the sequence number of a malformed result, the agent's
+    health and account, and any value."""
 
     envelope: Any
     delivered: Any
@@ -84,7 +86,7 @@ UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Unreadable(NamedTuple):
-    """A result that is not one, or an impossible one: its place in the batch, its number in the spool, and why."""
+    """A malformed or impossible result: its position in the batch, its sequence number, and the reason."""
 
     place: int
     sequence: int
@@ -93,7 +95,7 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A batch whose own fields are sound."""
+    """A batch whose own fields are valid."""
 
     envelope: Envelope
     format: Format
@@ -102,7 +104,7 @@ class Arrival:
         return len(self.envelope.results)
 
     def portions(self) -> Iterator[range]:
-        """The places of results, as many together as may be held as structs."""
+        """Position ranges of the results, each range small enough to be decoded at once."""
         first = size = 0
         for place, encoded in enumerate(self.envelope.results):
             size += len(encoded)
@@ -113,7 +115,7 @@ class Arrival:
             yield range(first, len(self))
 
     def read(self, places: range) -> tuple[dict[int, CheckedDelivered], list[Unreadable]]:
-        """The results at these places that are sound in themselves, by place, and the others."""
+        """Parse the results at these positions: valid results by position, and the refused ones."""
         decode, encoded = self.format.delivered.decode, self.envelope.results
         results: dict[int, CheckedDelivered] = {}
         unreadable = []
@@ -125,8 +127,8 @@ class Arrival:
         return results, unreadable
 
     def sequence_at(self, place: int) -> int:
-        """The number in the spool of a result, sound or not. One that has none is named by its place in the batch, as a
-        negative number: deliveries of the same batch agree on it."""
+        """Sequence number of a result, valid or not. A result without a number gets its negative position in the batch,
+        so that a repeated delivery of the batch refers to it by the same number."""
         try:
             numbered: _Numbered = self.format.numbered.decode(self.envelope.results[place])
         except UNDECODABLE:
@@ -134,7 +136,7 @@ class Arrival:
         return numbered.sequence
 
     def health(self) -> Health | None:
-        """How the agent is; None where it does not say so, or in a way that is not known here."""
+        """Health reported by the agent; None where it is missing or malformed."""
         try:
             health: Health | None = self.format.health.decode(self.envelope.health)
         except UNDECODABLE:
@@ -142,7 +144,7 @@ class Arrival:
         return health
 
     def account(self) -> Account | None:
-        """What became of cycles without a result; None where it does not say so, or in a way that is not known here."""
+        """Account of cycles without a result; None where it is missing or malformed."""
         try:
             account: Account | None = self.format.account.decode(self.envelope.account)
         except UNDECODABLE:
@@ -150,8 +152,8 @@ class Arrival:
         return account
 
     def as_json(self, place: int) -> Any:
-        """What PostgreSQL's jsonb can hold of a result: NaN as null, no NUL, and as text the beginning of what is
-        long or not even JSON."""
+        """A result as PostgreSQL's jsonb can hold it: NaN as null, no NUL; oversized or non-JSON results as their first
+        characters."""
         raw = self.envelope.results[place]
         try:
             value = for_jsonb(self.format.anything.decode(_bounded(raw)))
@@ -162,15 +164,15 @@ class Arrival:
 
 
 def _bounded(encoded: msgspec.Raw) -> msgspec.Raw:
-    """An encoded result that is not too large to be looked into. Raises `ValidationError`."""
+    """Check that an encoded result is small enough to parse. Raises `ValidationError`."""
     if len(encoded) > LARGEST_RESULT_BYTES:
-        most = f"{LARGEST_RESULT_BYTES}, the most of one result"
+        most = f"{LARGEST_RESULT_BYTES}, the maximum of a result"
         raise msgspec.ValidationError(f"{len(encoded)} bytes are more than {most}")
     return encoded
 
 
 def _reason(error: Exception) -> str:
-    """What msgspec says, in words that somebody who does not read patterns understands."""
+    """Message of a msgspec error without regular expressions."""
     said = str(error).replace(f"Expected `str` matching regex {NO_NUL!r}", "A text holds a NUL character")
     return said.replace("\0", "\ufffd")
 
@@ -181,7 +183,7 @@ def for_jsonb(value: Any) -> Any:
 
 
 def read(body: bytes, how: Format) -> Arrival:
-    """The batch in a body. Raises `BatchRejected` or `BatchTooLarge`."""
+    """Parse a body as a batch. Raises `BatchRejected` or `BatchTooLarge`."""
     if how is JSON and body.count(b",") > MOST_VALUES:
         raise BatchTooLarge(f"more than {MOST_VALUES} values; send smaller batches")
     try:
@@ -198,8 +200,8 @@ def read(body: bytes, how: Format) -> Arrival:
 
 
 def _with_what_json_has_not(body: bytes) -> bytes | None:
-    """The batch as MessagePack, which can write NaN and Infinity, so that only the results that hold them are refused.
-    JSON cannot, but many programs write them into it. None where that is not what is wrong with it.
+    """Convert a JSON batch with NaN or Infinity to MessagePack, which has them, so that only the results holding them
+    are refused. None where the batch is malformed otherwise.
 
     Raises `BatchTooLarge`.
     """
@@ -214,11 +216,11 @@ def _with_what_json_has_not(body: bytes) -> bytes | None:
 
 
 def _number(text: str) -> int | float:
-    """What MessagePack can write of a whole number."""
+    """An integer where MessagePack can hold it, else a float."""
     value = int(text)
     return value if -(2**63) <= value < 2**64 else float(text)
 
 
 def arrival_of(batch: Batch) -> Arrival:
-    """A batch that is at hand as structs, as it would arrive. Raises as `read` does."""
+    """Build an `Arrival` from batch structs. Raises as `read` does."""
     return read(msgspec.msgpack.encode(batch), MESSAGE_PACK)

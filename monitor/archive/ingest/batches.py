@@ -1,9 +1,9 @@
-"""A batch of results into the archive, exactly once.
+"""Store a batch of results exactly once.
 
-In: what a site's agent delivered. Out: a receipt, after the commit. Results are read and checked one by one; what can
-never be stored is set aside with its reason, the rest is stored, all in one transaction. Delivering again, in any
-order, in parts or by two connections at once, changes nothing and is answered the same. Summaries are made by
-`rollups`; what of the deliveries is missing is told by `completeness`.
+In: a site's delivery. Out: a receipt, after the commit. Results are parsed and checked separately; those that can never
+be stored are quarantined with the reason, the others are stored, all in one transaction. Storing is idempotent:
+delivering again, in any order, in parts or over two connections at once, changes nothing and returns the same receipt.
+`rollup` computes summaries; `completeness` reports missing results.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from monitor.archive.upkeep import retention
 from probes.site.wire import Batch, Receipt, Refusal
 
 LARGEST_PACKED_BYTES = 40 * 2**20
-"""Of rows. They are smaller than the batch, unless somebody wants them not to be."""
+"""Maximum packed size of the rows; only a batch crafted to be large exceeds it."""
 REFUSED_AT_ONCE = 500
 LOCK_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_S = 20
-"""An agent hangs up after 30 s."""
+"""Statement timeout; an agent closes the connection after 30 s."""
 KINDS: dict[type, str] = {
     CheckedBurst: "bursts",
     CheckedRun: "throughput",
@@ -57,18 +57,18 @@ KINDS: dict[type, str] = {
     CheckedServed: "throughput",
     CheckedCapacity: "capacity",
 }
-"""Under which name `retention` knows each kind of result."""
+"""Retention kind of each result type."""
 DAY_US = 86_400_000_000
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""As late as an agent's clock is believed: what is read from the database must not leave Python's years by its zone."""
+"""Latest accepted time; well below Python's last year, so that no conversion to a time zone overflows."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Sorted:
-    """The results of a batch, each where it belongs; `runs` are throughput tests and capacities. `cycles` says whose
-    cycles they are, `reasons` and `places` are those of the refused ones, each by sequence number."""
+    """Results of a batch, sorted by table; `runs` are throughput tests and capacities. `cycles` are the cycles they
+    belong to; `reasons` and `places` are those of refused results, by sequence number."""
 
     bursts: Rows = field(default_factory=lambda: joined([]))
     runs: list[CheckedDelivered] = field(default_factory=list)
@@ -81,26 +81,26 @@ class Sorted:
         self.places.setdefault(sequence, place)
 
     def drop_refused(self) -> None:
-        """A number that was refused, now or before, is not stored; its agent was told."""
+        """Drop results whose numbers were refused, in this batch or before: the agent has been told so."""
         if self.reasons:
             self.bursts = self.bursts.without(self.reasons)
             self.runs = [run for run in self.runs if run.sequence not in self.reasons]
             self.cycles = {number: cycle for number, cycle in self.cycles.items() if number not in self.reasons}
 
     def sequences(self) -> Integers:
-        """All numbers in the batch."""
+        """All sequence numbers in the batch."""
         return np.array([*self.numbers(), *self.reasons], np.int64)
 
     def numbers(self) -> list[int]:
-        """Those of the results that are to be stored."""
+        """Sequence numbers of the results to store."""
         return [*self.bursts.sequence.tolist(), *(run.sequence for run in self.runs)]
 
     def __len__(self) -> int:
-        """How many are to be stored."""
+        """Number of results to store."""
         return len(self.bursts) + len(self.runs)
 
     def part(self, first: int, last: int) -> Sorted:
-        """Some of the results that are to be stored, counted as by `numbers`."""
+        """A slice of the results to store, in the order of `numbers`."""
         bursts = len(self.bursts)
         part = Sorted(
             bursts=self.bursts.take(np.arange(min(first, bursts), min(last, bursts))),
@@ -111,15 +111,15 @@ class Sorted:
 
 
 def store(site_id: int, batch: Batch, now: datetime) -> Receipt:
-    """Store a batch that is at hand as structs. Raises as `receive` does, and `BatchRejected`."""
+    """Store a batch of structs. Raises as `receive` does, and `BatchRejected`."""
     return receive(site_id, arrival_of(batch), now)
 
 
 def receive(site_id: int, arrival: Arrival, now: datetime) -> Receipt:
-    """Store what the agent of `site_id` delivered and say what became of it.
+    """Store a delivery of the agent of `site_id` and return the receipt.
 
-    Raises `BatchTooLarge`, and Django's `OperationalError` where the database is away, too slow or full; then nothing
-    is stored and the batch can be sent again. A result that the database cannot store is refused with its reason.
+    Raises `BatchTooLarge`, and Django's `OperationalError` where the database is unavailable, too slow or full; then
+    nothing is stored and the agent can retry. A result that the database cannot store is refused with the reason.
     """
     results = _sort(site_id, arrival, now)
     try:
@@ -127,13 +127,15 @@ def receive(site_id: int, arrival: Arrival, now: datetime) -> Receipt:
     except CANNOT_BE_STORED as error:
         if reason_of(error) is None:
             raise
-        logger.warning("site %d, batch %d: %s; looking for its results", site_id, arrival.envelope.number, error)
+        logger.warning(
+            "site %d, batch %d: %s; searching for the failing results", site_id, arrival.envelope.number, error
+        )
     _refuse_culprits(site_id, arrival, results, now)
     return _stored(site_id, arrival, results, now)
 
 
 def _stored(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> Receipt:
-    """Store a batch in one transaction."""
+    """Store a batch in a transaction."""
     with transaction.atomic(durable=True):
         _take_turn(site_id)
         _keep_to_earlier_refusals(site_id, arrival, results)
@@ -147,7 +149,7 @@ def _stored(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> R
 
 
 def _store_results(results: Sorted, now: datetime, *, all_new: bool) -> None:
-    """Store all that was measured, each kind in its tables. To be called within a transaction."""
+    """Store measurements in the tables of their kinds. Call within a transaction."""
     store_bursts(results.bursts, now, all_new=all_new)
     store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
     end_slots([run for run in results.runs if isinstance(run.result, CheckedRun | CheckedServed)])
@@ -157,7 +159,7 @@ def _store_results(results: Sorted, now: datetime, *, all_new: bool) -> None:
 
 
 def _refuse_culprits(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
-    """Refuse the results that the database cannot store. Nothing is stored here."""
+    """Find and refuse the results that the database cannot store. Nothing is stored here."""
     with transaction.atomic(durable=True):
         _take_turn(site_id)
         culprits = find_culprits(results, lambda part: _store_results(part, now, all_new=True))
@@ -170,7 +172,8 @@ def _refuse_culprits(site_id: int, arrival: Arrival, results: Sorted, now: datet
 
 
 def _record_account(site_id: int, arrival: Arrival, now: datetime) -> None:
-    """Keep what the agent said of cycles without a result; one that cannot be stored spoils no delivery."""
+    """Store the agent's account of cycles without a result; an account that cannot be stored does not fail the
+    delivery."""
     account = arrival.account()
     if account is None:
         return
@@ -180,36 +183,36 @@ def _record_account(site_id: int, arrival: Arrival, now: datetime) -> None:
     except CANNOT_BE_STORED as error:
         if reason_of(error) is None:
             raise
-        logger.warning("site %d: its account of cycles is not kept: %s", site_id, error)
+        logger.warning("site %d: its account of cycles is not stored: %s", site_id, error)
 
 
 def _sort(site_id: int, arrival: Arrival, now: datetime) -> Sorted:
-    """Read and check all results. Raises `BatchTooLarge`."""
+    """Parse and check all results. Raises `BatchTooLarge`."""
     earliest = {kind: max(EARLIEST, retention.kept_since(name, now)) for kind, name in KINDS.items()}
-    known = Known(site_id, {}, {}, earliest, now + CLOCK_SKEW)
+    scope = Known(site_id, {}, {}, earliest, now + CLOCK_SKEW)
     results = Sorted()
     rows = []
     packed_bytes = 0
     for places in arrival.portions():
-        sound = _sound(arrival, places, known, results)
-        rows.append(pack([one for one in sound if type(one.result) is CheckedBurst]))
+        sound = _sound(arrival, places, scope, results)
+        rows.append(pack([delivered for delivered in sound if type(delivered.result) is CheckedBurst]))
         packed_bytes += sum(map(len, rows[-1].packed))
         if packed_bytes > LARGEST_PACKED_BYTES:
             raise BatchTooLarge(f"its rows take more than {LARGEST_PACKED_BYTES} bytes; send smaller batches")
-        results.runs += [one for one in sound if type(one.result) is not CheckedBurst]
+        results.runs += [delivered for delivered in sound if type(delivered.result) is not CheckedBurst]
     results.bursts = joined(rows)
     return results
 
 
-def _sound(arrival: Arrival, places: range, known: Known, results: Sorted) -> list[CheckedDelivered]:
-    """Those of the results at these places that can be stored. The others are refused."""
+def _sound(arrival: Arrival, places: range, scope: Known, results: Sorted) -> list[CheckedDelivered]:
+    """Valid results at these positions; the others are refused."""
     read, unreadable = arrival.read(places)
-    for one in unreadable:
-        results.refuse(one.sequence, one.reason, one.place)
-    _learn(known, read.values())
+    for refused in unreadable:
+        results.refuse(refused.sequence, refused.reason, refused.place)
+    _learn(scope, read.values())
     sound = []
     for place, delivered in read.items():
-        reason = reason_to_refuse(delivered, known)
+        reason = reason_to_refuse(delivered, scope)
         if reason is None:
             sound.append(delivered)
             cycle = reported_cycle(delivered)
@@ -220,25 +223,30 @@ def _sound(arrival: Arrival, places: range, known: Known, results: Sorted) -> li
     return sound
 
 
-def _learn(known: Known, results: Collection[CheckedDelivered]) -> None:
-    """The paths and slots that the results name and that are not known yet; two queries whatever their number."""
-    path_ids = {one.path_id for one in results if 0 < one.path_id <= LARGEST_INTEGER} - known.paths.keys()
+def _learn(scope: Known, results: Collection[CheckedDelivered]) -> None:
+    """Load the paths and slots that the results refer to and `scope` lacks, in two queries."""
+    path_ids = {
+        delivered.path_id for delivered in results if 0 < delivered.path_id <= LARGEST_INTEGER
+    } - scope.paths.keys()
     slot_ids = {
-        one.slot_id for one in results if one.slot_id is not None and 0 < one.slot_id <= LARGEST_BIGINT
-    } - known.slots.keys()
+        delivered.slot_id
+        for delivered in results
+        if delivered.slot_id is not None and 0 < delivered.slot_id <= LARGEST_BIGINT
+    } - scope.slots.keys()
     with connection.cursor() as cursor:
         if path_ids:
             cursor.execute(statement("known_paths"), {"path_ids": list(path_ids)})
-            known.paths.update((path_id, KnownPath(*of_path)) for path_id, *of_path in cursor.fetchall())
+            scope.paths.update((path_id, KnownPath(*of_path)) for path_id, *of_path in cursor.fetchall())
         if slot_ids:
             cursor.execute(statement("known_slots"), {"slot_ids": list(slot_ids)})
-            known.slots.update(cursor.fetchall())
+            scope.slots.update(cursor.fetchall())
 
 
 def _take_turn(site_id: int) -> None:
-    """Wait until no other delivery of this site is being stored, but not for long, as for everything that follows.
+    """Take the per-site advisory lock and set lock and statement timeouts.
 
-    Whoever comes second then sees what the first one refused. Deliveries of different sites share no rows but slots.
+    The lock makes a concurrent delivery of the same site wait, so that it sees refused results of this batch.
+    Deliveries of different sites share only slot rows.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -248,7 +256,8 @@ def _take_turn(site_id: int) -> None:
 
 
 def _keep_to_earlier_refusals(site_id: int, arrival: Arrival, results: Sorted) -> None:
-    """Asked by range: a batch is a stretch of its spool; a list of thousands is slow."""
+    """Drop results that were refused before. Queried by range, since a list of thousands of numbers is slow and a batch
+    is contiguous in its spool."""
     numbers = results.sequences()
     if not len(numbers):
         return
@@ -260,7 +269,7 @@ def _keep_to_earlier_refusals(site_id: int, arrival: Arrival, results: Sorted) -
 
 
 def _record_batch(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> bool:
-    """Note the batch; whether its number was not there before. Number 0 only asks whether we can read it."""
+    """Record the batch; return whether its number is new. Number 0 is a connection test."""
     envelope = arrival.envelope
     if envelope.number == 0:
         return False
@@ -284,7 +293,7 @@ def _record_batch(site_id: int, arrival: Arrival, results: Sorted, now: datetime
 
 
 def _record_refused(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
-    """Keep the refused results, some at a time: written out they can be larger than the batch."""
+    """Store the refused results in chunks: as JSON they can be larger than the batch."""
     places = sorted(results.places.items())
     for first in range(0, len(places), REFUSED_AT_ONCE):
         rows = [
@@ -294,7 +303,7 @@ def _record_refused(site_id: int, arrival: Arrival, results: Sorted, now: dateti
                 sequence=sequence,
                 refused_at=now,
                 reason=results.reasons[sequence],
-                result=Value(arrival.as_json(place), JSONField()),  # else a result that is null would be no result
+                result=Value(arrival.as_json(place), JSONField()),  # without Value, a null result would be SQL NULL
             )
             for sequence, place in places[first : first + REFUSED_AT_ONCE]
         ]
@@ -304,7 +313,7 @@ def _record_refused(site_id: int, arrival: Arrival, results: Sorted, now: dateti
 
 
 def _record_days(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
-    """Note which numbers came for which day."""
+    """Record the sequence numbers received for each day."""
     sequences, days = _days(results, now)
     which = np.unique(days)
     with connection.cursor() as cursor:
@@ -320,9 +329,8 @@ def _record_days(site_id: int, arrival: Arrival, results: Sorted, now: datetime)
 
 
 def _days(results: Sorted, now: datetime) -> tuple[Integers, Integers]:
-    """The numbers in a batch, and for each the day since 2000 on which its result began. A refused result has come too,
-    and may have no day that one could believe: it goes with the first that was accepted, or today. A number that one
-    could not believe either is left out."""
+    """Sequence numbers of the batch, and for each the day since 2000 on which its result began. A refused result
+    without a plausible day is counted on the first accepted day, or today; implausible numbers are left out."""
     refused = np.array([sequence for sequence in results.reasons if 0 <= sequence <= LARGEST_SEQUENCE], np.int64)
     ran = np.array([(run.sequence, microseconds(run.result.started_at)) for run in results.runs], np.int64)
     run_sequences, runs_us = ran.reshape(-1, 2).T
@@ -333,7 +341,7 @@ def _days(results: Sorted, now: datetime) -> tuple[Integers, Integers]:
 
 
 def _ranges(numbers: Integers) -> str:
-    """Numbers as PostgreSQL writes an int8multirange."""
+    """Numbers in PostgreSQL's int8multirange syntax."""
     ordered = np.unique(numbers)
     stretches = np.split(ordered, np.flatnonzero(np.diff(ordered) != 1) + 1)
     return "{" + ",".join(f"[{stretch[0]},{stretch[-1]}]" for stretch in stretches) + "}"

@@ -1,9 +1,8 @@
-"""What a delivered result must be to be stored, and the reason that the agent and the pages are told when it is not.
+"""Checks of a delivered result, and the reason shown to the agent and on the pages when it is refused.
 
-The structs are those of the wire with their bounds, so that msgspec checks types and ranges while it decodes and
-`__post_init__` what must hold between fields; both raise msgspec's `ValidationError`. What depends on the mesh or on
-the time is `reason_to_refuse`. Nothing is read or written here. A refusal is for good, so whatever can come right by
-itself is not one.
+The structs are those of the wire with bounds: msgspec checks types and ranges while it decodes, `__post_init__` checks
+relations between fields; both raise msgspec's `ValidationError`. `reason_to_refuse` checks what depends on the mesh or
+the time. No I/O here. A refusal is permanent, so temporary conditions are not reasons to refuse.
 """
 
 from __future__ import annotations
@@ -39,13 +38,14 @@ EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 LARGEST_PACKET_BYTES = 65_527
 """Payload of the largest IPv6 echo request; an IPv4 one takes 20 bytes less."""
 LONGEST_RTT_MS = 60_000.0
-"""No reply in time takes longer: 60 s is the longest timeout that a mesh can ask for. The timeout that the path's test
-has today is no bound: the mesh may have changed after the measurement, and a refusal is for good."""
+"""Maximum RTT: the longest timeout that mesh.toml allows, 60 s. The timeout configured today is no bound, since the
+mesh may have changed after the measurement."""
 LARGEST_SMALLINT = 2**15 - 1
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_BIGINT = 2**63 - 1
 LARGEST_SEQUENCE = 2**40
-"""A spool that takes 1,000 results a second reaches it after 34 years: a larger number is a fault of its sender."""
+"""Maximum sequence number: a spool with 1,000 results a second reaches it after 34 years, so a larger number is a fault
+of its sender."""
 
 MEASURED = Outcome.MEASURED
 
@@ -54,7 +54,7 @@ NO_NUL = r"\A[^\0]*\Z"
 Text = Annotated[str, Meta(pattern=NO_NUL)]
 """PostgreSQL's text cannot hold a NUL."""
 Word = Annotated[str, Meta(max_length=64)]
-"""A short text that nearly every result has: a pattern would take as long as all the rest of its check."""
+"""A short text present in nearly every result: a regular expression would take as long as all other checks."""
 Sequence = Annotated[int, Meta(ge=0, le=LARGEST_SEQUENCE)]
 Small = Annotated[int, Meta(ge=0, le=LARGEST_SMALLINT)]
 Integer = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
@@ -62,7 +62,7 @@ Bigint = Annotated[int, Meta(ge=0, le=LARGEST_BIGINT)]
 Octet = Annotated[int, Meta(ge=0, le=255)]
 LARGEST_AMOUNT = 1e18
 Amount = Annotated[float, Meta(ge=0.0, le=LARGEST_AMOUNT)]
-"""Neither infinite nor NaN, which no bound lets through."""
+"""Finite number: rejects infinity and NaN."""
 RoundTrip = Annotated[float, Meta(ge=0.0, le=LONGEST_RTT_MS)]
 
 
@@ -78,7 +78,7 @@ class CheckedError(IcmpError, frozen=True, kw_only=True, gc=False):
 
 
 class CheckedBurst(Burst, frozen=True, kw_only=True, gc=False, tag="ping", tag_field="kind"):
-    """A burst that can have been measured."""
+    """A burst with plausible figures."""
 
     address: Word | None
     started_at: Moment
@@ -114,17 +114,17 @@ class CheckedBurst(Burst, frozen=True, kw_only=True, gc=False, tag="ping", tag_f
 
 
 def _explain(burst: Burst, lost: int) -> None:
-    """Raises `ValueError` with the contradiction in a burst, if there is one."""
+    """Raises `ValueError` if the figures of a burst contradict each other."""
     if burst.received > burst.sent:
         raise ValueError(f"received {burst.received} is more than sent {burst.sent}")
     if len(burst.rtts_ms) != burst.sent:
-        raise ValueError(f"{len(burst.rtts_ms)} round trips for {burst.sent} sent")
+        raise ValueError(f"{len(burst.rtts_ms)} RTTs for {burst.sent} sent")
     if burst.outcome is MEASURED and burst.sent == 0:
         raise ValueError("measured, but nothing was sent")
     if burst.outcome is not MEASURED and burst.sent > 0:
         raise ValueError(f"{burst.outcome}, but {burst.sent} were sent")
     if burst.received != burst.sent - lost:
-        raise ValueError(f"received {burst.received}, but {burst.sent - lost} round trips")
+        raise ValueError(f"received {burst.received}, but {burst.sent - lost} RTTs")
     if burst.late > lost:
         raise ValueError(f"late {burst.late} is more than the {lost} lost")
     if burst.address is not None and not is_address(burst.address):
@@ -148,7 +148,7 @@ RoundTrips = Annotated[tuple[RoundTrip, ...], Meta(max_length=MOST_INTERVALS)]
 
 
 class CheckedSent(SentIntervals, frozen=True, kw_only=True, omit_defaults=True):
-    """The sender's intervals, in order and without gaps in their columns."""
+    """Intervals of the sender, in order, with columns of equal length."""
 
     end_s: Times
     sent_bytes: Sizes
@@ -165,7 +165,7 @@ class CheckedSent(SentIntervals, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CheckedReceived(ReceivedIntervals, frozen=True, kw_only=True, omit_defaults=True):
-    """As `CheckedSent`, of the receiver."""
+    """Intervals of the receiver, as `CheckedSent`."""
 
     end_s: Times
     received_bytes: Sizes
@@ -178,7 +178,7 @@ class CheckedReceived(ReceivedIntervals, frozen=True, kw_only=True, omit_default
 
 
 def _require_columns(intervals: SentIntervals | ReceivedIntervals) -> None:
-    """Raises `ValueError` where times run backwards or a column is of another length."""
+    """Raises `ValueError` where times run backwards or a column has another length."""
     end_s = intervals.end_s
     if any(later < earlier for earlier, later in itertools.pairwise(end_s)):
         raise ValueError("end_s runs backwards")
@@ -215,7 +215,7 @@ class CheckedUdp(UdpCounts, frozen=True, kw_only=True):
 
 
 class CheckedTransfer(Transfer, frozen=True, kw_only=True, omit_defaults=True):
-    """What was seen of a transfer, each number within its bounds."""
+    """Figures of a transfer, each within its bounds."""
 
     sent: CheckedSent | None = None
     received: CheckedReceived | None = None
@@ -228,11 +228,11 @@ class CheckedTransfer(Transfer, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Rate = Annotated[float, Meta(gt=0.0, le=LARGEST_AMOUNT)]
-"""What was measured has one: no rate is 0 bit/s."""
+"""A measured rate is always positive."""
 
 
 class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
-    """A throughput test that can have been run: with a figure if it was measured, without one if not."""
+    """A plausible throughput test: has a rate if and only if it was measured."""
 
     started_at: Moment
     streams: Annotated[int, Meta(ge=1, le=LARGEST_SMALLINT)] = 1
@@ -257,7 +257,7 @@ class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throug
 
 
 class CheckedDiskToDisk(DiskToDiskRun, frozen=True, kw_only=True, gc=False, tag="disk-to-disk", tag_field="kind"):
-    """A disk-to-disk measurement that can have been made: with its figure if it was measured, without any if not."""
+    """A plausible disk-to-disk measurement: has its rate if measured, and no figures if not."""
 
     address: Word | None
     started_at: Moment
@@ -286,7 +286,7 @@ class CheckedDiskToDisk(DiskToDiskRun, frozen=True, kw_only=True, gc=False, tag=
 
 
 class CheckedServed(Served, frozen=True, kw_only=True, gc=False, tag="served", tag_field="kind"):
-    """What an end that listened can have seen."""
+    """A plausible report of the listening end."""
 
     started_at: Moment
     detail: Text
@@ -295,7 +295,7 @@ class CheckedServed(Served, frozen=True, kw_only=True, gc=False, tag="served", t
 
 
 class CheckedCapacity(CapacityRun, frozen=True, kw_only=True, gc=False, tag="capacity", tag_field="kind"):
-    """A capacity that can have been estimated, or that could not be: each with its verdict."""
+    """A plausible capacity estimate, or a failed one; both have a verdict."""
 
     address: Word | None
     started_at: Moment
@@ -333,7 +333,7 @@ def _of_capacities(run: CapacityRun) -> str | None:
 
 
 class CheckedDelivered(Delivered, frozen=True, kw_only=True, gc=False):
-    """A delivered result of a kind that the archive has a table for, within its bounds."""
+    """A delivered result of a kind that has a table, within its bounds."""
 
     sequence: Sequence
     test: Annotated[str, Meta(max_length=200)]
@@ -344,7 +344,7 @@ class CheckedDelivered(Delivered, frozen=True, kw_only=True, gc=False):
 
 @lru_cache(maxsize=4096)
 def is_address(text: str) -> bool:
-    """Whether PostgreSQL's inet can hold it; it has no zones, which only mean something on their own machine."""
+    """Whether PostgreSQL's inet can hold it; inet has no zone identifiers, which are local to a host."""
     try:
         ip_address(text)
     except ValueError:
@@ -354,7 +354,7 @@ def is_address(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownPath:
-    """What a result of a path is held against: the sites where it starts and ends, and its address family."""
+    """Properties of a path that its results must match: source and destination site, address family."""
 
     site_id: int
     family: int
@@ -363,8 +363,8 @@ class KnownPath:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What results are held against: the site that delivers, the part of the mesh that they speak of, and the time.
-    `slots` gives the path that each slot is for, `earliest` since when results of a type are kept."""
+    """Context in which results are checked: the delivering site, the referenced paths and slots, and the time limits.
+    `slots` maps a slot to its path; `earliest` is the retention limit by result type."""
 
     site_id: int
     paths: dict[int, KnownPath]
@@ -373,35 +373,34 @@ class Known:
     latest: datetime
 
 
-def reason_to_refuse(delivered: Delivered, known: Known) -> str | None:
-    """Why this result, sound in itself, will never be stored; None where it can be."""
+def reason_to_refuse(delivered: Delivered, scope: Known) -> str | None:
+    """Reason why a valid result will never be stored; None where it can be."""
     result, path_id, slot_id = delivered.result, delivered.path_id, delivered.slot_id
-    path = known.paths.get(path_id)
+    path = scope.paths.get(path_id)
     if "\0" in delivered.test:
         return "test holds a NUL character"
     if path is None:
         return f"path {path_id} is unknown"
     if _is_told_by_far_end(result):
-        if path.far_site_id != known.site_id:
+        if path.far_site_id != scope.site_id:
             return f"path {path_id} does not end at this site"
-    elif path.site_id != known.site_id:
+    elif path.site_id != scope.site_id:
         return f"path {path_id} does not start at this site"
     if isinstance(result, CheckedServed) and slot_id is None:
-        return "it says what was served, but not in which slot"
+        return "served report without a slot"
     if result.family != path.family:
         return f"IPv{result.family} was measured, path {path_id} is IPv{path.family}"
-    # A slot that is not there any more is no reason: an apply deletes slots, and an agent may have had it in its plan.
-    if slot_id is not None and known.slots.get(slot_id, path_id) != path_id:
+    # A deleted slot is no reason: an apply deletes slots that an agent may still have in its plan.
+    if slot_id is not None and scope.slots.get(slot_id, path_id) != path_id:
         return f"slot {slot_id} is not of path {path_id}"
-    earliest = known.earliest[type(result)]
-    if not earliest <= result.started_at <= known.latest:
-        return _of_start(result.started_at, earliest, known.latest)
+    earliest = scope.earliest[type(result)]
+    if not earliest <= result.started_at <= scope.latest:
+        return _of_start(result.started_at, earliest, scope.latest)
     return None
 
 
 def _is_told_by_far_end(result: object) -> bool:
-    """Whether a result is told by the end of its path, where the data goes: of a test that the receiver connects for,
-    and of what the receiver served."""
+    """Whether the far end of the path delivers this result: a test where the receiver connects, or a served report."""
     if isinstance(result, CheckedServed):
         return not result.sends
     return isinstance(result, CheckedRun) and result.reverse

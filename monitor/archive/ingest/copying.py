@@ -1,9 +1,9 @@
-"""Bursts in PostgreSQL's binary COPY format, and COPY itself.
+"""Encode bursts in PostgreSQL's binary COPY format, and copy them.
 
-In: sound results. Out: `Rows`, and rows in a table. psycopg would call a dumper for each value and, for arrays, one for
-each element. Here numbers are packed by NumPy for many rows at once, and what the bursts of a path have in common is
-packed once. The format: https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format"; that of each type is
-what its `recv` function in PostgreSQL's sources reads.
+In: valid results. Out: `Rows`, and rows in a table. psycopg would call a dumper for each value and each array element.
+Here NumPy packs numbers for many rows at once, and the columns that the bursts of a path share are packed once. The
+format: https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format"; that of each type is the format its
+`recv` function in PostgreSQL's sources reads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from probes.site.wire import Delivered
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 HEAD = {"path_id": ">i4", "measured_us": ">i8", "packet_bytes": ">i4", "sent": ">i2", "received": ">i2"}
-"""The columns that come first in a row, all of one width and never null."""
+"""First columns of a row: fixed width, never null."""
 COLUMNS = (
     *("path_id", "measured_at", "packet_bytes", "sent", "received", "during_test"),
     *("outcome", "duplicates", "reordered", "late", "ttl", "ttl_changes", "stamp", "stamps_lost", "clock_source"),
@@ -50,7 +50,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Bursts ready to be copied: the key of each, its sequence number, and its bytes."""
+    """Bursts ready to be copied: key, sequence number and bytes of each."""
 
     path_id: Integers
     measured_us: Integers
@@ -62,7 +62,7 @@ class Rows:
         return len(self.packed)
 
     def take(self, places: Integers) -> Rows:
-        """The rows at these places, in this order."""
+        """Rows at these positions, in this order."""
         return Rows(
             self.path_id[places],
             self.measured_us[places],
@@ -72,16 +72,16 @@ class Rows:
         )
 
     def by_key(self) -> Rows:
-        """In the order of their table's key."""
+        """Rows in the order of the table's key."""
         return self.take(np.lexsort((self.packet_bytes, self.measured_us, self.path_id)))
 
     def without(self, sequences: Iterable[int]) -> Rows:
-        """All but those with these numbers."""
+        """Rows without these sequence numbers."""
         return self.take(np.flatnonzero(~np.isin(self.sequence, list(sequences))))
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """All rows of the parts, one part after the other."""
+    """Concatenate rows."""
     nothing = np.empty(0, np.int64)
     return Rows(
         np.concatenate([nothing, *(part.path_id for part in parts)]),
@@ -93,12 +93,12 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def microseconds(at: datetime) -> int:
-    """Since PostgreSQL's epoch, the beginning of 2000."""
+    """Microseconds since PostgreSQL's epoch, the beginning of 2000."""
     return (at - EPOCH) // MICROSECOND
 
 
 def pack(results: Sequence[Delivered]) -> Rows:
-    """Results, which must all be sound bursts, as rows in their order."""
+    """Encode results, all valid bursts, as rows in the same order."""
     bursts: list[Burst] = [delivered.result for delivered in results]  # type: ignore[misc]
     columns = {
         "path_id": np.array([delivered.path_id for delivered in results], np.int64),
@@ -122,7 +122,7 @@ def pack(results: Sequence[Delivered]) -> Rows:
 
 
 def _heads(columns: dict[str, Integers]) -> list[bytes]:
-    """The beginning of each row: the number of its columns, then each column of HEAD after its length."""
+    """Beginning of each row: the number of columns, then each column of HEAD with its length."""
     fields = [("columns", ">i2")]
     for name, form in HEAD.items():
         fields += [(f"length of {name}", ">i4"), (name, form)]
@@ -180,7 +180,7 @@ def _common(
 
 @cache
 def _value(form: str) -> Callable[[int | None], bytes]:
-    """What packs a number of this form of `struct` after its length."""
+    """Function that packs a number in this `struct` format after its length."""
     packer = struct.Struct("!i" + form)
     return lambda value: NULL if value is None else packer.pack(packer.size - 4, value)
 
@@ -207,7 +207,7 @@ def _json(errors: tuple[IcmpError, ...]) -> bytes:
 
 
 def _rare(burst: Burst) -> bytes:
-    """The columns that most bursts have nothing in, and that no two have in common where they do."""
+    """Encode the columns that are empty in most bursts."""
     return NOTHING_RARE if burst.detail is None and not burst.errors else _text(burst.detail) + _json(burst.errors)
 
 
@@ -216,7 +216,7 @@ NOTHING_RARE = _text(None) + _json(())
 
 
 def round_trips(bursts: Sequence[Burst]) -> list[bytes]:
-    """The round trips of each burst as `real[]`. Those without a loss are packed together, by their number."""
+    """RTTs of each burst as `real[]`. Bursts without loss are packed together, by number of packets."""
     packed: list[bytes] = [b""] * len(bursts)
     complete: dict[int, list[int]] = {}
     for place, burst in enumerate(bursts):
@@ -248,7 +248,7 @@ def _complete(length: int, bursts: list[tuple[float | None, ...]]) -> list[bytes
 
 
 def _array_head(length: int, elements_bytes: int, *, has_nulls: bool) -> bytes:
-    """Length of the value, dimensions, whether there are nulls, type of the elements, their number, first index. Each
+    """Head of an array value: length, dimensions, null flag, element type, number of elements, first index. Each
     element follows after its length in bytes, -1 for a null. An empty array has no dimension."""
     if length == 0:
         return struct.pack("!iiiI", 12, 0, 0, REAL_OID)
@@ -256,7 +256,7 @@ def _array_head(length: int, elements_bytes: int, *, has_nulls: bool) -> bytes:
 
 
 def copy_into(table: str, rows: Rows) -> None:
-    """COPY rows into a table that has the columns of burst."""
+    """COPY rows into a table with the columns of burst."""
     statement = f"COPY {table} ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as copy:
         copy.write(BEGIN)

@@ -1,7 +1,7 @@
-"""Finds the results that the database cannot store, among those that passed every check.
+"""Find the results that the database rejects although they passed every check.
 
-In: an error of the database, something that stores a part of a batch. Out: the reason for each result that cannot be
-stored. Called only after storing the whole batch has failed, so that a sound batch pays nothing for it.
+In: a database error and a function that stores part of a batch. Out: the reason for each failing result. Called only
+after storing the whole batch has failed, so a valid batch pays nothing for it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from monitor.archive.ingest.arrivals import BatchTooLarge
 logger = logging.getLogger(__name__)
 
 MOST_CULPRITS = 50
-"""In one batch. Each costs about two trials for each halving; with more, the agent halves the batch by itself."""
+"""Maximum failing results in a batch; each costs about two attempts per bisection step. Above it the agent must halve
+the batch."""
 OF_VALUES = ("22", "23", "54")
-"""Classes of SQLSTATE that speak of the values: data exception, integrity constraint violation, program limit exceeded.
-All others speak of the database, or are faults of ours: they say nothing about any result.
-https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+"""SQLSTATE classes about values: data exception, integrity constraint violation, program limit exceeded. All others
+concern the database or our code, not a result. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
 CANNOT_BE_STORED = (DatabaseError, ArithmeticError, ValueError, struct.error)
 
 
@@ -40,9 +40,9 @@ PartT = TypeVar("PartT", bound=Part)
 
 
 def reason_of(error: Exception) -> str | None:
-    """Why values cannot be stored; None where the error is not of the values."""
+    """Reason why values cannot be stored; None where the error is not about values."""
     if not isinstance(error, DatabaseError):
-        return f"it cannot be stored: {error}".replace("\0", "\ufffd")
+        return f"cannot be stored: {error}".replace("\0", "\ufffd")
     cause = error.__cause__
     sqlstate = getattr(cause, "sqlstate", None)
     if sqlstate is None and isinstance(error, DataError):  # psycopg itself could not write the value
@@ -54,9 +54,11 @@ def reason_of(error: Exception) -> str | None:
 
 
 def find_culprits(results: PartT, store: Callable[[PartT], object]) -> dict[int, str]:
-    """The reason for each result that cannot be stored, by sequence number; what was stored is undone.
+    """Find the reason for each result that cannot be stored, by sequence number, by bisection; all stores are rolled
+    back.
 
-    Raises `BatchTooLarge` where there are more than `MOST_CULPRITS`, and the error itself where it is not of a result.
+    Raises `BatchTooLarge` where there are more than `MOST_CULPRITS`, and the original error where it is not about a
+    result.
     """
     culprits: dict[int, str] = {}
     with transaction.atomic():
@@ -67,7 +69,7 @@ def find_culprits(results: PartT, store: Callable[[PartT], object]) -> dict[int,
 
 
 def _halve(results: PartT, store: Callable[[PartT], object], culprits: dict[int, str]) -> None:
-    """Store what can be, each attempt in a savepoint, and note what cannot."""
+    """Store what succeeds, each attempt in a savepoint, and record the failing results."""
     try:
         with transaction.atomic():
             store(results)

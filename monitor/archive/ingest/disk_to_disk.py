@@ -1,7 +1,7 @@
-"""Store disk-to-disk measurements with what limited them, and close their slots.
+"""Store disk-to-disk measurements with their verdict, and close their slots.
 
-In: checked results, within the transaction of their batch. What limits a file transfer is decided by
-`monitor.analysis.transfer.disks`.
+In: checked results, within the transaction of their batch. `monitor.analysis.transfer.disks` finds the limit of a file
+transfer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from probes.site.wire import Delivered
 
 
 def store_disk_to_disk(runs: Sequence[Delivered]) -> None:
-    """Keep the measurements, those that are there already left as they are, and how their slots ended."""
+    """Store new measurements and the outcomes of their slots; existing rows are left unchanged."""
     ordered = sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
     DiskToDiskTest.objects.bulk_create([_row(delivered) for delivered in ordered], ignore_conflicts=True)
     for delivered in sorted(runs, key=lambda delivered: delivered.slot_id or 0):
@@ -29,7 +29,7 @@ def store_disk_to_disk(runs: Sequence[Delivered]) -> None:
 def _row(delivered: Delivered) -> DiskToDiskTest:
     run = delivered.result
     assert isinstance(run, DiskToDiskRun)
-    found = _finding(run)
+    finding = _finding(run)
     return DiskToDiskTest(
         path_id=delivered.path_id,
         measured_at=run.started_at,
@@ -48,14 +48,14 @@ def _row(delivered: Delivered) -> DiskToDiskTest:
         read_cached_ratio=run.read_cached_ratio,
         write_bps=run.write_bps,
         is_verified=run.is_verified,
-        verdict=None if found is None else found.limit.value,
-        sentence=None if found is None else found.sentence,
+        verdict=None if finding is None else finding.limit.value,
+        sentence=None if finding is None else finding.sentence,
         detail=run.detail,
     )
 
 
 def _finding(run: DiskToDiskRun) -> DiskFinding | None:
-    """What limited it; None where nothing was measured."""
+    """Limit of the transfer; None where nothing was measured."""
     if run.disk_to_disk_bps is None:
         return None
     return network_or_disk(

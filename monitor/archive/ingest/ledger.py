@@ -1,7 +1,6 @@
-"""Store what agents report of their cycles: the outcome of each, and the gaps in which they ran none.
+"""Store the cycle outcomes that agents report, and the gaps in which they ran none.
 
-Everything reported is kept, in any order and however often it is delivered; which report counts is decided by
-`monitor.archive.queries.ledger`.
+All reports are stored, in any order and idempotently; `monitor.archive.queries.ledger` decides which report counts.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ ReportedCycle = tuple[int, str, int, str, int]
 
 
 def reported_cycle(delivered: CheckedDelivered) -> ReportedCycle | None:
-    """What a result says of its cycle; None where it has none."""
+    """Cycle that a result belongs to; None for a result without a cycle."""
     if delivered.cycle is None or delivered.every_s is None:
         return None
     return delivered.path_id, delivered.test, delivered.every_s, delivered.result.outcome.value, delivered.cycle
 
 
-def record_cycles(found: Iterable[ReportedCycle], latest: datetime) -> None:
-    """Keep the outcomes of cycles; those of no time that one could believe are left out."""
+def record_cycles(cycles: Iterable[ReportedCycle], latest: datetime) -> None:
+    """Store cycle outcomes; those with implausible times are left out."""
     first_s, last_s = EARLIEST.timestamp(), latest.timestamp()
     of_day: dict[tuple[int, str, int, int, str], set[int]] = defaultdict(set)
-    for path_id, test, every_s, outcome, cycle in found:
+    for path_id, test, every_s, outcome, cycle in cycles:
         begins_s = cycle * every_s
         if first_s <= begins_s <= last_s:
             of_day[path_id, test, every_s, begins_s // DAY_S, outcome].add(cycle)
@@ -55,7 +54,7 @@ def record_cycles(found: Iterable[ReportedCycle], latest: datetime) -> None:
 
 
 def record_account(site_id: int, account: Account, now: datetime) -> None:
-    """Keep what the agent said of cycles without a result, and up to when it has accounted for all."""
+    """Store the agent's account of cycles without a result, and the time up to which it is complete."""
     gaps = [gap for gap in account.gaps if EARLIEST <= gap.since < gap.until and "\0" not in (gap.test or "")]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -78,7 +77,7 @@ _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC).date()
 
 
 def _ranges(numbers: set[int]) -> str:
-    """Numbers as PostgreSQL writes an int8multirange."""
+    """Numbers in PostgreSQL's int8multirange syntax."""
     ordered = sorted(numbers)
     starts = [ordered[0], *(after for before, after in pairwise(ordered) if after != before + 1)]
     ends = [*(before for before, after in pairwise(ordered) if after != before + 1), ordered[-1]]

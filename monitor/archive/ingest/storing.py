@@ -1,8 +1,8 @@
-"""Results of each kind into their tables, those that are there already left as they are.
+"""Store results in the tables of their kinds; existing rows are left unchanged.
 
-In: sound results, within the transaction of their batch. Out: rows in `burst`, `throughput_test` and `capacity_result`,
-marks of the hours that new bursts and tests began in, slots closed. What is sound is decided by `checks`; what a
-throughput test says is told afterwards by `diagnosing`.
+In: valid results, within the transaction of their batch. Out: rows in `burst`, `throughput_test` and `capacity_result`,
+dirty marks for the hours of new bursts and tests, closed slots. `checks` validates results; `diagnosis` diagnoses
+throughput tests later.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from probes.throughput.spec import Served, ThroughputRun
 
 HOUR_US = 3_600_000_000
 HOURS_OF_A_PATH = 2**32
-"""More than there are hours, so that path and hour are one number."""
+"""More than the number of hours there can be, so that path and hour make a single integer."""
 
 
 def store_bursts(rows: Rows, now: datetime, *, all_new: bool) -> None:
-    """Straight into the table where all seem to be new; by way of a staging table where some are there already."""
+    """Copy directly into the table if all rows seem new; through a staging table if some exist already."""
     if not len(rows):
         return
     rows = rows.by_key()
@@ -42,7 +42,7 @@ def store_bursts(rows: Rows, now: datetime, *, all_new: bool) -> None:
 
 
 def _copied_whole(rows: Rows) -> bool:
-    """Whether the rows could be copied as they are; if not, none was."""
+    """Copy the rows directly; return whether that worked. On a conflict nothing is copied."""
     try:
         with transaction.atomic():
             copy_into("burst", rows)
@@ -52,7 +52,7 @@ def _copied_whole(rows: Rows) -> bool:
 
 
 def mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
-    """Mark the hours of paths in which something began, each once."""
+    """Mark the distinct path hours in which measurements began as dirty."""
     hours = np.unique(path_ids * HOURS_OF_A_PATH + started_us // HOUR_US)
     path_of, hour_of = np.divmod(hours, HOURS_OF_A_PATH)
     with connection.cursor() as cursor:
@@ -60,12 +60,16 @@ def mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
 
 
 def store_throughput(runs: Sequence[Delivered], now: datetime) -> None:
-    """Throughput tests; those with intervals await their diagnosis."""
+    """Store throughput tests; queue those with intervals for diagnosis."""
     if not runs:
         return
-    keys = {(one.path_id, one.result.started_at) for one in runs}
+    keys = {(delivered.path_id, delivered.result.started_at) for delivered in runs}
     new = keys - _tests_stored(keys)
-    rows = [_throughput_test(one) for one in _by_key(runs) if (one.path_id, one.result.started_at) in new]
+    rows = [
+        _throughput_test(delivered)
+        for delivered in _by_key(runs)
+        if (delivered.path_id, delivered.result.started_at) in new
+    ]
     ThroughputTest.objects.bulk_create(rows, ignore_conflicts=True)
     UndiagnosedTest.objects.bulk_create(
         [UndiagnosedTest(path_id=row.path_id, measured_at=row.measured_at) for row in rows if row.transfer is not None],
@@ -76,28 +80,31 @@ def store_throughput(runs: Sequence[Delivered], now: datetime) -> None:
 
 
 def end_slots(results: Sequence[Delivered]) -> None:
-    """What both kinds of ends say of their slots: those that connected with their tests, those that listened with what
-    they served. A test whose other end is heard later is diagnosed anew.
+    """Close slots by the reports of both ends: tests of connecting ends, served reports of listening ends. A test whose
+    other end reports later is queued for diagnosis again.
 
-    To be called once in a delivery: two sites may speak of the same slots, and each changes them in their order.
+    Call once per delivery: two sites may report on the same slots, and updating them in order avoids deadlocks.
     """
-    planned = sorted((one for one in results if one.slot_id is not None), key=lambda one: one.slot_id or 0)
+    planned = sorted(
+        (delivered for delivered in results if delivered.slot_id is not None),
+        key=lambda delivered: delivered.slot_id or 0,
+    )
     if not planned:
         return
-    for one in planned:
-        said, slot_id = one.result, one.slot_id or 0
+    for delivered in planned:
+        said, slot_id = delivered.result, delivered.slot_id or 0
         if isinstance(said, Served):
             note_served(slot_id, for_jsonb(said))
         elif isinstance(said, ThroughputRun):
             close_slot(slot_id, said.outcome, said.detail, said.sent_bytes or said.received_bytes)
     with connection.cursor() as cursor:
-        cursor.execute(statement("heed_far_end"), {"slot_ids": [one.slot_id for one in planned]})
-        served = [one.slot_id for one in planned if isinstance(one.result, Served)]
+        cursor.execute(statement("heed_far_end"), {"slot_ids": [delivered.slot_id for delivered in planned]})
+        served = [delivered.slot_id for delivered in planned if isinstance(delivered.result, Served)]
         cursor.execute(statement("await_diagnosis_of_slots"), {"slot_ids": served})
 
 
 def _tests_stored(keys: set[tuple[int, datetime]]) -> set[tuple[int, datetime]]:
-    """The keys of those that are there already, among others."""
+    """Keys of these that are stored already."""
     stored = ThroughputTest.objects.filter(
         path_id__in={path_id for path_id, _ in keys}, measured_at__in={at for _, at in keys}
     )
@@ -105,9 +112,11 @@ def _tests_stored(keys: set[tuple[int, datetime]]) -> set[tuple[int, datetime]]:
 
 
 def store_capacities(runs: Sequence[Delivered]) -> None:
-    """Estimates of the narrowest link."""
+    """Store estimates of bottleneck capacity."""
     if runs:
-        CapacityResult.objects.bulk_create([_capacity_result(one) for one in _by_key(runs)], ignore_conflicts=True)
+        CapacityResult.objects.bulk_create(
+            [_capacity_result(delivered) for delivered in _by_key(runs)], ignore_conflicts=True
+        )
 
 
 def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:

@@ -1,7 +1,7 @@
-"""What a few paths measured around a moment: the raw bursts that an incident's evidence is made of.
+"""Raw bursts and ICMP errors of a few paths around a moment, for the evidence of an incident.
 
-In: paths by their id and a period of a day at most, as aware times, half open. Out: columns of one length as float64,
-and records. One statement in sql/ each. What all paths measured is in `sweeps`, one path over time in `queries`.
+In: path ids and a period of a day at most, as aware times, half open. Out: columns of equal length as float64, and
+records. Each function runs a statement of sql/. `for_alerts` covers all paths at once, `paths` a single path over time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MOST_ERRORS = 20
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Measured bursts by path and time, own tests included and marked: columns of shape (bursts,), and the round trips
-    in ms of shape (bursts, packets), NaN where lost."""
+    """Measured bursts by path and time, those during throughput tests included and marked: columns of shape (bursts,),
+    and RTTs in ms of shape (bursts, packets), NaN where lost."""
 
     path_id: Floats
     at_s: Floats
@@ -41,7 +41,7 @@ class Bursts:
 
 @dataclass(frozen=True, slots=True)
 class IcmpErrors:
-    """What a router, or the target itself, said of `count` requests; `name` as `probes.ping.spec.IcmpError` has it."""
+    """ICMP error returned by a router or the target for `count` requests; `name` as in `probes.ping.spec.IcmpError`."""
 
     path_id: int
     name: str
@@ -50,25 +50,25 @@ class IcmpErrors:
 
 
 def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> Bursts:
-    """All measured bursts of these paths that began in the period; `ValueError` where it is longer than a day."""
+    """All measured bursts of these paths that began in the period; `ValueError` for more than a day."""
     check_raw_period(since, until)
     with connection.cursor() as cursor:
         cursor.execute(statement("bursts_around"), {"path_ids": list(path_ids), "since": since, "until": until})
         *numbers, packets, rtts = cursor.fetchone()
-    names = (one.name for one in fields(Bursts) if one.name != "rtts_ms")
+    names = (field.name for field in fields(Bursts) if field.name != "rtts_ms")
     columns = (np.frombuffer(column or b"", dtype=">f8").astype(np.float64) for column in numbers)
     sizes = np.frombuffer(packets or b"", dtype=">f8").astype(np.int64)
     return Bursts(**dict(zip(names, columns, strict=True)), rtts_ms=unpack(sizes, rtts or b""))
 
 
 def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> list[IcmpErrors]:
-    """The ICMP errors that bursts of these paths drew in at most a day; `MOST_ERRORS` of them, the most frequent."""
+    """ICMP errors received by these paths in at most a day; the `MOST_ERRORS` most frequent."""
     check_raw_period(since, until)
-    asked = {"path_ids": list(path_ids), "since": since, "until": until, "limit": MOST_ERRORS}
-    return records(IcmpErrors, *ask("icmp_errors", **asked))
+    parameters = {"path_ids": list(path_ids), "since": since, "until": until, "limit": MOST_ERRORS}
+    return records(IcmpErrors, *ask("icmp_errors", **parameters))
 
 
 def newest_addresses(path_ids: Sequence[int], since: datetime, until: datetime) -> dict[int, str]:
-    """The address that each path's newest burst within a day at most was sent to, where it is known."""
+    """Destination address of each path's newest burst within a day at most, where present."""
     check_raw_period(since, until)
     return dict(ask("newest_addresses", path_ids=list(path_ids), since=since, until=until)[1])

@@ -1,8 +1,8 @@
-"""What a path's own throughput tests say of its loss: the days of the eight weeks before a moment, and a calibration.
+"""Calibration of the throughput estimate by a path's own tests of the eight weeks before a moment.
 
-In: paths with a packet size each, and the moment before which to look. Only whole days that were over then are asked
-for, so that what is tested after it has no part in its calibration. Out: `DayOfTests`s, and a `PathCalibration` for one
-kind of transfer. How it is worked out is in `monitor.analysis.tcp.calibration`.
+In: paths with a packet size each, and the moment. Only whole days that ended before it are used, so that a test is
+never part of its own calibration. Out: `DayOfTests`s, and a `PathCalibration` for a kind of transfer.
+`monitor.analysis.tcp.calibration` has the method.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ HELD_BY_PATH = (
     Verdict.REORDERING,
     Verdict.UNDETERMINED,
 )
-"""What a window, an application or a processor held back says nothing of the path's loss."""
+"""Verdicts whose tests are used: a test limited by window, application or CPU shows nothing about the path's loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayOfTests:
-    """A UTC day of a path: the median of its tests with one congestion control and so many streams, and its pings."""
+    """A UTC day of a path: the median of its tests with this congestion control and number of streams, and its
+    pings."""
 
     path_id: int
     day: datetime
@@ -47,30 +48,30 @@ class DayOfTests:
 
 @dataclass(frozen=True, slots=True)
 class PathCalibration:
-    """What was found for one kind of transfer; `found` is None of too few stretches."""
+    """Calibration for a kind of transfer; `found` is None with too few days."""
 
     found: Calibration | None
     stretches: int
 
     @property
     def used(self) -> Calibration | None:
-        """The calibration where it would have helped."""
+        """The calibration if it would have improved the estimate."""
         return self.found if self.found is not None and self.found.helps else None
 
 
 def days_of_tests(before: datetime, sizes: Mapping[int, int]) -> dict[int, list[DayOfTests]]:
-    """The days of each of these paths, oldest first; `sizes` has the packet size of each."""
+    """Days of tests of each path, oldest first; `sizes` has the packet size of each."""
     until = start_of("day", before)
-    asked = {"path_ids": list(sizes), "sizes": list(sizes.values()), "since": until - LOOKBACK, "until": until}
-    found: dict[int, list[DayOfTests]] = defaultdict(list)
-    rows = ask("days_of_tests", **asked, on_demand=ON_DEMAND, verdicts=[str(one) for one in HELD_BY_PATH])
+    parameters = {"path_ids": list(sizes), "sizes": list(sizes.values()), "since": until - LOOKBACK, "until": until}
+    days: dict[int, list[DayOfTests]] = defaultdict(list)
+    rows = ask("days_of_tests", **parameters, on_demand=ON_DEMAND, verdicts=[str(verdict) for verdict in HELD_BY_PATH])
     for day in records(DayOfTests, *rows):
-        found[day.path_id].append(day)
-    return dict(found)
+        days[day.path_id].append(day)
+    return dict(days)
 
 
 def calibration(days: Iterable[DayOfTests], sender: str | None, streams: int) -> PathCalibration | None:
-    """From the days of one path, for transfers of that kind; None where no test of that kind counts, and for BBR."""
+    """Calibrate by the days of a path, for transfers of this kind; None without tests of that kind, and for BBR."""
     alike = [
         tcp.MeasuredDay(day.rtt_ms, day.lost, day.sent, day.measured_bps, day.capacity_bps)
         for day in days
@@ -84,15 +85,15 @@ def calibration(days: Iterable[DayOfTests], sender: str | None, streams: int) ->
 
 def newest_kind(days: Sequence[DayOfTests]) -> tuple[str | None, int]:
     """Congestion control and streams of the newest day, the fewest streams where there are several."""
-    newest = min(days, key=lambda one: (-one.day.timestamp(), one.streams, one.congestion_control or ""))
+    newest = min(days, key=lambda day: (-day.day.timestamp(), day.streams, day.congestion_control or ""))
     return newest.congestion_control, newest.streams
 
 
 def control_of(sender: str | None) -> CongestionControl:
-    """The model for a congestion control as Linux calls it; CUBIC's where there is none, or none is known."""
+    """Model for a congestion control named as in Linux; CUBIC's where it is missing or has no model."""
     return CongestionControl(sender) if sender in set(CongestionControl) else CongestionControl.CUBIC
 
 
 def is_bbr(sender: str | None) -> bool:
-    """BBR does not go by loss."""
+    """Whether the congestion control is BBR, which does not react to loss."""
     return sender is not None and sender.startswith("bbr")

@@ -1,8 +1,8 @@
-"""How much of what was planned has been measured, and how much of what was measured has come, by site and day.
+"""Completeness by site and day: measured out of scheduled, and received out of measured.
 
-In: days. Out: frozen records from what ingest noted and the mesh planned. Each result has a number in the spool of its
-agent, without gaps; a number that never came, though later ones did, belongs to a result that the agent had to drop, or
-lost. What was planned and never measured has no number: coverage tells it.
+In: days. Out: frozen records from ingest's notes and the mesh's schedule. Sequence numbers in an agent's spool have no
+gaps, so a number that never arrived although later numbers did belongs to a result that the agent dropped or lost.
+Scheduled measurements that never ran have no number; coverage counts them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from monitor.archive.periods import start_of
 from monitor.archive.statements import ask, records
 
 LARGEST_GAP = 10**9
-"""As many results as 128 a second make in 90 days, which is as long as a spool keeps any. A number that is further
-ahead is a mistake in the number: it says nothing of results that never came."""
+"""Results at 128 a second in 90 days, the longest retention of a spool. A number further ahead is an error in the
+number and counts no missing results."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteDay:
-    """What a site delivered of a UTC day, refused results included, and what is missing."""
+    """Results that a site delivered for a UTC day, rejected results included, and missing results."""
 
     site_id: int
     day: date
@@ -30,15 +30,15 @@ class SiteDay:
 
     @property
     def completeness_ratio(self) -> float | None:
-        """From 0 to 1; None where nothing has come and nothing is missing."""
+        """From 0 to 1; None where nothing was delivered and nothing is missing."""
         numbers = self.delivered + self.missing
         return None if numbers == 0 else self.delivered / numbers
 
 
 @dataclass(frozen=True, slots=True)
 class SiteCoverage:
-    """How many bursts a site was to begin on a UTC day, packet sizes apart, and how many it measured, those during our
-    own tests included. Of the running day, until its last whole hour."""
+    """Bursts scheduled for a site on a UTC day, packet sizes apart, and bursts measured, those during throughput tests
+    included. The current day counts until its last whole hour."""
 
     site_id: int
     day: date
@@ -47,33 +47,33 @@ class SiteCoverage:
 
     @property
     def coverage_ratio(self) -> float | None:
-        """From 0 to 1; None where nothing was planned."""
+        """From 0 to 1; None where nothing was scheduled."""
         return None if self.bursts_planned == 0 else min(1.0, self.bursts_measured / self.bursts_planned)
 
 
 def by_site_and_day(since: date, until: date, *, site_ids: Sequence[int] | None = None) -> list[SiteDay]:
-    """Each site and day in [since, until) of which results have come, by site and day."""
+    """Each site and day in [since, until) with delivered results, by site and day."""
     _check_days(since, until)
-    asked = {
+    parameters = {
         "since": since,
         "until": until,
         "site_ids": None if site_ids is None else list(site_ids),
         "largest_gap": LARGEST_GAP,
     }
-    return records(SiteDay, *ask("completeness", **asked))
+    return records(SiteDay, *ask("completeness", **parameters))
 
 
 def coverage_by_site_and_day(since: date, until: date, now: datetime) -> list[SiteCoverage]:
-    """Each site and day in [since, until) with bursts planned or measured, by site and day."""
+    """Each site and day in [since, until) with bursts scheduled or measured, by site and day."""
     _check_days(since, until)
-    asked = {"since": _midnight(since), "until": _midnight(until)}
-    return records(SiteCoverage, *ask("coverage", **asked, hour=start_of("hour", now), today=start_of("day", now)))
+    parameters = {"since": _midnight(since), "until": _midnight(until)}
+    return records(SiteCoverage, *ask("coverage", **parameters, hour=start_of("hour", now), today=start_of("day", now)))
 
 
 def days_of_sites(since: date, until: date, now: datetime) -> list[tuple[SiteDay, SiteCoverage]]:
-    """Both of each site and day that has either, by site and day; what there is no record of is 0."""
-    delivered = {(one.site_id, one.day): one for one in by_site_and_day(since, until)}
-    covered = {(one.site_id, one.day): one for one in coverage_by_site_and_day(since, until, now)}
+    """Delivery and coverage of each site and day that has either, by site and day; 0 where a record is missing."""
+    delivered = {(day.site_id, day.day): day for day in by_site_and_day(since, until)}
+    covered = {(day.site_id, day.day): day for day in coverage_by_site_and_day(since, until, now)}
     return [
         (delivered.get(key) or SiteDay(*key, 0, 0), covered.get(key) or SiteCoverage(*key, 0, 0))
         for key in sorted(delivered.keys() | covered.keys())

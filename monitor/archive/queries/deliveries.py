@@ -1,4 +1,4 @@
-"""Questions about deliveries: when each agent last reported, and which results were refused lately."""
+"""Deliveries: last report of each agent, and recently rejected results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.archive.statements import ask, records
 
 @dataclass(frozen=True, slots=True)
 class AgentContact:
-    """The newest batch of a site's agent: when it came, and how many results were still queued or ever dropped."""
+    """Newest batch of a site's agent: arrival time, backlog and dropped results (total)."""
 
     site_id: int
     received_at: datetime
@@ -21,7 +21,7 @@ class AgentContact:
 
 @dataclass(frozen=True, slots=True)
 class RefusedReport:
-    """A result that was not stored, by its number in the spool of the site's agent, and why."""
+    """A rejected result: sequence number and reason."""
 
     site_id: int
     sequence: int
@@ -30,10 +30,10 @@ class RefusedReport:
 
 
 def agent_contacts() -> list[AgentContact]:
-    """The newest batch of each site that ever delivered one, by site."""
+    """Newest batch of each site that ever delivered, by site."""
     return records(AgentContact, *ask("agent_contacts"))
 
 
 def newest_refused(limit: int = 20) -> list[RefusedReport]:
-    """The results refused last, newest first."""
+    """Most recently rejected results, newest first."""
     return records(RefusedReport, *ask("newest_refused", limit=limit))

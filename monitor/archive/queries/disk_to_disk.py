@@ -1,4 +1,4 @@
-"""The disk-to-disk measurements of a path over a period, with what limited each."""
+"""Disk-to-disk measurements of a path over a period, with their verdicts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from monitor.archive.statements import ask, check_period, records
 
 @dataclass(frozen=True, slots=True)
 class DiskToDiskPoint:
-    """One measurement. Rates are in bit/s and None where it was not measured; `sentence` is the verdict with its
-    evidence."""
+    """A measurement. Rates are in bit/s, None where not measured; `sentence` is the verdict with its evidence."""
 
     at: datetime
     test: str

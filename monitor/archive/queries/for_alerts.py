@@ -1,8 +1,8 @@
-"""What alert rules ask of all paths at once: one statement a question, answered as arrays.
+"""Input of the alert rules, for all paths at once: a statement per function, returned as arrays.
 
-In: periods as aware times, half open. Out: columns of one length as float64, NaN where there is nothing, times in
-seconds since the epoch; rows of a path need not be together. The columns are sent in binary, ten times as fast as rows
-of Python's numbers. Questions about one path are in `queries`.
+In: periods as aware times, half open. Out: columns of equal length as float64, NaN where empty, times in seconds since
+the epoch; rows of a path need not be contiguous. Columns are sent in binary, ten times as fast as rows of Python
+numbers. `paths` has queries of a single path.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
 
 COUNTS = ("bursts", "sent", "received", "lossy", "reordered", "duplicated")
-"""Measured bursts and packets, and the bursts with any loss, any reply out of order, any duplicate."""
+"""Measured bursts and packets, and the bursts with loss, reordering or duplicates."""
 
 TIMES = ("tried_s", "measured_s", "answered_s")
 EVENTS = ("lossy", "reordered", "duplicated")
@@ -34,7 +34,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """Answered bursts by path and time: when each began, its TTL, and its round trips of shape (bursts, packets)."""
+    """Answered bursts by path and time: start, TTL, and RTTs of shape (bursts, packets)."""
 
     path_id: Floats
     at_s: Floats
@@ -43,7 +43,8 @@ class RoundTrips:
 
 
 def recent_counts(until: datetime, step_s: float, steps: int) -> Columns:
-    """`path_id`, `step` (0 is the newest), `COUNTS` and `TIMES` of so many steps before `until`, a day at most."""
+    """`path_id`, `step` (0 is the newest), `COUNTS` and `TIMES` of this many intervals before `until`, a day at
+    most."""
     if step_s * steps > LONGEST_RAW.total_seconds():
         raise ValueError(f"{steps} steps of {step_s:g} s would scan raw bursts for more than a day")
     names = ("path_id", "step", *COUNTS, *TIMES)
@@ -58,22 +59,27 @@ def hourly_counts(since: datetime, until: datetime) -> Columns:
 
 
 def baseline_counts(since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]) -> Columns:
-    """`path_id`, `COUNTS`, how hours scatter, and the hours `season`; sql/baseline_counts.sql has the columns.
+    """`path_id`, `COUNTS`, the scatter of hours, and the `season` hours; sql/baseline_counts.sql lists the columns.
 
-    Days up to `hours_since`, then hours; so the first two lie on days, the last on an hour.
+    Days up to `hours_since`, then hours: `since` and `hours_since` are at midnight, `until` on the hour.
     """
     check_period(since, until)
-    scatter = ("hours", "hours_bursts", *(f"hours_{one}" for one in EVENTS), *(f"{one}_squares" for one in EVENTS))
+    scatter = (
+        "hours",
+        "hours_bursts",
+        *(f"hours_{event}" for event in EVENTS),
+        *(f"{event}_squares" for event in EVENTS),
+    )
     names = ("path_id", *COUNTS, *scatter, "season_bursts", "season_lossy")
-    asked = {"since": since, "hours_since": hours_since, "until": until, "season": list(season)}
-    return _columns("baseline_counts", names, **asked)
+    parameters = {"since": since, "hours_since": hours_since, "until": until, "season": list(season)}
+    return _columns("baseline_counts", names, **parameters)
 
 
 def newest_tests(path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
     """`path_id`, `place` (0 is the newest), `at_s` and `throughput_bps` of the newest measured tests of each path."""
     check_period(since, until)
-    asked = {"path_ids": list(path_ids), "since": since, "until": until, "most": most}
-    return _columns("newest_tests", ("path_id", "place", "at_s", "throughput_bps"), **asked)
+    parameters = {"path_ids": list(path_ids), "since": since, "until": until, "most": most}
+    return _columns("newest_tests", ("path_id", "place", "at_s", "throughput_bps"), **parameters)
 
 
 def daily_figures(since: datetime, until: datetime) -> Columns:
@@ -89,28 +95,28 @@ def recent_round_trips(
 ) -> RoundTrips:
     """The answered bursts of each path and size from its own time on (seconds since the epoch), a day at most before
     `until`."""
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "path_ids": list(path_ids),
         "sizes": list(packet_bytes),
         "since_s": list(since_s),
         "earliest_s": max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp()),
         "until": until,
     }
-    *numbers, rtts = _row_of(statement("recent_round_trips"), asked, 5)
+    *numbers, rtts = _row_of(statement("recent_round_trips"), parameters, 5)
     path_id, at_s, ttl, packets = (_floats(column) for column in numbers)
     return RoundTrips(path_id, at_s, ttl, unpack(packets.astype(np.int64), rtts or b""))
 
 
-def _columns(name: str, names: Sequence[str], **asked: Any) -> Columns:
-    columns = (f"string_agg(float8send(coalesce({one}::double precision, 'NaN')), '')" for one in names)
-    row = _row_of(statement("sweep", columns=", ".join(columns), rows=statement(name)), asked, len(names))
+def _columns(name: str, names: Sequence[str], **parameters: Any) -> Columns:
+    columns = (f"string_agg(float8send(coalesce({name}::double precision, 'NaN')), '')" for name in names)
+    row = _row_of(statement("sweep", columns=", ".join(columns), rows=statement(name)), parameters, len(names))
     return dict(zip(names, map(_floats, row), strict=True))
 
 
-def _row_of(text: str, asked: Mapping[str, Any], columns: int) -> tuple[bytes | None, ...]:
-    """The one row of a statement, so many columns of bytes; copied in binary, as text is twice as long."""
+def _row_of(text: str, parameters: Mapping[str, Any], columns: int) -> tuple[bytes | None, ...]:
+    """The single row of a statement with this many columns of bytes; copied in binary, since text is twice as long."""
     with connection.cursor() as cursor, connection.wrap_database_errors:
-        copying = f"COPY ({cursor.mogrify(text, asked)}) TO STDOUT (FORMAT BINARY)"
+        copying = f"COPY ({cursor.mogrify(text, parameters)}) TO STDOUT (FORMAT BINARY)"
         with cursor.copy(copying) as copy:
             copy.set_types(["bytea"] * columns)
             (row,) = copy.rows()

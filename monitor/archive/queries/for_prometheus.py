@@ -1,8 +1,7 @@
-"""What programs that keep their own series ask: counts that only grow, and the newest of each path.
+"""Metrics for Prometheus: counters, and the newest result of each path.
 
-Counts of a path are of the UTC day, and begin anew with it; those of deliveries have been kept for ever. Out: frozen
-records, None where there is nothing to say. Each function is one statement in sql/, and reads summaries and the newest
-burst of a path, found by its index.
+Counters of a path cover the UTC day and reset with it; those of deliveries never reset. Out: frozen records, None where
+empty. Each function runs a statement of sql/, which reads summaries and, by index, the newest burst of a path.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from monitor.archive.statements import ask, records
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Summaries of a tier that wait to be computed, the longest since `since`."""
+    """Pending summaries of a tier, the oldest since `since`."""
 
     tier: str
     summaries: int
@@ -30,8 +29,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class PathCounter:
-    """One path and packet size since the UTC day began. `address`, `measured_at` and `ttl` are of the newest burst of
-    the last day; `rtt_sum_ms` is over all received, `rtt_sketch` as monitor.analysis.sketches has it."""
+    """A path and packet size since the UTC day began. `address`, `measured_at` and `ttl` are of the newest burst of the
+    last day; `rtt_sum_ms` is over all received, `rtt_sketch` as in monitor.analysis.sketches."""
 
     path_id: int
     packet_bytes: int
@@ -52,22 +51,22 @@ class PathCounter:
 
 @dataclass(frozen=True, slots=True)
 class DeliveredCount:
-    """All results of a site that ever came, refused ones included."""
+    """Total results received from a site, rejected results included."""
 
     site: str
     delivered: int
 
 
 def path_counters(now: datetime, *, source: str | None = None, most: int) -> list[PathCounter]:
-    """The paths in use, those from one site with `source`, by path and size, `most` of them."""
-    asked = {"since": start_of("day", now), "now": now, "source": source, "most": most}
-    return records(PathCounter, *ask("path_counters", **asked))
+    """Active paths, with `source` only those from that site, by path and size; `most` rows at most."""
+    parameters = {"since": start_of("day", now), "now": now, "source": source, "most": most}
+    return records(PathCounter, *ask("path_counters", **parameters))
 
 
 def received_within(counters: Sequence[PathCounter], bounds_ms: Sequence[float]) -> NDArray[np.int64]:
-    """How many round trips of each took at most each bound, shape (counters, bounds); bounds ascend. A round trip
-    counts as the middle of its sketch's bucket, which is within 0.25%."""
-    sketches = Sketches.of_bytes([one.rtt_sketch for one in counters])
+    """Number of RTTs up to each bound, shape (counters, bounds); bounds ascend. RTTs count as the middle of their
+    sketch bucket, exact within 0.25%."""
+    sketches = Sketches.of_bytes([counter.rtt_sketch for counter in counters])
     place = np.searchsorted(np.asarray(bounds_ms), RTT_MS.values_of(sketches.key), side="left")
     counts = np.zeros((len(counters), len(bounds_ms) + 1), dtype=np.int64)
     np.add.at(counts, (sketches.group, place), sketches.count)
@@ -81,5 +80,5 @@ def delivered_counts() -> list[DeliveredCount]:
 
 
 def waiting() -> list[Waiting]:
-    """The tiers of which summaries wait to be computed."""
+    """Tiers with pending summaries."""
     return records(Waiting, *ask("waiting"))

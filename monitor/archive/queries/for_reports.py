@@ -1,8 +1,7 @@
-"""What reports ask of the archive beyond `monitor.archive.queries`: days of many paths, targets, verdicts of tests.
+"""Queries of the reports: days of many paths, service levels, verdicts of tests.
 
-In: periods as aware times, half open [since, until), and paths by their id. Out: frozen records, by path. Each function
-is one statement in sql/ and reads summaries; what it reads of raw rows is of throughput and capacity tests, of which
-there are few.
+In: periods as aware times, half open [since, until), and path ids. Out: frozen records, by path. Each function runs a
+statement of sql/ over summaries; raw rows are read only of throughput and capacity tests, which are few.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ PathAndSize = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PathDay:
-    """One UTC day of a path at one packet size."""
+    """A UTC day of a path and packet size."""
 
     path_id: int
     packet_bytes: int
@@ -32,7 +31,7 @@ class PathDay:
 
 @dataclass(frozen=True, slots=True)
 class ThroughputDay:
-    """The tests of a path on one UTC day, of which there was a result of one at least."""
+    """Throughput tests of a path on a UTC day with at least one result."""
 
     path_id: int
     day: datetime
@@ -42,7 +41,7 @@ class ThroughputDay:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Of so many hours, or tests, of a path: how many were worse than a target."""
+    """Hours, or tests, of a path, and the number that missed the target."""
 
     path_id: int
     of: int
@@ -51,7 +50,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class TransferVerdict:
-    """What limited most of the tests of a path that have a verdict, with the newest words for it."""
+    """Most frequent verdict of a path's tests, with the sentence of the newest."""
 
     path_id: int
     verdict: str
@@ -63,7 +62,7 @@ class TransferVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The median of a path's capacity measurements that gave one."""
+    """Median of a path's successful capacity measurements."""
 
     path_id: int
     measured: int
@@ -71,40 +70,40 @@ class Capacity:
 
 
 def days(since: datetime, until: datetime, series: Sequence[PathAndSize]) -> list[PathDay]:
-    """Each UTC day that begins in the period, of these paths and sizes, by path and day."""
+    """UTC days that begin in the period, for these paths and sizes, by path and day."""
     check_period(since, until)
     return records(PathDay, *ask("path_days", since=since, until=until, **_series(series)))
 
 
 def throughput_days(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[ThroughputDay]:
-    """Each UTC day that begins in the period with a measured test, by path and day."""
+    """UTC days that begin in the period with a measured test, by path and day."""
     check_period(since, until)
     return records(ThroughputDay, *ask("throughput_days", since=since, until=until, path_ids=list(path_ids)))
 
 
 def hours_above(since: datetime, until: datetime, limits_ms: Mapping[PathAndSize, float]) -> list[Kept]:
-    """Of the hours that begin in the period and have a median round trip: in how many it was above the path's limit."""
+    """Hours that begin in the period with a median RTT, and the number above the path's limit."""
     check_period(since, until)
-    asked = {"since": since, "until": until, "limits_ms": list(limits_ms.values()), **_series(list(limits_ms))}
-    return records(Kept, *ask("hours_above", **asked))
+    parameters = {"since": since, "until": until, "limits_ms": list(limits_ms.values()), **_series(list(limits_ms))}
+    return records(Kept, *ask("hours_above", **parameters))
 
 
 def tests_below(since: datetime, until: datetime, limits_bps: Mapping[int, float]) -> list[Kept]:
-    """Of the throughput tests that began in the period and gave a result: how many were below the path's limit."""
+    """Measured throughput tests that began in the period, and the number below the path's limit."""
     check_period(since, until)
-    asked = {"since": since, "until": until, "path_ids": list(limits_bps), "limits_bps": list(limits_bps.values())}
-    return records(Kept, *ask("tests_below", **asked))
+    parameters = {"since": since, "until": until, "path_ids": list(limits_bps), "limits_bps": list(limits_bps.values())}
+    return records(Kept, *ask("tests_below", **parameters))
 
 
 def transfer_verdicts(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[TransferVerdict]:
-    """The commonest verdict of each path's measured tests that have one; of equally common ones the newest."""
+    """Most frequent verdict of each path's measured tests; the newest on a tie."""
     check_period(since, until)
     names, rows = ask("transfer_verdicts", since=since, until=until, path_ids=list(path_ids))
     return records(TransferVerdict, names, [(*row[:-1], tuple(row[-1] or ())) for row in rows])
 
 
 def capacities(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[Capacity]:
-    """The capacity of each path that has one, by path; what was measured during our own tests is left out."""
+    """Capacity of each path that has it, by path; measurements during throughput tests are excluded."""
     check_period(since, until)
     return records(Capacity, *ask("capacities", since=since, until=until, path_ids=list(path_ids)))
 

@@ -1,9 +1,9 @@
-"""The outcome of every scheduled measurement: each cycle and slot counts once, so that counts add up to the schedule.
+"""Outcome of every scheduled measurement: each cycle and slot counts once, so that counts add up to the schedule.
 
-Out: `LedgerLine`s of a path, or of all paths of a site, over a period. What was scheduled follows from the mesh's
-`MeasurementPeriod`s and slots; what agents reported is stored by `monitor.archive.ingest.ledger`. If a cycle was
-reported more than once, `measured` counts before any other outcome, and any result before a gap of the agent. A cycle
-without a report is `awaited`.
+Out: `LedgerLine`s of a path, or of all paths of a site, over a period. The schedule comes from the mesh's
+`MeasurementPeriod`s and slots; `monitor.archive.ingest.ledger` stores the agents' reports. If a cycle is reported more
+than once, `measured` counts before any other outcome, and a result before a gap of the agent. A cycle without a report
+is `awaited`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from monitor.mesh.endings import NOT_REPORTED, ONE_REPORTED
 from probes.site.wire import GapReason
 
 AWAITED = "awaited"
-"""The outcome of what nobody has accounted for yet."""
+"""Outcome of scheduled measurements without a report so far."""
 UNKNOWN = "unknown"
-"""The outcome of what was planned before the agent's first account."""
+"""Outcome of measurements scheduled before the agent's first account."""
 DAY_S = 86_400
 
 
 class LedgerReason(StrEnum):
-    """Why something was missed, besides the `GapReason`s; and why it was not permitted, where that was here."""
+    """Reasons for a missed measurement beyond the `GapReason`s, and for a refusal by the centre."""
 
     NOT_IN_PLAN = "not_in_plan"
     NOT_REPORTED = "not_reported"
@@ -35,8 +35,8 @@ class LedgerReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """So many planned measurements of a path's test that ended alike. `reason` is a `GapReason` or a `Reason` where the
-    outcome is `missed`, `over_budget` where a budget of mesh.toml did not permit it, else None."""
+    """Number of scheduled measurements of a path's test with the same outcome. `reason` is a `GapReason` or a `Reason`
+    where the outcome is `missed`, `over_budget` where a budget of mesh.toml did not permit it, else None."""
 
     path_id: int
     test: str
@@ -46,17 +46,17 @@ class LedgerLine:
 
 
 def ledger_of_path(path_id: int, since: datetime, until: datetime) -> list[LedgerLine]:
-    """What was planned of a path to begin in [since, until), by test, what was measured first."""
+    """Measurements of a path scheduled in [since, until), by test, measured first."""
     return _lines(since, until, path_ids=[path_id], site_id=None)
 
 
 def ledger_of_paths(path_ids: Sequence[int], since: datetime, until: datetime) -> list[LedgerLine]:
-    """What was planned of these paths to begin in [since, until), as `of_path`."""
+    """Measurements of these paths scheduled in [since, until), as `ledger_of_path`."""
     return _lines(since, until, path_ids=list(path_ids), site_id=None)
 
 
 def ledger_of_site(site_id: int, since: datetime, until: datetime) -> list[LedgerLine]:
-    """What a site was to measure, by path."""
+    """Measurements scheduled for a site, by path."""
     return _lines(since, until, path_ids=None, site_id=site_id)
 
 
@@ -64,14 +64,14 @@ def _lines(
     since: datetime, until: datetime, *, path_ids: Sequence[int] | None, site_id: int | None
 ) -> list[LedgerLine]:
     check_period(since, until)
-    asked = {"since": since, "until": until, "path_ids": path_ids, "site_id": site_id}
-    return records(LedgerLine, *ask("ledger", **asked, reasons=[*GapReason], **_SLOTS))
+    parameters = {"since": since, "until": until, "path_ids": path_ids, "site_id": site_id}
+    return records(LedgerLine, *ask("ledger", **parameters, reasons=[*GapReason], **_SLOTS))
 
 
 _SLOTS = {"not_reported": [f"{NOT_REPORTED}%", f"{ONE_REPORTED}%"], "budget": f"{RULE}%"}
-"""How the details of slots begin."""
+"""Prefixes of the details of slots."""
 
 
 def count_planned(lines: Iterable[LedgerLine]) -> int:
-    """How many measurements there are in all."""
+    """Total number of measurements."""
     return sum(line.count for line in lines)

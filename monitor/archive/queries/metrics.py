@@ -1,8 +1,8 @@
-"""The metrics that can be asked for, and how each follows from the columns of a summary, as SQL.
+"""Metrics as SQL expressions over the columns of a summary.
 
-The expressions take the columns of `monitor.archive.models.BurstSummary`, of one summary or of several added up, and
-are null where the metric is undefined. They are the same figures as `monitor.analysis.pinger` has of the same bursts,
-and a test holds them to that. Which way is bad is said here too, for whoever looks for the worst.
+The expressions take the columns of `monitor.archive.models.BurstSummary`, of a single summary or several pooled, and
+are null where the metric is undefined. They equal the figures of `monitor.analysis.pinger` for the same bursts; a test
+compares them. `lower_is_worse` gives the direction for rankings.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Metric(StrEnum):
 
     @property
     def sql(self) -> str:
-        """The metric of a row `summary` with its path's `distance_km` and `throughput_median_bps` beside it."""
+        """SQL of the metric for a row `summary` with its path's `distance_km` and `throughput_median_bps`."""
         return _SQL.get(self, self.value)
 
     @property

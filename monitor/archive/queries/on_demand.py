@@ -1,6 +1,6 @@
-"""What became of tests that somebody asked for (`monitor.mesh.on_demand`): planned, running, awaited, ended.
+"""State and result of on-demand tests (`monitor.mesh.on_demand`): planned, running, awaited, ended.
 
-In: the number of a slot. Out: an `OnDemand` with its outcome and, where it was measured, its figures.
+In: the id of a slot. Out: an `OnDemand` with its outcome and, where measured, its figures.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from monitor.mesh.models import Slot
 from probes.contract import Deadline
 
 CLOCKS_APART = timedelta(hours=1)
-"""How far from its slot the start of a test may be, by the clock of its agent."""
+"""Maximum difference between a slot and the start of its test, by the agent's clock."""
 
 
 class State(StrEnum):
-    """Of a test that was asked for. What is awaited has run and is not told in full yet."""
+    """State of an on-demand test. An awaited test has run but is not completely reported."""
 
     PLANNED = "planned"
     RUNNING = "running"
@@ -32,8 +32,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OnDemand:
-    """A test that was asked for. `outcome` and what follows are None until it is there, figures unless it was measured;
-    `measured_at` is the key of its result, as `monitor.archive.queries.transfers.transfer_of` takes it."""
+    """An on-demand test. `outcome` and the fields after it are None until reported, figures unless it was measured;
+    `measured_at` is the key of its result, as for `monitor.archive.queries.transfers.transfer_of`."""
 
     id: int
     path_id: int
@@ -53,27 +53,27 @@ class OnDemand:
 
 
 def on_demand(slot_id: int, now: datetime) -> OnDemand | None:
-    """The test of this number; None where nobody asked for one."""
+    """Load an on-demand test; None where this slot has none."""
     slot = Slot.objects.select_related("request", "measurement").filter(pk=slot_id).exclude(request=None).first()
     return None if slot is None else _told(slot, now)
 
 
 def latest(path_id: int, now: datetime, since: datetime) -> OnDemand | None:
-    """The newest test of a path that was asked for since then."""
+    """Newest on-demand test of a path requested since then."""
     slots = Slot.objects.select_related("request", "measurement").filter(measurement__path=path_id)
     slot = slots.filter(request__asked_at__gte=since).order_by("request__asked_at", "pk").last()
     return None if slot is None else _told(slot, now)
 
 
 def wait(slot_id: int, deadline: Deadline, *, every_s: float = 0.5) -> OnDemand:
-    """The test when it has ended, or as it is when the deadline passes. Raises `LookupError` where there is none, as
-    when its path was taken out of mesh.toml meanwhile."""
+    """Wait until the test ends or the deadline passes, and return it. Raises `LookupError` where it does not exist, as
+    when its path was removed from mesh.toml meanwhile."""
     while True:
-        found = on_demand(slot_id, timezone.now())
-        if found is None:
-            raise LookupError(f"there is no on-demand test {slot_id}; was its path taken out of mesh.toml?")
-        if found.state is State.ENDED or deadline.passed:
-            return found
+        test = on_demand(slot_id, timezone.now())
+        if test is None:
+            raise LookupError(f"on-demand test {slot_id} not found; was its path removed from mesh.toml?")
+        if test.state is State.ENDED or deadline.passed:
+            return test
         time.sleep(min(every_s, deadline.remaining_s))
 
 

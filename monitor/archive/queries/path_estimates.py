@@ -1,14 +1,16 @@
-"""What one TCP transfer gets on a path, and what holds it, from what was measured of the path over a period.
+"""Expected TCP throughput of a path and its bottleneck, from the path's measurements over a period.
 
-In: the path's summary and its throughput tests of the period. Out: an `Estimate` of `monitor.analysis.tcp` with what it
-was made of:
-  - round trip and loss are the pings', bursts during our own tests left out;
-  - the window is the largest that the receiver gave to one stream in the tests of the period;
-  - the capacity is that of `monitor.archive.queries.transfers.backgrounds`: measured, and no less than the best test;
-  - congestion control and streams are those of the newest test, or of those before the period. BBR does not go by
-    loss: its loss counts as none;
+In: the path's summary and its throughput tests of the period. Out: an `Estimate` of `monitor.analysis.tcp` with its
+inputs:
+
+  - RTT and loss are the pings', bursts during throughput tests excluded;
+  - the window is the largest that the receiver granted to a stream in the tests of the period;
+  - the capacity is that of `monitor.archive.queries.transfers.backgrounds`: measured, and at least that of the best
+    test;
+  - congestion control and streams are those of the newest test, or of those before the period. BBR does not react to
+    loss, so its loss is taken as zero;
   - the loss is calibrated by tests of that kind in the eight weeks before the period, where that would have helped.
-Tests that somebody asked for have no part in it, except that one which got more shows what the path carries.
+On-demand tests are excluded, except that a faster on-demand test raises the capacity.
 """
 
 from __future__ import annotations
@@ -36,16 +38,16 @@ from monitor.archive.statements import ask, statement
 from monitor.mesh.entries import ON_DEMAND
 
 TAILS = (0.1, 0.9)
-"""Of the round trips: what is between them is the 80% of the interval."""
+"""RTT percentiles; the 80% interval lies between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathEstimate:
-    """An estimate, and the figures that it was made of. `sender` is the congestion control of the tests, None where no
-    test says; it is not that of `transfer` where there is no model for it.
+    """An estimate with its inputs. `sender` is the congestion control of the tests, None where no test reports it;
+    where it has no model, that of `transfer` differs.
 
-    `found` is the answer; where a calibration is used, `uncalibrated` is the answer without it. `calibration` is what
-    there was to calibrate by, used or not; None where no test before the period counts.
+    `found` is the answer; where a calibration is used, `uncalibrated` is the answer without it. `calibration` is the
+    available calibration, used or not; None where no test before the period qualifies.
     """
 
     found: Estimate
@@ -60,7 +62,7 @@ class PathEstimate:
 def path_estimate(
     summary: PathSummary | None, tests: Sequence[ThroughputPoint], since: datetime, until: datetime
 ) -> PathEstimate | None:
-    """The estimate for a path; None where no ping was answered in the period."""
+    """Estimate for a path; None where no ping was answered in the period."""
     if summary is None or not summary.rtt_median_ms:
         return None
     measured = [
@@ -68,12 +70,12 @@ def path_estimate(
     ]
     days = days_of_tests(since, {summary.path_id: summary.packet_bytes}).get(summary.path_id, [])
     sender, streams = _kind(measured, days)
-    known = backgrounds([(summary.path_id, until)])[summary.path_id, until]
+    background = backgrounds([(summary.path_id, until)])[summary.path_id, until]
     rtt = _round_trip(summary, since, until)
     loss = Loss(0.0) if is_bbr(sender) else Loss.counted(summary.lost, summary.sent)
     transfer = Transfer(
         window_bytes=max((test.peer_window_bytes for test in measured if test.peer_window_bytes), default=None),
-        capacity_bps=known.capacity_bps,
+        capacity_bps=background.capacity_bps,
         control=control_of(sender),
         streams=streams,
     )
@@ -81,19 +83,19 @@ def path_estimate(
     raw, used = estimate(rtt, loss, transfer), None if learnt is None else learnt.used
     if used is None:
         return PathEstimate(raw, rtt, loss, transfer, sender, calibration=learnt)
-    found = estimate(rtt, loss, transfer, calibration=used)
-    return PathEstimate(found, rtt, loss, transfer, sender, uncalibrated=raw, calibration=learnt)
+    answer = estimate(rtt, loss, transfer, calibration=used)
+    return PathEstimate(answer, rtt, loss, transfer, sender, uncalibrated=raw, calibration=learnt)
 
 
 def _kind(tests: Sequence[ThroughputPoint], days: Sequence[DayOfTests]) -> tuple[str | None, int]:
-    """Congestion control and streams of the newest test, of before the period where there is none in it."""
+    """Congestion control and streams of the newest test, from before the period where it has none."""
     if tests:
         return tests[-1].congestion_control, tests[-1].streams
     return newest_kind(days) if days else (None, 1)
 
 
 def _round_trip(summary: PathSummary, since: datetime, until: datetime) -> Rtt:
-    """The median as the page shows it, with the tails of all round trips of the period."""
+    """Median RTT as on the path page, with the tails of all RTTs of the period."""
     median_ms = summary.rtt_median_ms
     assert median_ms is not None
     low_ms, high_ms = _tails(summary, since, until)

@@ -1,10 +1,10 @@
-"""Questions about single paths: summaries, series, raw bursts, packet sizes, windows of loss, failures.
+"""Queries of single paths: summaries, series, raw bursts, packet sizes, loss windows, failures.
 
-In: periods as aware times, half open [since, until), and paths by id. Out: frozen records with units in their names,
-None where nothing was measured. Each function runs one statement of sql/. Summaries come from whole hours or days, as
-`monitor.archive.periods` says; raw bursts are read for a day at most, and a longer period of them is a `ValueError`. A
-step of a series in which nothing was measured has no point: a chart must show the gap. Many paths at once, by metric,
-are in `monitor.archive.queries.tables`.
+In: periods as aware times, half open [since, until), and path ids. Out: frozen records with units in their names, None
+where not measured. Each function runs a statement of sql/. Summaries come from whole hours or days, as in
+`monitor.archive.periods`; raw bursts are read for a day at most, a longer period raises `ValueError`. An interval of a
+series without measurements has no point, so that charts show the gap. `monitor.archive.queries.tables` has many paths
+at once, by metric.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class PathSummary:
-    """One path and packet size over a period. Bursts during our own tests are counted and otherwise left out.
+    """Summary of a path and packet size over a period. Bursts during throughput tests are counted and otherwise
+    excluded.
 
-    Over several hours (up to two days) or days, `rtt_median_ms` is the median of theirs weighted by packets received,
-    `rtt_p95_ms` the largest of theirs, `ipdv_ms` the mean weighted by bursts. The estimate is that of the pooled loss
-    and the average round trip.
+    Over several hours (up to two days) or days, `rtt_median_ms` is their medians' median weighted by packets received,
+    `rtt_p95_ms` their maximum, `ipdv_ms` their mean weighted by bursts. The estimate uses the pooled loss and the mean
+    RTT.
     """
 
     path_id: int
@@ -69,7 +70,7 @@ class PathSummary:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """One step of a series, from `at` on. With nothing sent, the bursts of the step could not be measured."""
+    """An interval of a series, beginning at `at`. With nothing sent, its bursts failed."""
 
     at: datetime
     sent: int
@@ -88,9 +89,10 @@ class SeriesPoint:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A path and packet size over time, in steps of `step_s` seconds aligned to the epoch; steps without data lack.
+    """A path and packet size over time, in intervals of `step_s` seconds aligned to the epoch; empty intervals are left
+    out.
 
-    Months are steps of 31 days, the length of the longest, that begin with the month.
+    Months have intervals of 31 days, the length of the longest month, that begin with the month.
     """
 
     path_id: int
@@ -101,7 +103,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Periods up to `longest` are drawn from the summaries of a tier."""
+    """Tier of summaries used for series of periods up to `longest`."""
 
     tier: str
     step_s: int
@@ -117,7 +119,7 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class RawBurst:
-    """One burst as it was measured; `rtts_ms` in the order of sending, None where lost."""
+    """A raw burst; `rtts_ms` in the order of sending, None where lost."""
 
     at: datetime
     packet_bytes: int
@@ -135,7 +137,7 @@ class RawBurst:
 
 @dataclass(frozen=True, slots=True)
 class BurstFailure:
-    """The newest burst of a path that could not be measured: when it was to begin, how it ended, and why."""
+    """Newest failed burst of a path: scheduled time, outcome and detail."""
 
     path_id: int
     at: datetime
@@ -145,7 +147,7 @@ class BurstFailure:
 
 @dataclass(frozen=True, slots=True)
 class LossWindow:
-    """What a path lost over a window: bursts that were measured, own tests left out, packet sizes pooled."""
+    """Loss of a path over a window: measured bursts outside throughput tests, packet sizes pooled."""
 
     path_id: int
     bursts: int
@@ -162,8 +164,8 @@ def path_summaries(
     path_ids: Sequence[int] | None = None,
     exact: bool = False,
 ) -> list[PathSummary]:
-    """Each path and packet size over all hours that overlap the period, or days where it is longer than two; `exact`:
-    over the hours that begin in it, however long it is."""
+    """Summary of each path and packet size over all hours that overlap the period, or days where it is longer than two;
+    with `exact`, over the hours that begin in it, for any length."""
     check_period(since, until)
     text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=path_ids, exact=exact)
     names, rows = ask("path_summaries", {"pooled": text}, **parameters)
@@ -181,47 +183,47 @@ def path_summaries(
 
 
 def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> Series:
-    """A path and packet size over time, in at most 2,000 points: from raw in steps of a minute up to a day, beyond from
-    hourly summaries, from 83 days on from those of days, and from five years on of months.
+    """A path and packet size over time, in at most 2,000 points: from raw bursts in intervals of a minute up to a day,
+    then from hourly summaries, from 83 days on daily, from five years on monthly.
 
-    A point has the quantiles and extremes of all packets of its step, and the worst loss within it: of a burst where
-    the step is an hour or less, of an hour where it is longer.
+    A point has the quantiles and extremes of all packets of its interval, and its worst loss: of a burst for intervals
+    up to an hour, of an hour for longer intervals.
     """
     check_period(since, until)
-    asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
+    parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     if until - since > LONGEST_RAW:
         step = next(step for step in STEPS if until - since <= step.longest)
         names, rows = ask(
-            "series_from_summaries", {"tier": step.tier}, **{**asked, "since": start_of(step.tier, since)}
+            "series_from_summaries", {"tier": step.tier}, **{**parameters, "since": start_of(step.tier, since)}
         )
         return Series(path_id, packet_bytes, step.step_s, tuple(records(SeriesPoint, names, rows)))
-    _, rows = ask("series_from_raw", **asked, step_s=RAW_STEP_S)
+    _, rows = ask("series_from_raw", **parameters, step_s=RAW_STEP_S)
     return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_points_of_raw(rows)))
 
 
 def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: int | None = None) -> list[RawBurst]:
     """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
     check_raw_period(since, until)
-    asked = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
-    return records(RawBurst, *ask("raw_bursts", **asked))
+    parameters = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
+    return records(RawBurst, *ask("raw_bursts", **parameters))
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
-    """The steps of a day's series, or less, that have no point since all their bursts fell into our own tests."""
+    """Intervals of a series of a day or less without a point because all their bursts fell into throughput tests."""
     check_raw_period(since, until)
-    asked = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
-    _, rows = ask("own_test_steps", **asked, step_s=RAW_STEP_S)
+    parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
+    _, rows = ask("own_test_steps", **parameters, step_s=RAW_STEP_S)
     return [at for (at,) in rows]
 
 
 def newest_failures(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[BurstFailure]:
-    """How the newest burst that could not be measured ended, for those of these paths that have one, within a day."""
+    """Newest failed burst within a day, for each of these paths that has it."""
     check_raw_period(since, until)
     return records(BurstFailure, *ask("newest_failures", since=since, until=until, path_ids=list(path_ids)))
 
 
 def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None) -> list[LossWindow]:
-    """What each path lost in a window of a day at most, by path. Raises `ValueError` for a longer one."""
+    """Loss of each path in a window of a day at most, by path. Raises `ValueError` for a longer window."""
     check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a window of {until - since} would scan raw bursts for more than a day; ask path_summaries")
@@ -229,13 +231,13 @@ def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | 
 
 
 def newest_measurement_at() -> datetime | None:
-    """When the newest stored result began, whatever its outcome; None before the first."""
+    """Start of the newest stored result of any outcome; None before the first."""
     _, rows = ask("newest_measured_at")
     return rows[0][0]
 
 
 def measured_packet_sizes() -> list[int]:
-    """The packet sizes that there are summaries of, in bytes of ICMP payload, smallest first."""
+    """Packet sizes that have summaries, in bytes of ICMP payload, ascending."""
     _, rows = ask("packet_sizes")
     return [packet_bytes for (packet_bytes,) in rows]
 
@@ -244,7 +246,7 @@ ESTIMATE = ("estimate_bps", "estimate_is_floor")
 
 
 def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
-    """Points from rows of sql/series_from_raw.sql: the figures of a step's round trips, for all steps at once."""
+    """Points from rows of sql/series_from_raw.sql, with the RTT figures of all intervals computed at once."""
     if not rows:
         return []
     at, sent, received, not_measured, loss_max_ratio, packets, rtts = zip(*rows, strict=True)

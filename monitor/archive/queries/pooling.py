@@ -1,7 +1,7 @@
-"""The SQL that makes one row of a path's summaries over a period, and the quantiles that SQL leaves to NumPy.
+"""SQL that pools a path's summaries over a period to a single row, and the quantiles that NumPy computes from it.
 
-In: a period, and which paths and packet sizes. Out: the text of a statement with its parameters. Which summaries it
-reads is decided in `monitor.archive.periods`. Nothing is asked of the database here.
+In: a period, paths and packet sizes. Out: the text of a statement with its parameters. `monitor.archive.periods`
+chooses the summaries. No database access here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pooled(
     quantile: str = "rtt_median_ms",
     exact: bool = False,
 ) -> tuple[str, dict[str, Any]]:
-    """sql/pooled.sql for this period, and the parameters in it; `exact` to the hour, however long it is."""
+    """sql/pooled.sql for this period, and its parameters; `exact` to the hour for periods of any length."""
     stretches = (cover_exactly if exact else cover)(since, until) or [Stretch("hour", since, since)]
     parameters: dict[str, Any] = {
         "packet_bytes": packet_bytes,
@@ -47,7 +47,7 @@ def pooled(
 
 
 def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | None]) -> list[float | None]:
-    """For each element, made by sql/pooled.sql, the median of its quantiles weighted by packets received."""
+    """Weighted median of each element's quantiles, as packed by sql/pooled.sql; weights are packets received."""
     sizes = np.array([0 if part is None else len(part) for part in quantiles], dtype=np.int64) // _QUANTILE.itemsize
     values = np.frombuffer(b"".join(part for part in quantiles if part), dtype=_QUANTILE)
     received = np.frombuffer(b"".join(part for part in weights if part), dtype=_WEIGHT)
@@ -56,7 +56,7 @@ def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | No
 
 
 def medians_of(packed: Sequence[bytes]) -> list[tuple[float, int]]:
-    """For each element, made by sql/table.sql, the median of its figures and how many there are."""
+    """Median and number of each element's figures, as packed by sql/table.sql."""
     counts = np.array([len(part) for part in packed], dtype=np.int64) // _FIGURE.itemsize
     figures = np.frombuffer(b"".join(packed), dtype=_FIGURE).astype(np.float64)
     ordered = figures[np.lexsort((figures, np.repeat(np.arange(len(packed)), counts)))]

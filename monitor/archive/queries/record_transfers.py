@@ -1,8 +1,8 @@
-"""The record transfers of a mesh: the fastest test of each path, by bit/s and by bit-metres per second.
+"""Record transfers of a mesh: the fastest test of each path, by bit/s or by bit-metres per second.
 
-In: a period, half open [since, until), an address family, and by what. Out: `RecordTransfer`s, the first the record.
-Bit-metres per second, rate times great-circle distance, is how the Internet land speed record is counted: a fast
-transfer over a long path is harder than over a short one.
+In: a period, half open [since, until), an address family, and the criterion. Out: `RecordTransfer`s, best first.
+Bit-metres per second, rate times great-circle distance, are the unit of the Internet land speed record: a fast transfer
+is harder over a long path.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.archive.statements import ask, check_period, records
 
 
 class RecordBy(StrEnum):
-    """What makes a transfer a record."""
+    """Criterion of a record."""
 
     RATE = "rate"
     BIT_METRES = "bit-metres"
@@ -25,7 +25,7 @@ class RecordBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fastest:
-    """The fastest test of a path, and where its ends are."""
+    """Fastest test of a path, with the coordinates of its ends."""
 
     path_id: int
     at: datetime
@@ -55,7 +55,7 @@ class Fastest:
 
 @dataclass(frozen=True, slots=True)
 class RecordTransfer:
-    """A test with its figure of merit. Over no distance, as within a campus, bit-metres are 0."""
+    """A test with its figure of merit. Over zero distance, as within a campus, bit-metres are 0."""
 
     fastest: Fastest
     distance_km: float
@@ -65,12 +65,15 @@ class RecordTransfer:
 def best_transfers(
     since: datetime, until: datetime, *, by: RecordBy = RecordBy.RATE, family: int | None = None, limit: int = 20
 ) -> list[RecordTransfer]:
-    """The fastest test of each path that was measured in the period, at most `limit`, the best first."""
+    """Fastest test of each path in the period, `limit` at most, best first."""
     check_period(since, until)
-    found = [_record(one) for one in records(Fastest, *ask("best_transfers", since=since, until=until, family=family))]
+    transfers = [
+        _record(fastest)
+        for fastest in records(Fastest, *ask("best_transfers", since=since, until=until, family=family))
+    ]
     by_rate = by is RecordBy.RATE
-    found.sort(key=lambda one: -(one.fastest.throughput_bps if by_rate else one.bit_metres_per_s))
-    return found[:limit]
+    transfers.sort(key=lambda test: -(test.fastest.throughput_bps if by_rate else test.bit_metres_per_s))
+    return transfers[:limit]
 
 
 def _record(fastest: Fastest) -> RecordTransfer:

@@ -1,8 +1,7 @@
-"""Many paths at once: the grid of all of them, the worst, and tables by site, country, region or group.
+"""Many paths at once: the grid, the worst paths, and tables by site, country, region or group.
 
 In: a metric, a period of aware times, half open [since, until), and a packet size. Out: frozen records, None where
-there is nothing to say. Each function is one statement in sql/. Periods are taken outwards as in
-`monitor.archive.periods`.
+empty. Each function runs a statement of sql/. Periods are extended as in `monitor.archive.periods`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ POOLED_QUANTILES = (Metric.RTT_P25, Metric.RTT_MEDIAN, Metric.RTT_P75, Metric.RT
 
 
 class By(StrEnum):
-    """What the rows and the columns of a table are."""
+    """Grouping of the rows and columns of a table."""
 
     NODE = "node"
     SITE = "site"
@@ -31,7 +30,7 @@ class By(StrEnum):
 
 
 class Tick(StrEnum):
-    """How long each column of a table is."""
+    """Length of a table's columns."""
 
     HOUR = "hour"
     DAY = "day"
@@ -50,7 +49,7 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A metric of one path and packet size over a period, None where undefined, and what was measured of the path."""
+    """A metric of a path and packet size over a period, None where undefined, with the path's counts."""
 
     path_id: int
     packet_bytes: int
@@ -70,7 +69,7 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """The median of a metric over the `paths` paths from `source` to `destination` that have it, from `at` on."""
+    """Median of a metric over the `paths` paths from `source` to `destination` that have it, beginning at `at`."""
 
     source: str
     destination: str
@@ -87,14 +86,14 @@ def grid(
     packet_bytes: int | None = None,
     path_ids: Sequence[int] | None = None,
 ) -> list[GridCell]:
-    """The metric of each path and packet size with anything recorded in the period, by path and size.
+    """The metric of each path and packet size with data in the period, by path and size.
 
-    Over several summaries a quantile is the median of theirs weighted by packets received, and P95 the greatest. Raises
-    `ValueError` for throughput, which is of no packet size: ask `queries.throughput_summaries`.
+    Over several summaries a median is their medians' median weighted by packets received, P95 their maximum. Raises
+    `ValueError` for throughput, which has no packet size: use `throughput_summaries`.
     """
     check_period(since, until)
     if metric is Metric.THROUGHPUT:
-        raise ValueError("throughput is measured without packet sizes; ask throughput_summaries")
+        raise ValueError("throughput is measured without packet sizes; use throughput_summaries")
     is_quantile = metric in POOLED_QUANTILES
     text, parameters = pooled(
         since,
@@ -125,11 +124,11 @@ def grid(
 def worst(
     metric: Metric, since: datetime, until: datetime, *, packet_bytes: int | None = None, limit: int = 10
 ) -> list[GridCell]:
-    """The paths with the worst values of the metric, worst first; those without a value are not among them."""
+    """Paths with the worst values of the metric, worst first; paths without a value are left out."""
     cells = grid(metric, since, until, packet_bytes=packet_bytes)
-    found = [(cell.value, cell) for cell in cells if cell.value is not None]
-    found.sort(key=lambda pair: pair[0], reverse=not metric.lower_is_worse)
-    return [cell for _, cell in found[:limit]]
+    pairs = [(cell.value, cell) for cell in cells if cell.value is not None]
+    pairs.sort(key=lambda pair: pair[0], reverse=not metric.lower_is_worse)
+    return [cell for _, cell in pairs[:limit]]
 
 
 def table(
@@ -142,10 +141,10 @@ def table(
     *,
     family: int | None = None,
 ) -> list[TableCell]:
-    """PingER's table: medians over paths for each tick (UTC) that begins in the period or holds its start.
+    """PingER's table: medians over paths for each tick (UTC) that begins in the period or contains its start.
 
-    IPv4 and IPv6 are pooled unless `family` is 4 or 6. By group, a path counts for each pair of a group that has its
-    source and one that has its destination, which may be the same.
+    IPv4 and IPv6 are pooled unless `family` is 4 or 6. By group, a path counts for each pair of a group that contains
+    its source and a group that contains its destination, which may be the same.
     """
     check_period(since, until)
     of_tests = metric is Metric.THROUGHPUT
@@ -164,7 +163,7 @@ def table(
         family=family,
     )
     medians = medians_of([row[-1] for row in rows])
-    cells = [(*row[:-1], *found) for row, found in zip(rows, medians, strict=True)]
+    cells = [(*row[:-1], *middle) for row, middle in zip(rows, medians, strict=True)]
     return records(TableCell, (*names[:-1], "value", "paths"), cells)
 
 

@@ -1,7 +1,7 @@
-"""Questions about throughput tests and capacity estimates of paths: series, summaries, newest capacity.
+"""Throughput tests and capacity estimates of paths: series, summaries, newest capacity.
 
-Periods, paths and records as in `monitor.archive.queries.paths`. A single test with its intervals is in
-`monitor.archive.queries.transfers`.
+Periods, paths and records as in `monitor.archive.queries.paths`. `monitor.archive.queries.transfers` has single tests
+with their intervals.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from monitor.archive.queries.paths import _as_list
 from monitor.archive.statements import ask, check_period, records
 
 CAPACITY_HOLDS = timedelta(days=30)
-"""A link changes seldom; a capacity that is older is not told as that of the path."""
+"""Maximum age of a capacity estimate shown for a path; links change seldom."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThroughputPoint:
-    """One throughput test; `throughput_bps` is None unless it was measured.
+    """A throughput test; `throughput_bps` is None unless it was measured.
 
     It is the rate after slow start, over `steady_s` seconds; where that is None it is the average of the test, as
-    `average_bps` always is. What limited the test is `verdict`, and in words `sentence`; None where its intervals are
-    not known.
+    `average_bps` always is. `verdict` is the limit of the test, `sentence` its text; None where intervals are missing.
     """
 
     at: datetime
@@ -46,7 +45,7 @@ class ThroughputPoint:
 
 @dataclass(frozen=True, slots=True)
 class ThroughputSummary:
-    """The throughput tests of a path over a period. `latest_bps` is None where the latest was not measured."""
+    """Throughput tests of a path over a period. `latest_bps` is None where the latest test failed."""
 
     path_id: int
     tests: int
@@ -61,8 +60,8 @@ class ThroughputSummary:
 
 @dataclass(frozen=True, slots=True)
 class CapacityPoint:
-    """One estimate of a path's narrowest link. `capacity_bps` is None unless `verdict` is `measured`;
-    `capacity_low_bps` alone is a lower bound. `during_test`: a throughput test of ours ran on its host meanwhile."""
+    """An estimate of a path's bottleneck capacity. `capacity_bps` is None unless `verdict` is `measured`;
+    `capacity_low_bps` without it is a lower bound. `during_test`: a throughput test ran on the same host."""
 
     at: datetime
     test: str
@@ -80,7 +79,7 @@ class CapacityPoint:
 
 
 def throughput_series(path_id: int, since: datetime, until: datetime) -> list[ThroughputPoint]:
-    """All throughput tests of a path that began in the period, oldest first, whatever their outcome."""
+    """All throughput tests of a path that began in the period, oldest first, of any outcome."""
     check_period(since, until)
     return records(ThroughputPoint, *ask("throughput_series", path_id=path_id, since=since, until=until))
 
@@ -90,18 +89,18 @@ def throughput_summaries(
 ) -> list[ThroughputSummary]:
     """Each path with a throughput test that began in the period, by path."""
     check_period(since, until)
-    asked = ask("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
-    return records(ThroughputSummary, *asked)
+    answer = ask("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
+    return records(ThroughputSummary, *answer)
 
 
 def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:
-    """All capacity measurements of a path that began in the period, oldest first, whatever their outcome."""
+    """All capacity measurements of a path that began in the period, oldest first, of any outcome."""
     check_period(since, until)
     return records(CapacityPoint, *ask("capacity_series", path_id=path_id, since=since, until=until))
 
 
 def newest_capacities(path_id: int, until: datetime) -> list[CapacityPoint]:
-    """The newest capacity measurement of a path that began before `until`, and the newest that found a capacity where
-    that is another, newest first; none that is older than `CAPACITY_HOLDS`."""
-    asked = {"path_id": path_id, "since": until - CAPACITY_HOLDS, "until": until}
-    return records(CapacityPoint, *ask("newest_capacities", **asked))
+    """Newest capacity measurement of a path that began before `until`, and the newest successful one if different,
+    newest first; within `CAPACITY_HOLDS`."""
+    parameters = {"path_id": path_id, "since": until - CAPACITY_HOLDS, "until": until}
+    return records(CapacityPoint, *ask("newest_capacities", **parameters))

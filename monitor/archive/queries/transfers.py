@@ -1,7 +1,7 @@
-"""Throughput tests as they are stored: one of them with its intervals, and what was known of its path beforehand.
+"""Stored throughput tests with their intervals, and the state of their paths beforehand.
 
-In: paths and times. Out: a `StoredTransfer`, a `Background`. What a test says was worked out by
-`monitor.archive.diagnosis.findings` when it was stored, and is read again from there.
+In: paths and times. Out: a `StoredTransfer`, a `Background`. Verdicts are stored by
+`monitor.archive.diagnosis.findings` and only read here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from probes.throughput.spec import Transfer
 
 @dataclass(frozen=True, slots=True)
 class StoredTransfer:
-    """One test with its intervals. `findings` and `transfer` are None where nothing was to be said, or was kept."""
+    """A test with its intervals. `findings` and `transfer` are None where not available."""
 
     path_id: int
     at: datetime
@@ -42,14 +42,14 @@ class StoredTransfer:
 
 
 def backgrounds(tests: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime], Background]:
-    """What was known of the path of each of these tests, given as path and start."""
+    """Background of each of these tests, given as path and start."""
     path_ids, starts = [path_id for path_id, _ in tests], [at for _, at in tests]
-    found = records(Background, *ask("path_backgrounds", path_ids=path_ids, starts=starts))
-    return {(one.path_id, one.at): one for one in found}
+    rows = records(Background, *ask("path_backgrounds", path_ids=path_ids, starts=starts))
+    return {(row.path_id, row.at): row for row in rows}
 
 
 def transfer_of(path_id: int, at: datetime) -> StoredTransfer | None:
-    """The test of a path that began at this moment; None where there is none."""
+    """Test of a path that began at this moment; None where it does not exist."""
     names, rows = ask("transfer", path_id=path_id, at=at)
     if not rows:
         return None

@@ -1,12 +1,12 @@
-"""Summaries by hour from raw results, and by day, month and year from the next smaller ones, each computed anew.
+"""Compute hourly summaries from raw results, and daily, monthly and yearly summaries by merging the next smaller tier.
 
-In: the marks in `dirty_hour`, which ingest makes, and in `dirty_summary`, which the next smaller summaries make. Out:
-rows in `burst_hour` … `burst_year` and `throughput_hour` … `throughput_year`; what their columns mean is in
-`monitor.archive.models`. Nothing is ever added to an existing summary, so late, doubled and punctual data end in the
-same rows. A summary is never deleted, so what it was made from may go before it does.
+In: marks in `dirty_hour`, written by ingest, and in `dirty_summary`, written by the smaller tier. Out: rows in
+`burst_hour` … `burst_year` and `throughput_hour` … `throughput_year`; `monitor.archive.models` defines their columns.
+Summaries are always recomputed as a whole, so late and duplicate data give the same rows. Summaries are never deleted,
+so raw data may be deleted before them.
 
-SQL selects, counts, adds and stores whole sets of summaries; what needs the single round trips or the sketches is
-computed for all of them at once in `monitor.analysis.summaries` and `.sketches` (ADR 0005).
+SQL selects, counts, adds and stores sets of summaries; figures from single RTTs or sketches are computed for all
+summaries at once in `monitor.analysis.summaries` and `.sketches` (ADR 0005).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ LAG_TO_WARN_OF = timedelta(minutes=1)
 RTT_QUANTILES = ("rtt_p25_ms", "rtt_median_ms", "rtt_p75_ms", "rtt_p90_ms", "rtt_p95_ms")
 
 Mark = tuple[int, datetime, datetime]
-"""path_id, the start of an hour or a longer period, and when it was marked dirty."""
+"""path_id, start of the period, and time when it was marked dirty."""
 Columns = dict[str, Sequence[Any]]
-"""A table's columns by name, as lists of one length."""
+"""Columns of a table by name, as lists of equal length."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,13 +63,13 @@ class Tier:
     smaller: str
     patience: timedelta
     loss_max_ratio: str
-    """What of the smaller ones the worst loss is taken from."""
+    """Expression over the smaller tier for the worst loss."""
     bursts: type[models.Model]
     throughput: type[models.Model]
 
     @property
     def names(self) -> dict[str, str]:
-        """The parts of the statements that differ from tier to tier."""
+        """Parts of the statements that differ between tiers."""
         return {"tier": self.name, "smaller": self.smaller}
 
 
@@ -83,14 +83,14 @@ TIERS = (
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A step of a long computation: how many of what."""
+    """Progress of a recomputation: number and unit."""
 
     what: str
     count: int
 
 
 def roll_up(now: datetime, limit: int = 5000) -> int:
-    """Compute up to `limit` dirty hours of paths anew, in one transaction; the newest first. Returns how many.
+    """Compute up to `limit` dirty hours of paths in a transaction, newest first. Returns the number.
 
     Ingest of these hours waits until the transaction ends, so a small `limit` keeps that wait short.
     """
@@ -105,9 +105,9 @@ def roll_up(now: datetime, limit: int = 5000) -> int:
 
 
 def merge(tier: Tier, now: datetime, limit: int = 5000, patience: timedelta | None = None) -> int:
-    """Compute up to `limit` dirty summaries of the tier anew, in one transaction; those that wait longest first.
+    """Compute up to `limit` dirty summaries of the tier in a transaction, oldest marks first. Returns the number.
 
-    Returns how many. `patience` is how old a mark must be where there is a summary; the tier's own unless given.
+    `patience` is the minimum age of a mark where a summary exists; by default the tier's own.
     """
     marked_by = now - (tier.patience if patience is None else patience)
     with transaction.atomic(), connection.cursor() as cursor:
@@ -124,27 +124,26 @@ def merge(tier: Tier, now: datetime, limit: int = 5000, patience: timedelta | No
 def recompute(
     since: datetime, until: datetime, now: datetime, path_ids: Sequence[int] | None = None, limit: int = 500
 ) -> Iterator[Done]:
-    """Compute all summaries of the period anew, by whole hours, days, months and years that it touches.
+    """Recompute all summaries of the period, extended to whole hours, days, months and years.
 
-    Yields after each transaction what it did. Hours without raw results are left alone, and longer summaries
-    without smaller ones: what they were made from has been deleted. Raises `ValueError` for a period that ends before
-    it begins.
+    Yields the progress after each transaction. Hours without raw results are left unchanged, and longer summaries
+    without smaller ones: their data have been deleted. Raises `ValueError` for a period that ends before it begins.
     """
     if since > until:
         raise ValueError(f"the period ends, {until.isoformat()}, before it begins, {since.isoformat()}")
-    asked = {"path_ids": None if path_ids is None else list(path_ids), "now": now}
+    parameters = {"path_ids": None if path_ids is None else list(path_ids), "now": now}
     day = start_of("day", since)
     while day < until:
         following = next_start("day", day)
         bounds = {"since": max(day, start_of("hour", since)), "until": min(following, end_of("hour", until))}
-        _execute("mark_hours_with_raw", **asked, **bounds)
-        yield Done("days looked through", 1)
+        _execute("mark_hours_with_raw", **parameters, **bounds)
+        yield Done("days searched", 1)
         day = following
     while done := roll_up(now, limit):
         yield Done("hours", done)
     for tier in TIERS:
         bounds = {"since": start_of(tier.name, since), "until": end_of(tier.name, until)}
-        _execute("mark_tier_with_smaller", tier.names, **asked, **bounds)
+        _execute("mark_tier_with_smaller", tier.names, **parameters, **bounds)
         while done := merge(tier, now, limit, timedelta(0)):
             yield Done(f"{tier.name}s", done)
 
@@ -158,36 +157,37 @@ def _warn_of_lag(marks: list[Mark], now: datetime) -> None:
     lag = max((now - marked_at for _, _, marked_at in marks), default=timedelta())
     if lag > LAG_TO_WARN_OF:
         logger.warning(
-            "summaries lag %.0f s behind what was delivered; is the worker busy or was it away?", lag.total_seconds()
+            "summaries lag %.0f s behind what was delivered; is the worker overloaded, or was it down?",
+            lag.total_seconds(),
         )
 
 
 def _mark(cursor: Any, tier: str, marks: list[Mark], now: datetime) -> None:
     path_ids, starts, _ = zip(*marks, strict=True)
-    asked = {"path_ids": list(path_ids), "starts": list(starts), "now": now}
-    cursor.execute(statement("mark_larger", tier=tier), asked)
+    parameters = {"path_ids": list(path_ids), "starts": list(starts), "now": now}
+    cursor.execute(statement("mark_larger", tier=tier), parameters)
 
 
 def _compute_hours(cursor: Any, marks: list[Mark]) -> None:
     path_ids, hours, _ = zip(*sorted(marks), strict=True)
-    asked = {"path_ids": list(path_ids), "hours": list(hours), "since": min(hours), "until": max(hours) + HOUR}
-    bursts = _fetch(cursor, _with_plan("raw_of_hours", "planned_bursts", tier="hour"), asked)
+    parameters = {"path_ids": list(path_ids), "hours": list(hours), "since": min(hours), "until": max(hours) + HOUR}
+    bursts = _fetch(cursor, _with_plan("raw_of_hours", "planned_bursts", tier="hour"), parameters)
     if bursts:
         _store(cursor, BurstHour, {**bursts, **_of_bursts(bursts)})
-    tests = _fetch(cursor, _with_plan("throughput_of_hours", "planned_slots", tier="hour"), asked)
+    tests = _fetch(cursor, _with_plan("throughput_of_hours", "planned_slots", tier="hour"), parameters)
     if tests:
         _store(cursor, ThroughputHour, {**tests, **_of_tests(tests)})
 
 
 def _compute_merged(cursor: Any, tier: Tier, marks: list[Mark]) -> None:
     path_ids, starts, _ = zip(*sorted(marks), strict=True)
-    asked = {"path_ids": list(path_ids), "starts": list(starts), "since": min(starts), "until": max(starts)}
+    parameters = {"path_ids": list(path_ids), "starts": list(starts), "since": min(starts), "until": max(starts)}
     text = _with_plan("merge_of_smaller", "planned_bursts", **tier.names, loss_max_ratio=tier.loss_max_ratio)
-    bursts = _fetch(cursor, text, asked)
+    bursts = _fetch(cursor, text, parameters)
     if bursts:
         _store(cursor, tier.bursts, {**bursts, **_of_sketches(bursts)})
     text = _with_plan("merge_of_smaller_throughput", "planned_slots", **tier.names)
-    tests = _fetch(cursor, text, asked)
+    tests = _fetch(cursor, text, parameters)
     if tests:
         _store(cursor, tier.throughput, {**tests, **_of_throughput_sketches(tests)})
 
@@ -197,7 +197,7 @@ def _with_plan(name: str, plan: str, **parts: str) -> str:
 
 
 def _of_bursts(rows: Columns) -> Columns:
-    """The columns of hours that come from the single round trips."""
+    """Columns of hours computed from single RTTs."""
     group, packets, rtts_ms = of_groups(rows["packets"], rows["rtts"])
     figures = burst_figures(group, rtts_ms, packets, len(rows["packets"]))
     return _figure_columns(figures) | _estimate_columns(rows, nullable(figures.rtt_avg_ms))
@@ -212,7 +212,7 @@ def _figure_columns(figures: BurstFigures) -> Columns:
 
 
 def _of_sketches(rows: Columns) -> Columns:
-    """The columns of longer summaries that come from merged sketches."""
+    """Columns of longer summaries computed from merged sketches."""
     rtt, ipdv = Sketches.of_bytes(rows["rtt_sketch"]), Sketches.of_bytes(rows["ipdv_sketch"])
     least, greatest = (np.array(rows[name], dtype=np.float64) for name in ("rtt_min_ms", "rtt_max_ms"))
     quantiles = rtt.quantiles(QUANTILE_SHARES, RTT_MS).T.clip(least, greatest)
@@ -232,7 +232,7 @@ def _estimate_columns(rows: Columns, rtt_avg_ms: Sequence[float | None]) -> Colu
 
 
 def _of_tests(rows: Columns) -> Columns:
-    """The columns of throughput hours that come from the single tests."""
+    """Columns of throughput hours computed from single tests."""
     rates_of: Sequence[list[float]] = rows["rates_bps"]
     group = np.repeat(np.arange(len(rates_of)), [len(rates_bps) for rates_bps in rates_of])
     sketches = Sketches.of_values(group, [rate for rates in rates_of for rate in rates], len(rates_of), RATE_BPS)
@@ -252,16 +252,16 @@ def _of_throughput_sketches(rows: Columns) -> Columns:
     return {"throughput_median_bps": nullable(medians), "throughput_sketch": sketches.to_bytes()}
 
 
-def _fetch(cursor: Any, text: str, asked: Mapping[str, Any]) -> Columns:
+def _fetch(cursor: Any, text: str, parameters: Mapping[str, Any]) -> Columns:
     """The rows of a statement as columns; empty where there are none."""
-    cursor.execute(text, asked)
+    cursor.execute(text, parameters)
     rows = cursor.fetchall()
     names = [column.name for column in cursor.description]
     return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
 
 
 def _store(cursor: Any, model: type[models.Model], columns: Columns) -> None:
-    """Put these rows in the place of those with the same keys; takes the columns that the table has."""
+    """Upsert these rows; `columns` may have more columns than the table."""
     names = [field.attname for field in model._meta.concrete_fields]
     keys = [field.attname for field in model._meta.pk_fields]
     parts = {

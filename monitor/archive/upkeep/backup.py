@@ -1,7 +1,7 @@
-"""The whole database into one file, and back into an empty one.
+"""Back up the whole database to a file, and restore it into an empty database.
 
-In and out: a file of pg_dump's custom format. A backup is one snapshot, taken while results are delivered. A restore is
-one transaction: everything or nothing. PostgreSQL's own programs do the work; `monitor.stack.postgres` finds them.
+In and out: a file in pg_dump's custom format. A backup is a consistent snapshot, taken during operation. A restore is a
+single transaction. PostgreSQL's own programs do the work; `monitor.stack.postgres` locates them.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from monitor.archive.upkeep.server import Server, server
 from monitor.stack.postgres import PostgresError, client_program, client_programs
 
 TICK_S = 0.2
-# What file systems without hard links, such as FAT, say of one.
+# What file systems without hard links, such as FAT, report for a hard link.
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 
 Migration = tuple[str, str]
 Tick = Callable[[], None]
-"""Called again and again while a program works, to show that it does."""
+"""Progress callback, called repeatedly while a program runs."""
 
 
 class BackupError(Exception):
-    """No backup could be made, or a file could not be restored; says why and what to do. Nothing was changed."""
+    """A backup or restore failed without changing anything; says why and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a backup says of itself: the server and the program that it is from, and what the database had."""
+    """Metadata of a backup: server and pg_dump version, and the migrations of the database."""
 
     server_major: int
     dumper_major: int
@@ -51,17 +51,17 @@ class Contents:
 
 
 def back_up(file: Path, tick: Callable[[int], None], *, force: bool = False) -> None:
-    """Write the database into a file that only its owner may read, and that has its name only when it is whole.
+    """Write the database to a file readable only by its owner; the file gets its name once complete.
 
-    `tick` is called again and again with the bytes written. A file that is there is replaced with `force` only.
-    Raises `BackupError` and `PostgresError`.
+    `tick` is called repeatedly with the bytes written. An existing file is replaced only with `force`. Raises
+    `BackupError` and `PostgresError`.
     """
     require_free_name(file, force=force)
     part = file.with_name(f"{file.name}.{secrets.token_hex(4)}.part")
     try:
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
-            # By its descriptor: the name could be another file's by now, in a folder that others may write to.
+            # By descriptor: in a folder writable by others, the name could refer to another file by now.
             command = [*_dump(), f"--file=/dev/fd/{descriptor}"]
             _run(command, lambda: tick(os.fstat(descriptor).st_size), pass_fds=[descriptor])
             os.fsync(descriptor)
@@ -76,10 +76,10 @@ def back_up(file: Path, tick: Callable[[int], None], *, force: bool = False) -> 
 
 
 def require_free_name(file: Path, *, force: bool = False) -> None:
-    """Raises `BackupError` where a backup may not have this name: it is taken, and not by a regular file that `force`
-    lets it replace. Devices, links and folders stay what they are."""
+    """Raises `BackupError` where a backup may not have this name: a name in use is allowed only for a regular file with
+    `force`. Devices, links and folders are never replaced."""
     if file.name in ("", ".."):
-        raise BackupError(f"{file}: is a folder; name a file in it")
+        raise BackupError(f"{file}: is a folder; give the name of a file")
     try:
         mode = file.lstat().st_mode
     except FileNotFoundError:
@@ -87,13 +87,13 @@ def require_free_name(file: Path, *, force: bool = False) -> None:
     except OSError as error:
         raise BackupError(f"{file}: {error.strerror}") from error
     if not stat.S_ISREG(mode):
-        raise BackupError(f"{file}: is no regular file, and is not replaced; name another")
+        raise BackupError(f"{file}: not a regular file; choose another name")
     if not force:
-        raise BackupError(f"{file}: is there already; name another, or replace it with --force")
+        raise BackupError(f"{file}: already exists; choose another name or use --force")
 
 
 def _give_name(part: Path, file: Path, *, force: bool) -> None:
-    """Give a whole backup its name. Without `force`, a file that came to be there meanwhile stays too."""
+    """Rename a complete backup. Without `force`, a file created meanwhile is kept too."""
     if not force:
         try:
             os.link(part, file)
@@ -109,8 +109,8 @@ def _give_name(part: Path, file: Path, *, force: bool) -> None:
 
 
 def back_up_into(out: BinaryIO) -> None:
-    """Write the database into a stream. Raises as `back_up` does."""
-    # By a pipe: pg_dump spoils its file where its standard output is one.
+    """Write the database to a stream. Raises as `back_up` does."""
+    # Through a pipe: pg_dump seeks in its standard output where that is a file, and damages it.
     with tempfile.TemporaryFile() as said, _begin(_dump(), said, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         shutil.copyfileobj(running.stdout, out)
@@ -118,41 +118,41 @@ def back_up_into(out: BinaryIO) -> None:
 
 
 def restore(file: Path, tick: Tick) -> list[Migration]:
-    """Put a backup into this database, which must be empty; returns the migrations that it still needs.
+    """Restore a backup into this database, which must be empty; returns the migrations to apply afterwards.
 
     Raises `BackupError` and `PostgresError`.
     """
-    found, known = contents(file), MigrationLoader(None, ignore_no_migrations=True).disk_migrations.keys()
-    later = sorted(found.migrations - known)
+    backup, migrations = contents(file), MigrationLoader(None, ignore_no_migrations=True).disk_migrations.keys()
+    later = sorted(backup.migrations - migrations)
     if later:
         raise BackupError(f"{file}: is from a later release, with {'.'.join(later[0])}; install that one first")
     _require_empty()
-    _require_room_for(file, found, server())
-    program = client_program("pg_restore", max(server().major, found.dumper_major))
+    _require_room_for(file, backup, server())
+    program = client_program("pg_restore", max(server().major, backup.dumper_major))
     options = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", f"--dbname={_target()}"]
     with connection.cursor() as cursor:
-        if found.timescaledb is not None:
+        if backup.timescaledb is not None:
             cursor.execute("SELECT timescaledb_pre_restore()")
         try:
             _run([str(program), *options, str(file)], tick)
         finally:
-            if found.timescaledb is not None:
+            if backup.timescaledb is not None:
                 cursor.execute("SELECT timescaledb_post_restore()")
-        cursor.execute("ANALYZE")  # a backup has no statistics, without which the planner is lost
-    return sorted(known - found.migrations)
+        cursor.execute("ANALYZE")  # backups have no planner statistics
+    return sorted(migrations - backup.migrations)
 
 
 def contents(file: Path) -> Contents:
-    """What is in a backup. Raises `BackupError` where it is none of ours."""
+    """Read the metadata of a backup. Raises `BackupError` where it is not a backup of Soundings."""
     listed = _read(file, "--list")
     versions = re.search(r"Dumped from database version: (\d+)[^;]*; *Dumped by pg_dump version: (\d+)", listed)
     if versions is None:
-        raise BackupError(f"{file}: does not say which PostgreSQL it is from; it is no backup of Soundings")
+        raise BackupError(f"{file}: does not name its PostgreSQL version; not a backup of Soundings")
     copied = _read(file, "--data-only", "--table=django_migrations", "--table=metadata", "--file=-")
     rows = [line.split("\t") for line in copied.splitlines()]
     migrations = frozenset((row[1], row[2]) for row in rows if len(row) == 4)
     if not any(app == "archive" for app, _ in migrations):
-        raise BackupError(f"{file}: has no tables of Soundings; it is a backup of something else")
+        raise BackupError(f"{file}: has no tables of Soundings; not a backup of Soundings")
     timescaledb = {row[1] for row in rows if len(row) == 3 and row[0] == "timescaledb_version"}
     return Contents(int(versions[1]), int(versions[2]), min(timescaledb, default=None), migrations)
 
@@ -163,19 +163,19 @@ def _require_empty() -> None:
         name = connection.settings_dict["NAME"]
         raise BackupError(
             f'database "{name}" is not empty: it has {len(rows)} tables, such as {rows[0][0]}; nothing was changed. '
-            "Make an empty one with createdb, and name that in SOUNDINGS_DATABASE_URL"
+            "Create an empty database with createdb and set SOUNDINGS_DATABASE_URL to it"
         )
 
 
-def _require_room_for(file: Path, found: Contents, into: Server) -> None:
-    """The server must be as new as that of the backup. TimescaleDB's catalogue comes with the rest, so it must be of
-    the very same version."""
-    if found.server_major > into.major:
+def _require_room_for(file: Path, backup: Contents, into: Server) -> None:
+    """Check versions: the server must be at least as new as that of the backup. TimescaleDB's catalogue is part of the
+    backup, so its version must be identical."""
+    if backup.server_major > into.major:
         raise BackupError(
-            f"{file}: is from PostgreSQL {found.server_major}, this server is {into.version}; "
-            f"restore it into {found.server_major} or later"
+            f"{file}: is from PostgreSQL {backup.server_major}, this server is {into.version}; "
+            f"restore it into {backup.server_major} or later"
         )
-    wanted = found.timescaledb
+    wanted = backup.timescaledb
     if wanted is None or wanted == into.timescaledb:
         return
     if into.timescaledb is not None:
@@ -198,10 +198,10 @@ def _require_room_for(file: Path, found: Contents, into: Server) -> None:
 
 
 def _read(file: Path, *options: str) -> str:
-    """What the newest pg_restore, which reads the files of all, says of a backup."""
+    """Output of pg_restore about a backup; the newest version reads the files of all others."""
     programs = client_programs("pg_restore")
     if not programs:
-        raise PostgresError("pg_restore is nowhere to be found; run `make setup`, or install postgresql-client")
+        raise PostgresError("pg_restore not found; run `make setup`, or install postgresql-client")
     command = [str(programs[max(programs)]), *options, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
@@ -210,23 +210,23 @@ def _read(file: Path, *options: str) -> str:
 
 
 def _dump() -> list[str]:
-    """The command that writes the database. Raises `BackupError` where there is nothing of ours in it."""
+    """Command that dumps the database. Raises `BackupError` where it has no tables of Soundings."""
     _, rows = ask("tables")
     if ("burst",) not in rows:
         name = connection.settings_dict["NAME"]
-        raise BackupError(f'database "{name}" has no tables of Soundings; is it the right one?')
+        raise BackupError(f'database "{name}" has no tables of Soundings; is SOUNDINGS_DATABASE_URL right?')
     return [str(client_program("pg_dump", server().major)), "--format=custom", f"--dbname={_target()}"]
 
 
 def _target() -> str:
-    """How to connect to our database, without the password, which all could read in the list of processes."""
+    """Connection string of our database without the password, which the process list would show."""
     connection.ensure_connection()
     dsn: str = connection.connection.info.dsn
     return dsn
 
 
 def _run(command: list[str], tick: Tick, pass_fds: Sequence[int] = ()) -> None:
-    """Run a program to its end. Raises `BackupError` with what it complained of where it failed."""
+    """Run a program. Raises `BackupError` with its error message if it fails."""
     with tempfile.TemporaryFile() as said, _begin(command, said, subprocess.DEVNULL, pass_fds) as running:
         while running.poll() is None:
             with suppress(subprocess.TimeoutExpired):
@@ -249,6 +249,6 @@ def _require_success(status: int, said: IO[bytes]) -> None:
 
 
 def _complaint(said: str) -> str:
-    """The line that matters of what a program of PostgreSQL said."""
-    lines = said.strip().splitlines() or ["it failed without a word"]
+    """Most relevant line of an error output of a PostgreSQL program."""
+    lines = said.strip().splitlines() or ["failed without an error message"]
     return next((line for line in lines if "error: " in line), lines[-1])

@@ -1,8 +1,8 @@
-"""Whether what the centre says is current: when it last evaluated, notified, rolled up, was delivered to.
+"""Freshness of the centre's data: last evaluation, notification, rollup and delivery.
 
-In: marks that the worker's tasks leave (`note`), marks of dirty hours, what each agent's newest delivery left. Out:
-`Freshness`, and of it what is older than it should be, in words for everybody: pages, API and metrics ask `stale_at`.
-A centre whose worker has stopped opens no incident, and must not say that there is none.
+In: marks left by the worker's tasks (`note`), dirty hours, each agent's newest delivery. Out: `Freshness`, and from it
+the overdue work with a message for users: pages, API and metrics call `stale_at`. A centre whose worker is down opens
+no incidents and must not claim that there are none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from monitor.archive.statements import ask, records
 
 
 class Work(StrEnum):
-    """What must be done again and again for the figures and incidents to be current."""
+    """Recurring work that keeps figures and incidents current."""
 
     EVALUATION = "evaluation"
     NOTIFICATION = "notification"
@@ -25,17 +25,17 @@ class Work(StrEnum):
 
 LIMITS = {
     Work.EVALUATION: timedelta(minutes=2),  # each 10 s
-    Work.NOTIFICATION: timedelta(minutes=5),  # each 5 s, and a slow channel holds the others up for half a minute
+    Work.NOTIFICATION: timedelta(minutes=5),  # each 5 s, and a slow channel delays the others by half a minute
     Work.SUMMARIES: timedelta(minutes=10),  # each 10 s; after an outage it may take minutes
     Work.DELIVERY: timedelta(minutes=5),  # agents deliver seconds after each cycle
 }
-"""How old each may be. What is older by far less may be a busy machine."""
+"""Maximum age of each; well above the delays of a busy machine."""
 CYCLES_WITHOUT_DELIVERY = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Work that was last done at `since`, too long ago, or never since then; and what that means to a reader."""
+    """Overdue work last done at `since`, or never since then, with its message."""
 
     work: Work
     since: datetime
@@ -44,8 +44,8 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """When each was last done; None where it never was. `summaries_wait_since` is when the oldest delivery came that is
-    in no summary yet, `least_every_s` the shortest period of a test that sites run."""
+    """Last completion of each; None where never. `summaries_wait_since` is the arrival of the oldest delivery missing
+    from summaries, `least_every_s` the shortest interval of a scheduled test."""
 
     mesh_applied_at: datetime | None
     evaluated_at: datetime | None
@@ -55,12 +55,12 @@ class Freshness:
     least_every_s: int | None
 
     def stale_at(self, now: datetime) -> tuple[Stale, ...]:
-        """What is older than it should be at `now`."""
+        """Work that is overdue at `now`."""
         limits = dict(LIMITS)
         if self.least_every_s is not None:
             longest = timedelta(seconds=CYCLES_WITHOUT_DELIVERY * self.least_every_s)
             limits[Work.DELIVERY] = max(limits[Work.DELIVERY], longest)
-        # What never was done should have been since there is a mesh; without a test nothing is delivered.
+        # Work never done is overdue since the mesh exists; without tests there are no deliveries.
         since = {
             Work.EVALUATION: self.evaluated_at or self.mesh_applied_at,
             Work.NOTIFICATION: self.notified_at or self.mesh_applied_at,
@@ -76,19 +76,19 @@ class Freshness:
 
 SENTENCES = {
     Work.EVALUATION: (
-        "Incidents are not current: the alert rules have not been evaluated since {at}. What began later is not shown."
+        "Incidents are not current: the alert rules have not been evaluated since {at}. Later problems are not shown."
     ),
-    Work.NOTIFICATION: "Nobody is told of incidents: no notification has been sent out since {at}.",
-    Work.SUMMARIES: "Figures by hour and longer are not current: what was delivered since {at} is not in them.",
+    Work.NOTIFICATION: "Notifications are not being sent: the last run was at {at}.",
+    Work.SUMMARIES: "Hourly and longer summaries are not current: results delivered since {at} are missing.",
     Work.DELIVERY: "No site has delivered results since {at}.",
 }
 
 
 def load() -> Freshness:
-    """How fresh everything is now."""
+    """Current freshness."""
     return records(Freshness, *ask("freshness"))[0]
 
 
 def note(work: Work, now: datetime) -> None:
-    """Leave the mark that this work was done with what there was at `now`."""
+    """Record that this work was completed with the data available at `now`."""
     ask("note_run", name=str(work), at=now)

@@ -1,7 +1,7 @@
-"""How large each table is and how fast it grows, and for how long the disk lasts at that.
+"""Size and growth of each table, and the time until the disk is full.
 
-In: sizes noted each hour in `table_size`, and the sizes now. Out: `TableSize`s with what they grew by a day in the last
-week, or since the first note where that is younger, and `Growth` of the whole.
+In: sizes recorded each hour in `table_size`, and current sizes. Out: `TableSize`s with their daily growth over the last
+week, or since the first record where that is younger, and `Growth` of the whole.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from monitor.archive.upkeep.server import Disk
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """A table: rows as the planner estimates them, bytes with its indexes, chunks of a hypertable, and what it grew by
-    a day; None until there is a note of an hour ago."""
+    """Size of a table: rows as estimated by the planner, bytes with indexes, chunks of a hypertable, and daily growth;
+    growth is None until a record is an hour old."""
 
     name: str
     row_estimate: int
@@ -31,15 +31,15 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What all tables grew by a day, and for how many days the disk lasts at that. `bytes_per_day` is None before there
-    is a note of an hour ago; `disk_lasts_days` too where the disk is not to be seen, and where nothing grows."""
+    """Daily growth of all tables, and days until the disk is full. `bytes_per_day` is None until a record is an hour
+    old; `disk_lasts_days` also where the disk is not visible or nothing grows."""
 
     bytes_per_day: float | None
     disk_lasts_days: float | None
 
 
 def note_sizes(now: datetime) -> int:
-    """Note how large each table is. Returns how many tables."""
+    """Record the size of each table. Returns the number of tables."""
     with connection.cursor() as cursor:
         cursor.execute(statement("note_sizes", sizes_now=statement("sizes_now")), {"now": now})
         return int(cursor.rowcount)
@@ -51,11 +51,11 @@ def table_sizes(now: datetime) -> list[TableSize]:
 
 
 def growth(tables: Sequence[TableSize], space: Disk | None) -> Growth:
-    """How fast all of it grows. A disk without room lasts for 0 days."""
-    known = [table.bytes_per_day for table in tables if table.bytes_per_day is not None]
-    if not known:
+    """Total growth. A full disk lasts 0 days."""
+    rates = [table.bytes_per_day for table in tables if table.bytes_per_day is not None]
+    if not rates:
         return Growth(None, None)
-    bytes_per_day = sum(known)
+    bytes_per_day = sum(rates)
     if space is None or bytes_per_day <= 0:
         return Growth(bytes_per_day, None)
     return Growth(bytes_per_day, space.free_bytes / bytes_per_day)

@@ -1,11 +1,11 @@
-"""Delete old records: slots, the ledger, incidents, deeds, tokens, reports, sessions, and what is noted of deliveries.
+"""Delete old records: slots, the ledger, incidents, deeds, tokens, reports, sessions, and delivery records.
 
-In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by table. Each batch is a transaction of its
-own, so none holds locks for long, and rows that somebody else has locked are left for the next day. What still lasts is
-never deleted: an open incident, a slot that is awaited, a token that is valid.
+In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by table. Each batch is a transaction, so
+locks are short; rows locked by others are left for the next day. Active records are never deleted: open incidents,
+awaited slots, valid tokens.
 
-From when on the ledger and the slots are whole is noted in `kept_since` before anything of them goes: whoever counts
-what is missing counts from there, also when the days are raised again later.
+Before rows of the ledger or of slots are deleted, `kept_since` records the time since which they are complete: missing
+results are counted from there, also if retention is raised later.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from monitor.archive.statements import statement
 from probes.contract import Deadline
 
 ROWS_AT_ONCE = 2000
-"""Some tens of milliseconds, also with the rows that go along."""
+"""Rows per batch: some tens of milliseconds, cascades included."""
 
 LEAST_DAYS = {"reports": 60}
-"""Which reports were sent is asked for as many weeks back as one may still be sent, and an attempt is tried again."""
+"""Sent reports are looked up this many weeks back, while they may still be sent and retried."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Rows that go after the days of `key`, by a statement of sql/ or, where there is none, by a condition."""
+    """Rows deleted after the days of `key`, by a statement of sql/ or by a condition."""
 
     table: str
     key: str
@@ -40,7 +40,7 @@ class Records:
 
     @property
     def batch(self) -> str:
-        """Deletes up to `most` rows from before `before`."""
+        """Statement that deletes up to `most` rows from before `before`."""
         if self.condition is None:
             return statement(f"delete_{self.table}")
         return statement("delete_rows", table=self.table, condition=self.condition)
@@ -76,7 +76,7 @@ SESSIONS = Records("django_session", "sessions", f"expire_date < {_BEFORE}")
 
 
 def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
-    """Delete what is older than it is kept. What there is no time for goes the next day."""
+    """Delete records past their retention. The rest is left for the next day when the deadline passes."""
     deleted = {}
     for records in RECORDS:
         before = keeps_from(records.key, now)
@@ -86,13 +86,13 @@ def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
     deleted[SESSIONS.table] = _delete(SESSIONS, now, deadline)
     for table, count in deleted.items():
         if count:
-            logger.info("retention: %d rows gone from %s", count, table)
+            logger.info("retention: %d rows deleted from %s", count, table)
     return deleted
 
 
 def keeps_from(key: str, now: datetime) -> datetime | None:
-    """What ended earlier goes; None where all is kept. Days are whole, and of slots years are: summaries of a year
-    count its slots whenever they are computed."""
+    """Start of the retention of a key; None where all is kept. Rounded to whole days, for slots to whole years, since
+    summaries of a year count its slots."""
     days = settings.RETENTION_DAYS[key]
     if not days:
         return None
@@ -100,7 +100,7 @@ def keeps_from(key: str, now: datetime) -> datetime | None:
 
 
 def _days_before(now: datetime, days: int) -> datetime:
-    """So many days before, but no earlier than the year 1000: a thousand years are for ever."""
+    """`now` minus days, limited to the year 1000."""
     seconds = now.timestamp() - days * 86_400
     return datetime.fromtimestamp(max(seconds, datetime(1000, 1, 1, tzinfo=UTC).timestamp()), UTC)
 
@@ -112,7 +112,7 @@ def _note_kept_since(key: str, since: datetime) -> None:
 
 
 def _delete(records: Records, before: datetime, deadline: Deadline) -> int:
-    """Delete batch by batch until one is not full."""
+    """Delete in batches until a batch is not full."""
     deleted = 0
     while not deadline.passed:
         with connection.cursor() as cursor:

@@ -1,10 +1,9 @@
-"""How long what was delivered is kept, by kind, and how the rest goes.
+"""Retention of delivered data, by kind, and compression of old chunks.
 
-In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by whole days; where the table is a
-hypertable, whole chunks dropped. Summaries and `delivered_day` are never deleted; `records` has the rest, and `bounds`
-what bounds each table. Older chunks are compressed where
-TimescaleDB's licence has that. An hour that waits for its summary keeps its results, and ingest takes none that are
-older than what is kept, so that no summary is ever computed from what a deletion has left.
+In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by whole days, or whole chunks of hypertables
+dropped. Summaries and `delivered_day` are never deleted; `records` handles the other tables, and `bounds` lists the
+bound of each. Older chunks are compressed where TimescaleDB's licence allows. A dirty hour keeps its results, and
+ingest rejects results past retention, so that no summary is computed from partly deleted data.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ RAW_TABLES = {
     "disk_to_disk_test": "throughput",
     "capacity_result": "capacity",
 }
-"""As what each is kept."""
+"""Retention kind of each table."""
 MOST_REFUSED = 10_000
-"""Refused results that are kept of one site, the newest."""
+"""Maximum rejected results kept of a site, newest first."""
 COMPRESS_AFTER = timedelta(days=7)
-"""Data come late, and a compressed chunk takes them slowly."""
+"""Minimum age before compression: data arrive late, and inserts into compressed chunks are slow."""
 ONE_DAY = timedelta(days=1)
 FOR_EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -37,25 +36,26 @@ logger = logging.getLogger(__name__)
 
 
 def kept_since(kind: str, now: datetime) -> datetime:
-    """What began earlier is not taken any more. It goes a day later, when its hour has its summary."""
+    """Start of the retention of a kind: older results are rejected. Stored results are deleted a day later, once
+    summarised."""
     days = settings.RETENTION_DAYS[kind]
     return now - timedelta(days=days) if days else FOR_EVER
 
 
 def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
-    """Delete what is older than its kind is kept; rows deleted or chunks dropped, by table.
+    """Delete data past the retention of its kind; returns rows deleted or chunks dropped, by table.
 
-    Where it takes longer than the deadline, the rest is left for the next time.
+    The rest is left for the next run when the deadline passes.
     """
     deleted = {table: _delete_raw(table, kind, now, deadline) for table, kind in RAW_TABLES.items()}
     for table, count in deleted.items():
         if count:
-            logger.info("retention: %d gone from %s", count, table)
+            logger.info("retention: %d rows or chunks deleted from %s", count, table)
     return deleted
 
 
 def bound_refused(site_id: int) -> None:
-    """Keep only the newest refused results of a site."""
+    """Delete all but the newest rejected results of a site."""
     _execute("bound_refused", site_id=site_id, most=MOST_REFUSED)
 
 
@@ -76,7 +76,7 @@ def _delete_raw(table: str, kind: str, now: datetime, deadline: Deadline) -> int
 
 
 def _delete_by_day(table: str, oldest: datetime, before: datetime, deadline: Deadline) -> int:
-    """A day is a transaction: none is long, and what is done stays done."""
+    """Delete a day per transaction, so that transactions are short and an interruption keeps the progress."""
     deleted = 0
     since = _beginning_of_day(oldest)
     while since < before and not deadline.passed:
@@ -89,7 +89,7 @@ def _delete_by_day(table: str, oldest: datetime, before: datetime, deadline: Dea
 
 
 def is_hypertable(table: str) -> bool:
-    """Whether TimescaleDB keeps this table in chunks."""
+    """Whether this table is a TimescaleDB hypertable."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass('timescaledb_information.hypertables') IS NOT NULL")
         if cursor.fetchone() == (False,):
@@ -99,14 +99,14 @@ def is_hypertable(table: str) -> bool:
 
 
 def may_compress() -> bool:
-    """Whether the licence of this server's TimescaleDB has compression: the Community edition's, not Apache's."""
+    """Whether the licence of this server's TimescaleDB includes compression, as the Community edition's does."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('timescaledb.license', TRUE)")
         return cursor.fetchone() == ("timescale",)
 
 
 def compress_old(now: datetime) -> int:
-    """Compress chunks of bursts that nothing is delivered for any more, where the licence allows; how many chunks."""
+    """Compress chunks of bursts too old for deliveries, where the licence allows; returns the number of chunks."""
     if not (is_hypertable("burst") and may_compress()):
         return 0
     _execute("enable_compression")

@@ -1,7 +1,7 @@
-"""How the centre itself is, noted once a minute by a task of its worker, for charts over time.
+"""Sample the load of the centre once a minute from its worker, for charts over time.
 
-In: the time, and what waits in Redis. Out: a row of `centre_sample`, and the newest one. That there is a new row is
-also the sign that beat and worker both do their work.
+In: the time, and the Celery queue in Redis. Out: a row of `centre_sample`, and the newest row. A new row also proves
+that beat and worker are running.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from probes.broker import client_url
 
 QUEUE = "celery"
 UNACKNOWLEDGED = "unacked"
-"""What kombu calls its list of tasks, and the hash of those that a worker has and has not finished."""
+"""Names in Redis, set by kombu: the list of queued tasks, and the hash of unfinished tasks taken by a worker."""
 REDIS_TIMEOUT_S = 1.0
 EVERY = timedelta(minutes=1)
 LONGEST = timedelta(hours=1)
-"""No further back are deliveries counted after a pause."""
+"""Maximum period for which deliveries are counted after a pause."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Tasks that wait for a worker, and those that one has taken."""
+    """Tasks in the queue, and tasks taken by a worker."""
 
     waiting: int
     taken: int
@@ -39,8 +39,8 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How the centre was at `at`, and what was delivered from `since` on. `queue_length` is None where Redis did not
-    answer, `newest_measured_at` before the first result."""
+    """Load of the centre at `at`, and deliveries since `since`. `queue_length` is None where Redis did not answer,
+    `newest_measured_at` before the first result."""
 
     at: datetime
     since: datetime
@@ -55,7 +55,7 @@ class Sample:
 
 
 def queue() -> Queue | None:
-    """The tasks in Redis; None while it does not answer."""
+    """Tasks in Redis; None while it does not answer."""
     client: Any = redis.Redis.from_url(
         client_url(settings.CELERY_BROKER_URL), socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
     )
@@ -63,24 +63,24 @@ def queue() -> Queue | None:
         with client:
             return Queue(waiting=client.llen(QUEUE), taken=client.hlen(UNACKNOWLEDGED))
     except (redis.RedisError, OSError) as error:
-        logger.warning("how many tasks wait is not known: Redis does not answer (%s)", type(error).__name__)
+        logger.warning("queue length unknown: Redis does not answer (%s)", type(error).__name__)
         return None
 
 
 def take(now: datetime) -> Sample:
-    """Note how the centre is at this moment."""
+    """Record a sample."""
     waiting = queue()
-    asked = {
+    parameters = {
         "at": now,
         "earliest": now - LONGEST,
         "shortest": now - EVERY,
         "newest_measured_at": newest_measurement_at(),
         "queue_length": None if waiting is None else waiting.waiting,
     }
-    return records(Sample, *ask("take_sample", **asked))[0]
+    return records(Sample, *ask("take_sample", **parameters))[0]
 
 
 def newest() -> Sample | None:
-    """The newest; None before the first."""
-    found = records(Sample, *ask("newest_sample"))
-    return found[0] if found else None
+    """The newest sample; None before the first."""
+    samples = records(Sample, *ask("newest_sample"))
+    return samples[0] if samples else None

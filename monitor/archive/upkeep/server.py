@@ -1,6 +1,6 @@
-"""The database server: what it says of itself, what its disk has left, and which tables it keeps in chunks.
+"""Properties of the database server: settings, versions, free disk space, and hypertables.
 
-What of that is not as it should be is told by `monitor.archive.upkeep.system_checks`.
+`monitor.archive.upkeep.system_checks` judges them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ HYPERTABLES = {
     "burst_hour": "hour",
     "capacity_result": "measured_at",
 }
-"""The tables that migrations make hypertables where the server has TimescaleDB, and the time that parts them."""
+"""Tables that migrations make hypertables with TimescaleDB, and their time column."""
 LEAST_FREE_RATIO = 0.1
 LEAST_FREE_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What the server says of itself; None where it does not tell this user, and of TimescaleDB where it has none.
+    """Settings and versions of the server; None where not visible to this user, and for TimescaleDB where not
+    installed.
 
-    `timescaledb` is the version that this database uses, `timescaledb_versions` those that could be used. `cache_bytes`
-    is effective_cache_size: how much memory its administrator says that there is for data.
+    `timescaledb` is the version in this database, `timescaledb_versions` those available. `cache_bytes` is
+    effective_cache_size, the memory for data according to the administrator.
     """
 
     version_number: int
@@ -56,7 +57,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The file system that the data are on."""
+    """File system of the data directory."""
 
     total_bytes: int
     free_bytes: int
@@ -72,29 +73,29 @@ def server() -> Server:
 
 
 def disk(of: Server) -> Disk | None:
-    """The disk of the server; None where it is not on this machine or does not say where its data are."""
+    """Disk of the server; None where it is on another machine or does not show its data directory."""
     is_here = connection.settings_dict["HOST"].startswith("/")
     if of.data_directory is None or not is_here or not Path(of.data_directory).is_dir():
         return None
-    found = os.statvfs(of.data_directory)
-    return Disk(total_bytes=found.f_blocks * found.f_frsize, free_bytes=found.f_bavail * found.f_frsize)
+    stat = os.statvfs(of.data_directory)
+    return Disk(total_bytes=stat.f_blocks * stat.f_frsize, free_bytes=stat.f_bavail * stat.f_frsize)
 
 
 @dataclass(frozen=True, slots=True)
 class Hypertable:
-    """A table in chunks, and how much time the next of them will span."""
+    """A hypertable, and the interval of its next chunk."""
 
     name: str
     chunk_interval: timedelta
 
 
 def hypertables(of: Server) -> list[Hypertable]:
-    """The tables in chunks, by name; none without TimescaleDB."""
+    """Hypertables by name; none without TimescaleDB."""
     return records(Hypertable, *ask("hypertables")) if of.timescaledb else []
 
 
 def plain_tables(of: Server) -> list[str]:
-    """Those of `HYPERTABLES` that TimescaleDB could keep in chunks and does not, by name."""
+    """Tables of `HYPERTABLES` that are plain although TimescaleDB is available, by name."""
     if of.timescaledb is None:
         return []
     there = HYPERTABLES.keys() & set(connection.introspection.table_names())

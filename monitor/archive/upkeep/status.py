@@ -1,6 +1,6 @@
-"""How the archive is: what it holds, what waits, what is missing, and what is wrong with its server.
+"""Status of the archive: sizes, backlog, missing results, and problems of its server.
 
-In: the database as it is now. Out: one `Status`, for `manage.py archive status`.
+In: the database. Out: a `Status`, for `manage.py archive status`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DAYS_OF_COMPLETENESS = 7
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From the oldest burst to the newest."""
+    """Period from the oldest burst to the newest."""
 
     oldest_at: datetime | None
     newest_at: datetime | None
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class SiteCompleteness:
-    """What a site delivered in the last days, and what is missing by the numbers of its results."""
+    """Results delivered by a site in the last days, and missing sequence numbers."""
 
     site: str
     delivered: int
@@ -42,7 +42,7 @@ class SiteCompleteness:
 
 @dataclass(frozen=True, slots=True)
 class SiteRefused:
-    """Refused results of a site that are kept, and the newest of them."""
+    """Rejected results stored for a site, and the newest of them."""
 
     site: str
     refused: int
@@ -52,7 +52,7 @@ class SiteRefused:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something about the server that is not as it should be, as one of Django's system checks says it."""
+    """A message of a system check of the database."""
 
     id: str
     level: str
@@ -62,8 +62,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All of it, at `at`. `disk` is None where the server is on another machine. `bounds` are those of `tables`, by
-    name; a table that is not ours has none."""
+    """Status at `at`. `disk` is None where the server is on another machine. `bounds` are those of `tables`, by name;
+    foreign tables have none."""
 
     at: datetime
     server: Server
@@ -81,7 +81,7 @@ class Status:
 
 
 def status(now: datetime) -> Status:
-    """How the archive is at this moment."""
+    """Current status of the archive."""
     of = server()
     space = disk(of)
     tables = table_sizes(now)
@@ -103,12 +103,12 @@ def status(now: datetime) -> Status:
 
 
 def span() -> Span:
-    """From when to when there are bursts."""
+    """Period that has bursts."""
     return records(Span, *ask("span"))[0]
 
 
 def _completeness(now: datetime) -> list[SiteCompleteness]:
-    """The last days, today included, of each site that delivered in them."""
+    """Completeness of the last days, today included, of each site that delivered in them."""
     today = now.date()
     since = today - timedelta(days=DAYS_OF_COMPLETENESS - 1)
     of_site: dict[int, list[SiteDay]] = {}

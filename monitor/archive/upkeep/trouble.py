@@ -1,7 +1,7 @@
-"""Why deliveries cannot be stored now: what went wrong with the database, for agents, pages and `archive status`.
+"""Current reasons why deliveries cannot be stored, for agents, pages and `archive status`.
 
-In: the database's errors. Out: a `Trouble` with the newest moment of each kind. It cannot be kept in the database that
-is in trouble, so it is the age of an empty file in the data folder: a full disk takes one still.
+In: database errors. Out: a `Trouble` per kind with its newest time. It cannot be stored in the failing database, so it
+is the modification time of an empty file in the data folder, which even a full disk accepts.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ logger = logging.getLogger(__name__)
 
 
 class Kind(StrEnum):
-    """What is wrong, in the words that everybody is told."""
+    """Kinds of trouble, as shown to users."""
 
     DISK_FULL = "the disk of the database is full"
     NO_RESOURCES = "the database is out of memory or connections"
     SLOW = "the database is too slow"
-    AWAY = "the database is away"
+    AWAY = "the database is unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """That results were turned away, at last at `at`."""
+    """Results were rejected, most recently at `at`."""
 
     kind: Kind
     at: datetime
 
 
 KINDS = {"53100": Kind.DISK_FULL, "57014": Kind.SLOW, "55P03": Kind.SLOW, "40P01": Kind.SLOW}
-"""By SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html."""
+"""Kinds by SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html."""
 
 
 def kind_of(error: Error) -> Kind:
-    """What an error of the database means for those who deliver."""
+    """Kind of a database error, for delivering agents."""
     sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
     return KINDS.get(sqlstate, Kind.NO_RESOURCES if sqlstate.startswith("53") else Kind.AWAY)
 
 
 def note(kind: Kind) -> None:
-    """Let everybody on this machine see it."""
+    """Record trouble for all processes on this machine."""
     file = _file(kind)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -56,21 +56,21 @@ def note(kind: Kind) -> None:
 
 
 def over() -> None:
-    """A batch was stored, so nothing is wrong any more."""
+    """Clear all trouble after a batch was stored."""
     for kind in Kind:
         _file(kind).unlink(missing_ok=True)
 
 
 def now_known() -> list[Trouble]:
-    """What keeps results from being stored, the newest first; nothing since a batch was stored."""
-    found = []
+    """Current trouble, newest first; empty since a batch was stored."""
+    troubles = []
     for kind in Kind:
         try:
             at = datetime.fromtimestamp(_file(kind).stat().st_mtime, UTC)
         except FileNotFoundError:
             continue
-        found.append(Trouble(kind, at))
-    return sorted(found, key=lambda trouble: trouble.at, reverse=True)
+        troubles.append(Trouble(kind, at))
+    return sorted(troubles, key=lambda trouble: trouble.at, reverse=True)
 
 
 def _file(kind: Kind) -> Path:

@@ -1,4 +1,4 @@
-"""`manage.py estimate`: what a TCP transfer gets with the figures typed in, what holds it, and what would give more.
+"""`manage.py estimate`: expected throughput of a TCP transfer, its bottleneck, and changes that would raise it.
 
 Exit status: 0 done, 1 no estimate from these figures, 2 usage. Needs no database.
 """
@@ -35,47 +35,49 @@ PIPE_COLUMNS = 120
 
 
 class Command(BaseCommand):
-    help = "Estimate the throughput of a TCP transfer from its path's figures. docs/estimate.md explains the answer."
+    help = "Estimate the throughput of a TCP transfer from RTT, loss and limits. See docs/estimate.md."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         path = parser.add_argument_group("the path")
-        path.add_argument("--rtt-ms", type=_number, required=True, help="median round trip, milliseconds")
-        path.add_argument("--rtt-p10-ms", type=_number, help="its 10th percentile, for the interval")
-        path.add_argument("--rtt-p90-ms", type=_number, help="its 90th percentile, for the interval")
-        path.add_argument("--loss-ratio", type=_number, required=True, help="lost/sent, from 0 to 1")
-        path.add_argument("--sent", type=int, help="packets the loss was counted on; without it, it is taken as exact")
-        path.add_argument("--capacity-mbps", type=_number, help="what the path can carry, Mbit/s of TCP payload")
+        path.add_argument("--rtt-ms", type=_number, required=True, help="median RTT in ms")
+        path.add_argument("--rtt-p10-ms", type=_number, help="10th percentile RTT in ms, for the interval")
+        path.add_argument("--rtt-p90-ms", type=_number, help="90th percentile RTT in ms, for the interval")
+        path.add_argument("--loss-ratio", type=_number, required=True, help="packet loss ratio, 0 to 1")
+        path.add_argument("--sent", type=int, help="sample size of the loss in packets; without it, loss is exact")
+        path.add_argument("--capacity-mbps", type=_number, help="path capacity, Mbit/s of TCP payload")
         sender = parser.add_argument_group("the transfer")
-        sender.add_argument("--mss-bytes", type=_number, required=True, help="payload of a segment; 1460 on Ethernet")
-        sender.add_argument("--window-bytes", type=_number, help="largest window (socket buffer) of each stream")
+        sender.add_argument("--mss-bytes", type=_number, required=True, help="MSS in bytes; 1460 on Ethernet")
+        sender.add_argument("--window-bytes", type=_number, help="maximum window (socket buffer) of each stream, bytes")
         sender.add_argument(
             "--cc",
             choices=[control.value for control in CongestionControl],
             default=CongestionControl.CUBIC.value,
-            help="congestion control of the sender (default cubic, as most run)",
+            help="congestion control of the sender (default cubic)",
         )
-        sender.add_argument("--streams", type=int, default=1, help="transfers side by side (default 1)")
-        parser.add_argument("--times", type=_number, default=2.0, help="say what gives so many times more (default 2)")
+        sender.add_argument("--streams", type=int, default=1, help="parallel streams (default 1)")
+        parser.add_argument(
+            "--times", type=_number, default=2.0, help="show what multiplies throughput by this (default 2)"
+        )
         parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
     def handle(self, *args: Any, as_json: bool, **options: Any) -> None:
         try:
             rtt, loss, transfer = from_typed(options)
-            found = estimate(rtt, loss, transfer, options["times"])
+            answer = estimate(rtt, loss, transfer, options["times"])
         except FigureError as error:
             _refuse(error, options)
         if as_json:
-            self.stdout.write(json.dumps(_as_json(rtt, loss, transfer, found)))
+            self.stdout.write(json.dumps(_as_json(rtt, loss, transfer, answer)))
         else:
-            # A pipe has no width: nothing is to be folded there.
+            # A pipe has no width, so lines are not wrapped.
             width = None if self.stdout.isatty() else PIPE_COLUMNS
             console = Console(file=cast("IO[str]", self.stdout), width=width, highlight=False)
-            _print(console, rtt, loss, transfer, found)
-        if found.sign is None:
+            _print(console, rtt, loss, transfer, answer)
+        if answer.sign is None:
             raise CommandError(
-                "no estimate: a loss of 0 does not limit, and nothing else is known; give --window-bytes, "
-                "--capacity-mbps, or with --sent how many packets the loss was counted on"
+                "no estimate: no loss and no other limit given; give --window-bytes, "
+                "--capacity-mbps, or --sent, the sample size of the loss"
             )
 
 
@@ -90,13 +92,13 @@ def _number(text: str) -> float:
 
 
 def _refuse(error: FigureError, options: dict[str, Any]) -> NoReturn:
-    """The message in the words and the units of the command line."""
+    """Report an invalid figure by its option name and unit."""
     name = NAME_OF_FIGURE.get(error.name, error.name)
     option, typed = f"--{name.replace('_', '-')}", options[name]
     raise CommandError(f"{option} {typed:g}: {error.wanted}", returncode=2) from error
 
 
-def _as_json(rtt: Rtt, loss: Loss, transfer: Transfer, found: Estimate) -> dict[str, Any]:
+def _as_json(rtt: Rtt, loss: Loss, transfer: Transfer, answer: Estimate) -> dict[str, Any]:
     given = {
         "rtt_ms": rtt.median_ms,
         "rtt_p10_ms": rtt.p10_ms,
@@ -105,32 +107,32 @@ def _as_json(rtt: Rtt, loss: Loss, transfer: Transfer, found: Estimate) -> dict[
         "sent": loss.sent,
         **asdict(transfer),
     }
-    asked = needs(rtt, transfer, found)
-    return {"given": given, **asdict(found), "at_this_rate": None if asked is None else asdict(asked)}
+    requirements = needs(rtt, transfer, answer)
+    return {"given": given, **asdict(answer), "at_this_rate": None if requirements is None else asdict(requirements)}
 
 
-def _print(console: Console, rtt: Rtt, loss: Loss, transfer: Transfer, found: Estimate) -> None:
-    console.print(wording.headline(found), style="bold")
-    for note in wording.notes(loss, found):
+def _print(console: Console, rtt: Rtt, loss: Loss, transfer: Transfer, answer: Estimate) -> None:
+    console.print(wording.headline(answer), style="bold")
+    for note in wording.notes(loss, answer):
         console.print(note)
     console.print()
-    console.print(_limit_table(rtt, loss, transfer, found))
-    if found.advice is not None:
+    console.print(_limit_table(rtt, loss, transfer, answer))
+    if answer.advice is not None:
         console.print()
-        console.print(f"For {found.advice.times:g} times as much, {wording.rate(found.advice.target_bps)}:")
-        console.print(_advice_table(found.advice, loss, transfer))
-    asked = needs(rtt, transfer, found)
-    if asked is not None:
-        console.print(f"\n{wording.at_this_rate(asked)}")
+        console.print(f"To multiply it by {answer.advice.times:g}, to {wording.rate(answer.advice.target_bps)}:")
+        console.print(_advice_table(answer.advice, loss, transfer))
+    requirements = needs(rtt, transfer, answer)
+    if requirements is not None:
+        console.print(f"\n{wording.at_this_rate(requirements)}")
 
 
-def _limit_table(rtt: Rtt, loss: Loss, transfer: Transfer, found: Estimate) -> Table:
+def _limit_table(rtt: Rtt, loss: Loss, transfer: Transfer, answer: Estimate) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("limit")
     table.add_column("throughput", justify="right")
     table.add_column("80% interval", justify="right")
     table.add_column("from")
-    for limit in found.limits:
+    for limit in answer.limits:
         is_range = limit.sign is Sign.ABOUT and limit.low_bps != limit.high_bps
         interval = wording.interval(limit.low_bps, limit.high_bps, "{}") if is_range else ""
         table.add_row(
@@ -139,8 +141,8 @@ def _limit_table(rtt: Rtt, loss: Loss, transfer: Transfer, found: Estimate) -> T
             interval,
             wording.ground(limit.name, rtt, loss, transfer),
         )
-    index = wording.signed(found.reno_index_bps, found.reno_index_sign)
-    table.add_row("Reno index", index, "", "Mathis, C = 1, one stream: compares paths, is no estimate")
+    index = wording.signed(answer.reno_index_bps, answer.reno_index_sign)
+    table.add_row("Mathis (Reno) index", index, "", "Mathis, C = 1, one stream: for comparison only")
     return table
 
 

@@ -1,8 +1,8 @@
-"""`manage.py migrate`, as Django's, but it never makes deliveries wait for long.
+"""`manage.py migrate` as Django's, with a lock timeout so that deliveries never wait long.
 
-A statement that wants a table for itself waits for those who read it, and whoever delivers waits behind it. So it waits
-a second at most; then its migration is undone as a whole, deliveries pass, and it is tried again. What a migration may
-do once it has the table is in docs/migrations.md.
+A statement that needs an exclusive table lock waits for running readers, and deliveries queue behind it. It waits at
+most a second; on timeout its migration is rolled back, deliveries proceed, and it is retried. docs/migrations.md says
+what a migration may do while it holds the lock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ATTEMPTS = 10
 PAUSE_S = 1.0
 FORMER_APP = "api"
 HEIRS = ("agents", "accounts")
-"""These have the tables that `api` had before 0.1.0; a database of that time has them already."""
+"""Apps that took over tables of `api` from before 0.1.0; a database of that time has the tables already."""
 
 
 class Command(migrate.Command):
@@ -50,16 +50,16 @@ class Command(migrate.Command):
                 if not isinstance(error.__cause__, LockNotAvailable):
                     raise
                 what = str(error).partition("\n")[0]
-            self.stderr.write(f"attempt {attempt} of {ATTEMPTS}: {what}; undone, deliveries go on")
+            self.stderr.write(f"attempt {attempt} of {ATTEMPTS}: {what}; rolled back, retrying")
             time.sleep(PAUSE_S)
         raise CommandError(
-            f"somebody has used a table in each of {ATTEMPTS} attempts: {what}; the migrations before it are done. "
-            "Run it again when no backup and no long query runs: SELECT pid, query FROM pg_stat_activity shows them"
+            f"a table was in use in each of {ATTEMPTS} attempts: {what}; earlier migrations are applied. "
+            "Retry when no backup and no long query runs; SELECT pid, query FROM pg_stat_activity lists them"
         )
 
 
 def _adopt_tables(connection: BaseDatabaseWrapper) -> None:
-    """Note that the heirs of a former app have its tables, in a database that was made before them."""
+    """Record the migrations that moved tables to new apps as applied in a database that has the tables already."""
     recorder = MigrationRecorder(connection)
     if not recorder.has_table():
         return
