@@ -1,8 +1,7 @@
-"""One at a time: an advisory lock of PostgreSQL for work that two workers must not do at once.
+"""An advisory lock of PostgreSQL for work that two workers must not do at once.
 
-The lock belongs to the connection, and ends with it. So that a worker which was stopped in the middle does not keep the
-others from the work for ever, PostgreSQL ends its connection after `LONGEST_PAUSE`; should it go on then, its next
-statement fails, and it has lost the lock.
+The lock belongs to the connection and ends with it. PostgreSQL ends the connection of a stalled worker after
+`IDLE_TIMEOUT`, so that it cannot block the others for ever; if the worker resumes, its next statement fails.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from contextlib import contextmanager
 
 from django.db import DatabaseError, InterfaceError, connection
 
-LONGEST_PAUSE = "120s"
-"""Between two statements. The longest that work does between them is 30 s, while it waits for a channel."""
-_TAKE = """
+IDLE_TIMEOUT = "120s"
+"""Between two statements. The longest legitimate pause is 30 s, while waiting for a channel."""
+_LOCK = """
     SELECT
         is_ours,
         CASE WHEN is_ours THEN set_config('idle_session_timeout', %(pause)s, false) END,
         CASE WHEN is_ours THEN set_config('idle_in_transaction_session_timeout', %(pause)s, false) END
     FROM (SELECT pg_try_advisory_lock(%(key)s) AS is_ours OFFSET 0) AS lock
 """
-_LET_GO = """
+_UNLOCK = """
     SELECT
         pg_advisory_unlock(%(key)s),
         set_config('idle_session_timeout', '0', false),
@@ -31,23 +30,23 @@ _LET_GO = """
 
 @contextmanager
 def alone(key: int) -> Iterator[bool]:
-    """Whether nobody else has the lock of this number, nor will while this lasts."""
-    if not _execute(_TAKE, key):
+    """Try to take the advisory lock `key` and hold it for the block; yields whether this succeeded."""
+    if not _execute(_LOCK, key):
         yield False
         return
     try:
         yield True
     finally:
         try:
-            _execute(_LET_GO, key)
+            _execute(_UNLOCK, key)
         except (DatabaseError, InterfaceError):
-            # The lock went with the connection; a connection that still stands must not keep it.
+            # A lost connection has released the lock; a connection that survived must not keep it.
             connection.close()
             raise
 
 
 def _execute(statement: str, key: int) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"key": key, "pause": LONGEST_PAUSE})
+        cursor.execute(statement, {"key": key, "pause": IDLE_TIMEOUT})
         (done, *_) = cursor.fetchone()
         return bool(done)

@@ -1,9 +1,9 @@
-"""One evaluation of all alert rules: what was measured goes in, incidents are opened, extended and closed.
+"""Evaluate all alert rules: open, extend and close incidents by the newest measurements.
 
-In: what mesh.toml says of the rules, and one `Sweep` of what is known of all measured paths. Out: changes of incidents,
-and who is to be told. `findings` and `look_at` are pure in time: a backtest calls them for moments of the past.
-Paths that are bad together are one incident, if one cause explains them (`causes`). An incident closes when all that
-was found is over, or no longer looked for. No data neither opens nor closes what other rules found.
+In: the rules in mesh.toml, and a `Snapshot` of all measured paths. Out: changes of incidents, and queued notifications.
+`findings` and `snapshot_at` depend on the given time only: a backtest calls them for moments of the past. Findings on
+several paths become a single incident if a cause explains them all (`causes`). An incident closes when all its findings
+are over or their rules switched off. No data neither opens nor closes incidents of other rules.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, cast
 from monitor.agents.health import agent_reports
 from monitor.alerts.alone import alone
 from monitor.alerts.detect import causes, judged
-from monitor.alerts.detect.causes import Held
+from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import Finding
 from monitor.alerts.detect.shares import Shares
-from monitor.alerts.detect.snapshot import Baselines, Sweep, look
+from monitor.alerts.detect.snapshot import Baselines, Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.incidents import lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths
@@ -34,24 +34,24 @@ from monitor.mesh.queries import MeasuredPath, alerts, measured_paths
 
 LAST_HOUR = timedelta(hours=1)
 COUNTED = timedelta(days=1)
-"""At least as far back as any window of counts reaches."""
+"""At least the length of the longest window of counts."""
 RETIRED = "retired, no longer measured"
 _KEY = 0x50_4E_44_4E_45_56_41_4C
-"""Any number that nobody else locks in this database."""
-SWITCHED_OFF = "mesh.toml no longer asks for this rule here"
+"""Key of the advisory lock: unique in this database."""
+SWITCHED_OFF = "rule removed from mesh.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one evaluation changed."""
+    """The numbers of incidents that an evaluation opened and closed."""
 
     opened: int
     closed: int
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Which rules hold where: the paths in use, and of each rule its settings on each path that has it."""
+class RuleScope:
+    """The paths in use, and the settings of each rule by path."""
 
     pinged: dict[int, MeasuredPath]
     tested: dict[int, MeasuredPath]
@@ -62,10 +62,10 @@ class Scope:
 
 
 def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
-    """Apply the rules to what is stored at `now` (aware UTC). Who is told is written down; `notify.deliver` sends it.
+    """Apply the rules to the archive at `now` (aware UTC) and queue notifications; `notify.deliver` sends them.
 
-    `baselines` may be those of the same hour, which are then not asked for again. Where another evaluation is under
-    way that one changes incidents, and this one nothing.
+    `baselines` of the same hour are used again instead of being loaded. Does nothing while another evaluation holds the
+    advisory lock.
     """
     with alone(_KEY) as is_alone:
         if not is_alone:
@@ -80,89 +80,100 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
     every, counted_since = scope.pinged | scope.tested, now - COUNTED
-    sweep = replace(
-        look_at(now, scope, judged.read(), watched, baselines),
+    snapshot = replace(
+        snapshot_at(now, scope, judged.read(), watched, baselines),
         troubles=agent_troubles(now),
         ended_s=queries.ended_s(counted_since),
         maintained_s=quiet.maintained_s(counted_since, now, every),
     )
     quiet_paths = quiet.at(now, every)
-    found = [one for one in findings(sweep, scope) if one.path_id not in quiet_paths.in_maintenance]
-    _note(lasting, found, sweep, now)
-    closed = _close_over(lasting, sweep, scope, quiet_paths, now)
-    judged.write(sweep.trips.judged_s)
+    firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
+    _add_to_incidents(lasting, firing, snapshot, now)
+    closed = _close_over(lasting, snapshot, scope, quiet_paths, now)
+    judged.write(snapshot.trips.judged_s)
     opened = _open_and_tell(quiet_paths, now)
     return Evaluation(opened, closed)
 
 
-def scope_now() -> Scope:
-    """What mesh.toml asks for now."""
-    asked, pinged, tested = alerts(), measured_paths(Kind.PING), measured_paths(Kind.THROUGHPUT)
+def scope_now() -> RuleScope:
+    """The scope by the present mesh.toml."""
+    rules, pinged, tested = alerts(), measured_paths(Kind.PING), measured_paths(Kind.THROUGHPUT)
     places = {path_id: path.place for path_id, path in pinged.items()}
     tested_places = {path_id: path.place for path_id, path in tested.items()}
     settings = {
-        name: alert_rules.settings_for(asked, name, tested_places if name == "throughput" else places) for name in RULES
+        name: alert_rules.settings_for(rules, name, tested_places if name == "throughput" else places) for name in RULES
     }
-    return Scope(pinged, tested, settings)
+    return RuleScope(pinged, tested, settings)
 
 
-def look_at(
+def snapshot_at(
     now: datetime,
-    scope: Scope,
+    scope: RuleScope,
     judged_s: Mapping[int, float],
     watched: Iterable[int] = (),
     baselines: Baselines | None = None,
     source: Source = STORED,
-) -> Sweep:
-    """The sweep of all paths of the scope."""
+) -> Snapshot:
+    """Take the snapshot of all paths of the scope."""
     losses = {path_id: cast("LossRule", rule) for path_id, rule in scope.settings["loss"].items()}
-    return look(now, scope.pinged, scope.tested, losses, judged_s, watched, baselines, source)
+    return take_snapshot(now, scope.pinged, scope.tested, losses, judged_s, watched, baselines, source)
 
 
-def findings(sweep: Sweep, scope: Scope, names: Iterable[str] = RULES) -> list[Finding]:
-    """All that fires, of these rules."""
+def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES) -> list[Finding]:
+    """The findings of these rules, with the severities of mesh.toml."""
     return [
         replace(finding, severity=alert_rules.severity_of(name, scope.settings[name][finding.path_id]))
         for name in names
-        for finding in RULES[name].judge(sweep, scope.settings[name])
+        for finding in RULES[name].judge(snapshot, scope.settings[name])
     ]
 
 
 def agent_troubles(now: datetime) -> dict[str, tuple[str, ...]]:
-    """What was wrong in the last hour with the agents of sites, or their machines; sites where nothing was are left
-    out."""
+    """Problems of the last hour with agents or their machines, by site; sites without problems are left out."""
     reports = agent_reports(now)
-    return {one.site: troubles for one in reports if (troubles := one.troubles(now - LAST_HOUR))}
+    return {report.site: troubles for report in reports if (troubles := report.troubles(now - LAST_HOUR))}
 
 
-def _note(lasting: list[Incident], found: list[Finding], sweep: Sweep, now: datetime) -> None:
-    """Bring what no lasting incident has yet to the incident of its cause."""
-    held = [_held(incident) for incident in lasting]
+def _add_to_incidents(lasting: list[Incident], firing: list[Finding], snapshot: Snapshot, now: datetime) -> None:
+    """Add findings that are in no lasting incident to the incident of their cause."""
+    lasting_incidents = [_as_lasting(incident) for incident in lasting]
     counted: dict[str, Shares] = {}
-    for cause in causes.of(found, held, sweep):
+    for cause in causes.find_causes(firing, lasting_incidents, snapshot):
         trouble = causes.trouble_of(cause.findings[0].rule)
         if trouble not in counted:
-            counted[trouble] = _shares(trouble, found, held, sweep)
+            counted[trouble] = _shares(trouble, firing, lasting_incidents, snapshot)
         of_cause = {finding.path_id for finding in cause.findings}
-        of_cause |= {path_id for one in held if one.cause in {cause.label} | cause.merged for path_id, _ in one.keys}
+        of_cause |= {
+            path_id
+            for incident in lasting_incidents
+            if incident.cause in {cause.label} | cause.merged
+            for path_id, _ in incident.keys
+        }
         if cause.merged:
             lifecycle.merge(cause.merged, cause.label, now)
         lifecycle.find(cause.label, cause.findings, now, cause.because, counted[trouble].of(of_cause))
 
 
-def _shares(trouble: str, found: list[Finding], held: list[Held], sweep: Sweep) -> Shares:
-    """How many paths have this trouble, where."""
-    bad = {finding.path_id for finding in found if causes.trouble_of(finding.rule) == trouble}
-    bad |= {path_id for one in held for path_id, rule in one.keys if causes.trouble_of(rule) == trouble}
+def _shares(
+    trouble: str, firing: list[Finding], lasting_incidents: list[LastingIncident], snapshot: Snapshot
+) -> Shares:
+    """Count the paths with this trouble, for the evidence of incidents."""
+    bad = {finding.path_id for finding in firing if causes.trouble_of(finding.rule) == trouble}
+    bad |= {
+        path_id
+        for incident in lasting_incidents
+        for path_id, rule in incident.keys
+        if causes.trouble_of(rule) == trouble
+    }
     if trouble == causes.THROUGHPUT:
-        return Shares(sweep.tested_paths, bad, frozenset())
+        return Shares(snapshot.tested_paths, bad, frozenset())
     return Shares(
-        sweep.paths, bad, causes.without_bursts(sweep) - bad if trouble == causes.ROUND_TRIPS else frozenset()
+        snapshot.paths, bad, causes.without_bursts(snapshot) - bad if trouble == causes.ROUND_TRIPS else frozenset()
     )
 
 
 def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
-    """Open what has been pending for long enough, and tell of what nobody was told; returns how many opened."""
+    """Confirm pending incidents that are old enough, and queue missing notifications; returns how many opened."""
     opened = 0
     for incident in queries.untold_incidents():
         if incident.state == State.PENDING:
@@ -174,13 +185,15 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
     return opened
 
 
-def _close_over(lasting: list[Incident], sweep: Sweep, scope: Scope, quiet_paths: QuietPaths, now: datetime) -> int:
-    """End the incidents of which everything is over; returns how many that were open have ended."""
+def _close_over(
+    lasting: list[Incident], snapshot: Snapshot, scope: RuleScope, quiet_paths: QuietPaths, now: datetime
+) -> int:
+    """End the incidents whose findings are all over; returns how many open incidents have ended."""
     closed = 0
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         reasons = {
-            (row.path_id, row.rule): why_over(row.path_id, str(row.path), row.rule, row.figures, sweep, scope)
+            (row.path_id, row.rule): why_over(row.path_id, str(row.path), row.rule, row.figures, snapshot, scope)
             for row in rows
         }
         over = [reason for reason in reasons.values() if reason is not None]
@@ -193,15 +206,19 @@ def _close_over(lasting: list[Incident], sweep: Sweep, scope: Scope, quiet_paths
     return closed
 
 
-def _held(incident: Incident) -> Held:
-    return Held(incident.cause, frozenset((row.path_id, row.rule) for row in incident.paths.all() if not row.is_over))
+def _as_lasting(incident: Incident) -> LastingIncident:
+    return LastingIncident(
+        incident.cause, frozenset((row.path_id, row.rule) for row in incident.paths.all() if not row.is_over)
+    )
 
 
-def why_over(path_id: int, path: str, rule: str, figures: Mapping[str, Any], sweep: Sweep, scope: Scope) -> str | None:
-    """Why what `rule` found on a path, with these figures, no longer keeps its incident open; None while it does."""
+def why_over(
+    path_id: int, path: str, rule: str, figures: Mapping[str, Any], snapshot: Snapshot, scope: RuleScope
+) -> str | None:
+    """Why a finding of `rule` on a path no longer keeps its incident open; None while it does."""
     if scope.path(path_id, rule) is None:
         return f"{path}: {RETIRED}"
     if rule not in RULES or path_id not in scope.settings[rule]:
         return f"{path}: {SWITCHED_OFF}"
-    reason = RULES[rule].over(path_id, figures, sweep)
+    reason = RULES[rule].over(path_id, figures, snapshot)
     return None if reason is None else f"{path}: {reason}"

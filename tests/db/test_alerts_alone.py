@@ -90,7 +90,7 @@ def test_an_evaluation_that_fails_lets_the_next_one_in_and_leaves_no_mark(lossy_
 
 
 def test_who_was_stopped_loses_the_lock_and_cannot_go_on(monkeypatch):
-    monkeypatch.setattr(alone_module, "LONGEST_PAUSE", "300ms")
+    monkeypatch.setattr(alone_module, "IDLE_TIMEOUT", "300ms")
     has_lock, may_go_on = threading.Event(), threading.Event()
 
     def stopped():

@@ -95,5 +95,5 @@ def test_an_empty_archive_and_a_mesh_without_paths_are_told():
         backtest("--from", "2026-10-01", "--to", "2026-10-02")
     make_mesh(["slac", "cern"], NOW, loss={})
     assert not Burst.objects.exists()
-    with pytest.raises(CommandError, match="the archive has no bursts at all"):
+    with pytest.raises(CommandError, match="the archive is empty"):
         backtest("--from", "2026-10-01", "--to", "2026-10-01T01:00")

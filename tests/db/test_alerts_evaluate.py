@@ -88,8 +88,9 @@ def test_paths_from_one_site_that_lose_together_are_one_incident_with_the_reason
     incident = Incident.objects.get()
     assert (incident.cause, incident.paths.count()) == ("cern outbound", 2)
     assert incident.summary.startswith(
-        "cern outbound: 2 of 2 paths, inbound clean (2 paths), elsewhere clean (2 paths); the round trips of others to "
-        "cern cross the same network and are well, so look at the agent of cern and its host first; cern → fnal: loss "
+        "cern outbound: 2 of 2 paths, inbound normal (2 paths), all other paths normal (2 paths); pings from other "
+        "sites to cern cross the same network and are normal, so check the agent of cern and its host first; "
+        "cern → fnal: loss "
     )
 
 

@@ -373,7 +373,7 @@ def test_the_ticket_has_utc_addresses_figures_and_what_excludes_other_causes(pat
     assert text.startswith("loss 25% on cern ↔ slac, since 2026-11-21 09:45 UTC\n")
     for part in (
         "(critical)",
-        "paths to slac: clean (2 paths)",
+        "paths to slac: normal (2 paths)",
         "elsewhere: 1 of 3 paths bad",
         "slac → cern: 192.0.2.1 to 192.0.2.2, IPv4",
         "20 of 80",

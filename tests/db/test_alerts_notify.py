@@ -556,7 +556,7 @@ def test_dead_letters_are_listed_and_sent_again(webhook, paths):
         "1 dead letter",
     ]
     assert json.loads(command("dead-letters", "list", "--json"))[0]["number"] == letter.pk
-    assert command("dead-letters", "retry", str(letter.pk)) == "1 to be sent again, within seconds"
+    assert command("dead-letters", "retry", str(letter.pk)) == "1 queued for retry"
     assert deliver(datetime.now(UTC)) == 1
     assert len(webhook.bodies) == 1
 
@@ -572,8 +572,8 @@ def test_dead_letters_are_dropped(paths):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["retry"], "which? write their numbers as `dead-letters list` shows them, or --all"),
-        (["drop", "999999"], "no dead letter has the number 999999; nothing was done"),
+        (["retry"], "give numbers from `dead-letters list`, or --all"),
+        (["drop", "999999"], "no dead letter with number 999999; nothing changed"),
     ],
 )
 def test_what_cannot_be_done_with_dead_letters_is_told(paths, arguments, message):
@@ -587,7 +587,7 @@ def test_what_cannot_be_done_with_dead_letters_is_told(paths, arguments, message
 
 
 def test_a_test_message_is_marked_as_one(webhook):
-    assert command("test-notification", "ops") == "channel ops took the test message"
+    assert command("test-notification", "ops") == "channel ops: test message sent"
 
     assert webhook.bodies[0]["event"] == "test"
     assert "incident" not in webhook.bodies[0]
@@ -600,7 +600,7 @@ def test_a_test_message_that_fails_says_why(webhook):
     with pytest.raises(CommandError) as error:
         command("test-notification", "ops")
 
-    assert str(error.value) == "channel ops did not take the test message: the server answered 404 Not Found"
+    assert str(error.value) == "channel ops rejected the test message: the server answered 404 Not Found"
 
 
 def test_a_test_of_a_channel_that_is_misspelt_says_which_there_are(webhook):

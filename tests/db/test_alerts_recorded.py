@@ -1,4 +1,4 @@
-"""Arrays answer what a sweep asks as the archive does: the same bursts in both, every answer compared."""
+"""Arrays answer what a snapshot asks as the archive does: the same bursts in both, every answer compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.alerts.backtest.recorded import Bursts, MeasuredTests, Recorded
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.snapshot import baselines_at
 from monitor.alerts.detect.sources import STORED, StoredThen
-from monitor.alerts.evaluate import findings, look_at, scope_now
+from monitor.alerts.evaluate import findings, scope_now, snapshot_at
 from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.rollup.recompute import recompute
 from monitor.mesh.models import Kind, Measurement
@@ -81,18 +81,18 @@ def both(drawn):
     return Recorded(bursts, tests), scope_now()
 
 
-def sweeps_of(source, scope, now):
+def snapshots_of(source, scope, now):
     judged_s = {path_id: (now - timedelta(hours=3)).timestamp() for path_id in scope.pinged}
-    return look_at(now, scope, judged_s, (), baselines_at(now, source), source)
+    return snapshot_at(now, scope, judged_s, (), baselines_at(now, source), source)
 
 
-def test_the_sweep_of_arrays_is_that_of_the_archive_as_it_was(both):
+def test_the_snapshot_of_arrays_is_that_of_the_archive(both):
     recorded, scope = both
     fired = set()
     for now in (NOW, NOW - LATER, NOW - timedelta(hours=20)):
-        ours, theirs = sweeps_of(recorded, scope, now), sweeps_of(StoredThen(), scope, now)
+        ours, theirs = snapshots_of(recorded, scope, now), snapshots_of(StoredThen(), scope, now)
         is_the_same(ours, theirs)
-        found = [{(one.rule, one.path_id) for one in findings(sweep, scope)} for sweep in (ours, theirs)]
+        found = [{(one.rule, one.path_id) for one in findings(snapshot, scope)} for snapshot in (ours, theirs)]
         assert found[0] == found[1]
         fired |= found[0]
     assert {rule for rule, _ in fired} & {"loss", "rtt", "loss_regression"}, "nothing to compare"
@@ -119,13 +119,13 @@ def is_the_same(ours, theirs):
     np.testing.assert_allclose(ours.daily_estimates_bps, theirs.daily_estimates_bps, rtol=1e-3)
 
 
-def test_what_came_after_the_moment_is_in_no_sweep_of_it(both):
+def test_a_snapshot_holds_nothing_younger_than_its_moment(both):
     """The summary of the hour has by now what came later; the hour as it ran then has not."""
     _, scope = both
     then = NOW - LATER
 
-    as_it_was = sweeps_of(StoredThen(), scope, then).hourly["bursts"][:, 0]
-    as_it_is = sweeps_of(STORED, scope, then).hourly["bursts"][:, 0]
+    as_it_was = snapshots_of(StoredThen(), scope, then).hourly["bursts"][:, 0]
+    as_it_is = snapshots_of(STORED, scope, then).hourly["bursts"][:, 0]
 
     assert as_it_was.tolist() == [2.0, 2.0]
     assert (as_it_is > as_it_was).all()

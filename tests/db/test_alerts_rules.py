@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.alerts.detect import judged
-from monitor.alerts.evaluate import evaluate, findings, look_at, scope_now
+from monitor.alerts.evaluate import evaluate, findings, scope_now, snapshot_at
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst, BurstDay, BurstHour, ThroughputTest
@@ -35,7 +35,7 @@ def mesh_with(**rules):
 
 def found(now=NOW):
     scope = scope_now()
-    return findings(look_at(now, scope, judged.read()), scope)
+    return findings(snapshot_at(now, scope, judged.read()), scope)
 
 
 def store(path, at, *, lost=0, rtts_ms=None, size=100, **fields):
@@ -295,7 +295,7 @@ class TestRoundTrips:
         every_minute(path, 14, until=NOW + 14 * MINUTE, rtts_ms=noisy(lambda number: 160.0))
 
         assert evaluate(NOW + 14 * MINUTE).closed == 1
-        assert "round trip 160.2 ms again" in Incident.objects.get().closing
+        assert "RTT 160.2 ms again" in Incident.objects.get().closing
 
     def test_after_a_day_the_new_level_is_the_normal_one(self):
         path = mesh_with(rtt={})["slac → cern"]
@@ -307,7 +307,7 @@ class TestRoundTrips:
 
         assert evaluate(later).closed == 1
 
-        assert "this is the normal level from here on" in Incident.objects.get().closing
+        assert "new baseline" in Incident.objects.get().closing
 
     def test_variation_that_rises_is_jitter(self):
         path = mesh_with(jitter={}, rtt={})["slac → cern"]
@@ -353,7 +353,7 @@ class TestReach:
 
         assert (finding.rule, finding.path) == ("unreachable", "slac → cern")
         assert finding.since == NOW - 4 * MINUTE
-        assert "the last answer came at 2026-11-21 10:26:00 UTC" in finding.sentence
+        assert "last reply 2026-11-21 10:26:00 UTC" in finding.sentence
 
     def test_two_lost_cycles_are_not(self):
         path = mesh_with(unreachable={})["slac → cern"]
@@ -381,7 +381,7 @@ class TestReach:
 
         assert (finding.rule, finding.path) == ("no_data", "slac → cern")
         assert finding.since == NOW - 31 * MINUTE
-        assert "the agent of slac has never delivered anything" in finding.sentence
+        assert "the agent of slac has never reported" in finding.sentence
 
     def test_bursts_that_could_not_be_measured_are_no_data_with_that_reason(self):
         path = mesh_with(no_data={}, unreachable={})["slac → cern"]
@@ -395,7 +395,7 @@ class TestReach:
         (finding,) = found()
 
         assert finding.rule == "no_data"
-        assert finding.sentence.endswith("bursts are tried and cannot be measured")
+        assert finding.sentence.endswith("its tests fail")
 
     def test_a_site_that_measures_nothing_is_one_incident_its_agents(self):
         mesh_with(no_data={})
@@ -507,8 +507,7 @@ class TestEstimate:
 
         assert (finding.rule, finding.figures["days"], finding.figures["after_bps"]) == ("estimate", 5, 40e6)
         assert finding.sentence == (
-            "loss and round trips over IPv4 allow one Reno transfer 40 Mbit/s, median of the last 5 days, "
-            "was 93 Mbit/s in the 40 days before"
+            "Mathis (Reno) estimate 40 Mbit/s over IPv4, median of the last 5 days, was 93 Mbit/s in the 40 days before"
         )
         assert finding.since == NOW - timedelta(days=5)
 

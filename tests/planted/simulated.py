@@ -1,4 +1,4 @@
-"""Planted faults on many paths at once, in arrays, through the sweep and the rules that run live.
+"""Planted faults on many paths at once, in arrays, through the snapshot and the rules that run live.
 
 Each table has what is measured beside what `theory` reckons; `failures` of it say what did not come out as it must:
 found by half of the paths, and by nine of ten, within 1.5 times the samples that the test's power allows; blips and
@@ -250,12 +250,12 @@ def _first_found(
     first = np.full(len(of) + 1, np.inf)
     runner = Replay(scope, source, rules)
     if begin is None:
-        runner.look(began)
+        runner.snapshot(began)
     total = FOUND_CYCLES if rules != ("rtt",) else 60
     for number, now in enumerate(moments(began, began + timedelta(days=3), every_s), start=1):
         if number > (steps or total):
             break
-        for finding in findings(runner.look(now), scope, rules):
+        for finding in findings(runner.snapshot(now), scope, rules):
             first[finding.path_id] = min(first[finding.path_id], number)
     return first[1:]
 

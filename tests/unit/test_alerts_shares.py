@@ -36,10 +36,10 @@ def test_a_single_path_has_the_others_of_both_its_sites_beside_it():
     one = ids("cern", "slac")
 
     assert [share.text for share in Shares(PATHS, one | ids("niit", "kek"), ()).of(one)] == [
-        "other paths from cern: clean (3 paths)",
-        "paths to cern: clean (4 paths)",
-        "paths from slac: clean (4 paths)",
-        "other paths to slac: clean (3 paths)",
+        "other paths from cern: normal (3 paths)",
+        "paths to cern: normal (4 paths)",
+        "paths from slac: normal (4 paths)",
+        "other paths to slac: normal (3 paths)",
         "elsewhere: 1 of 6 paths bad",
     ]
 

@@ -150,8 +150,8 @@ def test_a_folder_without_series_says_where_some_are(tmp_path):
     ("arguments", "message"),
     [
         (["--rule", "los", "--dataset", "x"], 'there is no rule "los" \\(did you mean "loss"\\?\\); write unreach'),
-        (["--dataset", "x", "--from", "2026-01-01"], "--dataset has its own times"),
-        (["--from", "2026-01-01"], "write --from and --to, or --dataset DIR"),
+        (["--dataset", "x", "--from", "2026-01-01"], "cannot be combined"),
+        (["--from", "2026-01-01"], "give --from and --to, or --dataset DIR"),
         (["--from", "2026-01-02", "--to", "2026-01-01"], "is not after --from"),
         (["--from", "yesterday", "--to", "2026-01-01"], '"yesterday" is not a time'),
         (["--dataset", "x", "--every-s", "0"], "write seconds from 1 to 43200"),

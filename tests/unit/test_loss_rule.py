@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerts.detect.rules import loss as rules
-from monitor.alerts.detect.rules.loss import Evidence
+from monitor.alerts.detect.rules.loss import LossWindow
 from monitor.analysis import binomial
 from monitor.mesh.alert_rules import LossRule
 from tests.planted import paths, simulated
@@ -19,10 +19,10 @@ SIZE = 6e-8
 """About what a path with a cycle a minute is allowed at each comparison."""
 
 
-def judged(lost: int, sent: int, threshold: float = 0.01, lossy: int | None = None) -> Evidence:
+def judged(lost: int, sent: int, threshold: float = 0.01, lossy: int | None = None) -> LossWindow:
     """Bursts of one packet, so that none are lost together, unless so many are `lossy`."""
     bursts, had = (sent, lost) if lossy is None else (sent // 10, lossy)
-    return rules.evidence((bursts, had, sent, sent - lost), threshold, 600)
+    return rules.loss_window((bursts, had, sent, sent - lost), threshold, 600)
 
 
 def probability_of_at_least(lost: int, sent: int, ratio: float) -> float:
@@ -70,7 +70,7 @@ def test_verdicts_at_a_threshold_of_one_percent(lost, sent, fires):
 @pytest.mark.parametrize(("lossy", "fires"), [(2, False), (3, True)])
 def test_an_interruption_shorter_than_a_cycle_does_not_fire(lossy, fires):
     """One cycle is two bursts, one of each size."""
-    assert rules.evidence((10, lossy, 100, 100 - 10 * lossy), 0.01, 600).fires(1e-6) is fires
+    assert rules.loss_window((10, lossy, 100, 100 - 10 * lossy), 0.01, 600).fires(1e-6) is fires
 
 
 def test_packets_lost_together_prove_less_than_as_many_lost_apart():
@@ -107,9 +107,9 @@ def test_packets_lost_each_for_itself_count_as_many_as_they_are():
     ],
 )
 def test_clear_needs_half_the_threshold_and_enough_packets(lost, sent, sent_when_fired, clear):
-    evidence = judged(lost, sent)
+    window = judged(lost, sent)
 
-    assert (evidence.is_enough(sent_when_fired) and evidence.is_low) is clear
+    assert (window.is_enough(sent_when_fired) and window.is_low) is clear
 
 
 def test_the_sentence_gives_the_figures_the_bound_and_the_threshold():

@@ -1,6 +1,5 @@
-"""The rules on history: what they would have found, by the same code that runs live, and how right they were.
+"""Backtest: run the rules on past measurements with the code that runs live, and score their alarms.
 
-`recorded` holds measurements in arrays and answers what a sweep asks; `replay` moves the clock, and keeps of incidents
-what the next moment needs; `labelled` does so for series whose changes a person has marked. No incident is written,
-nobody is told.
+`recorded` is a source of snapshots from arrays; `replay` steps through past moments and keeps incidents in memory;
+`labelled` replays series whose changes a person has marked. Nothing is stored or notified.
 """

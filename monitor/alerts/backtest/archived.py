@@ -1,9 +1,8 @@
-"""The rules on what the archive has of a period: which incidents there would have been. The archive is only read.
+"""Backtest on a period of the archive: the incidents that would have opened. The archive is only read.
 
-In: the period and the rules. Out: what they found, and how many path-weeks were measured meanwhile. Paths and settings
-are those of mesh.toml now. What an evaluation of the past cannot know is when results came: all that is stored now
-counts as having come at once. Raw bursts must still be kept for the period, and hours and days before it, which say
-what was normal.
+In: the period and the rules. Out: their findings, and the number of path-weeks measured. Paths and settings are those
+of the present mesh.toml. The replay does not know when results arrived: it treats all stored results as received at
+once. Raw bursts of the period must still exist, and hours and days before it for the baselines.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from monitor.alerts.evaluate import scope_now
 from monitor.archive.upkeep.status import span
 
 SHORTEST_S = 10.0
-"""Live evaluations come as often."""
+"""The interval of live evaluations."""
 
 
 class NothingThereError(Exception):
-    """The archive has nothing of the period. The text says what it has."""
+    """The archive has no data of the period; the message states which period it covers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a replay gave. A path counts in the time in which bursts of it were measured within the hour before."""
+class ArchiveReplay:
+    """The result of a replay. A path counts as measured within an hour after each of its bursts."""
 
     alarms: Sequence[Alarm]
     findings: Sequence[tuple[datetime, Finding]]
@@ -43,9 +42,11 @@ def replay(
     rules: Iterable[str] = RULES,
     every_s: float | None = None,
     show: Callable[[datetime], None] = lambda now: None,
-) -> Outcome:
-    """What the rules find from `since` to `until`, evaluated every so many seconds: unless given, once a cycle of the
-    tests. Raises `NothingThereError`."""
+) -> ArchiveReplay:
+    """Run the rules from `since` to `until`, evaluated every `every_s` seconds; default: the shortest ping interval.
+
+    Raises `NothingThereError`.
+    """
     scope = scope_now()
     if not scope.pinged:
         raise NothingThereError("no path is measured; apply a mesh.toml with manage.py mesh apply")
@@ -54,18 +55,18 @@ def replay(
     runner = Replay(scope, StoredThen(), rules)
     measured_path_s = 0.0
     for now in moments(since, until, every_s):
-        sweep = runner.at(now)
-        measured_path_s += every_s * int((sweep.recent["bursts"].sum(axis=1) > 0).sum())
+        snapshot = runner.at(now)
+        measured_path_s += every_s * int((snapshot.recent["bursts"].sum(axis=1) > 0).sum())
         show(now)
     if measured_path_s == 0.0:
         raise NothingThereError(
-            f"no burst was measured from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; {_there_is()}"
+            f"no burst was measured from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; {_period_text()}"
         )
-    return Outcome(runner.alarms, runner.found, measured_path_s, every_s)
+    return ArchiveReplay(runner.alarms, runner.findings, measured_path_s, every_s)
 
 
-def _there_is() -> str:
+def _period_text() -> str:
     kept = span()
     if kept.oldest_at is None or kept.newest_at is None:
-        return "the archive has no bursts at all"
+        return "the archive is empty"
     return f"the archive has bursts from {kept.oldest_at:%Y-%m-%d %H:%M} to {kept.newest_at:%Y-%m-%d %H:%M} UTC"

@@ -1,13 +1,13 @@
-"""The rules on series of round trips whose changes a person has marked: what they find, and how right that is.
+"""Backtest on RTT series whose changes a person has marked: findings, and scores against the marks.
 
-In: a folder of files in the format that `monitor.analysis.changes.labelled` reads, each a path. Out: what the replay of
-all of them found, and scores. Each sample becomes a burst of one packet and is judged by the sweep and the rules that
-run live. Rules of round trips judge each burst once, with what was before it, however many bursts an evaluation finds
-new; so it does not matter to them how often it comes. Two questions are asked of the rule `rtt`:
+In: a folder of files in the format of `monitor.analysis.changes.labelled`, a path each. Out: the findings of the
+replay, and scores. Each sample becomes a burst of a single packet and is judged by the code that runs live. RTT rules
+judge each burst once, with the bursts before it, however many bursts are new in an evaluation, so the interval of
+evaluations does not matter to them. The rule `rtt` is scored in two ways:
 
   - as a detector, with `every_change` on: each change that it raises, against the marks (`monitor.analysis.changes.
-    scoring`: within 2 samples, one to one, raised at most 15 samples late);
-  - as an alarm, as it is set: how many it raises on quiet stretches, which lie more than 15 samples from every mark.
+    scoring`: within 2 samples, matched in pairs, raised at most 15 samples late);
+  - as an alarm, with its settings: the number on quiet stretches, which are more than 15 samples from every mark.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import Finding
 from monitor.alerts.detect.rules.round_trips import RTT
-from monitor.alerts.detect.snapshot import Sweep
-from monitor.alerts.evaluate import Scope
+from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.evaluate import RuleScope
 from monitor.analysis.changes import scoring
 from monitor.analysis.changes.detector import BEFORE
 from monitor.analysis.changes.labelled import LabelledSeries, UnreadableSeriesError, read
@@ -36,20 +36,20 @@ from monitor.mesh.queries import MeasuredPath
 
 LEAST_SAMPLES = 2
 ENDS_AFTER_CYCLES = 2
-"""A trace that has ended is measured no longer: it is left out before it could look like missing measurements."""
+"""A trace is left out this long after its end, before it would count as missing measurements."""
 
 PACKET_BYTES = 100
 
 EVERY_S = 3600.0
-"""How often the rules are evaluated, unless said otherwise."""
+"""Default interval of evaluations."""
 
-Found = tuple[datetime, Finding]
+TimedFinding = tuple[datetime, Finding]
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
-    """A change on a path: when the new stretch began and the burst that proved it, in seconds since the epoch; and
-    whether it alarms by the settings, where no incident lasts that has such an alarm already."""
+class RaisedChange:
+    """A change on a path: the first burst after it and the burst that proved it, in seconds since the epoch; and
+    whether it alarms by the settings, unless a lasting incident has it already."""
 
     path_id: int
     at_s: float
@@ -58,12 +58,12 @@ class Raised:
 
 
 class DatasetError(Exception):
-    """A folder that cannot be used. The text says where and what to do."""
+    """A folder that cannot be read; the message states where and a fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One series, the path that it is, and the seconds since the epoch of its samples."""
+    """A series as a path, and the times of its samples in seconds since the epoch."""
 
     name: str
     path: MeasuredPath
@@ -73,34 +73,34 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class QuietAlarms:
-    """How many alarms were raised on quiet stretches, and how long those are together."""
+    """The number of alarms on quiet stretches, and their total length."""
 
     alarms: int
     quiet_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a replay of labelled series gave."""
+class LabelledReplay:
+    """The result of a replay of labelled series."""
 
     traces: Sequence[Trace]
     alarms: Sequence[Alarm]
-    findings: Sequence[Found]
-    changes: Sequence[Raised]
-    """With `every_change`: all that the rule `rtt` raised."""
+    findings: Sequence[TimedFinding]
+    changes: Sequence[RaisedChange]
+    """All changes that the rule `rtt` raised with `every_change`."""
 
     @property
     def score(self) -> Score:
-        """Of the changes against the marks, all traces together."""
+        """The score of the changes against the marks, over all traces."""
         return score_of(self.traces, self.changes)
 
     def quiet(self) -> QuietAlarms:
-        """The alarms of the rule `rtt`, as it is set, that lie on quiet stretches."""
+        """The alarms of the rule `rtt`, with its settings, on quiet stretches."""
         return quiet_alarms(self.traces, self.changes)
 
 
 def load(folder: Path) -> list[Trace]:
-    """The traces of a folder, each in a file of its own. Raises `DatasetError`."""
+    """Read the traces of a folder, a file each. Raises `DatasetError`."""
     if not folder.is_dir():
         raise DatasetError(f"{folder}: no such folder; give one that has a .csv file for each series")
     files = sorted(folder.glob("*.csv"), key=lambda file: (len(file.stem), file.stem))
@@ -117,34 +117,34 @@ def replay(
     rules: Iterable[str] = (RTT.name,),
     every_s: float = EVERY_S,
     show: Callable[[datetime], None] = lambda now: None,
-) -> Outcome:
-    """What the rules find in the traces, evaluated every so many seconds; `alerts` are the settings of mesh.toml."""
+) -> LabelledReplay:
+    """Run the rules on the traces, evaluated every `every_s` seconds; `alerts` are the settings of mesh.toml."""
     source = Recorded(_bursts(traces))
     settings = {
-        name: alert_rules.settings_for(alerts, name, {one.path.path_id: one.path.place for one in traces})
+        name: alert_rules.settings_for(alerts, name, {trace.path.path_id: trace.path.place for trace in traces})
         for name in RULES
     }
-    runner = Replay(Scope({}, {}, settings), source, tuple(rules))
-    ends_s = {one.path.path_id: one.at_s[-1] + ENDS_AFTER_CYCLES * one.path.every_s for one in traces}
-    every: dict[int, Rule] = {one.path.path_id: RoundTripRule(every_change=True) for one in traces}
-    changes: list[Raised] = []
-    since = min(one.path.started_at for one in traces)
-    until = datetime.fromtimestamp(max(one.at_s[-1] for one in traces), UTC)
+    runner = Replay(RuleScope({}, {}, settings), source, tuple(rules))
+    ends_s = {trace.path.path_id: trace.at_s[-1] + ENDS_AFTER_CYCLES * trace.path.every_s for trace in traces}
+    every: dict[int, Rule] = {trace.path.path_id: RoundTripRule(every_change=True) for trace in traces}
+    changes: list[RaisedChange] = []
+    since = min(trace.path.started_at for trace in traces)
+    until = datetime.fromtimestamp(max(trace.at_s[-1] for trace in traces), UTC)
     for now in moments(since, until + timedelta(seconds=every_s), every_s):
         pinged = {
-            one.path.path_id: one.path
-            for one in traces
-            if one.at_s[0] < now.timestamp() <= ends_s[one.path.path_id] + every_s
+            trace.path.path_id: trace.path
+            for trace in traces
+            if trace.at_s[0] < now.timestamp() <= ends_s[trace.path.path_id] + every_s
         }
         if pinged:
             runner.scope = replace(runner.scope, pinged=pinged, settings=_within(settings, pinged))
-            changes += _raised(runner.at(now), every, settings[RTT.name])
+            changes += _changes(runner.at(now), every, settings[RTT.name])
         show(now)
-    return Outcome(traces, runner.alarms, runner.found, changes)
+    return LabelledReplay(traces, runner.alarms, runner.findings, changes)
 
 
-def score_of(traces: Sequence[Trace], changes: Sequence[Raised], latest: int = scoring.LATEST) -> Score:
-    """Of changes against the marks of their traces."""
+def score_of(traces: Sequence[Trace], changes: Sequence[RaisedChange], latest: int = scoring.LATEST) -> Score:
+    """Score changes against the marks of their traces."""
     scores = []
     for trace in traces:
         of_trace = [change for change in changes if change.path_id == trace.path.path_id]
@@ -154,8 +154,8 @@ def score_of(traces: Sequence[Trace], changes: Sequence[Raised], latest: int = s
     return sum(scores, Score())
 
 
-def quiet_alarms(traces: Sequence[Trace], changes: Sequence[Raised]) -> QuietAlarms:
-    """The alarms of the rule `rtt` on quiet stretches."""
+def quiet_alarms(traces: Sequence[Trace], changes: Sequence[RaisedChange]) -> QuietAlarms:
+    """Count the alarms of the rule `rtt` on quiet stretches."""
     alarms, quiet_s = 0, 0.0
     for trace in traces:
         still = scoring.quiet(trace.series.changed_at, len(trace.at_s))
@@ -166,7 +166,7 @@ def quiet_alarms(traces: Sequence[Trace], changes: Sequence[Raised]) -> QuietAla
 
 
 def _trace(file: Path, number: int) -> Trace:
-    """Samples are in the order of measuring; where a clock was set back, the next one counts as a period later."""
+    """Samples are in the order of measuring; after a clock was set back, the next sample counts as a cycle later."""
     try:
         series = read(file.read_text(encoding="utf-8").split("\n"))
     except UnicodeDecodeError as error:
@@ -188,9 +188,9 @@ def _trace(file: Path, number: int) -> Trace:
 
 def _bursts(traces: Sequence[Trace]) -> Bursts:
     return Bursts.of(
-        np.concatenate([np.full(len(one.at_s), one.path.path_id) for one in traces]),
-        np.concatenate([one.at_s for one in traces]),
-        np.concatenate([one.series.rtts_ms for one in traces]),
+        np.concatenate([np.full(len(trace.at_s), trace.path.path_id) for trace in traces]),
+        np.concatenate([trace.at_s for trace in traces]),
+        np.concatenate([trace.series.rtts_ms for trace in traces]),
         PACKET_BYTES,
     )
 
@@ -203,15 +203,15 @@ def _within(settings: Mapping[str, dict[int, Rule]], pinged: Mapping[int, Measur
 
 
 def _sample(trace: Trace, at_s: float) -> int:
-    """The index of the sample that was measured at this moment."""
+    """The index of the sample measured at this time."""
     return int(np.abs(trace.at_s - at_s).argmin())
 
 
-def _raised(sweep: Sweep, every: Mapping[int, Rule], settings: Mapping[int, Rule]) -> list[Raised]:
-    """All changes of the new bursts, each once, whichever of the figures of its burst shows it."""
-    trips = sweep.trips
-    alarms = {window for window, _, _ in RTT.raised(sweep, settings)}
+def _changes(snapshot: Snapshot, every: Mapping[int, Rule], settings: Mapping[int, Rule]) -> list[RaisedChange]:
+    """All changes of the new bursts, each once, even if several figures of the burst changed."""
+    trips = snapshot.trips
+    alarms = {window for window, _, _ in RTT.raised(snapshot, settings)}
     return [
-        Raised(int(trips.path_id[at]), float(trips.at_s[at, BEFORE]), float(trips.at_s[at, -1]), at in alarms)
-        for at in sorted({window for window, _, _ in RTT.raised(sweep, every)})
+        RaisedChange(int(trips.path_id[at]), float(trips.at_s[at, BEFORE]), float(trips.at_s[at, -1]), at in alarms)
+        for at in sorted({window for window, _, _ in RTT.raised(snapshot, every)})
     ]

@@ -1,8 +1,8 @@
-"""Measurements in arrays that answer what a sweep asks, as the archive does: for labelled series and for simulations.
+"""A source of snapshots from arrays instead of the archive, for labelled series and simulations.
 
-In: measured bursts and throughput tests in any order, and if there is more of the past than its bursts, the counts of
-its whole hours. Out: a `monitor.alerts.detect.sources.Source`; whatever is asked for a moment, nothing later is in the
-answer. The tests hold each answer against that of the archive.
+In: bursts and throughput tests in any order, and optionally hourly counts of the time before them. Out: a
+`monitor.alerts.detect.sources.Source`; no result holds data younger than the given moment. The tests compare each query
+with the archive's.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MICROSECONDS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Measured bursts, each an entry of every column; `rtts_ms` has the shape (bursts, packets sent), NaN where lost.
+    """Columns with an entry per burst; `rtts_ms` has the shape (bursts, packets sent), NaN where lost.
 
-    Times are seconds since the epoch. A burst is one of `packet_bytes`, as in the archive.
+    Times are seconds since the epoch. All packets of a burst have `packet_bytes`.
     """
 
     path_id: Ints
@@ -46,12 +46,12 @@ class Bursts:
         cls, path_id: ArrayLike, at_s: ArrayLike, rtts_ms: ArrayLike, packet_bytes: ArrayLike = 100,
         reordered: ArrayLike = 0, duplicated: ArrayLike = 0, ttl: ArrayLike = np.nan,
     ) -> Bursts:  # fmt: skip
-        """Bursts in the order of paths and times; what is given once holds for all."""
+        """Bursts in the order of paths and times; scalars hold for all bursts."""
         ids, times = np.asarray(path_id, dtype=np.int64), np.asarray(at_s, dtype=np.float64)
         order = np.lexsort((times, ids))
         columns = [
-            np.broadcast_to(np.asarray(one, dtype=np.int64), ids.shape)[order]
-            for one in (packet_bytes, reordered, duplicated)
+            np.broadcast_to(np.asarray(column, dtype=np.int64), ids.shape)[order]
+            for column in (packet_bytes, reordered, duplicated)
         ]
         rtts = np.asarray(rtts_ms, dtype=np.float64)
         rtts = (rtts[:, np.newaxis] if rtts.ndim == 1 else rtts)[order]
@@ -61,7 +61,7 @@ class Bursts:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTests:
-    """Measured throughput tests, each an entry of every column."""
+    """Columns with an entry per throughput test."""
 
     path_id: Ints
     at_s: Floats
@@ -70,8 +70,8 @@ class MeasuredTests:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is known of the hours from `since` on, before the first burst: of each name of `COUNTS` that is not 0
-    throughout, an array of shape (paths, hours), the paths by their ids."""
+    """Counts of the hours from `since` up to the first burst: for each name of `COUNTS` with any count, an array of
+    shape (paths, hours), the paths in the order of their ids."""
 
     since: datetime
     counts: Mapping[str, Floats]
@@ -146,23 +146,25 @@ class Recorded:
         self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
     ) -> Columns:
         every, scattered = self._hours_between(since, until), self._hours_between(hours_since, until)
-        found: Columns = {"path_id": self.path_ids.astype(np.float64)}
-        found |= {name: column.sum(axis=1) for name, column in every.items()}
+        columns: Columns = {"path_id": self.path_ids.astype(np.float64)}
+        columns |= {name: column.sum(axis=1) for name, column in every.items()}
         bursts = scattered["bursts"]
-        found["hours"] = (bursts > 0).sum(axis=1).astype(np.float64)
-        found["hours_bursts"] = bursts.sum(axis=1)
+        columns["hours"] = (bursts > 0).sum(axis=1).astype(np.float64)
+        columns["hours_bursts"] = bursts.sum(axis=1)
         for event in EVENTS:
-            found[f"hours_{event}"] = scattered[event].sum(axis=1)
-            found[f"{event}_squares"] = (scattered[event] ** 2 / np.maximum(bursts, 1.0)).sum(axis=1)
+            columns[f"hours_{event}"] = scattered[event].sum(axis=1)
+            columns[f"{event}_squares"] = (scattered[event] ** 2 / np.maximum(bursts, 1.0)).sum(axis=1)
         in_season = [self._hours_between(hour, hour + HOUR) for hour in season]
         for event in ("bursts", "lossy"):
-            found[f"season_{event}"] = sum((hour[event][:, 0] for hour in in_season), np.zeros(len(self.path_ids)))
-        return found
+            columns[f"season_{event}"] = sum((hour[event][:, 0] for hour in in_season), np.zeros(len(self.path_ids)))
+        return columns
 
     def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
         tests = self._tests
-        asked = np.isin(tests.path_id, path_ids) & (tests.at_s >= since.timestamp()) & (tests.at_s < until.timestamp())
-        ids, at_s, rates = tests.path_id[asked], tests.at_s[asked], tests.throughput_bps[asked]
+        selected = (
+            np.isin(tests.path_id, path_ids) & (tests.at_s >= since.timestamp()) & (tests.at_s < until.timestamp())
+        )
+        ids, at_s, rates = tests.path_id[selected], tests.at_s[selected], tests.throughput_bps[selected]
         order = np.lexsort((-at_s, ids))
         _, firsts, counts = np.unique(ids[order], return_index=True, return_counts=True)
         place = np.arange(len(order)) - np.repeat(firsts, counts)
@@ -175,14 +177,14 @@ class Recorded:
         }
 
     def daily_figures(self, since: datetime, until: datetime) -> Columns:
-        days = range(round((until - since) / DAY))
+        numbers = range(round((until - since) / DAY))
         first_s = max(since.timestamp(), self._origin_s - DAY_S)
-        found = [
+        days = [
             (place, self._figures_of((until - (place + 1) * DAY).timestamp()))
-            for place in days
+            for place in numbers
             if (until - (place + 1) * DAY).timestamp() >= first_s
         ]
-        columns = [np.column_stack([ids, np.full(len(ids), place), rtts, rates]) for place, (ids, rtts, rates) in found]
+        columns = [np.column_stack([ids, np.full(len(ids), place), rtts, rates]) for place, (ids, rtts, rates) in days]
         rows = np.concatenate(columns) if columns else np.zeros((0, 4))
         return dict(zip(("path_id", "place", "rtt_median_ms", "estimate_bps"), rows.T.copy(), strict=True))
 
@@ -191,13 +193,13 @@ class Recorded:
     ) -> RoundTrips:
         until_s = until.timestamp()
         asked_s = np.maximum(since_s, until_s - DAY_S)
-        known = np.isin(path_ids, self.path_ids)
-        row = np.searchsorted(self.path_ids, np.asarray(path_ids, dtype=np.int64)[known])
-        begin = np.searchsorted(self._keys, row * self._span + self._since_origin(asked_s[known]))
+        is_known = np.isin(path_ids, self.path_ids)
+        row = np.searchsorted(self.path_ids, np.asarray(path_ids, dtype=np.int64)[is_known])
+        begin = np.searchsorted(self._keys, row * self._span + self._since_origin(asked_s[is_known]))
         end = np.searchsorted(self._keys, row * self._span + self._since_origin(np.full(len(row), until_s)))
         counts = np.maximum(end - begin, 0)
         bursts = np.repeat(begin - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        sizes = np.repeat(np.asarray(packet_bytes, dtype=np.int64)[known], counts)
+        sizes = np.repeat(np.asarray(packet_bytes, dtype=np.int64)[is_known], counts)
         kept = bursts[self._answered[bursts] & (self._bursts.packet_bytes[bursts] == sizes)]
         of = self._bursts
         return RoundTrips(of.path_id[kept].astype(np.float64), of.at_s[kept], of.ttl[kept], of.rtts_ms[kept])
@@ -210,9 +212,9 @@ class Recorded:
         return np.asarray(np.clip(ticks, 0, self._span - 1), dtype=np.int64)
 
     def _places(self, times_s: Floats) -> Ints:
-        """How many bursts of all paths lie before each time of each path; shape (paths, times)."""
-        asked = np.arange(len(self.path_ids))[:, np.newaxis] * self._span + self._since_origin(times_s)
-        return np.searchsorted(self._keys, asked)
+        """The number of bursts of all paths before each time of each path; shape (paths, times)."""
+        keys = np.arange(len(self.path_ids))[:, np.newaxis] * self._span + self._since_origin(times_s)
+        return np.searchsorted(self._keys, keys)
 
     def _times(self, places: Ints, there: NDArray[np.bool_]) -> Floats:
         if not len(self._bursts.at_s):
@@ -222,25 +224,25 @@ class Recorded:
     def _hourly(self, past: Past | None, hours: int) -> dict[str, Floats]:
         """The counts of all whole hours from the origin on; shape (paths, hours)."""
         edges = self._places(self._origin_s + np.arange(hours + 1, dtype=np.float64) * HOUR_S)
-        found = {name: np.diff(self._sums[name][edges], axis=1) for name in COUNTS}
+        columns = {name: np.diff(self._sums[name][edges], axis=1) for name in COUNTS}
         if past is not None:
             for name, column in past.counts.items():
-                found[name][:, : column.shape[1]] += column
-        return found
+                columns[name][:, : column.shape[1]] += column
+        return columns
 
     def _hours_between(self, since: datetime, until: datetime) -> dict[str, Floats]:
-        """The counts of the hours that begin in [since, until), shape (paths, hours), 0 where nothing is known."""
+        """The counts of the hours that begin in [since, until), shape (paths, hours), 0 without data."""
         first = round((since.timestamp() - self._origin_s) / HOUR_S)
         hours = round((until - since) / HOUR)
         at = np.arange(first, first + hours)
         there = (at >= 0) & (at < self._hours["bursts"].shape[1])
-        found = {name: np.zeros((len(self.path_ids), hours)) for name in COUNTS}
-        for name, column in found.items():
+        columns = {name: np.zeros((len(self.path_ids), hours)) for name in COUNTS}
+        for name, column in columns.items():
             column[:, there] = self._hours[name][:, at[there]]
-        return found
+        return columns
 
     def _day_figures(self, begin_s: float) -> tuple[Floats, Floats, Floats]:
-        """Of one day: the paths with answers, the median round trip and the estimate of their smallest packets."""
+        """Paths with replies on a day, with the median RTT and the Mathis estimate of their smallest packets."""
         edges = self._places(np.array([begin_s, begin_s + DAY_S]))
         ids, medians, sent, received, means = [], [], [], [], []
         for path_id, (begin, end) in zip(self.path_ids.tolist(), edges.tolist(), strict=True):

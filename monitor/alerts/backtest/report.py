@@ -1,6 +1,6 @@
-"""What a backtest prints: alarms per path-week by rule, its incidents, and for labelled series how right they were.
+"""The output of a backtest: alarms per path-week by rule, incidents, and scores of labelled series.
 
-In: the outcome of a replay. Out: the same figures as JSON and as lines and tables for people.
+In: the result of a replay. Out: the same figures as JSON and as lines and tables of text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEWEST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What fired. `findings` are paths on which a rule fired while no incident had that, `incidents` are causes."""
+    """Counts of a rule: `findings` outside a lasting incident, by path, and `incidents`, by cause."""
 
     rule: str
     findings: int
@@ -32,34 +32,34 @@ class Counts:
 
 
 def counts(rules: Iterable[str], findings: Iterable[Finding], alarms: Iterable[Alarm]) -> list[Counts]:
-    """By rule; an incident counts for the gravest rule that found it."""
+    """Count by rule; an incident counts for its gravest rule."""
     fired = Counter(finding.rule for finding in findings)
     opened = Counter(alarm.rule for alarm in alarms if alarm.opened_at is not None)
     return [Counts(rule, fired[rule], opened[rule]) for rule in rules]
 
 
-def of_archive(rules: Sequence[str], outcome: archived.Outcome) -> dict[str, Any]:
-    """All figures of a replay of the archive, as JSON can have them."""
-    found = [finding for _, finding in outcome.findings]
+def of_archive(rules: Sequence[str], outcome: archived.ArchiveReplay) -> dict[str, Any]:
+    """All figures of a replay of the archive, as JSON."""
+    findings = [finding for _, finding in outcome.findings]
     return {
         "path_weeks": outcome.measured_path_s / WEEK_S,
         "evaluated_every_s": outcome.every_s,
-        "rules": _rules(counts(rules, found, outcome.alarms), outcome.measured_path_s),
+        "rules": _rules(counts(rules, findings, outcome.alarms), outcome.measured_path_s),
         "incidents": [_incident(alarm) for alarm in outcome.alarms if alarm.opened_at is not None],
     }
 
 
-def of_labelled(rules: Sequence[str], outcome: labelled.Outcome) -> dict[str, Any]:
-    """All figures of a replay of labelled series, as JSON can have them."""
-    found = [finding for _, finding in outcome.findings]
-    measured_s = sum(float(one.at_s[-1] - one.at_s[0]) for one in outcome.traces)
+def of_labelled(rules: Sequence[str], outcome: labelled.LabelledReplay) -> dict[str, Any]:
+    """All figures of a replay of labelled series, as JSON."""
+    findings = [finding for _, finding in outcome.findings]
+    measured_s = sum(float(trace.at_s[-1] - trace.at_s[0]) for trace in outcome.traces)
     score, quiet = outcome.score, outcome.quiet()
     return {
         "traces": len(outcome.traces),
-        "samples": sum(len(one.at_s) for one in outcome.traces),
-        "marked_changes": sum(len(one.series.changed_at) for one in outcome.traces),
+        "samples": sum(len(trace.at_s) for trace in outcome.traces),
+        "marked_changes": sum(len(trace.series.changed_at) for trace in outcome.traces),
         "path_weeks": measured_s / WEEK_S,
-        "rules": _rules(counts(rules, found, outcome.alarms), measured_s),
+        "rules": _rules(counts(rules, findings, outcome.alarms), measured_s),
         "changes": {
             "raised": len(outcome.changes),
             "matched": score.matched,
@@ -82,12 +82,12 @@ def of_labelled(rules: Sequence[str], outcome: labelled.Outcome) -> dict[str, An
 
 
 def tables(figures: dict[str, Any]) -> list[Table]:
-    """The figures as tables: the rules, and what else there is."""
+    """The figures as tables: rules, and scores if there are any."""
     shown = [_table("rule", "fired", "a path-week", "incidents", "a path-week")]
-    for one in figures["rules"]:
+    for row in figures["rules"]:
         shown[0].add_row(
-            one["rule"], f"{one['fired']:,}", _rate(one["fired_per_path_week"]),
-            f"{one['incidents']:,}", _rate(one["incidents_per_path_week"]),
+            row["rule"], f"{row['fired']:,}", _rate(row["fired_per_path_week"]),
+            f"{row['incidents']:,}", _rate(row["incidents_per_path_week"]),
         )  # fmt: skip
     if "changes" in figures:
         shown.append(_scores(figures))
@@ -95,7 +95,7 @@ def tables(figures: dict[str, Any]) -> list[Table]:
 
 
 def words(figures: dict[str, Any]) -> str:
-    """The first line: what was replayed."""
+    """The first line: the amount of data replayed."""
     weeks = f"{figures['path_weeks']:,.1f} path-weeks"
     if "traces" in figures:
         return (
@@ -106,27 +106,28 @@ def words(figures: dict[str, Any]) -> str:
 
 
 def incident_lines(figures: dict[str, Any]) -> list[str]:
-    """The newest incidents, one line each."""
+    """The newest incidents, a line each."""
     incidents = figures.get("incidents", [])
     lines = [
-        f"{one['found_at'][:16].replace('T', ' ')}  {_lasted(one):>9}  {one['rule']:16} {one['cause']}"
-        for one in incidents[-NEWEST_SHOWN:]
+        f"{incident['found_at'][:16].replace('T', ' ')}  {_lasted(incident):>9}  "
+        f"{incident['rule']:16} {incident['cause']}"
+        for incident in incidents[-NEWEST_SHOWN:]
     ]
     left = len(incidents) - len(lines)
     return [*([f"({left} earlier ones are left out; --json has all)"] if left else []), *lines]
 
 
-def _rules(found: Iterable[Counts], measured_s: float) -> list[dict[str, Any]]:
+def _rules(rule_counts: Iterable[Counts], measured_s: float) -> list[dict[str, Any]]:
     weeks = measured_s / WEEK_S
     return [
         {
-            "rule": one.rule,
-            "fired": one.findings,
-            "fired_per_path_week": one.findings / weeks if weeks else None,
-            "incidents": one.incidents,
-            "incidents_per_path_week": one.incidents / weeks if weeks else None,
+            "rule": count.rule,
+            "fired": count.findings,
+            "fired_per_path_week": count.findings / weeks if weeks else None,
+            "incidents": count.incidents,
+            "incidents_per_path_week": count.incidents / weeks if weeks else None,
         }
-        for one in found
+        for count in rule_counts
     ]
 
 
@@ -140,8 +141,13 @@ def _incident(alarm: Alarm) -> dict[str, Any]:
         "cause": alarm.cause,
         "because": alarm.because,
         "findings": [
-            {"rule": one.rule, "path": one.path, "since": one.since.isoformat(), "sentence": one.sentence}
-            for one in alarm.ever.values()
+            {
+                "rule": finding.rule,
+                "path": finding.path,
+                "since": finding.since.isoformat(),
+                "sentence": finding.sentence,
+            }
+            for finding in alarm.ever.values()
         ],
     }
 

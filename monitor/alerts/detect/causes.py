@@ -1,13 +1,13 @@
-"""One incident for one cause: what was found on many paths is brought together, with a name and the reason for it.
+"""Group findings on many paths by their common cause, so that each cause has a single incident.
 
-In: what fires now, and the incidents that last. Out: for each cause what is new of it, under the name of the incident
-that it belongs to. What explains paths best is decided in `monitor.analysis.alarms.grouping`, for each of three kinds
-of trouble by itself: bad round trips, low throughput, nothing measured. Low throughput on a path whose round trips are
-bad belongs to the incident that has those: loss and delay are what holds a transfer. A path whose bursts say nothing
-now speaks neither for nor against a cause of bad round trips.
+In: the findings of this evaluation, and the lasting incidents. Out: for each cause its new findings, under the name of
+the incident they belong to, with the reason. `monitor.analysis.alarms.grouping` finds the best explanation, separately
+for three kinds of trouble: bad RTT or loss, low throughput, no data. Low throughput on a path with bad RTT or loss
+belongs to the incident of the latter, since loss and delay limit a transfer. A path without bursts in the last hour
+counts neither for nor against a cause of bad RTT or loss.
 
-A cause that reaches a lasting incident joins it: an incident grows, and keeps its name. Where one cause explains all
-paths of several that last, they become one, under the name of that cause.
+A cause that covers paths of a lasting incident joins it: the incident grows and keeps its name. If a cause explains
+all paths of several lasting incidents, they are merged under the name of that cause.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.alerts.detect.rules.finding import Finding
-from monitor.alerts.detect.snapshot import Key, Sweep
+from monitor.alerts.detect.shares import ELSEWHERE
+from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.analysis.alarms.grouping import Cause, Kind, Line, explain
 from monitor.mesh.queries import MeasuredPath
 
@@ -29,18 +30,18 @@ ROUND_TRIPS = "round trips"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """An incident that lasts, as far as grouping asks: its name, and the path and rule of all that is not over."""
+class LastingIncident:
+    """The cause of a lasting incident, and the path and rule of each of its findings that is not over."""
 
     cause: str
     keys: frozenset[Key]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A cause, what is new of it, and in one sentence why it is this one; empty where a single pair is concerned.
+class CauseGroup:
+    """New findings of one cause, and in a sentence the reason for this cause (empty for a single pair).
 
-    `merged` are the lasting incidents, by their causes, which become one of this cause.
+    `merged` holds the causes of the lasting incidents that become part of this group.
     """
 
     label: str
@@ -49,66 +50,85 @@ class Named:
     merged: frozenset[str] = frozenset()
 
 
-def of(found: Sequence[Finding], lasting: Sequence[Held], sweep: Sweep) -> list[Named]:
-    """The causes of what was found and is in no lasting incident."""
+def find_causes(
+    findings: Sequence[Finding], lasting: Sequence[LastingIncident], snapshot: Snapshot
+) -> list[CauseGroup]:
+    """Group the findings that are in no lasting incident by their cause."""
     of_trouble = {
-        trouble: [one for one in found if trouble_of(one.rule) == trouble]
+        trouble: [finding for finding in findings if trouble_of(finding.rule) == trouble]
         for trouble in (ROUND_TRIPS, THROUGHPUT, NO_DATA)
     }
-    names = _of_trouble(ROUND_TRIPS, of_trouble[ROUND_TRIPS], lasting, sweep)
-    explained = {path_id: one.cause for one in lasting for path_id, rule in one.keys if trouble_of(rule) == ROUND_TRIPS}
-    explained |= {finding.path_id: one.label for one in names for finding in one.findings}
-    known = frozenset[Key]().union(*(one.keys for one in lasting))
-    slow = [one for one in of_trouble[THROUGHPUT] if one.path_id not in explained or (one.path_id, one.rule) in known]
-    names += [
-        Named(explained[one.path_id], (one,), "")
-        for one in of_trouble[THROUGHPUT]
-        if one.path_id in explained and (one.path_id, one.rule) not in known
-    ]
-    names += _of_trouble(THROUGHPUT, slow, lasting, sweep)
-    return names + _of_trouble(NO_DATA, of_trouble[NO_DATA], lasting, sweep)
+    groups = _group(ROUND_TRIPS, of_trouble[ROUND_TRIPS], lasting, snapshot)
+    explained = {
+        path_id: incident.cause
+        for incident in lasting
+        for path_id, rule in incident.keys
+        if trouble_of(rule) == ROUND_TRIPS
+    }
+    explained |= {finding.path_id: group.label for group in groups for finding in group.findings}
+    lasting_keys = frozenset[Key]().union(*(incident.keys for incident in lasting))
+    slow = []
+    for finding in of_trouble[THROUGHPUT]:
+        if finding.path_id not in explained or (finding.path_id, finding.rule) in lasting_keys:
+            slow.append(finding)
+        else:
+            groups.append(CauseGroup(explained[finding.path_id], (finding,), ""))
+    groups += _group(THROUGHPUT, slow, lasting, snapshot)
+    return groups + _group(NO_DATA, of_trouble[NO_DATA], lasting, snapshot)
 
 
-def _of_trouble(trouble: str, found: Sequence[Finding], lasting: Sequence[Held], sweep: Sweep) -> list[Named]:
-    holder = {path_id: one.cause for one in lasting for path_id, rule in one.keys if trouble_of(rule) == trouble}
-    known = frozenset[Key]().union(*(one.keys for one in lasting))
-    new = [finding for finding in found if (finding.path_id, finding.rule) not in known]
+def _group(
+    trouble: str, findings: Sequence[Finding], lasting: Sequence[LastingIncident], snapshot: Snapshot
+) -> list[CauseGroup]:
+    holder = {
+        path_id: incident.cause
+        for incident in lasting
+        for path_id, rule in incident.keys
+        if trouble_of(rule) == trouble
+    }
+    lasting_keys = frozenset[Key]().union(*(incident.keys for incident in lasting))
+    new = [finding for finding in findings if (finding.path_id, finding.rule) not in lasting_keys]
     if not new:
         return []
-    paths = sweep.tested_paths if trouble == THROUGHPUT else sweep.paths
-    bad = holder.keys() | {finding.path_id for finding in found}
-    unknown = without_bursts(sweep) - bad if trouble == ROUND_TRIPS else frozenset()
+    paths = snapshot.tested_paths if trouble == THROUGHPUT else snapshot.paths
+    bad = holder.keys() | {finding.path_id for finding in findings}
+    unknown = without_bursts(snapshot) - bad if trouble == ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
-    named = []
+    groups = []
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values())):
         of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
         if of_cause:
-            own = _own_trouble(trouble, cause, sweep)
+            own = _own_trouble(trouble, cause, snapshot)
             label = f"agent of {cause.name}" if own else _label(trouble, cause, paths)
             held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder)
-            merged = _whole(held.keys(), cause, label, lasting)
+            merged = _mergeable(held.keys(), cause, label, lasting)
             name = label if merged or not held else held.most_common(1)[0][0]
-            named.append(Named(name, of_cause, _because(trouble, cause, own), merged))
-    return named
+            groups.append(CauseGroup(name, of_cause, _because(trouble, cause, own), merged))
+    return groups
 
 
-def _whole(held: Collection[str], cause: Cause, label: str, lasting: Sequence[Held]) -> frozenset[str]:
-    """Of these incidents those of which the cause explains every path; none where it is only one, or where another that
-    lasts has the cause's name."""
-    explained = (one for one in lasting if one.cause in held and {path_id for path_id, _ in one.keys} <= cause.path_ids)
-    found = frozenset(one.cause for one in explained)
-    is_taken = label in {one.cause for one in lasting} - found
-    return found if len(found) > 1 and not is_taken else frozenset()
+def _mergeable(held: Collection[str], cause: Cause, label: str, lasting: Sequence[LastingIncident]) -> frozenset[str]:
+    """The causes of those incidents in `held` whose paths `cause` explains completely.
+
+    Empty if there are fewer than two, or if another lasting incident already has the label.
+    """
+    explained = frozenset(
+        incident.cause
+        for incident in lasting
+        if incident.cause in held and {path_id for path_id, _ in incident.keys} <= cause.path_ids
+    )
+    is_taken = label in {incident.cause for incident in lasting} - explained
+    return explained if len(explained) > 1 and not is_taken else frozenset()
 
 
 def trouble_of(rule: str) -> str:
     return rule if rule in (THROUGHPUT, NO_DATA) else ROUND_TRIPS
 
 
-def without_bursts(sweep: Sweep) -> frozenset[int]:
+def without_bursts(snapshot: Snapshot) -> frozenset[int]:
     """The paths without a measured burst in the last hour."""
-    ids = np.array(list(sweep.paths), dtype=np.int64)
-    return frozenset(ids[sweep.recent["bursts"].sum(axis=1) == 0].tolist()) if len(ids) else frozenset()
+    ids = np.array(list(snapshot.paths), dtype=np.int64)
+    return frozenset(ids[snapshot.recent["bursts"].sum(axis=1) == 0].tolist()) if len(ids) else frozenset()
 
 
 def _line(path: MeasuredPath) -> Line:
@@ -117,16 +137,16 @@ def _line(path: MeasuredPath) -> Line:
 
 
 def _links(paths: Iterable[MeasuredPath]) -> dict[str, set[int]]:
-    """The paths that cross each uplink which mesh.toml names."""
-    found: dict[str, set[int]] = defaultdict(set)
+    """The paths across each uplink in mesh.toml."""
+    links: dict[str, set[int]] = defaultdict(set)
     for path in paths:
         for uplink in path.uplinks:
-            found[uplink].add(path.path_id)
-    return found
+            links[uplink].add(path.path_id)
+    return links
 
 
 def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
-    what = {
+    scope = {
         Kind.OUTBOUND: f"{cause.name} outbound",
         Kind.INBOUND: f"{cause.name} inbound",
         Kind.HOST: f"host {cause.name}",
@@ -134,22 +154,22 @@ def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
         Kind.ALL: f"all {len(paths)} paths",
     }.get(cause.kind, cause.name)
     if trouble == NO_DATA:
-        return f"agent of {cause.name}" if cause.kind is Kind.OUTBOUND else f"no data: {what}"
+        return f"agent of {cause.name}" if cause.kind is Kind.OUTBOUND else f"no data: {scope}"
     if trouble == THROUGHPUT:
-        return f"throughput: {what}"
-    # A round trip crosses both directions: what one loses the other may lose a little later.
-    return " ↔ ".join(sorted(what.split(" → "))) if cause.kind is Kind.PATH else what
+        return f"throughput: {scope}"
+    # A round trip crosses both directions, so loss in either may show on the reverse path a little later.
+    return " ↔ ".join(sorted(scope.split(" → "))) if cause.kind is Kind.PATH else scope
 
 
-def _own_trouble(trouble: str, cause: Cause, sweep: Sweep) -> tuple[str, ...]:
-    """What an agent told of itself that explains why what it measures is bad, while others reach its site well."""
+def _own_trouble(trouble: str, cause: Cause, snapshot: Snapshot) -> tuple[str, ...]:
+    """The trouble that an agent reports of itself, if only its own measurements are bad and others reach its site."""
     if trouble != ROUND_TRIPS or cause.kind is not Kind.OUTBOUND or cause.reverse_bad or not cause.reverse_known:
         return ()
-    return sweep.troubles.get(cause.name, ())
+    return snapshot.troubles.get(cause.name, ())
 
 
 def _because(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
-    """The figures that speak for a cause, and against the others; what they say of the agent."""
+    """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere."""
     if cause.kind in (Kind.PATH, Kind.PAIR):
         return ""
     name = {Kind.OUTBOUND: f"{cause.name} outbound", Kind.INBOUND: f"{cause.name} inbound"}.get(cause.kind, cause.name)
@@ -158,16 +178,18 @@ def _because(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
         reverse = "inbound" if cause.kind is Kind.OUTBOUND else "outbound"
         parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known))
     if cause.elsewhere_known:
-        parts.append(_share("elsewhere", cause.elsewhere_bad, cause.elsewhere_known))
+        parts.append(_share(ELSEWHERE, cause.elsewhere_bad, cause.elsewhere_known))
     if own:
         parts.append(f"it is the agent of {cause.name} itself: {', '.join(own)}")
     elif trouble == ROUND_TRIPS and cause.kind is Kind.OUTBOUND and cause.reverse_known and not cause.reverse_bad:
         parts.append(
-            f"the round trips of others to {cause.name} cross the same network and are well, so look at the agent of "
+            f"pings from other sites to {cause.name} cross the same network and are normal, so check the agent of "
             f"{cause.name} and its host first"
         )
     return ", ".join(parts[:-1]) + f"; {parts[-1]}" if len(parts) > 3 else ", ".join(parts)
 
 
-def _share(where: str, bad: int, known: int) -> str:
-    return f"{where} clean ({known} paths)" if bad == 0 else f"{where} {bad} of {known}"
+def _share(where: str, bad: int, paths: int) -> str:
+    if bad:
+        return f"{where} {bad} of {paths}"
+    return f"{'all other paths' if where == ELSEWHERE else where} normal ({paths} paths)"

@@ -1,4 +1,5 @@
-"""Up to which burst the round trips of each path have been judged. Never goes back, whoever writes last."""
+"""Store the newest burst of each path whose RTT has been judged. The stored time never goes back, even with concurrent
+writers."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ _WRITE = """
 
 
 def read() -> dict[int, float]:
-    """The time, in seconds since the epoch, of the newest burst that was judged, by path."""
+    """The time of the newest judged burst by path, in seconds since the epoch."""
     return dict(JudgedPath.objects.values_list("path_id", "judged_s"))
 
 
 def write(judged_s: Mapping[int, float]) -> None:
-    """Note the newest burst that was judged of these paths."""
+    """Store the time of the newest judged burst of these paths."""
     if not judged_s:
         return
     with connection.cursor() as cursor:

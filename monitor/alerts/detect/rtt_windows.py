@@ -1,8 +1,8 @@
-"""The newest round trips of each path as windows for the change detector: what is new since the last look.
+"""The newest RTTs of each path as windows for the change detector: bursts that were not judged before.
 
 In: the answered bursts of the smallest packets. Out: for each burst that was not judged before a
 window of the bursts that end with it, of three figures: the least round trip of a burst, its median, and the mean
-difference of one round trip to the next (delay variation, RFC 3393). Each new burst is judged once, also when many
+difference of consecutive RTTs (delay variation, RFC 3393). Each new burst is judged once, also when many
 arrive together after the agent was cut off.
 """
 
@@ -33,7 +33,7 @@ FIGURES = ("minimum", "median", "jitter")
 class TripWindows:
     """Windows of shape (windows, WINDOW), oldest burst first; `levels` are those of the newest bursts of watched paths.
 
-    `judged_s` is the time of each path's newest burst here: what is later is new at the next look.
+    `judged_s` is the time of each path's newest burst here: later bursts are new in the next evaluation.
     """
 
     path_id: Ints
@@ -56,20 +56,20 @@ def trip_windows(
 
     `answered_s` is when each path answered last. A path that was never judged begins with its newest burst.
     """
-    asked = [
+    due = [
         path
         for path_id, path in paths.items()
         if path.packet_bytes is not None
         and (path_id in watched or answered_s.get(path_id, -np.inf) > judged_s.get(path_id, -np.inf))
     ]
-    since_s = [judged_s.get(path.path_id, now.timestamp()) - (WINDOW + SPARE_CYCLES) * path.every_s for path in asked]
-    sizes = [path.packet_bytes or 0 for path in asked]
-    trips = source.recent_round_trips([path.path_id for path in asked], sizes, since_s, now)
+    since_s = [judged_s.get(path.path_id, now.timestamp()) - (WINDOW + SPARE_CYCLES) * path.every_s for path in due]
+    sizes = [path.packet_bytes or 0 for path in due]
+    trips = source.recent_round_trips([path.path_id for path in due], sizes, since_s, now)
     return windows_of(trips.path_id.astype(np.int64), trips.at_s, trips.ttl, figures(trips.rtts_ms), judged_s, watched)
 
 
 def figures(rtts_ms: Floats) -> dict[str, Floats]:
-    """The three figures of each burst of shape (bursts, packets), NaN where lost. A burst of one has no jitter: 0."""
+    """The three figures of each burst of shape (bursts, packets), NaN where lost. Jitter of a single reply is 0."""
     if not rtts_ms.size:
         return {name: np.zeros(len(rtts_ms)) for name in FIGURES}
     ordered = np.sort(rtts_ms, axis=1)

@@ -1,7 +1,7 @@
-"""What speaks for the cause of an incident and against others: how many paths are bad beside those that it has.
+"""Evidence for the cause of an incident: how many other paths are bad, and where.
 
 In: the paths of an incident, all measured paths, and which of them are bad. Out: `Share`s: of the paths from and to
-each site that all paths of the incident have in common, and of the rest. Paths of which nothing is known count nowhere.
+each site that all paths of the incident have in common, and of the rest. Paths without data are not counted.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from monitor.mesh.queries import MeasuredPath
 
+ELSEWHERE = "elsewhere"
+
 _Beside = Callable[..., tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of `known` paths somewhere, `bad` were bad when the incident was found."""
+    """Of `known` paths in a place, `bad` were bad when the incident was detected."""
 
     where: str
     bad: int
@@ -25,13 +27,15 @@ class Share:
 
     @property
     def text(self) -> str:
-        """As in `paths to cern: clean (10 paths)`."""
+        """For example `paths to cern: normal (10 paths)`."""
         paths = f"{self.known} path{'' if self.known == 1 else 's'}"
-        return f"{self.where}: {f'clean ({paths})' if self.bad == 0 else f'{self.bad} of {paths} bad'}"
+        if self.bad:
+            return f"{self.where}: {self.bad} of {paths} bad"
+        return f"all other paths normal ({paths})" if self.where == ELSEWHERE else f"{self.where}: normal ({paths})"
 
 
 class Shares:
-    """Counts all paths once; then asks little for each incident."""
+    """Counts of all paths, made once for all incidents."""
 
     def __init__(self, paths: Mapping[int, MeasuredPath], bad: Collection[int], unknown: Collection[int]) -> None:
         self._paths = paths
@@ -42,7 +46,7 @@ class Shares:
             self._count(path_id, path, self._known_in, self._bad_in)
 
     def of(self, path_ids: Collection[int]) -> list[Share]:
-        """What lies beside these paths; empty where none is measured."""
+        """The shares of all paths except these; empty if none is measured."""
         own = {path_id: self._paths[path_id] for path_id in path_ids if path_id in self._paths}
         if not own:
             return []
@@ -55,30 +59,30 @@ class Shares:
         def beside(*area: str) -> tuple[int, int]:
             return self._bad_in[area] - own_bad[area], self._known_in[area] - own_known[area]
 
-        found = []
+        shares = []
         for site in common:
             for way in ("from", "to"):
                 other = "other " if own_known[way, site] else ""
-                found.append(Share(f"{other}paths {way} {site}", *beside(way, site)))
-        found.append(Share("elsewhere" if common else "other paths", *self._elsewhere(common, beside)))
-        return [share for share in found if share.known]
+                shares.append(Share(f"{other}paths {way} {site}", *beside(way, site)))
+        shares.append(Share(ELSEWHERE if common else "other paths", *self._elsewhere(common, beside)))
+        return [share for share in shares if share.known]
 
     @staticmethod
     def _elsewhere(common: Sequence[str], beside: _Beside) -> tuple[int, int]:
-        """All that has no end at any of these sites."""
+        """All paths without an end at any of these sites."""
         parts = [(1, beside("all"))]
         parts += [(-1, beside(way, site)) for site in common for way in ("from", "to")]
         if len(common) == 2:
             parts += [(1, beside("between", *pair)) for pair in (common, common[::-1])]
-        return sum(sign * bad for sign, (bad, _) in parts), sum(sign * known for sign, (_, known) in parts)
+        return sum(sign * bad for sign, (bad, _) in parts), sum(sign * paths for sign, (_, paths) in parts)
 
     def _count(
-        self, path_id: int, path: MeasuredPath, known: Counter[tuple[str, ...]], bad: Counter[tuple[str, ...]]
+        self, path_id: int, path: MeasuredPath, paths_in: Counter[tuple[str, ...]], bad_in: Counter[tuple[str, ...]]
     ) -> None:
         if path_id in self._unknown:
             return
         source, destination = path.place.source, path.place.destination
         areas = [("all",), ("from", source), ("to", destination), ("between", source, destination)]
-        known.update(areas)
+        paths_in.update(areas)
         if path_id in self._bad:
-            bad.update(areas)
+            bad_in.update(areas)

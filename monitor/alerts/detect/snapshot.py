@@ -1,8 +1,8 @@
-"""What is known of all measured paths at one moment, as arrays that every rule reads: `look` asks, `Sweep` has it.
+"""The state of all measured paths at a moment, as arrays: `take_snapshot` loads it, every rule reads the `Snapshot`.
 
-In: the moment, the paths in use, the settings, up to when each path's round trips have been judged before. Out: a
-`Sweep`; nothing in it is younger than its moment, so a sweep of the past is what was known then, and a backtest is many
-of them. No rule asks the database for itself.
+In: the moment, the paths in use, the settings, and the time up to which each path's RTTs have been judged. Out: a
+`Snapshot` with no data younger than its moment, so a backtest is a series of snapshots of the past. Rules never query
+the database.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from monitor.mesh.queries import MeasuredPath
 Floats = NDArray[np.float64]
 
 Key = tuple[int, str]
-"""A path and a rule: what at most one lasting incident has."""
+"""A path and a rule: at most a single lasting incident has a finding of this key."""
 
 RECENT_S = 3600
 RECENT_STEPS = 12
@@ -35,7 +35,7 @@ RECENT_STEPS = 12
 
 RECENT_CYCLES = 4
 TESTED_HOURS = 12
-"""The longest period that is tested for a regression: the running hour and so many before it."""
+"""The longest period tested for a regression: the running hour and this many before it."""
 
 BASELINE_DAYS = 28
 SCATTER_DAYS = 3
@@ -46,7 +46,7 @@ DRIFT_DAYS = ranks.LONGEST
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """What is normal for each path in the running hour, by the names of `sweeps.baseline_counts`. Made once an hour."""
+    """The baseline of each path for the running hour, named as in `for_alerts.baseline_counts`; made once an hour."""
 
     hour: datetime
     columns: for_alerts.Columns
@@ -55,22 +55,22 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class NewestCounts:
-    """`COUNTS` over the newest `window_s` seconds, of shape (paths,) or of one path."""
+    """`COUNTS` over the newest `window_s` seconds, of shape (paths,) or scalar for a single path."""
 
     window_s: float
     counts: Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Snapshot:
     """Arrays with a row for each of `paths`, in their order.
 
-    `recent` and `hourly` have the shape (paths, steps), the newest step first; where nothing was measured a count is 0
-    and a time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their
-    seconds, that no number of steps makes up. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are as
-    `analysis.alarms.ranks` takes them. `agents` is when each site's agent was heard of last, `troubles` what it told of
-    itself. `ended_s` is when the last incident ended that had this path by this rule, `maintained_s` when the last
-    maintenance of this path did, as far as the counts reach back.
+    `recent` and `hourly` have the shape (paths, steps), the newest step first; without a measurement a count is 0 and
+    a time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their seconds,
+    that are no multiple of a step. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are inputs of
+    `analysis.alarms.ranks`. `agents` has the time of the last contact with each site's agent, `troubles` the problems
+    it reports of itself. `ended_s` has the end of the last incident of a path by a rule, `maintained_s` the end of the
+    last maintenance of a path, as far as the counts reach back.
     """
 
     now: datetime
@@ -95,7 +95,7 @@ class Sweep:
 
     @property
     def every_s(self) -> Floats:
-        """The period of each path's pings."""
+        """The interval of each path's pings."""
         return np.array([path.every_s for path in self.paths.values()], dtype=np.float64)
 
     @property
@@ -109,10 +109,12 @@ class Sweep:
         return (self.now - start_of("hour", self.now)).total_seconds()
 
     def newest_counts(self, window_s: float, row: int | slice = slice(None)) -> NewestCounts:
-        """What was counted in a window of the loss rule, of all paths or of one; a window of any other length is made
-        of whole recent steps."""
+        """The counts in a window of the loss rule, of all paths or of the path in `row`. A window of any other length
+        is rounded up to whole recent steps."""
         if window_s in self.windows:
-            return NewestCounts(window_s, {name: one[row].sum(axis=-1) for name, one in self.windows[window_s].items()})
+            return NewestCounts(
+                window_s, {name: column[row].sum(axis=-1) for name, column in self.windows[window_s].items()}
+            )
         steps = min(math.ceil(window_s / self.step_s), RECENT_STEPS)
         counts = {name: self.recent[name][row, :steps].sum(axis=-1) for name in COUNTS}
         return NewestCounts(steps * self.step_s, counts)
@@ -122,7 +124,7 @@ class Sweep:
         return np.fmax.reduce(self.recent[name], axis=1)
 
 
-def look(
+def take_snapshot(
     now: datetime,
     paths: dict[int, MeasuredPath],
     tested_paths: dict[int, MeasuredPath],
@@ -131,11 +133,11 @@ def look(
     watched: Iterable[int] = (),
     baselines: Baselines | None = None,
     source: Source = STORED,
-) -> Sweep:
-    """Everything the rules need at `now`, asked of `source`.
+) -> Snapshot:
+    """Load all inputs of the rules at `now` from `source`.
 
-    `losses` has the loss rule of each path that has one; `judged_s` the newest round trip of each path that was judged
-    before; of the paths `watched` they are loaded even when nothing is new. `baselines` may be those of the same hour.
+    `losses` has the loss rule of each path, `judged_s` the time of the newest judged burst. RTTs of the paths `watched`
+    are loaded even without new bursts. `baselines` of the same hour are used again instead of being loaded.
     """
     rows = {path_id: row for row, path_id in enumerate(paths)}
     step_s = max(RECENT_S, RECENT_CYCLES * max((path.every_s for path in paths.values()), default=0)) / RECENT_STEPS
@@ -148,7 +150,7 @@ def look(
     tests = source.newest_tests(list(tested_paths), now - TESTS_WITHIN, now, ranks.LONGEST) if tested_paths else {}
     by_test = _by_path(tests, ("throughput_bps", "at_s"), test_rows, ranks.LONGEST, "place")
     daily = _by_path(baselines.daily, ("rtt_median_ms", "estimate_bps"), rows, DRIFT_DAYS, "place")
-    return Sweep(
+    return Snapshot(
         now=now,
         paths=paths,
         rows=rows,
@@ -157,9 +159,9 @@ def look(
         hourly=_by_path(hourly, COUNTS, rows, TESTED_HOURS + 1),
         baseline=_of_paths(baselines.columns, rows),
         windows={
-            one: _by_path(source.recent_counts(now, one, 1), COUNTS, rows, 1)
-            for one in sorted({float(rule.window_s) for rule in losses.values()})
-            if one > RECENT_STEPS * step_s or one % step_s
+            window_s: _by_path(source.recent_counts(now, window_s, 1), COUNTS, rows, 1)
+            for window_s in sorted({float(rule.window_s) for rule in losses.values()})
+            if window_s > RECENT_STEPS * step_s or window_s % step_s
         },
         trips=trip_windows(now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source),
         daily_rtts_ms=daily["rtt_median_ms"][:, ::-1],
@@ -173,7 +175,7 @@ def look(
 
 
 def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
-    """What is normal in the hour of `now`, from what lies before anything that is tested."""
+    """The baselines of the hour of `now`, from data older than all tested windows."""
     hour = start_of("hour", now)
     until = hour - TESTED_HOURS * for_alerts.HOUR
     hours_since = start_of("day", until) - SCATTER_DAYS * for_alerts.DAY
@@ -191,41 +193,41 @@ def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
 def _by_path(
     columns: Mapping[str, Floats], names: Iterable[str], rows: Mapping[int, int], steps: int, place: str = "step"
 ) -> dict[str, Floats]:
-    """Columns with a path and a place as arrays of shape (paths, places). Counts are 0 where there is no row."""
-    found = {name: np.full((len(rows), steps), 0.0 if name in COUNTS else np.nan) for name in names}
+    """Convert columns with a path and a place to arrays of shape (paths, places). Missing counts are 0."""
+    arrays = {name: np.full((len(rows), steps), 0.0 if name in COUNTS else np.nan) for name in names}
     if not columns or not rows:
-        return found
-    known, row = _known(columns["path_id"], rows)
-    at = columns[place][known].astype(np.int64)
+        return arrays
+    is_listed, row = _rows_of(columns["path_id"], rows)
+    at = columns[place][is_listed].astype(np.int64)
     within = (at >= 0) & (at < steps)
-    for name, array in found.items():
-        array[row[within], at[within]] = _counted(name, columns[name])[known][within]
-    return found
+    for name, array in arrays.items():
+        array[row[within], at[within]] = _counted(name, columns[name])[is_listed][within]
+    return arrays
 
 
 def _of_paths(columns: Mapping[str, Floats], rows: Mapping[int, int]) -> dict[str, Floats]:
-    """Columns with a row a path as arrays of shape (paths,); 0 where a path has none."""
-    known, row = _known(columns["path_id"], rows)
-    found = {}
+    """Convert columns with a row per path to arrays of shape (paths,); 0 for a path without a row."""
+    is_listed, row = _rows_of(columns["path_id"], rows)
+    arrays = {}
     for name, column in columns.items():
-        found[name] = np.zeros(len(rows))
-        found[name][row] = np.nan_to_num(column[known])
-    return found
+        arrays[name] = np.zeros(len(rows))
+        arrays[name][row] = np.nan_to_num(column[is_listed])
+    return arrays
 
 
 def _newest(times_s: Floats, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:
-    """The newest of each path's times; a path without one is left out."""
+    """The newest of each path's times; a path without any is left out."""
     newest = np.fmax.reduce(times_s, axis=1).tolist()
-    return {path_id: one for path_id, one in zip(paths, newest, strict=True) if not np.isnan(one)}
+    return {path_id: at_s for path_id, at_s in zip(paths, newest, strict=True) if not np.isnan(at_s)}
 
 
 def _counted(name: str, column: Floats) -> Floats:
-    """A count of nothing is 0; any other figure stays unknown."""
+    """Replace NaN by 0 in counts; other figures stay NaN."""
     return np.nan_to_num(column) if name in COUNTS else column
 
 
-def _known(path_ids: Floats, rows: Mapping[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which entries are of paths that have a row, and those rows."""
-    asked, ids = path_ids.astype(np.int64), np.fromiter(rows, dtype=np.int64)
-    known, order = np.isin(asked, ids), np.argsort(ids)
-    return known, order[np.searchsorted(ids, asked[known], sorter=order)]
+def _rows_of(path_ids: Floats, rows: Mapping[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """A mask of the entries whose path has a row, and their rows."""
+    wanted, ids = path_ids.astype(np.int64), np.fromiter(rows, dtype=np.int64)
+    is_listed, order = np.isin(wanted, ids), np.argsort(ids)
+    return is_listed, order[np.searchsorted(ids, wanted[is_listed], sorter=order)]

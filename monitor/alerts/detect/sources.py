@@ -1,7 +1,7 @@
-"""Where a sweep gets what was measured: the archive as it is now, or as it was at a moment of the past.
+"""The sources of a snapshot's measurements: the archive as it is now, or as it was at a moment of the past.
 
-In: the questions of `monitor.archive.queries.for_alerts`. Out: their answers. `monitor.alerts.backtest.recorded`
-answers the same from arrays, without a database.
+Each has the queries of `monitor.archive.queries.for_alerts`. `monitor.alerts.backtest.recorded` is a third source:
+arrays instead of a database.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from monitor.mesh.models import Site
 
 
 class Source(Protocol):
-    """Answers as `monitor.archive.queries.for_alerts` has them. What is younger than `until` or `now` is in none of
-    them."""
+    """The queries of `monitor.archive.queries.for_alerts`. No result holds data younger than `until` or `now`."""
 
     def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns: ...
 
@@ -39,7 +38,7 @@ class Source(Protocol):
     ) -> RoundTrips: ...
 
     def agents(self, now: datetime) -> Mapping[str, float]:
-        """When each site's agent was heard of last before `now`, in seconds since the epoch."""
+        """When each site's agent last delivered before `now`, in seconds since the epoch."""
         ...
 
 
@@ -56,14 +55,14 @@ class Stored:
         return for_alerts.hourly_counts(since, until)
 
     def agents(self, now: datetime) -> Mapping[str, float]:
-        contacts = {one.site_id: one.received_at for one in agent_contacts() if one.received_at <= now}
+        contacts = {contact.site_id: contact.received_at for contact in agent_contacts() if contact.received_at <= now}
         sites = Site.objects.filter(pk__in=contacts).values_list("pk", "name")
         return {name: contacts[site_id].timestamp() for site_id, name in sites}
 
 
 class StoredThen(Stored):
-    """The archive as it was at the moment that is asked about. The summary of an hour that was running then has by now
-    what came later as well, so that hour is counted from the raw bursts before the moment."""
+    """The archive as it was at the given moment. The rollup of the hour that was running then includes later data by
+    now, so that hour is counted from the raw bursts before the moment."""
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         running = until - for_alerts.HOUR

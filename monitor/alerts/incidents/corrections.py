@@ -50,7 +50,7 @@ def _of_loss(row: IncidentPath) -> str | None:
     until, window_s = datetime.fromisoformat(row.figures["until"]), row.figures["window_s"]
     for one in loss_windows(until - timedelta(seconds=window_s), until, path_ids=[row.path_id]):
         counts = (one.bursts, one.lossy_bursts, one.sent, one.received)
-        late = loss.evidence(counts, row.figures["threshold_ratio"], window_s)
+        late = loss.loss_window(counts, row.figures["threshold_ratio"], window_s)
         holds = late.fires(row.figures.get("most_chance", BEFORE_LOOKS_COUNTED))
         # The summaries of hours, which longer windows are made of, come a little after the bursts themselves.
         is_as_found = (late.sent, late.lost) == (row.figures["sent"], row.figures["lost"])

@@ -1,4 +1,4 @@
-"""All rules by their names in mesh.toml, the gravest first: its words head an incident that several rules found."""
+"""All rules by their names in mesh.toml, gravest first: the gravest rule of an incident is its headline."""
 
 from __future__ import annotations
 

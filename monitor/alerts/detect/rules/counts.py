@@ -1,13 +1,13 @@
-"""What has become more frequent on a path than it was: lossy bursts, replies out of order, duplicates.
+"""Events that have become more frequent on a path: lossy bursts, replies out of order, duplicates.
 
 The newest bursts, in windows from five minutes to the running hour and twelve before it, against the path's 28 days
-before those; where the same hours of the week are proven to be worse, against them. The test and its rate of false
-alarms are in `monitor.analysis.alarms.rises`. Besides being proven, a rise must matter: `least_rise_ratio`, of packets
-for loss, of bursts for the others.
+before those; if the same hours of the week are proven to be worse, against them. The test and its rate of false
+alarms are in `monitor.analysis.alarms.rises`. Besides being significant, a rise must matter: `least_rise_ratio`, of
+packets for loss, of bursts for the others.
 
-A path is well again when its ratio is at most half way from the baseline to what fired, in at least half as many bursts
-as had fired or a hundred, over a window as long as the one that fired, from half an hour to an hour. What lies before
-the end of its incident is in no window that can fire again.
+A path is normal again when its ratio is at most half way from the baseline to the ratio that fired, in at least half as
+many bursts as had fired or a hundred, over a window as long as the firing window, from half an hour to an hour. Data
+before the end of its incident cannot fire again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.rules.finding import Finding
 from monitor.alerts.detect.rules.windows import Windows, looks_an_hour, pooled, unjudged
-from monitor.alerts.detect.snapshot import RECENT_STEPS, Sweep
+from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import rises
 from monitor.mesh import alert_rules
@@ -30,7 +30,7 @@ from monitor.mesh.alert_rules import AppearanceRule, RegressionRule
 Floats = NDArray[np.float64]
 
 LEAST_BASE_BURSTS = 100
-"""A path with fewer has no past to compare with."""
+"""A path with fewer has no baseline."""
 
 CLEAR_SHARE_OF_BURSTS = 0.5
 BURSTS_ENOUGH_TO_CLEAR = 100
@@ -39,7 +39,7 @@ CLEAR_SHARE_OF_RISE = 0.5
 
 
 class Rise:
-    """One kind of event. People read its ratio in packets where it is loss, else in bursts."""
+    """A rule on the frequency of an event. Texts give its ratio in packets for loss, otherwise in bursts."""
 
     def __init__(self, name: str, event: str, alarms_an_hour: float, words: str) -> None:
         self.name = name
@@ -47,10 +47,10 @@ class Rise:
         self.alarms_an_hour = alarms_an_hour
         self._words = words
 
-    def judge(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
-        if not settings or not sweep.paths:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+        if not settings or not snapshot.paths:
             return []
-        windows, base = pooled(sweep, ("bursts", self._event, "sent", "received")), sweep.baseline
+        windows, base = pooled(snapshot, ("bursts", self._event, "sent", "received")), snapshot.baseline
         events, bursts = base[self._event], base["bursts"]
         if self._event == "lossy":
             events, bursts = rises.seasonal(events, bursts, base["season_lossy"], base["season_bursts"])
@@ -58,50 +58,50 @@ class Rise:
             base[f"{self._event}_squares"], base[f"hours_{self._event}"], base["hours_bursts"], base["hours"]
         )
         hit, chances = rises.proven(
-            windows.sums[self._event], windows.sums["bursts"], events, bursts, scatter, looks_an_hour(sweep),
+            windows.sums[self._event], windows.sums["bursts"], events, bursts, scatter, looks_an_hour(snapshot),
             self.alarms_an_hour,
         )  # fmt: skip
         rise = _ratio(*self._ratio_columns(windows.sums)) - _ratio(*self._ratio_columns(base))[:, np.newaxis]
-        least = np.full(len(sweep.paths), np.inf)
+        least = np.full(len(snapshot.paths), np.inf)
         for path_id, rule in settings.items():
-            least[sweep.rows[path_id]] = cast("RegressionRule | AppearanceRule", rule).least_rise_ratio
+            least[snapshot.rows[path_id]] = cast("RegressionRule | AppearanceRule", rule).least_rise_ratio
         hit &= (rise >= least[:, np.newaxis]) & (base["bursts"] >= LEAST_BASE_BURSTS)[:, np.newaxis]
-        hit &= unjudged(sweep, self.name, windows.lasting_s)
+        hit &= unjudged(snapshot, self.name, windows.lasting_s)
         strongest = np.where(hit, chances, np.inf).argmin(axis=1)
-        ids = list(sweep.paths)
-        found = (
-            self._finding(sweep, ids[row], row, int(strongest[row]), windows, float(chances[row, strongest[row]]))
+        ids = list(snapshot.paths)
+        candidates = (
+            self._finding(snapshot, ids[row], row, int(strongest[row]), windows, float(chances[row, strongest[row]]))
             for row in np.flatnonzero(hit.any(axis=1)).tolist()
         )
-        return [one for one in found if self.over(one.path_id, one.figures, sweep) is None]
+        return [finding for finding in candidates if self.over(finding.path_id, finding.figures, snapshot) is None]
 
-    def over(self, path_id: int, figures: Mapping[str, Any], sweep: Sweep) -> str | None:
-        row = sweep.rows[path_id]
-        steps = int(np.clip(np.ceil(figures["window_s"] / sweep.step_s), LEAST_STEPS_TO_CLEAR, RECENT_STEPS))
-        hits, of = (float(column[row, :steps].sum()) for column in self._ratio_columns(sweep.recent))
-        bursts = float(sweep.recent["bursts"][row, :steps].sum())
+    def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
+        row = snapshot.rows[path_id]
+        steps = int(np.clip(np.ceil(figures["window_s"] / snapshot.step_s), LEAST_STEPS_TO_CLEAR, RECENT_STEPS))
+        hits, of = (float(column[row, :steps].sum()) for column in self._ratio_columns(snapshot.recent))
+        bursts = float(snapshot.recent["bursts"][row, :steps].sum())
         if bursts < min(CLEAR_SHARE_OF_BURSTS * figures["bursts"], BURSTS_ENOUGH_TO_CLEAR):
             return None
         ratio, base, fired = hits / max(of, 1.0), float(figures["base_ratio"]), float(figures["ratio"])
         if ratio > base + CLEAR_SHARE_OF_RISE * (fired - base):
             return None
-        return f"{self._words} {self._shown(hits, of)} in {shown.duration(steps * sweep.step_s)}"
+        return f"{self._words} {self._shown(hits, of)} in {shown.duration(steps * snapshot.step_s)}"
 
-    def _finding(self, sweep: Sweep, path_id: int, row: int, window: int, of: Windows, chance: float) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, row: int, window: int, of: Windows, chance: float) -> Finding:
         hits, number = (float(column[row, window]) for column in self._ratio_columns(of.sums))
-        base_hits, base_of = (float(column[row]) for column in self._ratio_columns(sweep.baseline))
+        base_hits, base_of = (float(column[row]) for column in self._ratio_columns(snapshot.baseline))
         lasting_s = of.lasting_s[window]
         sentence = (
             f"{self._words} {self._shown(hits, number)} in {shown.duration(lasting_s)} to "
-            f"{sweep.now:%Y-%m-%d %H:%M} UTC, was {self._shown(base_hits, base_of)}; "
-            f"the chance of that without a change is {chance:.0e}"
+            f"{snapshot.now:%Y-%m-%d %H:%M} UTC, was {self._shown(base_hits, base_of)}; "
+            f"probability by chance {chance:.0e}"
         )
         return Finding(
             rule=self.name,
             path_id=path_id,
-            path=sweep.paths[path_id].name,
+            path=snapshot.paths[path_id].name,
             sentence=sentence,
-            since=sweep.now - timedelta(seconds=lasting_s),
+            since=snapshot.now - timedelta(seconds=lasting_s),
             figures={
                 "window_s": lasting_s,
                 "hits": hits,

@@ -1,4 +1,4 @@
-"""What every rule is, and what it says of a path: that it fires, with the figures it rests on and one sentence."""
+"""The interface of a rule, and its finding: the rule fires on a path, with the figures behind it and a sentence."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from monitor.alerts.detect.snapshot import Sweep
+from monitor.alerts.detect.snapshot import Snapshot
 from monitor.mesh.alert_rules import Rule as Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """That `rule` fires on a path. `figures` is JSON: what `over` needs later, and what a reader may want to check.
+    """A rule that fires on a path. `figures` is JSON: input of `over` later, and figures that a reader may check.
 
-    `since` is when the trouble began, as far as the rule can tell.
+    `since` is the start of the trouble as far as the rule can tell.
     """
 
     rule: str
@@ -28,14 +28,14 @@ class Finding:
 
 
 class Rule(Protocol):
-    """One rule. It sees a sweep and nothing else, and keeps nothing between two."""
+    """A rule. Its only input is a snapshot, and it is stateless."""
 
     name: str
 
-    def judge(self, sweep: Sweep, settings: Mapping[int, Settings]) -> list[Finding]:
-        """The paths of `settings` that fire."""
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, Settings]) -> list[Finding]:
+        """Return a finding for each path of `settings` that fires."""
         ...
 
-    def over(self, path_id: int, figures: Mapping[str, Any], sweep: Sweep) -> str | None:
-        """Why a path that fired with these figures is well again, in words; None while it is not, or not known."""
+    def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
+        """Why a path that fired with these figures is normal again, in words; None while it is not, or unknown."""
         ...

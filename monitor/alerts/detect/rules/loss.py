@@ -1,24 +1,24 @@
-"""Loss above a threshold, decided on counted packets: does a path lose too much, is it well again, or neither.
+"""Loss above a threshold, from packet counts: a path fires, is clear, or neither.
 
-In: the packets of each path over windows of many lengths, from half of `window_s` to half a day, and the rule of the
-mesh. Out: the paths that fire, each with the figures it rests on. No database, no clock; what follows is in
-`monitor.alerts.incidents.lifecycle`.
+In: the packets of each path over windows of many lengths, from half of `window_s` to half a day, and the settings in
+mesh.toml. Out: the paths that fire, each with its figures. No database, no clock; `monitor.alerts.incidents.lifecycle`
+opens and ends incidents.
 
-A path fires when in one of its windows both hold:
-  - the pooled loss is above the threshold by proof: where the true loss is the threshold, the chance of as many lost
-    packets is at most the share that this window at this look has of ALARMS_AN_HOUR. It is the same to say that the
-    lower bound (Clopper-Pearson) of the loss, wrong with that chance, is above the threshold. By Boole's inequality a
-    path that loses just as much as it may alarms so often at most, however the windows overlap. Packets that are lost
-    together within bursts count as fewer (`binomial.clustering`);
-  - its losses lie in at least three bursts: an interruption that is shorter than a cycle hits no more than two, one of
-    each size. So a single lost packet never fires.
+A path fires when both hold in any of its windows:
+  - the pooled loss is significantly above the threshold: with a true loss equal to the threshold, the probability of
+    as many lost packets is at most this window's share of ALARMS_AN_HOUR. Equivalently, the lower confidence bound
+    (Clopper-Pearson) of the loss at that level is above the threshold. By Boole's inequality, a path whose true loss
+    equals the threshold alarms at most that often, however the windows overlap. Packets that are lost together within
+    bursts count as fewer (`binomial.clustering`);
+  - its losses lie in at least three bursts: an interruption shorter than a cycle hits at most two, a burst of each
+    size. So a single lost packet never fires.
 A path that fired is clear when both hold:
-  - its pooled loss is at or below half the threshold (the hysteresis: between half the threshold and firing, nothing
-    changes), over `window_s` or, where that is longer, a window as long as the one that fired, an hour at most;
-  - the window holds at least half as many packets as the one that fired; a hundred are always enough. A handful of
-    packets after a gap clears nothing; where cycles are so long that an hour has fewer, the window is longer.
-What lies before the end of an incident is in no window that can fire again. A path without packets in the window has no
-data. It neither fires nor is it clear.
+  - its pooled loss is at or below half the threshold (hysteresis: between half the threshold and firing, nothing
+    changes), over `window_s` or, if longer, a window as long as the firing window, an hour at most;
+  - the window holds at least half as many packets as the firing window; a hundred are always enough. A handful of
+    packets after a gap clears nothing; with cycles so long that an hour has fewer, the window is longer.
+Data before the end of an incident cannot fire again. A path without packets in the window has no data: it neither fires
+nor clears.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.alerts.detect.rules.finding import Finding
 from monitor.alerts.detect.rules.windows import WINDOWS, Windows, looks_an_hour, pooled, unjudged
-from monitor.alerts.detect.snapshot import Sweep
+from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.mesh import alert_rules
@@ -43,11 +43,11 @@ Floats = NDArray[np.float64]
 
 ALARMS_AN_HOUR = 1e-4
 COMPARISONS = WINDOWS + 1
-"""At each look: all windows, and one of `window_s`."""
+"""Tests in each evaluation: all windows, and the window of `window_s`."""
 
 COUNTS = ("bursts", "lossy", "sent", "received")
 CONFIDENCE = 0.95
-"""Of the bound that people read."""
+"""Of the lower bound in texts."""
 
 MIN_LOSSY_BURSTS_TO_FIRE = 3
 CLEAR_SHARE_OF_THRESHOLD = 0.5
@@ -56,8 +56,8 @@ PACKETS_ENOUGH_TO_CLEAR = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a window of a path has: `chance` is that of so much loss where the true loss is the threshold."""
+class LossWindow:
+    """The counts of a window; `chance` is the probability of as much loss if the true loss is the threshold."""
 
     window_s: float
     sent: int
@@ -67,42 +67,42 @@ class Evidence:
     chance: float
 
     def fires(self, most_chance: float) -> bool:
-        """Whether the loss is proven to be above the threshold, with so much chance of error."""
+        """Whether the loss is significantly above the threshold, with at most this probability of error."""
         return self.lossy_bursts >= MIN_LOSSY_BURSTS_TO_FIRE and self.chance <= most_chance
 
     def is_enough(self, sent_when_fired: int) -> bool:
-        """Whether there are packets enough to say that a path is well again which fired on so many."""
+        """Whether there are enough packets to clear a path that fired on `sent_when_fired`."""
         return self.sent > 0 and self.sent >= min(CLEAR_SHARE_OF_PACKETS * sent_when_fired, PACKETS_ENOUGH_TO_CLEAR)
 
     @property
     def is_low(self) -> bool:
-        """Whether the loss is low enough for that."""
+        """Whether the loss is low enough to clear the path."""
         return self.lost <= CLEAR_SHARE_OF_THRESHOLD * self.threshold_ratio * self.sent
 
     @property
     def lower_ratio(self) -> float:
-        """The loss that the true one is above with CONFIDENCE; NaN where nothing was sent."""
+        """The lower bound of the true loss with CONFIDENCE; NaN if nothing was sent."""
         return float(binomial.lower_bound(self.lost, self.sent, CONFIDENCE))
 
 
 def chances(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: ArrayLike, threshold_ratio: float) -> Floats:
-    """How probable as many lost packets are where the true loss is the threshold; 1 where there are no more than it
-    expects. All arrays broadcast."""
-    columns = [np.asarray(one, dtype=np.float64) for one in (bursts, lossy, sent, lost)]
+    """The probability of as many lost packets if the true loss is the threshold; 1 where there are no more than
+    expected. All arrays broadcast."""
+    columns = [np.asarray(column, dtype=np.float64) for column in (bursts, lossy, sent, lost)]
     of, had, packets, missing = np.broadcast_arrays(*columns)
-    found = np.ones(of.shape)
+    probabilities = np.ones(of.shape)
     above = missing > threshold_ratio * packets
     together = binomial.clustering(of[above], had[above], packets[above], missing[above])
-    found[above] = binomial.at_least(missing[above] / together, packets[above] / together, threshold_ratio)
-    return found
+    probabilities[above] = binomial.at_least(missing[above] / together, packets[above] / together, threshold_ratio)
+    return probabilities
 
 
-def evidence(counts: Iterable[float], threshold_ratio: float, window_s: float) -> Evidence:
-    """Of one window with these `COUNTS`."""
+def loss_window(counts: Iterable[float], threshold_ratio: float, window_s: float) -> LossWindow:
+    """The window of these `COUNTS` with the probability of its loss."""
     bursts, lossy, sent, received = counts
     lost = sent - received
     chance = float(chances(bursts, lossy, sent, lost, threshold_ratio))
-    return Evidence(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance)
+    return LossWindow(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance)
 
 
 class Threshold:
@@ -110,40 +110,42 @@ class Threshold:
 
     name = "loss"
 
-    def judge(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
         by_rule: dict[LossRule, list[int]] = {}
         for path_id, rule in settings.items():
             by_rule.setdefault(cast("LossRule", rule), []).append(path_id)
-        windows, allowed = pooled(sweep, COUNTS), ALARMS_AN_HOUR / (looks_an_hour(sweep) * COMPARISONS)
+        windows, allowed = pooled(snapshot, COUNTS), ALARMS_AN_HOUR / (looks_an_hour(snapshot) * COMPARISONS)
         return [
             finding
             for rule, path_ids in by_rule.items()
-            for finding in self._above(rule, path_ids, self._windows_of(rule, windows, sweep), allowed, sweep)
+            for finding in self._above(rule, path_ids, self._windows_of(rule, windows, snapshot), allowed, snapshot)
         ]
 
-    def over(self, path_id: int, figures: Mapping[str, Any], sweep: Sweep) -> str | None:
+    def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         threshold_ratio, sent = float(figures["threshold_ratio"]), int(figures["sent"])
         clear_s = figures.get("clear_s", figures["window_s"])
-        found = (evidence(*window) for window in self._newest(sweep.rows[path_id], clear_s, threshold_ratio, sweep))
-        first = next((one for one in found if one.is_enough(sent)), None)
-        return None if first is None or not first.is_low else describe_clear(first, sweep.now)
+        windows = (
+            loss_window(*window) for window in self._newest(snapshot.rows[path_id], clear_s, threshold_ratio, snapshot)
+        )
+        first = next((window for window in windows if window.is_enough(sent)), None)
+        return None if first is None or not first.is_low else describe_clear(first, snapshot.now)
 
     @staticmethod
     def _newest(
-        row: int, window_s: float, threshold_ratio: float, sweep: Sweep
+        row: int, window_s: float, threshold_ratio: float, snapshot: Snapshot
     ) -> Iterator[tuple[list[float], float, float]]:
-        """What `evidence` takes of one path: the window of this length, then longer ones."""
-        own = sweep.newest_counts(window_s, row)
+        """The arguments of `loss_window` for a path: the window of this length, then longer windows."""
+        own = snapshot.newest_counts(window_s, row)
         yield [float(own.counts[name]) for name in COUNTS], threshold_ratio, own.window_s
-        longer = pooled(sweep, COUNTS, row)
+        longer = pooled(snapshot, COUNTS, row)
         for place, lasting_s in enumerate(longer.lasting_s):
             if lasting_s > own.window_s:
                 yield [float(longer.sums[name][place]) for name in COUNTS], threshold_ratio, lasting_s
 
     @staticmethod
-    def _windows_of(rule: LossRule, windows: Windows, sweep: Sweep) -> Windows:
-        """One of `window_s`, and the others that are half as long at least."""
-        own = sweep.newest_counts(rule.window_s)
+    def _windows_of(rule: LossRule, windows: Windows, snapshot: Snapshot) -> Windows:
+        """The window of `window_s`, and all others at least half as long."""
+        own = snapshot.newest_counts(rule.window_s)
         others = [
             place for place, lasting_s in enumerate(windows.lasting_s) if rule.window_s / 2 <= lasting_s != own.window_s
         ]
@@ -151,32 +153,34 @@ class Threshold:
         return Windows(sums, (own.window_s, *(windows.lasting_s[place] for place in others)))
 
     def _above(
-        self, rule: LossRule, path_ids: Sequence[int], windows: Windows, allowed: Floats, sweep: Sweep
+        self, rule: LossRule, path_ids: Sequence[int], windows: Windows, allowed: Floats, snapshot: Snapshot
     ) -> list[Finding]:
-        rows = np.array([sweep.rows[path_id] for path_id in path_ids])
+        rows = np.array([snapshot.rows[path_id] for path_id in path_ids])
         bursts, lossy, sent, received = (windows.sums[name][rows] for name in COUNTS)
         of_rows = chances(bursts, lossy, sent, sent - received, rule.above_ratio)
-        of_rows[(lossy < MIN_LOSSY_BURSTS_TO_FIRE) | ~unjudged(sweep, self.name, windows.lasting_s)[rows]] = 1.0
+        of_rows[(lossy < MIN_LOSSY_BURSTS_TO_FIRE) | ~unjudged(snapshot, self.name, windows.lasting_s)[rows]] = 1.0
         strongest = of_rows.argmin(axis=1)
-        found = []
+        findings = []
         for place in np.flatnonzero(of_rows.min(axis=1) <= allowed[rows]).tolist():
             window = int(strongest[place])
-            counts = (float(one[place, window]) for one in (bursts, lossy, sent, received))
-            proof = evidence(counts, rule.above_ratio, windows.lasting_s[window])
-            found.append(self._finding(path_ids[place], proof, float(allowed[rows[place]]), rule.window_s, sweep))
-        return [one for one in found if self.over(one.path_id, one.figures, sweep) is None]
+            counts = (float(column[place, window]) for column in (bursts, lossy, sent, received))
+            proof = loss_window(counts, rule.above_ratio, windows.lasting_s[window])
+            findings.append(self._finding(path_ids[place], proof, float(allowed[rows[place]]), rule.window_s, snapshot))
+        return [finding for finding in findings if self.over(finding.path_id, finding.figures, snapshot) is None]
 
-    def _finding(self, path_id: int, proof: Evidence, most_chance: float, clear_s: float, sweep: Sweep) -> Finding:
+    def _finding(
+        self, path_id: int, proof: LossWindow, most_chance: float, clear_s: float, snapshot: Snapshot
+    ) -> Finding:
         return Finding(
             rule=self.name,
             path_id=path_id,
-            path=sweep.paths[path_id].name,
-            sentence=describe(proof, sweep.now),
-            since=sweep.now - timedelta(seconds=proof.window_s),
+            path=snapshot.paths[path_id].name,
+            sentence=describe(proof, snapshot.now),
+            since=snapshot.now - timedelta(seconds=proof.window_s),
             figures={
                 "window_s": proof.window_s,
-                "clear_s": max(clear_s, min(proof.window_s, sweep.recent_s)),
-                "until": sweep.now.isoformat(),
+                "clear_s": max(clear_s, min(proof.window_s, snapshot.recent_s)),
+                "until": snapshot.now.isoformat(),
                 "sent": proof.sent,
                 "lost": proof.lost,
                 "loss_lower_ratio": proof.lower_ratio,
@@ -187,7 +191,7 @@ class Threshold:
         )
 
 
-def describe(proof: Evidence, until: datetime) -> str:
+def describe(proof: LossWindow, until: datetime) -> str:
     """The figures that fired, in words, as in `loss 3.5% (40 of 1,140 packets in 1 h to 2026-11-21 10:05 UTC; at least
     2.7% with 95% confidence), threshold 1%`. `until` is the end of the window, aware UTC."""
     return (
@@ -197,12 +201,12 @@ def describe(proof: Evidence, until: datetime) -> str:
     )
 
 
-def describe_clear(counted: Evidence, until: datetime) -> str:
-    """The figures of a path that is well again, in words: `loss 0.18% (2 of 1,140 packets in 10 min to …)`."""
+def describe_clear(counted: LossWindow, until: datetime) -> str:
+    """The figures of a path that is clear, in words: `loss 0.18% (2 of 1,140 packets in 10 min to …)`."""
     return f"loss {shown.loss(counted.lost, counted.sent)} ({_counts(counted, until)})"
 
 
-def _counts(counted: Evidence, until: datetime) -> str:
+def _counts(counted: LossWindow, until: datetime) -> str:
     return (
         f"{shown.count(counted.lost)} of {shown.count(counted.sent)} packets in "
         f"{shown.duration(counted.window_s)} to {until:%Y-%m-%d %H:%M} UTC"

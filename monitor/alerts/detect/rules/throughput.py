@@ -1,8 +1,8 @@
-"""Throughput that fell: the newest tests of a path against those before them, by ranks, each path and family by itself.
+"""A fall of the measured throughput: a rank test of a path's newest tests against those before, per path and family.
 
-How many tests it takes follows from what few tests can prove: with one an hour and forty before, a fall of half is
-proven by the fourth. Besides being proven, the median must be below `below_ratio` of the median before. It is over when
-the median of the last three tests is back above half way, or after a week at the new level.
+The number of tests it takes follows from the power of the test: with hourly tests and forty before, a fall by half is
+significant after four. Besides being significant, the median must be below `below_ratio` of the median before. It is
+over when the median of the last three tests is back above half way, or after a week at the new level.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from monitor.alerts.detect.rules.finding import Finding
-from monitor.alerts.detect.snapshot import Sweep
+from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.mesh import alert_rules
@@ -27,42 +27,42 @@ NEW_NORMAL_AFTER = timedelta(days=7)
 
 
 class Throughput:
-    """A proven fall of the measured throughput."""
+    """A significant fall of the measured throughput."""
 
     name = "throughput"
 
-    def judge(self, sweep: Sweep, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
-        if not settings or not sweep.tested_paths:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+        if not settings or not snapshot.tested_paths:
             return []
-        falls = ranks.falls(sweep.tests_bps)
-        every_s = np.array([path.every_s for path in sweep.tested_paths.values()], dtype=np.float64)
+        falls = ranks.falls(snapshot.tests_bps)
+        every_s = np.array([path.every_s for path in snapshot.tested_paths.values()], dtype=np.float64)
         ratio = falls.newest_median / falls.before_median
-        ids = list(sweep.tested_paths)
-        found = []
+        ids = list(snapshot.tested_paths)
+        findings = []
         for row in np.flatnonzero(falls.chance <= ALARMS_AN_HOUR * every_s / 3600.0).tolist():
             rule = cast("ThroughputRule | None", settings.get(ids[row]))
             if rule is not None and ratio[row] < rule.below_ratio:
-                found.append(self._finding(sweep, ids[row], row, falls))
-        return found
+                findings.append(self._finding(snapshot, ids[row], row, falls))
+        return findings
 
-    def over(self, path_id: int, figures: Mapping[str, Any], sweep: Sweep) -> str | None:
+    def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         before, after = float(figures["before_bps"]), float(figures["after_bps"])
-        row = sweep.test_rows[path_id]
-        last = sweep.tests_bps[row, -CLEAR_TESTS:]
+        row = snapshot.test_rows[path_id]
+        last = snapshot.tests_bps[row, -CLEAR_TESTS:]
         fired_s = datetime.fromisoformat(figures["found"]).timestamp()
-        if np.isnan(last).any() or not sweep.tested_at_s[row, -CLEAR_TESTS] >= fired_s:
+        if np.isnan(last).any() or not snapshot.tested_at_s[row, -CLEAR_TESTS] >= fired_s:
             return None
         level = float(np.median(last))
         if level >= after + CLEAR_SHARE_OF_FALL * (before - after):
             return f"throughput {shown.bit_rate(level)}, median of the last {CLEAR_TESTS} tests"
-        if sweep.now.timestamp() - fired_s >= NEW_NORMAL_AFTER.total_seconds():
-            return f"throughput {shown.bit_rate(level)}, for a week now: this is the normal level from here on"
+        if snapshot.now.timestamp() - fired_s >= NEW_NORMAL_AFTER.total_seconds():
+            return f"throughput {shown.bit_rate(level)} for a week: accepted as the new baseline"
         return None
 
-    def _finding(self, sweep: Sweep, path_id: int, row: int, falls: ranks.Falls) -> Finding:
-        path, count = sweep.tested_paths[path_id], int(falls.count[row])
+    def _finding(self, snapshot: Snapshot, path_id: int, row: int, falls: ranks.Falls) -> Finding:
+        path, count = snapshot.tested_paths[path_id], int(falls.count[row])
         before, after = float(falls.before_median[row]), float(falls.newest_median[row])
-        since = datetime.fromtimestamp(float(sweep.tested_at_s[row, -count]), UTC)
+        since = datetime.fromtimestamp(float(snapshot.tested_at_s[row, -count]), UTC)
         return Finding(
             rule=self.name,
             path_id=path_id,
@@ -78,7 +78,7 @@ class Throughput:
                 "tests": count,
                 "tests_before": int(falls.before[row]),
                 "chance": float(falls.chance[row]),
-                "found": sweep.now.isoformat(),
+                "found": snapshot.now.isoformat(),
             },
         )
 

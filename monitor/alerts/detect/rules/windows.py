@@ -1,7 +1,7 @@
-"""The windows over which rules pool what was counted: from five minutes to the running hour and twelve before it.
+"""The windows over which rules pool counts: from five minutes to the running hour and twelve before it.
 
-In: a sweep. Out: sums over each window, and how often there is something new to look at, which is what a rule has to
-allow for that keeps to a rate of false alarms.
+In: a snapshot. Out: sums over each window, and the number of distinct tests an hour, for which a rule with a bounded
+rate of false alarms has to correct.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.snapshot import Sweep
+from monitor.alerts.detect.snapshot import Snapshot
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -27,42 +27,42 @@ HOUR_WINDOWS = (2, 3, 4, 6, 9, 13)
 WINDOWS = len(RECENT_WINDOWS) + len(HOUR_WINDOWS)
 
 LOOKS_A_CYCLE = 2
-"""A window is another one when a cycle comes in at its new end, and when one leaves it at the old end."""
+"""A window changes when a cycle enters it at the new end, and when a cycle leaves it at the old end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Sums over the windows by the names of `sweeps.COUNTS`, of shape (paths, windows) or of one path (windows,), and
-    how long each window is."""
+    """Sums over the windows by the names of `for_alerts.COUNTS`, of shape (paths, windows) or, of a single path,
+    (windows,), and the length of each window."""
 
     sums: Mapping[str, Floats]
     lasting_s: tuple[float, ...]
 
 
-def pooled(sweep: Sweep, names: Iterable[str], row: int | slice = slice(None)) -> Windows:
-    """These counts over all windows, of all paths or of one."""
+def pooled(snapshot: Snapshot, names: Iterable[str], row: int | slice = slice(None)) -> Windows:
+    """These counts over all windows, of all paths or of the path in `row`."""
 
     def sums(name: str) -> Floats:
-        recent = sweep.recent[name][row].cumsum(axis=-1)[..., [steps - 1 for steps in RECENT_WINDOWS]]
-        hourly = sweep.hourly[name][row].cumsum(axis=-1)[..., [hours - 1 for hours in HOUR_WINDOWS]]
+        recent = snapshot.recent[name][row].cumsum(axis=-1)[..., [steps - 1 for steps in RECENT_WINDOWS]]
+        hourly = snapshot.hourly[name][row].cumsum(axis=-1)[..., [hours - 1 for hours in HOUR_WINDOWS]]
         return np.concatenate([recent, hourly], axis=-1)
 
-    lasting = [steps * sweep.step_s for steps in RECENT_WINDOWS]
-    lasting += [(hours - 1) * 3600.0 + sweep.running_hour_s for hours in HOUR_WINDOWS]
+    lasting = [steps * snapshot.step_s for steps in RECENT_WINDOWS]
+    lasting += [(hours - 1) * 3600.0 + snapshot.running_hour_s for hours in HOUR_WINDOWS]
     return Windows({name: sums(name) for name in names}, tuple(lasting))
 
 
-def unjudged(sweep: Sweep, rule: str, lasting_s: Sequence[float]) -> Bools:
-    """Which of these windows have nothing of the time before the last incident ended in which `rule` had the path, or
-    before maintenance did; of shape (paths, windows). What has had its incident opens no other."""
-    settled_s = np.full(len(sweep.paths), -np.inf)
-    of_rule = ((path_id, ended_s) for (path_id, name), ended_s in sweep.ended_s.items() if name == rule)
-    for path_id, at_s in chain(of_rule, sweep.maintained_s.items()):
-        if path_id in sweep.rows:
-            settled_s[sweep.rows[path_id]] = max(settled_s[sweep.rows[path_id]], at_s)
-    return np.asarray(lasting_s) <= (sweep.now.timestamp() - settled_s)[:, np.newaxis]
+def unjudged(snapshot: Snapshot, rule: str, lasting_s: Sequence[float]) -> Bools:
+    """A mask, of shape (paths, windows), of the windows that begin after the end of the last incident of `rule` on the
+    path and of its last maintenance. Data before an incident's end cannot open another."""
+    settled_s = np.full(len(snapshot.paths), -np.inf)
+    of_rule = ((path_id, ended_s) for (path_id, name), ended_s in snapshot.ended_s.items() if name == rule)
+    for path_id, at_s in chain(of_rule, snapshot.maintained_s.items()):
+        if path_id in snapshot.rows:
+            settled_s[snapshot.rows[path_id]] = max(settled_s[snapshot.rows[path_id]], at_s)
+    return np.asarray(lasting_s) <= (snapshot.now.timestamp() - settled_s)[:, np.newaxis]
 
 
-def looks_an_hour(sweep: Sweep) -> Floats:
-    """How often the windows of each path are other ones."""
-    return LOOKS_A_CYCLE * 3600.0 / sweep.every_s
+def looks_an_hour(snapshot: Snapshot) -> Floats:
+    """How often the windows of each path change, per hour."""
+    return LOOKS_A_CYCLE * 3600.0 / snapshot.every_s

@@ -1,5 +1,5 @@
-"""`manage.py alerts backtest`: what the rules would have found in the archive, or find in labelled series. The other
-subcommands are modules of `monitor.alerts.commands`."""
+"""`manage.py alerts backtest`: replay the rules on the archive or on labelled series. The other subcommands are modules
+of `monitor.alerts.commands`."""
 
 from __future__ import annotations
 
@@ -25,34 +25,38 @@ from probes.toml_lines import suggestion
 USAGE = 2
 WIDTH_COLUMNS = 120
 OTHERS = {"dead-letters": dead_letters, "test-notification": send_test}
-"""Each with its HELP, `add_arguments` and `run`."""
+"""Modules with HELP, `add_arguments` and `run`."""
 
 
 class Command(BaseCommand):
-    help = "Replay alert rules on history, test channels, look after messages that nobody took: docs/alerts.md."
+    help = "Backtest alert rules, test notification channels, retry or drop failed notifications: docs/alerts.md."
     # Labelled series need neither a database nor the rest of the project.
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
-        one = commands.add_parser("backtest", help="what would have alarmed; opens nothing and tells nobody")
-        one.add_argument(
+        backtest = commands.add_parser(
+            "backtest", help="replay the rules on past data; opens no incident, notifies nobody"
+        )
+        backtest.add_argument(
             "--rule", action="append", dest="rules", type=_rule, metavar="RULE",
-            help=f"only this one, may be repeated: {', '.join(RULES)}; default: all, of labelled series {RTT.name}",
+            help=f"rule to run, may be repeated: {', '.join(RULES)}; default: all; with --dataset {RTT.name}",
         )  # fmt: skip
-        of = "as in 2026-03-14 or 2026-03-14T12:00, UTC unless it says otherwise"
-        one.add_argument("--from", dest="since", type=_time, metavar="TIME", help=f"where the period begins, {of}")
-        one.add_argument("--to", dest="until", type=_time, metavar="TIME", help="its end, likewise")
-        one.add_argument(
-            "--dataset", type=Path, metavar="DIR", help="in place of the archive: a folder of series in .csv files, "
-            "time;rtt;cp in UTC and ms, cp 1 where a change is marked",
+        time_format = "e.g. 2026-03-14 or 2026-03-14T12:00, UTC by default"
+        backtest.add_argument(
+            "--from", dest="since", type=_time, metavar="TIME", help=f"start of the period, {time_format}"
+        )
+        backtest.add_argument("--to", dest="until", type=_time, metavar="TIME", help="end of the period")
+        backtest.add_argument(
+            "--dataset", type=Path, metavar="DIR", help="instead of the archive: a folder of series as .csv files, "
+            "time;rtt;cp in UTC and ms, cp 1 at a marked change",
         )  # fmt: skip
-        one.add_argument(
+        backtest.add_argument(
             "--every-s", type=_seconds, metavar="S",
-            help="seconds from one evaluation to the next; default: one cycle of the tests, of labelled series "
+            help="interval of evaluations in seconds; default: the shortest ping interval; with --dataset "
             f"{labelled.EVERY_S:g}",
         )  # fmt: skip
-        one.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+        backtest.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
         for name, module in OTHERS.items():
             module.add_arguments(commands.add_parser(name, help=module.HELP))
@@ -66,9 +70,9 @@ class Command(BaseCommand):
     def _backtest(self, *, dataset: Path | None, as_json: bool, **options: Any) -> None:
         since, until, rules, every_s = (options[name] for name in ("since", "until", "rules", "every_s"))
         if dataset is not None and (since or until):
-            raise CommandError("--dataset has its own times: leave out --from and --to", returncode=USAGE)
+            raise CommandError("--dataset cannot be combined with --from or --to", returncode=USAGE)
         if dataset is None and (since is None or until is None):
-            raise CommandError("write --from and --to, or --dataset DIR", returncode=USAGE)
+            raise CommandError("give --from and --to, or --dataset DIR", returncode=USAGE)
         figures = (
             _of_archive(since, until, rules, every_s) if dataset is None else _of_labelled(dataset, rules, every_s)
         )
@@ -88,10 +92,10 @@ class Command(BaseCommand):
 def _of_archive(since: datetime, until: datetime, rules: Sequence[str] | None, every_s: float | None) -> dict[str, Any]:
     if since >= until:
         raise CommandError(f"--to {until:%Y-%m-%dT%H:%M} is not after --from {since:%Y-%m-%dT%H:%M}", returncode=USAGE)
-    asked = _in_order(rules or RULES)
+    ordered = _in_order(rules or RULES)
     try:
         with _progress(since, until) as show:
-            return report.of_archive(asked, archived.replay(since, until, asked, every_s, show))
+            return report.of_archive(ordered, archived.replay(since, until, ordered, every_s, show))
     except archived.NothingThereError as error:
         raise CommandError(str(error)) from error
     except OperationalError as error:
@@ -106,7 +110,7 @@ def _of_archive(since: datetime, until: datetime, rules: Sequence[str] | None, e
 
 
 def _of_labelled(folder: Path, rules: Sequence[str] | None, every_s: float | None) -> dict[str, Any]:
-    asked = _in_order(rules or (RTT.name,))
+    ordered = _in_order(rules or (RTT.name,))
     try:
         traces = labelled.load(folder)
     except labelled.DatasetError as error:
@@ -114,12 +118,12 @@ def _of_labelled(folder: Path, rules: Sequence[str] | None, every_s: float | Non
     since = min(trace.series.measured_at[0] for trace in traces)
     until = max(trace.series.measured_at[-1] for trace in traces)
     with _progress(since, until) as show:
-        outcome = labelled.replay(traces, {}, asked, labelled.EVERY_S if every_s is None else every_s, show)
-    return report.of_labelled(asked, outcome)
+        outcome = labelled.replay(traces, {}, ordered, labelled.EVERY_S if every_s is None else every_s, show)
+    return report.of_labelled(ordered, outcome)
 
 
 def _in_order(rules: Sequence[str] | Any) -> tuple[str, ...]:
-    """Once each, the gravest first."""
+    """The rules without duplicates, gravest first."""
     return tuple(name for name in RULES if name in rules)
 
 
@@ -149,7 +153,7 @@ def _seconds(text: str) -> float:
 
 @contextmanager
 def _progress(since: datetime, until: datetime) -> Iterator[Callable[[datetime], None]]:
-    """A bar on a terminal, which goes from one moment to another."""
+    """Show a progress bar for the period on a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, transient=True, console=console, disable=not console.is_terminal) as shown:
