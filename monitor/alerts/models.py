@@ -1,8 +1,7 @@
-"""Incidents: one cause, from opening to closing, with all the paths it explains; when to be quiet; who was told.
+"""Incidents with their paths and history, silences and maintenance, notifications, and the audit log.
 
 States change only by conditional updates in `monitor.alerts.incidents.lifecycle` and `monitor.alerts.notify.deliver`;
-the constraints here are what makes a second opening of the same cause, and a second notification of the same change,
-impossible.
+the constraints here prevent a second opening of the same cause, and a second notification of the same change.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from django.db import models
 
 
 class State(models.TextChoices):
-    """What an incident is, which follows from its times. It lasts in the first three."""
+    """The state of an incident, derived from its times. It lasts in the first three."""
 
     PENDING = "pending"
     OPEN = "open"
@@ -22,7 +21,7 @@ class State(models.TextChoices):
 
 
 class Severity(models.TextChoices):
-    """How much an incident matters, the least first. What each rule's is, mesh.toml can say."""
+    """The severity of an incident, lowest first; mesh.toml may set it for each rule."""
 
     NOTICE = "notice"
     WARNING = "warning"
@@ -34,11 +33,10 @@ class Severity(models.TextChoices):
 
 
 class Incident(models.Model):
-    """One cause, with all that it does to paths. `rule` is the gravest rule that found it.
+    """A cause with its findings. `rule` is the gravest rule among them.
 
-    `closed_at` is null while it lasts. `told_at` is when people were last told that it is open: null where nobody was,
-    or where they have been told since that it is closed. Of one that became part of another they are told that with the
-    end of the whole.
+    `closed_at` is null while it lasts. `told_at` is when its last opening was notified: null if it was not, or if its
+    end was notified since. The end of a merged incident is notified with the end of the whole.
     """
 
     rule = models.TextField()
@@ -103,13 +101,13 @@ class Incident(models.Model):
 UNTOLD = models.Q(is_pending=False, closed_at__isnull=True, acknowledged_at__isnull=True) & (
     models.Q(told_at__isnull=True) | models.Q(has_grown=True)
 )
-"""An open incident that people have to be told of, or more people than were."""
+"""An open incident to notify, or one that has grown, for which further routes may match."""
 
 
 class IncidentPath(models.Model):
-    """What one rule found on a path that an incident explains, with the figures at the time when it was added.
+    """A finding of an incident: a rule on a path, with the figures at the time when it was added.
 
-    `is_over` follows its incident: while one lasts, no other incident can have the same finding.
+    `is_over` follows its incident: no two lasting incidents can have the same finding.
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="paths")
@@ -132,7 +130,7 @@ class IncidentPath(models.Model):
 
 
 class IncidentEvidence(models.Model):
-    """What was measured before an incident and after it began, kept since raw bursts expire before incidents do.
+    """Measurements before and after the beginning of an incident, stored since raw bursts expire before incidents do.
 
     `facts` is as `monitor.alerts.evidence.facts.Facts` of that `version`.
     """
@@ -147,7 +145,7 @@ class IncidentEvidence(models.Model):
 
 
 class Turn(models.TextChoices):
-    """What became of an incident at a moment."""
+    """The kind of an event in an incident's history."""
 
     FOUND = "found"
     WIDENED = "widened"
@@ -161,7 +159,7 @@ class Turn(models.TextChoices):
 
 
 class IncidentTurn(models.Model):
-    """One turn in the life of an incident, in the words of the time: written with the change itself, and kept."""
+    """An event in the history of an incident, written in the transaction of the change."""
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="turns")
     at = models.DateTimeField()
@@ -184,7 +182,7 @@ class JudgedPath(models.Model):
 
 
 class Change(models.TextChoices):
-    """What of an incident is notified."""
+    """The changes of an incident that are notified."""
 
     OPENED = "opened"
     REOPENED = "reopened"
@@ -203,11 +201,11 @@ class Delivery(models.TextChoices):
 
 
 class Notification(models.Model):
-    """That one channel must be told of one change. Written in the transaction of the change, sent afterwards.
+    """A notification of a change to a channel, queued in the transaction of the change and sent afterwards.
 
     `channel` names a channel of SOUNDINGS_NOTIFY_URLS without its secrets. It is sent from `due_at` on: an attempt
-    takes it from waiting to sending by a conditional update, and from there to sent, to waiting again or, when no
-    attempts are left, to dead. What is sending and was claimed long ago lost its sender, and is tried again.
+    moves it from waiting to sending by a conditional update, and from there to sent, to waiting again or, without
+    attempts left, to dead. A SENDING row claimed long ago is orphaned and retried.
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notifications")
@@ -243,10 +241,10 @@ class Notification(models.Model):
 
 
 class Quiet(models.Model):
-    """A time in which nobody is told of incidents (silence), and in maintenance none is opened either.
+    """A silence mutes notifications of incidents; during maintenance no incident opens either.
 
-    It holds for a path, for all paths to and from a site, for all within a group, or for the whole mesh where none is
-    named. With `every_s` it comes again and again, until `until` if that is set. Measuring and resolving go on.
+    It covers a path, all paths to and from a site, all paths within a group, or the whole mesh if none is given. With
+    `every_s` it repeats, until `until` if that is set. Measuring and resolving go on.
     """
 
     class Kind(models.TextChoices):
@@ -293,7 +291,7 @@ class Quiet(models.Model):
 
     def held_until(self, now: datetime) -> datetime:
         """When it was last in force, of what has begun by `now`."""
-        latest = min(one for one in (now, self.until, self.ended_at) if one is not None)
+        latest = min(end for end in (now, self.until, self.ended_at) if end is not None)
         begun_at = self.starts_at
         if self.every_s is not None:
             every = timedelta(seconds=self.every_s)
@@ -302,9 +300,9 @@ class Quiet(models.Model):
 
 
 class Deed(models.Model):
-    """Who did what, and when: changed by nobody, and kept for years (`monitor.archive.bounds`).
+    """An audit record of a user's action: never changed, and kept for years (`monitor.archive.bounds`).
 
-    `key` is what the doer named the request by, so that the same request sent again does nothing more.
+    `key` is the idempotency key of the request: the same request sent again does nothing.
     """
 
     at = models.DateTimeField()

@@ -163,7 +163,7 @@ def list_incidents(
     offset: Offset = 0,
     limit: Limit = 50,
 ) -> list[Incident]:
-    wanted = listing.Asked(
+    wanted = listing.IncidentFilter(
         which=state,
         severity=None if severity is None else str(severity),
         site=site,

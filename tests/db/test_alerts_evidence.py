@@ -222,7 +222,7 @@ def test_one_incident_that_cannot_be_gathered_keeps_no_other_from_its_evidence(p
     assert gather.gather_due(NOW) == 1
 
     assert list(IncidentEvidence.objects.values_list("incident_id", flat=True)) == [good.pk]
-    assert f"the evidence of incident {bad.pk} cannot be gathered" in caplog.text
+    assert f"evidence of incident {bad.pk}: gathering failed" in caplog.text
 
 
 def test_what_a_newer_version_kept_is_not_misread(paths):
@@ -243,7 +243,7 @@ def test_loss_without_delay(paths):
     lossy(paths["slac → cern"], paths["cern → slac"])
 
     assert gathered(incident(finding(paths["slac → cern"]))).likely == (
-        "Loss without delay (25% on slac → cern, before < 0.23%, round trips as before): a faulty link or interface, a "
+        "Loss without delay (25% on slac → cern, before < 0.23%, RTT unchanged): a faulty link or interface, a "
         "policer, or a short queue."
     )
 
@@ -265,9 +265,7 @@ def test_a_longer_way(paths):
 
     found = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"})))
 
-    assert found.likely.startswith(
-        "A longer way, or a queue that never empties: on slac → cern the least round trip rose"
-    )
+    assert found.likely.startswith("A longer route, or a queue that never empties: on slac → cern the minimum RTT rose")
     assert (found.began.at, found.began.earliest, found.began.latest) == (BEGAN, BEGAN - MINUTE, BEGAN)
 
 
@@ -279,8 +277,7 @@ def test_another_route_by_the_ttl_of_replies(paths):
     found = gathered(incident(finding(out, "rtt", since=BEGAN)))
 
     assert found.likely == (
-        "Another route: the TTL of replies on slac → cern went from 54 to 51, and the least round trip went by +20.0 "
-        "ms."
+        "Route change: the TTL of replies on slac → cern went from 54 to 51, the minimum RTT changed by +20.0 ms."
     )
 
 
@@ -302,7 +299,7 @@ def test_a_name_that_resolves_to_another_address(paths):
     bursts(out, BEGAN, NOW, [40.0], address="192.0.2.99")
 
     assert gathered(incident(finding(out, "rtt", since=BEGAN))).likely == (
-        "The name 192.0.2.2 resolves to another address: 192.0.2.99, before 192.0.2.2."
+        "DNS change: 192.0.2.2 now resolves to 192.0.2.99, before to 192.0.2.2."
     )
 
 
@@ -325,13 +322,13 @@ def test_an_agent_that_is_silent_and_one_that_cannot_measure(paths):
     )
     silent = gathered(incident(finding(out, "no_data", since=BEGAN)))
     assert silent.likely == (
-        "The agent of slac has been silent for 20 min: its machine, its service or its way to the centre is down."
+        "No report from the agent of slac for 20 min: its machine, its service or its route to the centre is down."
     )
 
     bursts(out, BEGAN, NOW, [], outcome="not_permitted", detail="ping_group_range")
 
     assert gathered(queries.incident_with_paths(silent.incident_id)).likely == (
-        "The agent tries and cannot measure, with the outcome not_permitted: ping_group_range."
+        "The agent's tests fail with outcome not_permitted: ping_group_range."
     )
 
 
@@ -346,15 +343,15 @@ def test_an_agent_whose_own_interface_drops_packets(paths):
     found = gathered(incident(finding(out)))
 
     assert found.likely == (
-        "The agent of slac itself: its own interfaces dropped 1,200 packets, and the reverse paths are well."
+        "The agent of slac itself: its own interfaces dropped 1,200 packets, and the reverse paths are normal."
     )
-    assert found.agents[0].text == "agent of slac: delivered 0 s before; its own interfaces dropped 1,200 packets"
+    assert found.agents[0].text == "agent of slac: last report 0 s before; its own interfaces dropped 1,200 packets"
 
 
 def test_what_cannot_be_told_is_said_to_be_unknown(paths):
     bursts(paths["slac → cern"], NOW - timedelta(hours=6), NOW, [20.0])
 
-    assert gathered(incident(finding(paths["slac → cern"]))).likely.startswith("Not known")
+    assert gathered(incident(finding(paths["slac → cern"]))).likely.startswith("Undetermined")
 
 
 # --- the ticket
@@ -391,4 +388,4 @@ def test_the_ticket_has_utc_addresses_figures_and_what_excludes_other_causes(pat
 def test_an_incident_that_was_just_opened_has_a_ticket_too(paths):
     row = incident(finding(paths["slac → cern"]))
 
-    assert "Not known yet: the evidence is being gathered." in ticket_text(row, evidence(row, NOW))
+    assert "Pending: evidence is being gathered." in ticket_text(row, evidence(row, NOW))

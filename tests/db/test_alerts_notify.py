@@ -120,8 +120,8 @@ def test_a_mail_says_what_where_how_bad_and_since_when_and_has_a_link(settings, 
     assert "Likely cause: " in text
     assert f"slac → cern: {SENTENCE}" in text
     assert f"https://soundings.example.org/incidents/{incident.pk}/" in text
-    assert closing["subject"].startswith("OVER after 25 min: loss 2.1% on cern ↔ slac, 2 paths")
-    assert "Why: slac → cern: loss < 0.26%." in closing.get_body(("plain",)).get_content()
+    assert closing["subject"].startswith("RESOLVED after 25 min: loss 2.1% on cern ↔ slac, 2 paths")
+    assert "Reason: slac → cern: loss < 0.26%." in closing.get_body(("plain",)).get_content()
 
 
 def test_a_mail_server_that_refuses_is_quoted(settings, paths):
@@ -305,7 +305,7 @@ def test_a_digest_reads_well(settings, caplog, paths):
     assert record.getMessage().startswith(
         "Digest 2026-11-21 11:05 UTC: 1 incident, 0 still open. warning: loss 2.1% on cern ↔ slac, since 2026-11-21 "
         "09:55 "
-        "UTC over since 2026-11-21 10:15 UTC, after 10 min"
+        "UTC resolved at 2026-11-21 10:15 UTC, after 10 min"
     )
 
 

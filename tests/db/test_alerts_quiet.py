@@ -196,12 +196,12 @@ def test_what_is_not_possible_says_why_and_leaves_no_trace(paths):
     attempts = {
         "les acknowledged incident": lambda: actions.acknowledge(incident.pk, "warren", NOW),
         "there is no incident 0": lambda: actions.acknowledge(0, "warren", NOW),
-        "before it begins or in the past": lambda: actions.silence(Scope(), NOW, "", "warren", NOW),
-        "name one of them": lambda: actions.silence(Scope(site=site, group=group), NOW + HOUR, "", "warren", NOW),
-        "lasts longer than the 60 min": lambda: actions.maintain(
+        "before it starts or in the past": lambda: actions.silence(Scope(), NOW, "", "warren", NOW),
+        "not several": lambda: actions.silence(Scope(site=site, group=group), NOW + HOUR, "", "warren", NOW),
+        "longer than its repeat interval of 60 min": lambda: actions.maintain(
             Scope(), NOW, NOW + 2 * HOUR, "", "warren", NOW, every=HOUR
         ),
-        "no silence or maintenance 0 that lasts": lambda: actions.end(0, "warren", NOW),
+        "no active silence or maintenance 0": lambda: actions.end(0, "warren", NOW),
     }
 
     for words, attempt in attempts.items():
@@ -225,8 +225,8 @@ class TestCorrections:
 
         incident = Incident.objects.get()
         assert incident.is_open
-        assert incident.correction.startswith("slac → cern: with results that came late loss 1.8% (20 of 1,100 packets")
-        assert incident.correction.endswith("which would not have opened it")
+        assert incident.correction.startswith("slac → cern: with late results loss 1.8% (20 of 1,100 packets")
+        assert incident.correction.endswith("below threshold")
 
     def test_late_results_that_prove_the_same_say_so(self, paths):
         out = paths["slac → cern"]
@@ -236,4 +236,4 @@ class TestCorrections:
 
         corrections.correct(NOW)
 
-        assert Incident.objects.get().correction.endswith("which proves the same")
+        assert Incident.objects.get().correction.endswith("still above threshold")

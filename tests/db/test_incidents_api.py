@@ -273,13 +273,13 @@ class TestSilences:
     @pytest.mark.parametrize(
         ("body", "message"),
         [
-            ({"site": "nowhere"}, "site nowhere: there is none in use"),
-            ({"path_id": 9999}, "path 9999: there is none in use"),
-            ({"site": "cern", "group": "coast"}, "name one of them"),
-            ({"until": "2026-11-21T12:30:00Z"}, "before it begins or in the past"),
+            ({"site": "nowhere"}, "site nowhere: not in use"),
+            ({"path_id": 9999}, "path 9999: not in use"),
+            ({"site": "cern", "group": "coast"}, "not several"),
+            ({"until": "2026-11-21T12:30:00Z"}, "before it starts or in the past"),
             ({"until": "tomorrow"}, "until"),
             ({"until": "2150-12-31T23:59:59Z"}, "it ends in 2150, more than 10 years from now"),
-            ({"until": "2027-12-31T23:59:59Z"}, "it lasts longer than 366 days"),
+            ({"until": "2027-12-31T23:59:59Z"}, "it is longer than 366 days"),
             ({"sight": "cern"}, "Extra inputs are not permitted"),
             ({"reason": "a\x00b"}, "String should match pattern"),
         ],
@@ -344,17 +344,17 @@ class TestMaintenance:
     @pytest.mark.parametrize(
         ("wrong", "message"),
         [
-            ({"ends_at": "2026-11-23T02:00:00Z"}, "before it begins"),
-            ({"every_s": 3600}, "it lasts longer than the 60 min until it comes again"),
-            ({"until": "2026-11-20T00:00:00Z"}, "it ends for good, 2026-11-20 00:00 UTC, before it begins"),
-            ({"every_s": None, "until": "2027-01-01T00:00:00Z"}, "it is once"),
+            ({"ends_at": "2026-11-23T02:00:00Z"}, "before it starts"),
+            ({"every_s": 3600}, "it is longer than its repeat interval of 60 min"),
+            ({"until": "2026-11-20T00:00:00Z"}, "it stops repeating, 2026-11-20 00:00 UTC, before it starts"),
+            ({"every_s": None, "until": "2027-01-01T00:00:00Z"}, "it does not repeat"),
             ({"every_s": 10**12}, "less than or equal"),
             (
                 {"starts_at": "1990-01-01T00:00:00Z", "ends_at": "2150-12-31T23:59:59Z", "every_s": None},
-                "begins in 1990,",
+                "starts in 1990,",
             ),
-            ({"ends_at": "2027-12-01T00:00:00Z", "every_s": None}, "it lasts longer than 366 days"),
-            ({"until": "2150-12-31T23:59:59Z"}, "it ends for good in 2150, more than 10 years from now"),
+            ({"ends_at": "2027-12-01T00:00:00Z", "every_s": None}, "it is longer than 366 days"),
+            ({"until": "2150-12-31T23:59:59Z"}, "it stops repeating in 2150, more than 10 years from now"),
         ],
     )
     def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, wrong, message):

@@ -246,13 +246,13 @@ class TestButtons:
     @pytest.mark.parametrize(
         ("wrong", "message"),
         [
-            ({"ends_at": "2026-11-23T01:00"}, "before it begins or in the past"),
+            ({"ends_at": "2026-11-23T01:00"}, "before it starts or in the past"),
             ({"ends_at": "tomorrow"}, "Enter a valid date/time."),
             ({"scope": "site:nowhere"}, "Select a valid choice"),
             ({"starts_at": "1990-01-01T00:00", "ends_at": "2150-12-31T23:59"}, "It begins in 1990, more than 10 years"),
             ({"ends_at": "2028-01-01T00:00"}, "It lasts longer than 366 days"),
             ({"every_s": "77"}, "Select a valid choice"),
-            ({"every_s": "86400", "ends_at": "2026-11-24T03:00"}, "It lasts longer than the 24 h until it comes again"),
+            ({"every_s": "86400", "ends_at": "2026-11-24T03:00"}, "It is longer than its repeat interval of 24 h"),
         ],
     )
     def test_a_wrong_window_is_explained_beside_the_form(self, press, paths, wrong, message):

@@ -1,7 +1,7 @@
 """The figures of evidence from raw bursts: a path over a period, and when its trouble began. Arrays in, values out.
 
-In: `monitor.archive.queries.around.Bursts`. Out: `Figures` and `Began`. No database, no clock. Which period is asked
-about is decided in `monitor.alerts.evidence.gather`.
+In: `monitor.archive.queries.around.Bursts`. Out: `Figures` and `Began`. No database, no clock.
+`monitor.alerts.evidence.gather` chooses the period.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOST_SAMPLES = 3000
-"""Of which a beginning is looked for; the newest of more."""
+"""The maximum number of bursts that are searched for a beginning; of more, the newest."""
 
 EVENTS = {
     "loss": "bursts with loss",
     "loss_regression": "bursts with loss",
-    "unreachable": "bursts without an answer",
+    "unreachable": "bursts without a reply",
     "reordering": "bursts with replies out of order",
     "duplicates": "bursts with duplicates",
 }
 LEVELS = {"rtt": "median", "jitter": "jitter"}
 _LEVEL_WORDS = {
-    "median": "the median round trip of each burst",
-    "minimum": "the least round trip of each burst",
-    "jitter": "the mean difference of one round trip to the next",
+    "median": "median RTT of each burst",
+    "minimum": "minimum RTT of each burst",
+    "jitter": "jitter of each burst",
 }
 
 
 def only(bursts: Bursts, keep: NDArray[np.bool_]) -> Bursts:
-    """These bursts."""
-    return Bursts(**{one.name: getattr(bursts, one.name)[keep] for one in fields(Bursts)})
+    """Select the bursts where `keep` is true."""
+    return Bursts(**{column.name: getattr(bursts, column.name)[keep] for column in fields(Bursts)})
 
 
 def joined(first: Bursts, second: Bursts) -> Bursts:
-    """Both, one after the other; round trips filled up with NaN."""
+    """Concatenate bursts; RTTs are padded with NaN."""
     packets = max(first.rtts_ms.shape[1], second.rtts_ms.shape[1])
     columns = {
-        one.name: np.concatenate([getattr(first, one.name), getattr(second, one.name)])
-        for one in fields(Bursts)
-        if one.name != "rtts_ms"
+        column.name: np.concatenate([getattr(first, column.name), getattr(second, column.name)])
+        for column in fields(Bursts)
+        if column.name != "rtts_ms"
     }
-    return Bursts(**columns, rtts_ms=np.concatenate([_filled(one.rtts_ms, packets) for one in (first, second)]))
+    return Bursts(**columns, rtts_ms=np.concatenate([_filled(bursts.rtts_ms, packets) for bursts in (first, second)]))
 
 
 def between(bursts: Bursts, path_id: int, since: datetime, until: datetime) -> Bursts:
@@ -67,7 +67,7 @@ def between(bursts: Bursts, path_id: int, since: datetime, until: datetime) -> B
 
 
 def figures(bursts: Bursts, path_id: int, since: datetime, until: datetime, address: str | None = None) -> Figures:
-    """A path over [since, until)."""
+    """The figures of a path over [since, until)."""
     every = between(bursts, path_id, since, until)
     counted = only(every, every.during_test == 0)
     sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
@@ -101,13 +101,13 @@ def figures(bursts: Bursts, path_id: int, since: datetime, until: datetime, addr
     )
 
 
-def began(bursts: Bursts, path: str, path_id: int, rule: str, found: Mapping[str, Any]) -> Began | None:
-    """When what `rule` found on a path began, by all bursts of that path in `bursts`; None where they do not tell.
+def began(bursts: Bursts, path: str, path_id: int, rule: str, finding: Mapping[str, Any]) -> Began | None:
+    """When the finding of `rule` on a path began, by the bursts of that path; None if they show no change.
 
-    A path is bad at one time of a day and well at the next: pass the stretch in which the change must lie.
+    A path may be bad at some hours of the day only: pass the period in which the change must lie.
     """
     own = only(bursts, (bursts.path_id == path_id) & (bursts.during_test == 0))
-    level = str(found.get("figure", LEVELS.get(rule, "")))
+    level = str(finding.get("figure", LEVELS.get(rule, "")))
     if rule in EVENTS:
         samples, place = own, onset.of_events(_hits(_newest(own), rule))
         words = EVENTS[rule]
@@ -122,7 +122,7 @@ def began(bursts: Bursts, path: str, path_id: int, rule: str, found: Mapping[str
 
 
 def smallest(bursts: Bursts) -> Bursts:
-    """Those with the smallest packets."""
+    """Select the bursts with the smallest packets."""
     return only(bursts, bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
 
 
@@ -140,10 +140,10 @@ def _hits(bursts: Bursts, rule: str) -> NDArray[np.bool_]:
 
 
 def _in_time(at_s: Floats, place: Onset, path: str, words: str) -> Began:
-    """The change lies after the last sample that is surely old and at the latest at the first that is surely new."""
+    """The change lies after the last sample certainly before it, and not after the first sample certainly after it."""
     earliest = at_s[max(place.earliest - 1, 0)]
     at, earliest, latest = (
-        datetime.fromtimestamp(float(one), UTC) for one in (at_s[place.at], earliest, at_s[place.latest])
+        datetime.fromtimestamp(float(seconds), UTC) for seconds in (at_s[place.at], earliest, at_s[place.latest])
     )
     return Began(at, earliest, latest, path, words)
 
@@ -169,8 +169,8 @@ def _there(values: Floats) -> Floats:
 
 
 def _usual(ttl: Floats) -> int | None:
-    known, counts = np.unique(_there(ttl), return_counts=True)
-    return int(known[counts.argmax()]) if len(known) else None
+    ttls, counts = np.unique(_there(ttl), return_counts=True)
+    return int(ttls[counts.argmax()]) if len(ttls) else None
 
 
 def _total(column: Floats) -> int:

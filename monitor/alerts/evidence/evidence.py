@@ -1,8 +1,8 @@
-"""The evidence of an incident: what pages, tickets and messages show. `evidence` puts together what was kept at its
-opening, what the incident itself says, and while it lasts what the last hour was like.
+"""The evidence of an incident for pages, tickets and messages: `evidence` combines the facts kept at its opening, the
+incident itself, and for a lasting incident the figures of the last hour.
 
-In: an incident with its paths (`alerts.queries`), and the moment. Out: an `Evidence`. At most two questions to the
-database, neither of more than an hour of raw bursts. How facts are gathered is in `monitor.alerts.evidence.gather`.
+In: an incident with its paths (`alerts.queries`), and the moment. Out: an `Evidence`. At most two queries, neither of
+more than an hour of raw bursts. `monitor.alerts.evidence.gather` gathers the facts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["AgentEvidence", "Began", "Direction", "Evidence", "Figures", "PathEv
 
 @dataclass(frozen=True, slots=True)
 class PathEvidence:
-    """A path of the incident with what was found on it, and its figures there and back."""
+    """A path of the incident with its findings, and its figures in both directions."""
 
     path_id: int
     name: str
@@ -48,7 +48,7 @@ class PathEvidence:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvidence:
-    """The agent of a site, in words. Without `troubles` nothing was wrong with it."""
+    """The agent of a site, in words; `troubles` is empty for a healthy agent."""
 
     site: str
     is_source: bool
@@ -58,7 +58,7 @@ class AgentEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All of it. `gathered_at` is None, and the rest empty, for the seconds until it has been gathered."""
+    """The evidence of an incident. Until it has been gathered, `gathered_at` is None and the rest is empty."""
 
     incident_id: int
     gathered_at: datetime | None
@@ -76,12 +76,12 @@ class Evidence:
 
 
 def evidence(incident: Incident, now: datetime) -> Evidence:
-    """The evidence of an incident as it can be shown now."""
+    """Build the evidence of an incident at `now`."""
     facts = kept(incident)
     rows = gravest_first(incident.paths.all())
     rules = [row.rule for row in rows if not row.is_over] or [row.rule for row in rows] or [incident.rule]
     cause = likely(facts, rules)
-    shares = tuple(Share(**one) for one in incident.shares)
+    shares = tuple(Share(**share) for share in incident.shares)
     if facts is None:
         return Evidence(incident.pk, None, None, "", (), 0, shares, (), (), (), (), (), cause)
     if incident.closed_at is None:
@@ -89,8 +89,8 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
     sentences: dict[int, list[str]] = {}
     for row in rows:
         sentences.setdefault(row.path_id, []).append(row.sentence)
-    paths = tuple(_path(one, sentences) for one in facts.paths)
-    shown_ids = {one.path_id for path in paths for one in (path.there, path.back) if one is not None}
+    paths = tuple(_path(path, sentences) for path in facts.paths)
+    shown_ids = {direction.path_id for path in paths for direction in (path.there, path.back) if direction is not None}
     return Evidence(
         incident_id=incident.pk,
         gathered_at=facts.gathered_at,
@@ -100,7 +100,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
         paths_left_out=len(sentences.keys() - shown_ids),
         shares=shares,
         own_tests=facts.own_tests,
-        agents=tuple(_agent(one, facts) for one in facts.agents),
+        agents=tuple(_agent(agent, facts) for agent in facts.agents),
         routers=facts.routers,
         failures=facts.failures,
         verdicts=facts.verdicts,
@@ -109,38 +109,38 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
 
 
 def began_text(began: Began) -> str:
-    """As in `2026-11-21 10:00:12 UTC, surely between 09:58:12 and 10:01:12 (95%; bursts with loss on slac → cern)`."""
+    """For example `2026-11-21 10:00:12 UTC (95% CI 09:58:12–10:01:12; bursts with loss, slac → cern)`."""
     at = f"{began.at:%Y-%m-%d %H:%M:%S} UTC"
     if began.earliest is None or began.latest is None:
-        return f"{at}, as {began.of} saw it on {began.path}"
+        return f"{at} (by {began.of} on {began.path})"
     days = "" if began.earliest.date() == began.latest.date() == began.at.date() else "%Y-%m-%d "
-    earliest, latest = (one.strftime(f"{days}%H:%M:%S") for one in (began.earliest, began.latest))
-    return f"{at}, after {earliest} and by {latest} with 95% confidence ({began.of}, {began.path})"
+    earliest, latest = (moment.strftime(f"{days}%H:%M:%S") for moment in (began.earliest, began.latest))
+    return f"{at} (95% CI {earliest}–{latest}; {began.of}, {began.path})"
 
 
-def _path(one: PathFacts, sentences: dict[int, list[str]]) -> PathEvidence:
-    of_back = [] if one.back is None else [f"{one.back.name}: {text}" for text in sentences.get(one.back.path_id, ())]
+def _path(path: PathFacts, sentences: dict[int, list[str]]) -> PathEvidence:
+    of_back = (
+        [] if path.back is None else [f"{path.back.name}: {text}" for text in sentences.get(path.back.path_id, ())]
+    )
     return PathEvidence(
-        path_id=one.path_id,
-        name=one.name,
-        source_address=one.source_address,
-        destination_address=one.destination_address,
-        family=one.family,
-        findings=(*sentences.get(one.path_id, ()), *of_back),
-        there=one.there,
-        back=one.back,
+        path_id=path.path_id,
+        name=path.name,
+        source_address=path.source_address,
+        destination_address=path.destination_address,
+        family=path.family,
+        findings=(*sentences.get(path.path_id, ()), *of_back),
+        there=path.there,
+        back=path.back,
     )
 
 
-def _agent(one: AgentFacts, facts: Facts) -> AgentEvidence:
-    if one.delivered_at is None:
-        return AgentEvidence(
-            one.site, one.is_source, f"agent of {one.site}: has never delivered anything", one.troubles
-        )
-    ago = shown.duration(max((facts.gathered_at - one.delivered_at).total_seconds(), 0.0))
-    troubles = _listed(one.troubles) or "nothing wrong with it is known"
+def _agent(agent: AgentFacts, facts: Facts) -> AgentEvidence:
+    if agent.delivered_at is None:
+        return AgentEvidence(agent.site, agent.is_source, f"agent of {agent.site}: never reported", agent.troubles)
+    ago = shown.duration(max((facts.gathered_at - agent.delivered_at).total_seconds(), 0.0))
+    troubles = _listed(agent.troubles) or "no problems reported"
     return AgentEvidence(
-        one.site, one.is_source, f"agent of {one.site}: delivered {ago} before; {troubles}", one.troubles
+        agent.site, agent.is_source, f"agent of {agent.site}: last report {ago} before; {troubles}", agent.troubles
     )
 
 

@@ -1,8 +1,8 @@
-"""What was measured around the beginning of an incident: the values that its evidence is made of.
+"""Measurements around the beginning of an incident: the values behind its evidence.
 
-They are kept as JSON with the incident (`as_json`, `from_json`, VERSION), since raw bursts expire before incidents do.
-How they are gathered is in `monitor.alerts.evidence.gather`, what they mean in `monitor.alerts.evidence.likely`. Ratios
-are 0 to 1, times aware UTC; None is not known.
+They are stored as JSON with the incident (`as_json`, `from_json`, VERSION), since raw bursts expire before incidents
+do. `monitor.alerts.evidence.gather` gathers them, `monitor.alerts.evidence.likely` interprets them. Ratios are 0 to 1,
+times aware UTC; None means unknown.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 
 VERSION = 1
-"""To be raised when a field changes its meaning or goes; what is only added needs a default."""
+"""Raise it when a field changes its meaning or is removed; a new field needs a default instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """When it began: the likeliest moment, and the earliest and latest that the measurements of `path` allow for (95%).
+    """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`.
 
-    `of` says what was looked at. `earliest` is None where the rule alone tells since when.
+    `of` names the figure examined. `earliest` is None if only the rule gives a time.
     """
 
     at: datetime
@@ -42,11 +42,11 @@ class SizeLoss:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A path over a period. Bursts during our own tests are counted in `bursts_during_test` and nowhere else.
+    """A path over a period. Bursts during a throughput test are counted in `bursts_during_test` and nowhere else.
 
-    Loss is pooled over all packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). Round trips are
-    of the smallest packets; `ipdv_ms` is the inter-quartile range of the differences of one to the next (RFC 3393, RFC
-    5481). `ttl` is what most replies had.
+    Loss is pooled over all packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
+    smallest packets; `ipdv_ms` is the interquartile range of the differences of consecutive RTTs (RFC 3393, RFC 5481).
+    `ttl` is the TTL of most replies.
     """
 
     since: datetime
@@ -80,7 +80,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """One path before and after; `now` is the last hour, where the incident still lasts."""
+    """A path before and after the beginning; `now` is the last hour of a lasting incident."""
 
     path_id: int
     name: str
@@ -91,7 +91,7 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """A path of the incident, there and, where the reverse path is measured, back."""
+    """A path of the incident, and its reverse path if that is measured."""
 
     path_id: int
     name: str
@@ -104,7 +104,7 @@ class PathFacts:
 
 @dataclass(frozen=True, slots=True)
 class OwnTest:
-    """A throughput test of ours on one of the hosts, overlapping what was measured after the beginning."""
+    """A throughput test on any of the hosts since the beginning."""
 
     path: str
     starts_at: datetime
@@ -114,7 +114,7 @@ class OwnTest:
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """The agent of a site: its newest delivery, and what is wrong with it or its machine, in words (none: well)."""
+    """The agent of a site: its last report, and problems of the agent or its machine, in words."""
 
     site: str
     is_source: bool
@@ -124,7 +124,7 @@ class AgentFacts:
 
 @dataclass(frozen=True, slots=True)
 class RouterSaid:
-    """An ICMP error about `count` requests of a path, and which router (or the target itself) sent it."""
+    """An ICMP error about `count` requests of a path, and the router (or the target itself) that sent it."""
 
     path: str
     name: str
@@ -144,7 +144,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TestVerdict:
-    """What limited the newest throughput test of a path since the beginning, in words."""
+    """The bottleneck of the newest throughput test of a path since the beginning, in words."""
 
     path: str
     at: datetime
@@ -154,7 +154,7 @@ class TestVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All of it, as it was known at `gathered_at`."""
+    """All facts as of `gathered_at`."""
 
     gathered_at: datetime
     began: Began | None
@@ -167,11 +167,11 @@ class Facts:
 
 
 def as_json(facts: Facts) -> dict[str, Any]:
-    """What to keep."""
-    made: dict[str, Any] = msgspec.to_builtins(facts)
-    return made
+    """Convert facts to JSON values."""
+    values: dict[str, Any] = msgspec.to_builtins(facts)
+    return values
 
 
 def from_json(kept: dict[str, Any], version: int) -> Facts | None:
-    """What was kept; None for what a newer version kept, which this one cannot read."""
+    """Convert JSON values to facts; None if a newer version wrote them."""
     return msgspec.convert(kept, Facts) if version <= VERSION else None

@@ -1,4 +1,4 @@
-"""Gathers the evidence of incidents, and keeps it: raw bursts may expire before anybody reads of the incident.
+"""Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
 In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Ten questions to the database
 for an incident, however many paths it has: the `PATHS_IN_DETAIL` gravest are looked at, each in both directions.
@@ -55,12 +55,12 @@ NOW_S = 3600
 INCIDENTS_PER_RUN = 20
 LOOK_BACK = timedelta(days=30)
 RULES_BY_DAYS = ("rtt_drift", "throughput", "estimate")
-"""What they find began days ago; the newest day is what it is like."""
+"""Rules whose findings began days ago; the newest day shows the present state."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A path of an incident with what was found on it, and the path back."""
+    """A path of an incident with its findings, and the reverse path."""
 
     path: Path
     rows: tuple[IncidentPath, ...]
@@ -72,19 +72,19 @@ class _Pair:
 
 
 def gather_due(now: datetime) -> int:
-    """Gather for the incidents that have none, or have grown or reopened since; returns for how many."""
+    """Gather evidence for incidents that have none, or have grown or reopened since; returns for how many."""
     done = 0
     for incident in queries.without_evidence(now - LOOK_BACK, INCIDENTS_PER_RUN):
         try:
             keep(incident, now)
             done += 1
-        except (Error, ValueError, KeyError):  # one that cannot be had must not keep the others from theirs
-            log.exception("the evidence of incident %d cannot be gathered; it is tried again", incident.pk)
+        except (Error, ValueError, KeyError):  # a failure must not keep the others from their evidence
+            log.exception("evidence of incident %d: gathering failed, will be retried", incident.pk)
     return done
 
 
 def keep(incident: Incident, now: datetime) -> Facts:
-    """Gather the facts of an incident and keep them; what was before stays as it was first seen."""
+    """Gather and store the facts of an incident; figures from before its beginning are kept from the first time."""
     earlier = kept(incident)
     facts = gathered(incident, now)
     if earlier is not None and not incident.reopenings:
@@ -96,13 +96,13 @@ def keep(incident: Incident, now: datetime) -> Facts:
 
 
 def kept(incident: Incident) -> Facts | None:
-    """What was kept of an incident; None where nothing was yet."""
+    """The stored facts of an incident; None if there are none yet."""
     row = IncidentEvidence.objects.filter(incident_id=incident.pk).first()
     return None if row is None else from_json(row.facts, row.version)
 
 
 def gathered(incident: Incident, now: datetime) -> Facts:
-    """The facts as they can be had now."""
+    """Gather the facts of an incident at `now`."""
     every = list(incident.paths.all())
     rows = gravest_first([row for row in every if not row.is_over] or every)
     pairs = _pairs(rows)
@@ -115,7 +115,7 @@ def gathered(incident: Incident, now: datetime) -> Facts:
     beginnings = {pair.path.pk: _began(pair, before, after, since, until) for pair in pairs}
     both = episode.joined(before, after)
     moment = _sharpest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
-    # What is surely old ends with the burst at `earliest`, that one included.
+    # The period before ends with the burst at `earliest`, inclusive.
     was_until = since if moment is None or moment.earliest is None else moment.earliest + timedelta(microseconds=1)
     is_since = max(since if moment is None else moment.at, until - LONGEST_RAW)
     addresses = (
@@ -148,25 +148,27 @@ def gathered(incident: Incident, now: datetime) -> Facts:
         own_tests=_own_tests(sorted(hosts), is_since, max(until, is_since)),
         agents=_agents(pairs, is_since, now),
         routers=tuple(
-            RouterSaid(names[one.path_id], one.name, one.router, one.count)
-            for one in icmp_errors(path_ids, is_since, max(until, is_since))
+            RouterSaid(names[error.path_id], error.name, error.router, error.count)
+            for error in icmp_errors(path_ids, is_since, max(until, is_since))
         ),
         failures=tuple(
-            Failure(names[one.path_id], one.at, one.outcome, one.detail)
-            for one in newest_failures(is_since, max(until, is_since), path_ids)
+            Failure(names[failure.path_id], failure.at, failure.outcome, failure.detail)
+            for failure in newest_failures(is_since, max(until, is_since), path_ids)
         ),
         verdicts=_verdicts(pairs, after_since, until),
     )
 
 
 def now_of(facts: Facts, now: datetime) -> Facts:
-    """The facts with what the last hour was like: one question."""
-    path_ids = [one.path_id for path in facts.paths for one in (path.there, path.back) if one is not None]
+    """Add the figures of the last hour to the facts: a single query."""
+    path_ids = [
+        direction.path_id for path in facts.paths for direction in (path.there, path.back) if direction is not None
+    ]
     since = now - timedelta(seconds=NOW_S)
     bursts = bursts_around(path_ids, since, now)
 
-    def with_now(one: Direction) -> Direction:
-        return replace(one, now=episode.figures(bursts, one.path_id, since, now))
+    def with_now(direction: Direction) -> Direction:
+        return replace(direction, now=episode.figures(bursts, direction.path_id, since, now))
 
     paths = (
         replace(path, there=with_now(path.there), back=None if path.back is None else with_now(path.back))
@@ -176,23 +178,23 @@ def now_of(facts: Facts, now: datetime) -> Facts:
 
 
 def gravest_first(rows: Iterable[IncidentPath]) -> list[IncidentPath]:
-    """What was found, the gravest rule first, then by path. What was over before a reopening comes last."""
+    """Sort findings by rule, gravest first, then by path."""
     order = {name: place for place, name in enumerate(RULES)}
     return sorted(rows, key=lambda row: (order.get(row.rule, len(order)), str(row.path)))
 
 
 def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
-    """The gravest paths, each with its way back; two that are each other's way back are one."""
+    """The gravest paths, each with its reverse path; a path and its reverse are a single pair."""
     of_path: dict[int, list[IncidentPath]] = {}
     for row in rows:
         of_path.setdefault(row.path_id, []).append(row)
-    chosen = [found[0].path for found in of_path.values()][: 2 * PATHS_IN_DETAIL]
+    chosen = [path_rows[0].path for path_rows in of_path.values()][: 2 * PATHS_IN_DETAIL]
     ends = Q(pk__in=[])
     for path in chosen:
         ends |= Q(source_id=path.destination_id, destination_id=path.source_id)
     backs = {
-        (one.source_id, one.destination_id): one
-        for one in Path.objects.filter(ends).select_related("source", "destination")
+        (path.source_id, path.destination_id): path
+        for path in Path.objects.filter(ends).select_related("source", "destination")
     }
     pairs: list[_Pair] = []
     shown: set[int] = set()
@@ -205,43 +207,43 @@ def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
 
 
 def _began(pair: _Pair, before: Bursts, after: Bursts, since: datetime, until: datetime) -> Began | None:
-    """When it began on a path, as far as its own bursts tell; else since when its rule says."""
+    """When the trouble began on a path by its own bursts; otherwise by its rule."""
     row = pair.rows[0]
-    as_told = Began(row.since, None, None, str(pair.path), "the rule")
+    by_rule = Began(row.since, None, None, str(pair.path), "the rule")
     if row.rule in RULES_BY_DAYS or row.rule == "no_data":
-        return as_told
+        return by_rule
     search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
     near = episode.joined(
         episode.between(before, pair.path.pk, row.since - search, since),
         episode.between(after, pair.path.pk, since, until),
     )
     near = episode.between(near, pair.path.pk, row.since - search, until)
-    return episode.began(near, str(pair.path), pair.path.pk, row.rule, row.figures) or as_told
+    return episode.began(near, str(pair.path), pair.path.pk, row.rule, row.figures) or by_rule
 
 
-def _sharpest(found: Sequence[Began | None]) -> Began | None:
-    """Of the beginnings on several paths that which is known best."""
-    known = [one for one in found if one is not None]
+def _sharpest(beginnings: Sequence[Began | None]) -> Began | None:
+    """The beginning with the narrowest confidence interval."""
+    dated = [began for began in beginnings if began is not None]
 
-    def width(one: Began) -> timedelta:
-        return timedelta.max if one.earliest is None or one.latest is None else one.latest - one.earliest
+    def width(began: Began) -> timedelta:
+        return timedelta.max if began.earliest is None or began.latest is None else began.latest - began.earliest
 
-    return min(known, key=width, default=None)
+    return min(dated, key=width, default=None)
 
 
 def _own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[OwnTest, ...]:
     slots = slots_of_hosts(host_ids, since, until, MOST_OWN_TESTS)
-    return tuple(OwnTest(str(one.measurement.path), one.starts_at, one.ends_at, one.outcome) for one in slots)
+    return tuple(OwnTest(str(slot.measurement.path), slot.starts_at, slot.ends_at, slot.outcome) for slot in slots)
 
 
 def _agents(pairs: Sequence[_Pair], since: datetime, now: datetime) -> tuple[AgentFacts, ...]:
-    """The agents of the sites of these paths that have one, those that measure the paths first."""
+    """The agents of the sites of these paths, sources first."""
     sites: dict[str, bool] = {}
     for path in [pair.path for pair in pairs]:
         sites[path.source.site.name] = True
         if path.destination.site.has_agent:
             sites.setdefault(path.destination.site.name, False)
-    reports = {one.site: one for one in agent_reports(now)}
+    reports = {report.site: report for report in agent_reports(now)}
 
     def of(site: str, is_source: bool) -> AgentFacts:
         report = reports.get(site)
@@ -249,29 +251,36 @@ def _agents(pairs: Sequence[_Pair], since: datetime, now: datetime) -> tuple[Age
             return AgentFacts(site, is_source, None, ())
         return AgentFacts(site, is_source, report.accepted_at, report.troubles(since))
 
-    return tuple(of(site, is_source) for site, is_source in sorted(sites.items(), key=lambda one: (not one[1], one[0])))
+    return tuple(
+        of(site, is_source) for site, is_source in sorted(sites.items(), key=lambda item: (not item[1], item[0]))
+    )
 
 
 def _verdicts(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple[TestVerdict, ...]:
-    """What limited the newest test of the first path whose throughput fell."""
+    """The bottleneck of the newest test of the first path whose throughput fell."""
     tested = next((pair.path for pair in pairs if any(row.rule == "throughput" for row in pair.rows)), None)
     if tested is None:
         return ()
     tests = [
-        one for one in throughput_series(tested.pk, since, until) if one.throughput_bps is not None and one.sentence
+        test for test in throughput_series(tested.pk, since, until) if test.throughput_bps is not None and test.sentence
     ]
-    return tuple(TestVerdict(str(tested), one.at, one.throughput_bps or 0.0, one.sentence or "") for one in tests[-1:])
+    return tuple(
+        TestVerdict(str(tested), test.at, test.throughput_bps or 0.0, test.sentence or "") for test in tests[-1:]
+    )
 
 
 def _with_before_of(facts: Facts, earlier: Facts) -> Facts:
-    """The facts, with what was before as it was first kept: by now it may have expired."""
-    known: Mapping[int, Direction] = {
-        one.path_id: one for path in earlier.paths for one in (path.there, path.back) if one is not None
+    """Take the figures from before the beginning from `earlier` facts: the bursts may have expired by now."""
+    earlier_directions: Mapping[int, Direction] = {
+        direction.path_id: direction
+        for path in earlier.paths
+        for direction in (path.there, path.back)
+        if direction is not None
     }
 
-    def with_before(one: Direction) -> Direction:
-        first = known.get(one.path_id)
-        return one if first is None or not first.before.bursts else replace(one, before=first.before)
+    def with_before(direction: Direction) -> Direction:
+        first = earlier_directions.get(direction.path_id)
+        return direction if first is None or not first.before.bursts else replace(direction, before=first.before)
 
     paths = (
         replace(path, there=with_before(path.there), back=None if path.back is None else with_before(path.back))

@@ -1,7 +1,7 @@
-"""The likely cause of an incident in one sentence, by rules that are stated: the first that holds is the answer.
+"""The likely cause of an incident in a sentence: the first rule in RULES that applies.
 
-In: the facts, and what the incident is. Out: a sentence. docs/alerts.md lists the rules in this order. What cannot be
-told from what was measured is said to be unknown.
+In: the facts, and the incident's rules. Out: a sentence. docs/alerts.md lists the rules in this order. If none applies
+the cause is undetermined.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from monitor.alerts.evidence.facts import AgentFacts, Direction, Facts, Figures
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 
-UNKNOWN = "Not known: nothing that was measured tells these causes apart."
-NOT_YET = "Not known yet: the evidence is being gathered."
+UNKNOWN = "Undetermined: the measurements fit several causes."
+NOT_YET = "Pending: evidence is being gathered."
 
 MATTERS_MS = 1.0
-"""A change of round trips by less, and by less than `MATTERS_SHARE`, is none."""
+"""RTT changes below both this and `MATTERS_SHARE` are ignored."""
 MATTERS_SHARE = 0.05
 SHARE_OF_FLOOR = 0.5
-"""Where the least round trip rose by half of what the median did, the way is longer."""
+"""If the minimum RTT rose by this share of the median's rise, the route is longer."""
 CONFIDENCE = 0.975
 
 LOSS_RULES = ("loss", "loss_regression")
@@ -27,7 +27,7 @@ Rule = Callable[[Facts, Sequence[str]], str | None]
 
 
 def likely(facts: Facts | None, rules: Sequence[str]) -> str:
-    """The sentence; `rules` are the names of the rules that found something, the gravest first."""
+    """The likely cause; `rules` are the names of the incident's rules, gravest first."""
     if facts is None:
         return NOT_YET
     return next((sentence for rule in RULES if (sentence := rule(facts, rules)) is not None), UNKNOWN)
@@ -36,21 +36,19 @@ def likely(facts: Facts | None, rules: Sequence[str]) -> str:
 def _agent_is_silent(facts: Facts, rules: Sequence[str]) -> str | None:
     if rules[0] != "no_data" or facts.failures:
         return None
-    source = next((one for one in facts.agents if one.is_source), None)
+    source = next((agent for agent in facts.agents if agent.is_source), None)
     if source is None or source.delivered_at is None:
         where = source.site if source else "the source"
-        return f"The agent of {where} has never delivered anything: it does not run, or cannot reach the centre."
+        return f"The agent of {where} never reported: it is not running, or cannot reach the centre."
     silent = (facts.gathered_at - source.delivered_at).total_seconds()
     if silent < SILENT_S:
         return (
-            f"The agent of {source.site} delivers, but nothing of these paths: it does not have them in its plan, or "
-            "its "
-            f"cycles are late{_with(source)}."
+            f"The agent of {source.site} reports, but without results of these paths: they are not in its plan, or "
+            f"its cycles are late{_with(source)}."
         )
     return (
-        f"The agent of {source.site} has been silent for {shown.duration(silent)}: its machine, its service or its way "
-        "to "
-        f"the centre is down{_with(source)}."
+        f"No report from the agent of {source.site} for {shown.duration(silent)}: its machine, its service or its "
+        f"route to the centre is down{_with(source)}."
     )
 
 
@@ -60,26 +58,26 @@ SILENT_S = 120
 def _cannot_be_measured(facts: Facts, rules: Sequence[str]) -> str | None:
     if rules[0] != "no_data":
         return None
-    newest = max(facts.failures, key=lambda one: one.at)
+    newest = max(facts.failures, key=lambda failure: failure.at)
     detail = f": {newest.detail}" if newest.detail else ""
-    return f"The agent tries and cannot measure, with the outcome {newest.outcome}{detail}."
+    return f"The agent's tests fail with outcome {newest.outcome}{detail}."
 
 
 def _agent_itself(facts: Facts, rules: Sequence[str]) -> str | None:
-    troubled = next((one for one in facts.agents if one.is_source and one.troubles), None)
+    troubled = next((agent for agent in facts.agents if agent.is_source and agent.troubles), None)
     if troubled is None or rules[0] == "throughput":
         return None
-    well = [one.back for one in facts.paths if one.back is not None]
-    if well and any(_loss_rose(one) for one in well):
+    well = [path.back for path in facts.paths if path.back is not None]
+    if well and any(_loss_rose(path) for path in well):
         return None
-    return f"The agent of {troubled.site} itself: {' and '.join(troubled.troubles)}, and the reverse paths are well."
+    return f"The agent of {troubled.site} itself: {' and '.join(troubled.troubles)}, and the reverse paths are normal."
 
 
 def _address_changed(facts: Facts, rules: Sequence[str]) -> str | None:
     for path in facts.paths:
         was, now = path.there.before.address, path.there.after.address
         if was is not None and now is not None and was != now:
-            return f"The name {path.destination_address} resolves to another address: {now}, before {was}."
+            return f"DNS change: {path.destination_address} now resolves to {now}, before to {was}."
     return None
 
 
@@ -87,34 +85,34 @@ def _interrupted(facts: Facts, rules: Sequence[str]) -> str | None:
     if rules[0] != "unreachable":
         return None
     if facts.routers:
-        one = facts.routers[0]
-        said = one.name.replace("_", " ")
-        return f"The path is interrupted at {one.router}, which answers {said} ({one.count:,} times)."
-    back = [one.back.after for one in facts.paths if one.back is not None and one.back.after.sent]
-    if back and all(one.lost < one.sent for one in back):
+        router = facts.routers[0]
+        said = router.name.replace("_", " ")
+        return f"The path is interrupted at {router.router}, which answers {said} ({router.count:,} times)."
+    back = [path.back.after for path in facts.paths if path.back is not None and path.back.after.sent]
+    if back and all(figures.lost < figures.sent for figures in back):
         return (
-            "The destination does not answer this source but does measure in the other direction: a filter, or a route "
-            "that differs by direction."
+            "The destination does not reply to this source, but the reverse direction works: a filter, or asymmetric "
+            "routing."
         )
-    return "The path is interrupted, or the destination is down: nothing is answered and no router says why."
+    return "The path is interrupted, or the destination is down: 100% loss, no ICMP errors from routers."
 
 
 def _throughput(facts: Facts, rules: Sequence[str]) -> str | None:
     if rules[0] not in ("throughput", "estimate"):
         return None
-    lossy = next((one for one in _directions(facts) if _loss_rose(one)), None)
+    lossy = next((direction for direction in _directions(facts) if _loss_rose(direction)), None)
     if lossy is not None:
         return f"Loss, which slows TCP down: {_loss_change(lossy)}."
     if facts.verdicts:
-        return f"By the newest test: {facts.verdicts[0].sentence}"
+        return f"Newest throughput test: {facts.verdicts[0].sentence}"
     return None
 
 
 def _large_packets(facts: Facts, rules: Sequence[str]) -> str | None:
     if rules[0] not in LOSS_RULES:
         return None
-    for one in _directions(facts):
-        sizes = sorted(one.after.sizes, key=lambda size: size.packet_bytes)
+    for direction in _directions(facts):
+        sizes = sorted(direction.after.sizes, key=lambda size: size.packet_bytes)
         if len(sizes) < 2 or not sizes[0].sent or not sizes[-1].sent:
             continue
         small, large = sizes[0], sizes[-1]
@@ -123,38 +121,35 @@ def _large_packets(facts: Facts, rules: Sequence[str]) -> str | None:
             return (
                 f"Large packets are lost more than small ones ({shown.loss(large.lost, large.sent)} at "
                 f"{large.packet_bytes} bytes, {shown.loss(small.lost, small.sent)} at {small.packet_bytes}): bit "
-                "errors, "
-                "or a link with a smaller MTU."
+                "errors, or a link with a smaller MTU."
             )
     return None
 
 
 def _route(facts: Facts, rules: Sequence[str]) -> str | None:
-    for one in _directions(facts):
-        was, now = one.before, one.after
+    for direction in _directions(facts):
+        was, now = direction.before, direction.after
         if was.ttl is not None and now.ttl is not None and was.ttl != now.ttl:
             level = _rise_ms(was.rtt_min_ms, now.rtt_min_ms)
-            moved = "" if level is None else f", and the least round trip went by {level:+.1f} ms"
-            return f"Another route: the TTL of replies on {one.name} went from {was.ttl} to {now.ttl}{moved}."
+            moved = "" if level is None else f", the minimum RTT changed by {level:+.1f} ms"
+            return f"Route change: the TTL of replies on {direction.name} went from {was.ttl} to {now.ttl}{moved}."
     return None
 
 
 def _queue_or_way(facts: Facts, rules: Sequence[str]) -> str | None:
-    for one in _directions(facts):
-        floor, median = _rises(one.before, one.after)
-        if median is None or not _matters(median, one.before.rtt_median_ms):
+    for direction in _directions(facts):
+        floor, median = _rises(direction.before, direction.after)
+        if median is None or not _matters(median, direction.before.rtt_median_ms):
             continue
-        lossy = f" and drops packets ({_loss_change(one)})" if _loss_rose(one) else ""
+        lossy = f" and drops packets ({_loss_change(direction)})" if _loss_rose(direction) else ""
         if floor is not None and floor >= SHARE_OF_FLOOR * median:
             return (
-                f"A longer way, or a queue that never empties: on {one.name} the least round trip rose by {floor:.1f} "
-                "ms, "
-                f"the median by {median:.1f} ms{', and packets are lost' if lossy else ''}."
+                f"A longer route, or a queue that never empties: on {direction.name} the minimum RTT rose by "
+                f"{floor:.1f} ms, the median by {median:.1f} ms{', with packet loss' if lossy else ''}."
             )
         return (
-            f"Congestion: a queue fills{lossy}; on {one.name} the median round trip rose by {median:.1f} ms, the least "
-            "by "
-            f"{max(floor or 0.0, 0.0):.1f} ms."
+            f"Congestion: a queue fills{lossy}; on {direction.name} the median RTT rose by {median:.1f} ms, the "
+            f"minimum by {max(floor or 0.0, 0.0):.1f} ms."
         )
     return None
 
@@ -162,21 +157,21 @@ def _queue_or_way(facts: Facts, rules: Sequence[str]) -> str | None:
 def _loss_alone(facts: Facts, rules: Sequence[str]) -> str | None:
     if rules[0] not in LOSS_RULES:
         return None
-    one = next((one for one in _directions(facts) if _loss_rose(one)), None)
-    if one is None:
+    direction = next((direction for direction in _directions(facts) if _loss_rose(direction)), None)
+    if direction is None:
         return None
     return (
-        f"Loss without delay ({_loss_change(one)}, round trips as before): a faulty link or interface, a policer, or a "
+        f"Loss without delay ({_loss_change(direction)}, RTT unchanged): a faulty link or interface, a policer, or a "
         "short queue."
     )
 
 
 def _order(facts: Facts, rules: Sequence[str]) -> str | None:
     return {
-        "reordering": "Packets of one burst take ways of different length: parallel links, or a device that sprays "
-        "packets.",
-        "duplicates": "Packets are copied on the way: a switching loop, or a link that repeats frames.",
-        "jitter": "A queue that fills and empties: round trips scatter more than before.",
+        "reordering": "Packets of the same burst take routes of different length: parallel links, or per-packet load "
+        "balancing.",
+        "duplicates": "Packets are duplicated on the path: a switching loop, or a link that repeats frames.",
+        "jitter": "A queue that fills and empties: RTTs vary more than before.",
     }.get(rules[0])
 
 
@@ -196,20 +191,20 @@ RULES: tuple[Rule, ...] = (
 
 
 def _directions(facts: Facts) -> Iterator[Direction]:
-    """The paths of the incident, then the ways back."""
-    yield from (one.there for one in facts.paths)
-    yield from (one.back for one in facts.paths if one.back is not None)
+    """The paths of the incident, then their reverse paths."""
+    yield from (path.there for path in facts.paths)
+    yield from (path.back for path in facts.paths if path.back is not None)
 
 
-def _loss_rose(one: Direction) -> bool:
-    """Whether the loss after is above that before, by intervals that do not overlap."""
-    was, now = one.before.loss_high_ratio, one.after.loss_low_ratio
+def _loss_rose(direction: Direction) -> bool:
+    """Whether loss rose: the intervals before and after do not overlap."""
+    was, now = direction.before.loss_high_ratio, direction.after.loss_low_ratio
     return was is not None and now is not None and now > was
 
 
-def _loss_change(one: Direction) -> str:
-    was, now = one.before, one.after
-    return f"{shown.loss(now.lost, now.sent)} on {one.name}, before {shown.loss(was.lost, was.sent)}"
+def _loss_change(direction: Direction) -> str:
+    was, now = direction.before, direction.after
+    return f"{shown.loss(now.lost, now.sent)} on {direction.name}, before {shown.loss(was.lost, was.sent)}"
 
 
 def _rises(was: Figures, now: Figures) -> tuple[float | None, float | None]:
@@ -225,4 +220,4 @@ def _matters(rise_ms: float, was_ms: float | None) -> bool:
 
 
 def _with(agent: AgentFacts) -> str:
-    return f"; it told: {', '.join(agent.troubles)}" if agent.troubles else ""
+    return f"; it reports: {', '.join(agent.troubles)}" if agent.troubles else ""

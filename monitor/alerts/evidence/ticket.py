@@ -1,7 +1,6 @@
-"""The text of an incident to paste into a ticket of a provider: UTC, addresses, figures with their intervals, nothing
-to click first.
+"""The text of an incident for a provider's ticket: UTC, addresses, figures with their intervals.
 
-In: an incident with its paths, its evidence. Out: plain text of lines up to a hundred characters where it can be.
+In: an incident with its paths, its evidence. Out: plain text, lines of up to a hundred characters if possible.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ WIDTH = 26
 
 
 def ticket_text(incident: Incident, evidence: Evidence) -> str:
-    """All that somebody at the other end of the line needs to begin."""
+    """Write the ticket of an incident: all that a provider needs to start."""
     lines = [words.headline(incident, evidence), "", *_summary(incident, evidence)]
     for path in evidence.paths:
         lines += ["", *_path(path)]
     if evidence.paths_left_out:
         lines += ["", f"and {evidence.paths_left_out} more paths"]
-    lines += [line for title, part in _parts(evidence) if part for line in ("", title, *(f"  {one}" for one in part))]
+    lines += [line for title, part in _parts(evidence) if part for line in ("", title, *(f"  {item}" for item in part))]
     lines += ["", *_notes(evidence)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -34,11 +33,11 @@ def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
     if evidence.began_text:
         yield f"Began:         {evidence.began_text}"
     if incident.reopened_at is not None:
-        yield f"Again since:   {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"Reopened:      {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC"
     if incident.closed_at is not None:
-        yield f"Over:          {incident.closed_at:%Y-%m-%d %H:%M:%S} UTC; {incident.closing}"
+        yield f"Resolved:      {incident.closed_at:%Y-%m-%d %H:%M:%S} UTC; {incident.closing}"
     else:
-        yield "Over:          no"
+        yield "Resolved:      no"
     yield f"Likely cause:  {evidence.likely}"
     for number, share in enumerate(evidence.shares):
         yield f"{'Where:' if number == 0 else '':<15}{share.text}"
@@ -50,14 +49,18 @@ def _path(path: PathEvidence) -> Iterator[str]:
     yield f"{path.name}: {path.source_address} to {path.destination_address}, IPv{path.family}"
     for finding in path.findings:
         yield f"  {finding}"
-    for one in (path.there, path.back):
-        if one is not None:
-            yield from _table(one)
+    for direction in (path.there, path.back):
+        if direction is not None:
+            yield from _table(direction)
 
 
-def _table(one: Direction) -> Iterator[str]:
-    columns = [("before", one.before), ("after", one.after), *([("last hour", one.now)] if one.now else [])]
-    yield f"  {one.name:<{WIDTH - 2}}" + "".join(f"{name:<{WIDTH}}" for name, _ in columns)
+def _table(direction: Direction) -> Iterator[str]:
+    columns = [
+        ("before", direction.before),
+        ("after", direction.after),
+        *([("last hour", direction.now)] if direction.now else []),
+    ]
+    yield f"  {direction.name:<{WIDTH - 2}}" + "".join(f"{name:<{WIDTH}}" for name, _ in columns)
     for title, of in ROWS:
         yield f"    {title:<{WIDTH - 4}}" + "".join(f"{of(figures):<{WIDTH}}" for _, figures in columns)
 
@@ -79,46 +82,52 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("to", lambda of: f"{of.until:%Y-%m-%d %H:%M:%S}"),
     ("packets lost of sent", lambda of: f"{of.lost:,} of {of.sent:,}"),
     ("loss", _loss),
-    ("round trip, least", _ms("rtt_min_ms")),
-    ("round trip, median", _ms("rtt_median_ms")),
-    ("round trip, 95%", _ms("rtt_p95_ms")),
-    ("delay variation, IPDV", _ms("ipdv_ms")),
+    ("RTT, minimum", _ms("rtt_min_ms")),
+    ("RTT, median", _ms("rtt_median_ms")),
+    ("RTT, 95th percentile", _ms("rtt_p95_ms")),
+    ("jitter (IPDV)", _ms("ipdv_ms")),
     ("out of order", lambda of: shown.count(of.reordered)),
     ("duplicates", lambda of: shown.count(of.duplicates)),
-    ("TTL of replies", lambda of: "not known" if of.ttl is None else str(of.ttl)),
-    ("address pinged", lambda of: of.address or "not known"),
+    ("TTL of replies", lambda of: "unknown" if of.ttl is None else str(of.ttl)),
+    ("address pinged", lambda of: of.address or "unknown"),
 )
 
 
 def _parts(evidence: Evidence) -> Iterator[tuple[str, list[str]]]:
     yield (
-        "What routers said (ICMP errors, after the beginning):",
-        [f"{one.path}: {one.router} {one.name.replace('_', ' ')}, {one.count:,} times" for one in evidence.routers],
-    )
-    yield (
-        "Not measured:",
+        "ICMP errors from routers since the beginning:",
         [
-            f"{one.path}: {one.at:%Y-%m-%d %H:%M:%S} UTC {one.outcome}{f', {one.detail}' if one.detail else ''}"
-            for one in evidence.failures
+            f"{error.path}: {error.router} {error.name.replace('_', ' ')}, {error.count:,} times"
+            for error in evidence.routers
         ],
     )
     yield (
-        "Our own throughput tests meanwhile (bursts during them count nowhere):",
+        "Failed tests:",
         [
-            f"{one.path}: {one.starts_at:%Y-%m-%d %H:%M:%S} to {one.ends_at:%H:%M:%S} UTC, "
-            f"{one.outcome or 'not reported'}"
-            for one in evidence.own_tests
+            f"{failure.path}: {failure.at:%Y-%m-%d %H:%M:%S} UTC {failure.outcome}"
+            f"{f', {failure.detail}' if failure.detail else ''}"
+            for failure in evidence.failures
         ],
     )
-    yield "Throughput:", [f"{one.path}: {one.at:%Y-%m-%d %H:%M} UTC, {one.sentence}" for one in evidence.verdicts]
-    yield "The measuring machines:", [one.text for one in evidence.agents]
+    yield (
+        "During throughput tests (excluded from the figures):",
+        [
+            f"{test.path}: {test.starts_at:%Y-%m-%d %H:%M:%S} to {test.ends_at:%H:%M:%S} UTC, "
+            f"{test.outcome or 'not reported'}"
+            for test in evidence.own_tests
+        ],
+    )
+    yield (
+        "Throughput:",
+        [f"{verdict.path}: {verdict.at:%Y-%m-%d %H:%M} UTC, {verdict.sentence}" for verdict in evidence.verdicts],
+    )
+    yield "Agents:", [agent.text for agent in evidence.agents]
 
 
 def _notes(evidence: Evidence) -> Iterator[str]:
-    sizes = {one.there.after.rtt_packet_bytes or one.there.before.rtt_packet_bytes for one in evidence.paths} - {None}
-    of_size = f" of {', '.join(str(one) for one in sorted(sizes, key=str))} bytes" if sizes else ""
-    yield (
-        f"All times UTC. Loss of ICMP echoes, all sizes pooled, with its exact 95% interval; round trips{of_size} of "
-        "payload."
-    )
+    sizes = {path.there.after.rtt_packet_bytes or path.there.before.rtt_packet_bytes for path in evidence.paths} - {
+        None
+    }
+    of_size = f" with {', '.join(str(size) for size in sorted(sizes, key=str))} bytes of payload" if sizes else ""
+    yield (f"All times UTC. Loss of ICMP echoes, all sizes pooled, with its exact 95% CI; RTT of echoes{of_size}.")
     yield words.link(evidence.incident_id)

@@ -1,6 +1,6 @@
-"""What a person at three in the morning reads of an incident: what, where, how bad, since when, and where to look.
+"""Headlines and messages of incidents: the symptom, place, severity, beginning, and link.
 
-In: an incident with its paths, its evidence. Out: one line, a few lines. The long form is
+In: an incident with its paths, its evidence. Out: a headline, or a few lines. The long form is
 `monitor.alerts.evidence.ticket`.
 """
 
@@ -21,31 +21,31 @@ RULE_WORDS = {
     "unreachable": "unreachable",
     "loss": "loss",
     "loss_regression": "loss",
-    "rtt": "round trip",
-    "rtt_drift": "round trip",
-    "jitter": "delay variation",
+    "rtt": "RTT",
+    "rtt_drift": "RTT",
+    "jitter": "jitter",
     "throughput": "throughput",
     "estimate": "estimated throughput",
     "reordering": "replies out of order in",
     "duplicates": "duplicates in",
-    "no_data": "no measurements",
+    "no_data": "no data",
 }
 CHANGE_WORDS = {
     Change.OPENED: "OPEN",
-    Change.REOPENED: "OPEN AGAIN",
+    Change.REOPENED: "REOPENED",
     Change.CORRECTED: "CORRECTED",
-    Change.CLOSED: "OVER",
+    Change.CLOSED: "RESOLVED",
 }
 PATHS_NAMED = 5
 
 
 def link(incident_id: int) -> str:
-    """Where the page of the incident is."""
+    """The URL of the incident's page."""
     return f"{settings.PUBLIC_URL}/incidents/{incident_id}/"
 
 
 def how_bad(rule: str, figures: Mapping[str, Any]) -> str:
-    """What a rule found, as short as it can be said: `loss 2.1%`, `round trip 45.2 ms (was 20.1 ms)`."""
+    """The figure of a finding in short: `loss 2.1%`, `RTT 45.2 ms (was 20.1 ms)`."""
     words = RULE_WORDS.get(rule, rule)
     if "lost" in figures and "sent" in figures:
         return f"{words} {shown.loss(figures['lost'], figures['sent'])}"
@@ -61,16 +61,16 @@ def how_bad(rule: str, figures: Mapping[str, Any]) -> str:
 
 
 def headline(incident: Incident, evidence: Evidence | None = None) -> str:
-    """`loss 2.1% on slac → cern since 2026-11-21 10:00 UTC`; with the number of paths where they are several."""
+    """For example `loss 2.1% on slac → cern, since 2026-11-21 10:00 UTC`; gives the number of paths if several."""
     rows = gravest_first(incident.paths.all())
-    what = how_bad(rows[0].rule, rows[0].figures) if rows else RULE_WORDS.get(incident.rule, incident.rule)
+    symptom = how_bad(rows[0].rule, rows[0].figures) if rows else RULE_WORDS.get(incident.rule, incident.rule)
     paths = len({row.path_id for row in rows})
     several = f", {paths} paths" if paths > 1 else ""
-    return f"{what} on {_where(incident)}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"
+    return f"{symptom} on {_where(incident)}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"
 
 
 def since(incident: Incident, evidence: Evidence | None = None) -> datetime:
-    """When it began, as well as that is known."""
+    """When it began: by the evidence, otherwise by the rules."""
     if evidence is not None and evidence.began is not None:
         return evidence.began.at
     return min((row.since for row in incident.paths.all()), default=incident.opened_at)
@@ -88,7 +88,7 @@ def body(incident: Incident, change: str, evidence: Evidence) -> str:
     """The rest of a message, as plain text."""
     lines = [_state(incident, change)]
     if change == Change.CLOSED:
-        lines.append(f"Why: {incident.closing}.")
+        lines.append(f"Reason: {incident.closing}.")
     if change == Change.CORRECTED or incident.correction:
         lines.append(f"Correction: {incident.correction}.")
     lines.append(f"Likely cause: {evidence.likely}")
@@ -96,12 +96,12 @@ def body(incident: Incident, change: str, evidence: Evidence) -> str:
         lines.append(f"Began: {evidence.began_text}.")
     if evidence.shares:
         lines.append(f"Where: {'; '.join(one.text for one in evidence.shares)}.")
-    lines += ["", *found(incident), "", link(incident.pk)]
+    lines += ["", *finding_lines(incident), "", link(incident.pk)]
     return "\n".join(lines)
 
 
-def found(incident: Incident) -> list[str]:
-    """What was found, a line for each path and rule, the gravest first."""
+def finding_lines(incident: Incident) -> list[str]:
+    """The findings, a line for each path and rule, gravest first."""
     rows = gravest_first(incident.paths.all())
     lines = [f"{row.path}: {row.sentence}" for row in rows[:PATHS_NAMED]]
     left = len(rows) - PATHS_NAMED
@@ -109,7 +109,7 @@ def found(incident: Incident) -> list[str]:
 
 
 def lasted(incident: Incident) -> str:
-    """How long it was open."""
+    """The time it was open, in words."""
     until = incident.closed_at
     return "" if until is None else shown.duration((until - incident.opened_at).total_seconds())
 
@@ -119,9 +119,9 @@ def _state(incident: Incident, change: str) -> str:
     if incident.closed_at is not None:
         closed = f"{incident.closed_at:%Y-%m-%d %H:%M:%S} UTC"
         return f"Incident {incident.pk}, open from {opened} to {closed} ({lasted(incident)})."
-    again = f", again since {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
-    held = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
-    return f"Incident {incident.pk}, opened {opened}{again}.{held}"
+    reopened = f", reopened {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
+    acknowledged = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
+    return f"Incident {incident.pk}, opened {opened}{reopened}.{acknowledged}"
 
 
 def _where(incident: Incident) -> str:

@@ -1,10 +1,10 @@
-"""What people do about incidents: acknowledge, comment, silence, plan maintenance, end or change either.
+"""Actions of users on incidents: acknowledge, comment, mute notifications, schedule, change or end maintenance.
 
-In: who, and the moment. Out: the rows, and a `Deed` in the same transaction. Doing again what is done already does
-nothing and is no error: the same person's acknowledgement, an end, a request with a `key` that came before. What cannot
-be done raises `NotPossible` with a text for people: `Unknown` where there is no such thing, `TooLate` where somebody
-else was first. Nobody ends an incident by hand: it ends when what was found is over, and a silence keeps it quiet.
-What follows from a quiet time is in `monitor.alerts.incidents.quiet`.
+In: the user, and the moment. Out: the rows, and a `Deed` (audit record) in the same transaction. Actions are
+idempotent: repeating the same user's acknowledgement, an end, or a request with the same `key` does nothing. Failures
+raise `NotPossible` with a message for users: `Unknown` if the object does not exist, `TooLate` if somebody else was
+first. Users cannot end an incident: it ends when its findings are over; a silence mutes it. The effect of silences and
+maintenance is in `monitor.alerts.incidents.quiet`.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from monitor.mesh.models import Group, Path, Site
 
 LONGEST_EVERY = timedelta(days=366)
 LONGEST = timedelta(days=366)
-"""Of one time: where nothing shall be told of for longer, the path is to leave the mesh."""
+"""The maximum length of a silence or maintenance; to mute a path for longer, remove it from the mesh."""
 FURTHEST = timedelta(days=3660)
-"""Ahead, and back: what begins or ends for good beyond is a slip of the pen, such as year 1 or 9999."""
+"""The maximum distance of a time from now; a time beyond is a typing error, such as year 1 or 9999."""
 
 
 class NotPossible(Exception):
-    """What was asked for cannot be done; the text says why."""
+    """The action is not possible; the message says why."""
 
 
 class Unknown(NotPossible):
-    """There is no such thing."""
+    """The object does not exist."""
 
 
 class TooLate(NotPossible):
-    """It has changed since: somebody else was first, or it is over."""
+    """The object has changed since it was read, or has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a quiet time is for: at most one of the three, the whole mesh where there is none."""
+    """The paths of a silence or maintenance: a path, a site or a group; the whole mesh if all three are None."""
 
     path: Path | None = None
     site: Site | None = None
     group: Group | None = None
 
     def __str__(self) -> str:
-        named = [str(one) for one in (self.path, self.site) if one is not None]
+        named = [str(place) for place in (self.path, self.site) if place is not None]
         return ", ".join([*named, *([f"group {self.group.name}"] if self.group else [])]) or "the whole mesh"
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """When it is maintenance: from `starts_at` to `ends_at`, and with `every` again and again, until `until` if set."""
+    """The time of a maintenance: from `starts_at` to `ends_at`, repeated at intervals of `every` until `until`."""
 
     starts_at: datetime
     ends_at: datetime
@@ -67,7 +67,7 @@ class Window:
 
 
 def find_scope(path_id: int | None = None, site: str | None = None, group: str | None = None) -> Scope:
-    """The scope that these name, None where they name nothing. Raises `NotPossible` for what is not in use."""
+    """Find the scope by names. Raises `NotPossible` for a path, site or group that is not in use."""
     try:
         return Scope(
             path=None if path_id is None else Path.objects.with_hosts().get(id=path_id, retired_at=None),
@@ -75,13 +75,13 @@ def find_scope(path_id: int | None = None, site: str | None = None, group: str |
             group=None if group is None else Group.objects.in_use().get(name=group),
         )
     except (Path.DoesNotExist, Site.DoesNotExist, Group.DoesNotExist) as error:
-        asked = {"path": path_id, "site": site, "group": group}
-        named = ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
-        raise NotPossible(f"{named}: there is none in use") from error
+        wanted = {"path": path_id, "site": site, "group": group}
+        named = ", ".join(f"{name} {value}" for name, value in wanted.items() if value is not None)
+        raise NotPossible(f"{named}: not in use") from error
 
 
 def acknowledge(incident_id: int, who: str, now: datetime) -> None:
-    """Say that somebody looks after an open incident."""
+    """Acknowledge an open incident."""
     with transaction.atomic():
         if lifecycle.acknowledge(incident_id, who, now):
             _note(f"acknowledged incident {incident_id}", who, now, incident_id=incident_id)
@@ -90,14 +90,14 @@ def acknowledge(incident_id: int, who: str, now: datetime) -> None:
     if incident.closed_at is not None:
         raise TooLate(f"incident {incident_id} closed at {incident.closed_at:%Y-%m-%d %H:%M} UTC")
     if incident.acknowledged_at is None:
-        raise TooLate(f"incident {incident_id} changed at this moment; look at it again")
+        raise TooLate(f"incident {incident_id} has just changed; reload it")
     if incident.acknowledged_by != who:
         at = f"{incident.acknowledged_at:%H:%M} UTC"
         raise TooLate(f"{incident.acknowledged_by} acknowledged incident {incident_id} at {at}")
 
 
 def unacknowledge(incident_id: int, who: str, now: datetime) -> None:
-    """Say that nobody looks after an incident any more; anybody may say so of anybody."""
+    """Remove the acknowledgement of an incident, also another user's."""
     with transaction.atomic():
         if lifecycle.unacknowledge(incident_id, who, now):
             _note(f"took back the acknowledgement of incident {incident_id}", who, now, incident_id=incident_id)
@@ -108,7 +108,7 @@ def unacknowledge(incident_id: int, who: str, now: datetime) -> None:
 
 
 def comment(incident_id: int, text: str, who: str, now: datetime, *, key: str | None = None) -> Deed:
-    """Write a comment on an incident, also on one that has ended."""
+    """Add a comment to an incident, open or resolved."""
     _incident(incident_id)
     try:
         with transaction.atomic():
@@ -124,7 +124,7 @@ def comment(incident_id: int, text: str, who: str, now: datetime, *, key: str | 
 
 
 def silence(scope: Scope, until: datetime, reason: str, who: str, now: datetime, *, key: str | None = None) -> Quiet:
-    """Tell nobody of incidents on the paths of `scope` until then."""
+    """Mute notifications of incidents on the paths of `scope` until `until`."""
     quiet = Quiet(kind=Quiet.Kind.SILENCE, starts_at=now, ends_at=until, reason=reason)
     return _make(quiet, scope, who, now, key)
 
@@ -141,14 +141,14 @@ def maintain(
     until: datetime | None = None,
     key: str | None = None,
 ) -> Quiet:
-    """Open no incident on the paths of `scope` from one time to the other, again and again with `every`."""
+    """Schedule maintenance: no incident opens on the paths of `scope` in this time, repeated every `every`."""
     quiet = Quiet(kind=Quiet.Kind.MAINTENANCE, reason=reason)
     _set_window(quiet, Window(starts_at, ends_at, every, until))
     return _make(quiet, scope, who, now, key)
 
 
 def change(quiet_id: int, revision: int, scope: Scope, window: Window, reason: str, who: str, now: datetime) -> Quiet:
-    """Make another maintenance of the one that was seen at `revision`. `TooLate` if it has changed or ended since."""
+    """Change a maintenance that was read at `revision`. Raises `TooLate` if it has changed or ended since."""
     quiet = Quiet.objects.filter(pk=quiet_id, kind=Quiet.Kind.MAINTENANCE).first()
     if quiet is None:
         raise Unknown(f"there is no maintenance {quiet_id}")
@@ -162,24 +162,24 @@ def change(quiet_id: int, revision: int, scope: Scope, window: Window, reason: s
     with transaction.atomic():
         seen = Quiet.objects.filter(pk=quiet_id, revision=revision, ended_at=None)
         if not seen.update(**_content(quiet), revision=F("revision") + 1):
-            raise TooLate(f"maintenance {quiet_id} was changed or ended since you read it; look at it again")
+            raise TooLate(f"maintenance {quiet_id} was changed or ended since you read it; reload it")
         _note(f"changed {quiet.kind} {quiet_id}, now for {_when(quiet, scope)}", who, now, quiet=quiet)
     quiet.refresh_from_db()
     return quiet
 
 
 def end(quiet_id: int, who: str, now: datetime, *, kind: Quiet.Kind | None = None) -> None:
-    """End a silence or a maintenance (of the `kind`, if that is given) for good, before its time."""
+    """End a silence or a maintenance (of `kind`, if given) early and for good."""
     with transaction.atomic():
         quiet = Quiet.objects.filter(pk=quiet_id).first()
         if quiet is None or (kind is not None and quiet.kind != kind):
-            raise Unknown(f"there is no {kind or 'silence or maintenance'} {quiet_id} that lasts")
+            raise Unknown(f"there is no active {kind or 'silence or maintenance'} {quiet_id}")
         if Quiet.objects.filter(pk=quiet_id, ended_at=None).update(ended_at=now):
             _note(f"ended {quiet.kind} {quiet_id}", who, now, quiet=quiet)
 
 
 def scope_of(quiet: Quiet) -> Scope:
-    """What a quiet time is for."""
+    """The scope of a silence or maintenance."""
     return Scope(path=quiet.path, site=quiet.site, group=quiet.group)
 
 
@@ -202,46 +202,46 @@ def _make(quiet: Quiet, scope: Scope, who: str, now: datetime, key: str | None) 
 
 
 def _set_scope(quiet: Quiet, scope: Scope) -> None:
-    if sum(one is not None for one in (scope.path, scope.site, scope.group)) > 1:
-        raise NotPossible("it is for a path, for a site or for a group; name one of them")
+    if sum(place is not None for place in (scope.path, scope.site, scope.group)) > 1:
+        raise NotPossible("give a path, a site or a group, not several")
     quiet.path, quiet.site, quiet.group = scope.path, scope.site, scope.group
 
 
 def _set_window(quiet: Quiet, window: Window) -> None:
     if window.every is not None and window.every < window.ends_at - window.starts_at:
         lasts = figures.duration(window.every.total_seconds())
-        raise NotPossible(f"it lasts longer than the {lasts} until it comes again")
+        raise NotPossible(f"it is longer than its repeat interval of {lasts}")
     if window.every is not None and window.every > LONGEST_EVERY:
-        raise NotPossible(f"it comes again after more than {LONGEST_EVERY.days} days; plan each time by itself")
+        raise NotPossible(f"its repeat interval exceeds {LONGEST_EVERY.days} days; schedule each separately")
     if window.until is not None and window.every is None:
-        raise NotPossible("it is once, so it ends with its time: leave out when it ends for good")
+        raise NotPossible("it does not repeat: leave out the end of the repetition")
     quiet.starts_at, quiet.ends_at = window.starts_at, window.ends_at
     quiet.every_s, quiet.until = window.every_s, window.until
 
 
 def _check(quiet: Quiet, now: datetime) -> None:
-    for what, at in (("begins", quiet.starts_at), ("ends", quiet.ends_at), ("ends for good", quiet.until)):
+    for event, at in (("starts", quiet.starts_at), ("ends", quiet.ends_at), ("stops repeating", quiet.until)):
         if at is not None and abs(at - now) > FURTHEST:
-            raise NotPossible(f"it {what} in {at.year}, more than 10 years from now; is the year right?")
+            raise NotPossible(f"it {event} in {at.year}, more than 10 years from now; is the year right?")
     if quiet.ends_at - quiet.starts_at > LONGEST:
-        raise NotPossible(f"it lasts longer than {LONGEST.days} days; what is quiet for longer is to leave the mesh")
+        raise NotPossible(f"it is longer than {LONGEST.days} days; remove the path from mesh.toml instead")
     if quiet.ends_at <= quiet.starts_at or (quiet.every_s is None and quiet.ends_at <= now):
-        raise NotPossible(f"it ends, {quiet.ends_at:%Y-%m-%d %H:%M} UTC, before it begins or in the past")
+        raise NotPossible(f"it ends, {quiet.ends_at:%Y-%m-%d %H:%M} UTC, before it starts or in the past")
     if quiet.until is not None and quiet.until <= max(quiet.starts_at, now):
-        raise NotPossible(f"it ends for good, {quiet.until:%Y-%m-%d %H:%M} UTC, before it begins or in the past")
+        raise NotPossible(f"it stops repeating, {quiet.until:%Y-%m-%d %H:%M} UTC, before it starts or in the past")
 
 
 def _content(quiet: Quiet) -> dict[str, object]:
-    """What a person decides of a quiet time."""
+    """The fields of a silence or maintenance that users set."""
     named = ("path_id", "site_id", "group_id", "starts_at", "ends_at", "every_s", "until", "reason")
     return {name: getattr(quiet, name) for name in named}
 
 
-def _is_same(made: Quiet, asked: Quiet) -> bool:
-    """Whether a request that came again asks for what was made; a silence begins when it is made."""
+def _is_same(made: Quiet, requested: Quiet) -> bool:
+    """Whether a repeated request equals the first; a silence starts at the time of the request, so that is ignored."""
     ignored = {"starts_at"} if made.kind == Quiet.Kind.SILENCE else set()
-    before, again = _content(made), _content(asked)
-    return made.kind == asked.kind and all(before[name] == again[name] for name in before.keys() - ignored)
+    before, again = _content(made), _content(requested)
+    return made.kind == requested.kind and all(before[name] == again[name] for name in before.keys() - ignored)
 
 
 def _note(
@@ -260,7 +260,7 @@ def _note(
 
 
 def _done(who: str, key: str | None) -> Deed | None:
-    """What came of the request of that key; None where there was none."""
+    """The audit record of the request with this key; None if there was none."""
     return None if key is None else Deed.objects.select_related("quiet").filter(who=who, key=key).first()
 
 
@@ -271,7 +271,7 @@ def _when(quiet: Quiet, scope: Scope) -> str:
 
 
 def _incident(incident_id: int) -> Incident:
-    found = Incident.objects.filter(pk=incident_id).first()
-    if found is None:
+    incident = Incident.objects.filter(pk=incident_id).first()
+    if incident is None:
         raise Unknown(f"there is no incident {incident_id}")
-    return found
+    return incident

@@ -1,18 +1,18 @@
-"""The life of an incident: pending, open, perhaps acknowledged, resolved, perhaps open again.
+"""The life cycle of an incident: pending, open, optionally acknowledged, resolved, possibly reopened.
 
 In: findings of rules, and the moment `now` of the evaluation. Out: rows of `Incident` and `IncidentPath`, and in the
-same transaction the notifications and the turns of its history. Every change is an update on the condition of the state
-before it, and counts its rows; with the unique constraints that makes any number of evaluators harmless, at once and in
-any order. An evaluation that is older than the last change of its cause changes nothing. What fires and what is over is
-decided in `monitor.alerts.detect.rules`, when to be quiet in `monitor.alerts.incidents.quiet`.
+same transaction the notifications and the history. Every change is a conditional update that counts its rows; with the
+unique constraints this makes concurrent evaluators safe, in any order. An evaluation older than the last change of its
+cause changes nothing. `monitor.alerts.detect.rules` decides when findings start and end,
+`monitor.alerts.incidents.quiet` which paths are silenced.
 
-- A cause that is found is pending. After CONFIRM_S, if it is not over by then, it opens; if it is, it is forgotten.
-- A cause that is found again within REOPEN_S of its end is the same incident, open again.
-- Incidents that last become one when one cause explains them: the one that people know best goes on under the name of
-  that cause, the others end. People are told of their end with that of the whole, and of nothing else.
-- People are told of an incident that is open and not silenced, and of the end of what they were told. The first end is
-  told at once, that of an incident which has reopened only when it has lasted for REOPEN_S. So a cause that comes and
-  goes is told four times at most before it has been quiet for that long.
+- A new cause is pending. After CONFIRM_S it opens; if it is over before then, the incident is deleted.
+- A cause that is detected again within REOPEN_S of its end reopens the same incident.
+- Lasting incidents are merged when a single cause explains them: the oldest notified incident goes on under the name of
+  that cause, the others end. Their end is notified with the end of the whole.
+- An open incident is notified unless silenced, and so is the end of a notified incident. The first end is notified at
+  once, the end of a reopened incident after REOPEN_S. So a flapping cause is notified four times at most before it has
+  been quiet for that long.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from monitor.alerts.incidents.outbox import channels_told, enqueue, withdraw
 from monitor.alerts.models import UNTOLD, Change, Incident, IncidentPath, IncidentTurn, Severity, Turn
 
 CONFIRM_S = 20
-"""Long enough for what has the same cause to be found with it."""
+"""Long enough to detect findings of the same cause in the same incident."""
 
 REOPEN_S = 900
 
@@ -41,10 +41,10 @@ REOPEN_S = 900
 def find(
     cause: str, findings: Sequence[Finding], now: datetime, because: str = "", shares: Sequence[Share] = ()
 ) -> bool:
-    """Note what was found of a cause: in its lasting incident, in one that ended lately, or in a new one, pending.
+    """Add findings of a cause to its lasting incident, reopen a recently ended incident, or create a pending one.
 
-    `because` says why it is this cause, `shares` what else is bad. Returns whether a new one was made. `findings` must
-    not be empty; those that a lasting incident has are passed over.
+    `because` is the reason for this cause, `shares` the evidence of other paths. Returns whether an incident was
+    created. `findings` must not be empty; findings of a lasting incident are skipped.
     """
     if Incident.objects.filter(cause=cause, closed_at__gt=now).exists():
         return False
@@ -58,24 +58,28 @@ def find(
 
 
 def merge(causes: Collection[str], into: str, now: datetime) -> int:
-    """Make one of the lasting incidents of these causes, now of the cause `into`; returns how many have become part of
-    another.
+    """Merge the lasting incidents of these causes under the cause `into`; returns the number merged into another.
 
-    The oldest of those that people were told of goes on. Each other ends and keeps what it has; a pending one is
-    forgotten. Those found or found again after `now` are left alone.
+    The oldest notified incident goes on. The others end and keep their findings; pending incidents are deleted.
+    Incidents detected or reopened after `now` are left unchanged.
     """
-    known = Q(opened_at__lte=now) & (Q(reopened_at__isnull=True) | Q(reopened_at__lte=now))
+    is_earlier = Q(opened_at__lte=now) & (Q(reopened_at__isnull=True) | Q(reopened_at__lte=now))
     try:
         with transaction.atomic():
-            lasting = Incident.objects.select_for_update().filter(known, cause__in=causes, closed_at__isnull=True)
-            found = sorted(lasting.order_by("pk"), key=lambda one: (one.told_at is None, one.is_pending, one.opened_at))
-            if len(found) < 2:
+            lasting = Incident.objects.select_for_update().filter(is_earlier, cause__in=causes, closed_at__isnull=True)
+            incidents = sorted(
+                lasting.order_by("pk"),
+                key=lambda incident: (incident.told_at is None, incident.is_pending, incident.opened_at),
+            )
+            if len(incidents) < 2:
                 return 0
-            whole, *parts = found
+            whole, *parts = incidents
             rows = [row for part in parts for row in _end_as_part(part, whole, into, now)]
             _take(whole, rows, now)
             whole.cause = into
-            whole.severity = max((one.severity for one in found), key=lambda one: Severity(one).rank)
+            whole.severity = max(
+                (incident.severity for incident in incidents), key=lambda severity: Severity(severity).rank
+            )
             whole.summary += "".join(f"; also {row.path}: {row.sentence}" for row in rows)
             whole.has_grown = whole.told_at is not None
             whole.save(update_fields=["cause", "severity", "summary", "has_grown"])
@@ -87,7 +91,7 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
 
 
 def confirm(incident_id: int, now: datetime) -> bool:
-    """Open a pending incident that is old enough; returns whether this call did."""
+    """Open a pending incident older than CONFIRM_S; returns whether this call did."""
     old_enough = now - timedelta(seconds=CONFIRM_S)
     pending = Incident.objects.filter(pk=incident_id, is_pending=True, opened_at__lte=old_enough)
     with transaction.atomic():
@@ -98,9 +102,9 @@ def confirm(incident_id: int, now: datetime) -> bool:
 
 
 def tell(incident_id: int, now: datetime) -> bool:
-    """Tell people of an open incident of which they were not told; to be called unless it is silenced.
+    """Queue notifications of an open incident that was not notified yet; call it unless the incident is silenced.
 
-    Of one that has grown those are told whom a route names only now, as where it has become critical."""
+    If it has grown, only newly matching routes are notified, for example when it has become critical."""
     with transaction.atomic():
         told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now, has_grown=False)
         if told:
@@ -112,7 +116,7 @@ def tell(incident_id: int, now: datetime) -> bool:
 
 
 def acknowledge(incident_id: int, who: str, now: datetime) -> bool:
-    """Note that somebody looks after an open incident; returns whether this call did."""
+    """Acknowledge an open incident; returns whether this call did."""
     open_now = Incident.objects.filter(pk=incident_id, closed_at__isnull=True, acknowledged_at__isnull=True)
     with transaction.atomic():
         acknowledged = open_now.update(is_pending=False, acknowledged_at=now, acknowledged_by=who) == 1
@@ -122,7 +126,7 @@ def acknowledge(incident_id: int, who: str, now: datetime) -> bool:
 
 
 def unacknowledge(incident_id: int, who: str, now: datetime) -> bool:
-    """Note that nobody looks after an open incident any more; returns whether this call did."""
+    """Remove the acknowledgement of an open incident; returns whether this call did."""
     held = Incident.objects.filter(pk=incident_id, closed_at__isnull=True, acknowledged_at__isnull=False)
     with transaction.atomic():
         released = held.update(acknowledged_at=None, acknowledged_by="") == 1
@@ -132,10 +136,10 @@ def unacknowledge(incident_id: int, who: str, now: datetime) -> bool:
 
 
 def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, *, is_silenced: bool = False) -> bool:
-    """End an incident because each of `over` is over; `closing` says so to people. A pending one is forgotten.
+    """Resolve an incident if all its findings are in `over`; `closing` is the reason. A pending incident is deleted.
 
-    Returns whether this call ended it: not when somebody else did, when it was found or found again after `now`, or
-    when something was added to it that is not among `over`.
+    Returns whether this call ended it: false if somebody else did, if it was detected or reopened after `now`, or if it
+    has a lasting finding that is not in `over`.
     """
     with transaction.atomic():
         incident = _locked(Q(pk=incident_id, closed_at__isnull=True, opened_at__lte=now))
@@ -150,18 +154,18 @@ def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, 
         IncidentPath.objects.filter(incident_id=incident_id).update(is_over=True)
         _keep(incident_id, Turn.RESOLVED, now, closing)
         parts = incident.parts.filter(told_at__isnull=False)
-        known = [one for one in (incident, *parts) if one.told_at is not None]
+        notified = [ended for ended in (incident, *parts) if ended.told_at is not None]
         parts.update(told_at=None)
-        for one in known if not is_silenced else ():
+        for ended in notified if not is_silenced else ():
             due_at = now + timedelta(seconds=REOPEN_S if incident.reopenings else 0)
-            enqueue(one.pk, Change.CLOSED, due_at, reopening=one.reopenings)
+            enqueue(ended.pk, Change.CLOSED, due_at, reopening=ended.reopenings)
     return True
 
 
 def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool = False) -> bool:
-    """Note what late results say of an incident; returns whether that is new.
+    """Store the correction of an incident by late results; returns whether it is new.
 
-    Where nothing of what opened it would have (`is_void`), those who were told of it are told so, once.
+    If none of its findings would have opened it (`is_void`), a single notification says so.
     """
     with transaction.atomic():
         others = Incident.objects.filter(pk=incident_id).exclude(correction=correction)
@@ -175,8 +179,8 @@ def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool =
 
 
 def _severity(findings: Sequence[Finding], *others: str) -> str:
-    """The greatest severity of all."""
-    return max((*others, *(finding.severity for finding in findings)), key=lambda one: Severity(one).rank)
+    """The maximum severity."""
+    return max((*others, *(finding.severity for finding in findings)), key=lambda severity: Severity(severity).rank)
 
 
 def _kept(shares: Sequence[Share]) -> list[dict[str, Any]]:
@@ -184,7 +188,7 @@ def _kept(shares: Sequence[Share]) -> list[dict[str, Any]]:
 
 
 def gravest(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, the gravest rule first, then by path."""
+    """Sort findings by rule, gravest first, then by path."""
     order = {name: place for place, name in enumerate(RULES)}
     return sorted(findings, key=lambda finding: (order[finding.rule], finding.path))
 
@@ -212,7 +216,7 @@ def _make(cause: str, findings: Sequence[Finding], now: datetime, because: str, 
 
 
 def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
-    """Open again what ended within REOPEN_S before `now`, with what is found now."""
+    """Reopen an incident that ended within REOPEN_S before `now`, with the present findings."""
     lately = Q(cause=cause, merged_into=None, closed_at__gte=now - timedelta(seconds=REOPEN_S), closed_at__lte=now)
     try:
         with transaction.atomic():
@@ -233,7 +237,7 @@ def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str
                 shares=_kept(shares),
                 has_grown=False,
             )
-            # The end of its parts is told with its own, which is still to come.
+            # The end of merged incidents is notified with the end of this incident.
             for part in incident.parts.all():
                 if withdraw(part.pk, Change.CLOSED):
                     Incident.objects.filter(pk=part.pk).update(told_at=now)
@@ -262,7 +266,7 @@ def _extend(cause: str, findings: Sequence[Finding], now: datetime, shares: Sequ
 
 
 def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> list[IncidentPath]:
-    """End a lasting incident as part of another, which is of this cause now; returns what it had that is not over."""
+    """End a lasting incident as part of another with this cause; returns its findings that are not over."""
     rows = list(part.paths.filter(is_over=False).select_related("path__source", "path__destination").order_by("pk"))
     if part.is_pending:
         part.delete()
@@ -276,8 +280,7 @@ def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> 
 
 
 def _take(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> None:
-    """Add rows, new ones or what other incidents had, each in the place of what this incident had of it before it
-    reopened."""
+    """Add findings, replacing findings of the same path and rule from before the incident reopened."""
     for row in rows:
         incident.paths.filter(path_id=row.path_id, rule=row.rule, is_over=True).delete()
         row.pk, row.incident, row.added_at = None, incident, now
@@ -285,20 +288,20 @@ def _take(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> No
 
 
 def _locked(condition: Q) -> Incident | None:
-    """The incident, locked, so that nothing is added to it between a look at its rows and a change."""
-    found: QuerySet[Incident] = Incident.objects.select_for_update().filter(condition)
-    return found.order_by("-pk").first()
+    """Select the incident for update, so that no finding is added between reading its rows and the change."""
+    incidents: QuerySet[Incident] = Incident.objects.select_for_update().filter(condition)
+    return incidents.order_by("-pk").first()
 
 
 def _free(findings: Sequence[Finding]) -> list[Finding]:
-    """Those that no lasting incident has, the gravest first."""
+    """The findings that are in no lasting incident, gravest first."""
     path_ids = [finding.path_id for finding in findings]
     taken = set(IncidentPath.objects.filter(is_over=False, path_id__in=path_ids).values_list("path_id", "rule"))
     return [finding for finding in gravest(findings) if (finding.path_id, finding.rule) not in taken]
 
 
 def _add(incident: Incident, findings: Sequence[Finding], now: datetime) -> None:
-    """Add findings."""
+    """Add findings to an incident."""
     rows = [
         IncidentPath(
             path_id=finding.path_id,
@@ -313,12 +316,12 @@ def _add(incident: Incident, findings: Sequence[Finding], now: datetime) -> None
 
 
 def _keep(incident_id: int, turn: Turn, at: datetime, note: str = "") -> None:
-    """Write the turn into the incident's history; call it in the transaction of the change."""
+    """Add an entry to the incident's history; call it in the transaction of the change."""
     IncidentTurn.objects.create(incident_id=incident_id, at=at, turn=turn, note=note)
 
 
 def _is_race(error: IntegrityError) -> bool:
-    """False where somebody else was first, which is no error; anything else is raised again."""
+    """Return False for a race with another evaluator, which is no error; raise any other error again."""
     if not any(name in str(error) for name in ("one_open_incident_per_cause", "finding_in_one_lasting_incident")):
         raise error
     return False

@@ -1,7 +1,8 @@
-"""What people look up: incidents by state, severity, place and time, one with all that is kept of it; quiet; deeds.
+"""Queries of pages and API: incidents by state, severity, place and time; an incident with its history; silences and
+maintenance; the audit log.
 
-In: an `Asked`, or an id. Out: rows, a bounded number of them in a bounded number of queries. A site, group or severity
-that does not exist raises `UnknownFilter`, which names those that do.
+In: an `IncidentFilter`, or an id. Out: rows, a bounded number of them in a bounded number of queries. An unknown site,
+group or severity raises `UnknownFilter`, which names the valid values.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ MOST = 200
 
 
 class UnknownFilter(ValueError):
-    """There is no such site, group or severity; the message names those that there are."""
+    """The site, group or severity does not exist; the message names the valid values."""
 
 
 class Which(StrEnum):
-    """Incidents by their state. Open ones last, whether somebody looks after them or not; pending ones are none yet."""
+    """Incidents by state. OPEN includes acknowledged incidents; pending incidents count only as PENDING."""
 
     OPEN = "open"
     UNACKNOWLEDGED = "unacknowledged"
@@ -46,8 +47,8 @@ _IN_STATE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Which incidents: those that were open at any moment of [since, until), and touch the place. None: any."""
+class IncidentFilter:
+    """A filter of incidents: open at any moment of [since, until), with a path at the place. None matches any."""
 
     which: Which = Which.OPEN
     severity: str | None = None
@@ -59,8 +60,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """How many incidents there are in each state, whatever state is asked for."""
+class StateCounts:
+    """The number of incidents in each state."""
 
     unacknowledged: int
     acknowledged: int
@@ -72,7 +73,7 @@ class Counted:
         return self.unacknowledged + self.acknowledged
 
     def of(self, which: Which) -> int:
-        """How many are in this state."""
+        """The number in this state."""
         return {
             Which.OPEN: self.open,
             Which.UNACKNOWLEDGED: self.unacknowledged,
@@ -83,22 +84,24 @@ class Counted:
         }[which]
 
 
-def incidents(asked: Asked, *, offset: int = 0, limit: int = MOST) -> list[Incident]:
-    """So many incidents after the first `offset`, the newest first, with their paths: two queries."""
-    found = Incident.objects.filter(_place_and_time(asked) & _IN_STATE[asked.which]).order_by("-opened_at", "-pk")
-    return list(found.prefetch_related(Prefetch("paths", _paths()))[offset : offset + limit])
+def incidents(query: IncidentFilter, *, offset: int = 0, limit: int = MOST) -> list[Incident]:
+    """At most `limit` incidents after the first `offset`, newest first, with their paths: two queries."""
+    rows = Incident.objects.filter(_place_and_time(query) & _IN_STATE[query.which]).order_by("-opened_at", "-pk")
+    return list(rows.prefetch_related(Prefetch("paths", _paths()))[offset : offset + limit])
 
 
-def count(asked: Asked) -> Counted:
-    """The incidents of that place and time by state: one query."""
+def count(query: IncidentFilter) -> StateCounts:
+    """Count the incidents of that place and time by state: a single query."""
     states = (Which.UNACKNOWLEDGED, Which.ACKNOWLEDGED, Which.RESOLVED, Which.PENDING)
-    counts = {str(one): Count("pk", filter=_IN_STATE[one]) for one in states}
-    return Counted(**Incident.objects.filter(_place_and_time(asked)).aggregate(**counts))
+    counts = {str(state): Count("pk", filter=_IN_STATE[state]) for state in states}
+    return StateCounts(**Incident.objects.filter(_place_and_time(query)).aggregate(**counts))
 
 
 def incident(incident_id: int) -> Incident:
-    """One with its paths, turns, notifications and deeds, each in the order of time: five queries. Raises
-    `Incident.DoesNotExist`."""
+    """An incident with its paths, history, notifications and audit records, oldest first: five queries.
+
+    Raises `Incident.DoesNotExist`.
+    """
     return Incident.objects.prefetch_related(
         Prefetch("paths", _paths()),
         Prefetch("turns", IncidentTurn.objects.order_by("at", "pk")),
@@ -110,60 +113,60 @@ def incident(incident_id: int) -> Incident:
 def quiet_times(
     kind: Quiet.Kind | None = None, *, now: datetime | None = None, offset: int = 0, limit: int = MOST
 ) -> list[Quiet]:
-    """Silences and maintenances, the newest first; with `now`, only those that hold then or later: one query."""
-    found = Quiet.objects.select_related("site", "group", "path__source", "path__destination")
+    """Silences and maintenances, newest first; with `now`, only those active then or later: a single query."""
+    rows = Quiet.objects.select_related("site", "group", "path__source", "path__destination")
     if kind is not None:
-        found = found.filter(kind=kind)
+        rows = rows.filter(kind=kind)
     if now is not None:
         once, again = Q(every_s=None, ends_at__gt=now), Q(every_s__isnull=False) & (Q(until=None) | Q(until__gt=now))
-        found = found.filter(once | again, Q(ended_at=None) | Q(ended_at__gt=now))
-    return list(found.order_by("-made_at", "-pk")[offset : offset + limit])
+        rows = rows.filter(once | again, Q(ended_at=None) | Q(ended_at__gt=now))
+    return list(rows.order_by("-made_at", "-pk")[offset : offset + limit])
 
 
 def deeds(*, who: str | None = None, incident_id: int | None = None, offset: int = 0, limit: int = MOST) -> list[Deed]:
-    """Who did what, the newest first: one query."""
-    found = Deed.objects.order_by("-at", "-pk")
+    """Audit records, newest first: a single query."""
+    rows = Deed.objects.order_by("-at", "-pk")
     if who is not None:
-        found = found.filter(who=who)
+        rows = rows.filter(who=who)
     if incident_id is not None:
-        found = found.filter(incident_id=incident_id)
-    return list(found[offset : offset + limit])
+        rows = rows.filter(incident_id=incident_id)
+    return list(rows[offset : offset + limit])
 
 
-def require_known(asked: Asked) -> None:
-    """Raises `UnknownFilter` for a site, group or severity that there is not; one query for each that is named."""
-    if asked.site is not None and not Site.objects.filter(name=asked.site).exists():
-        raise UnknownFilter(_unknown("site", asked.site, Site.objects.in_use().values_list("name", flat=True)))
-    if asked.group is not None and not Group.objects.filter(name=asked.group).exists():
-        raise UnknownFilter(_unknown("group", asked.group, Group.objects.in_use().values_list("name", flat=True)))
-    if asked.severity is not None and asked.severity not in Severity.values:
-        raise UnknownFilter(_unknown("severity", asked.severity, Severity.values))
+def require_known(query: IncidentFilter) -> None:
+    """Raise `UnknownFilter` for a site, group or severity that does not exist; a query for each."""
+    if query.site is not None and not Site.objects.filter(name=query.site).exists():
+        raise UnknownFilter(_unknown("site", query.site, Site.objects.in_use().values_list("name", flat=True)))
+    if query.group is not None and not Group.objects.filter(name=query.group).exists():
+        raise UnknownFilter(_unknown("group", query.group, Group.objects.in_use().values_list("name", flat=True)))
+    if query.severity is not None and query.severity not in Severity.values:
+        raise UnknownFilter(_unknown("severity", query.severity, Severity.values))
 
 
-def _unknown(what: str, given: str, there: Iterable[str]) -> str:
-    return f"{what}={given}: there is no such {what}; there are {', '.join(there) or 'none'}"
+def _unknown(parameter: str, given: str, valid: Iterable[str]) -> str:
+    return f"{parameter}={given}: there is no such {parameter}; there are {', '.join(valid) or 'none'}"
 
 
-def _place_and_time(asked: Asked) -> Q:
+def _place_and_time(query: IncidentFilter) -> Q:
     condition = Q()
-    if asked.severity is not None:
-        condition &= Q(severity=asked.severity)
-    if asked.since is not None:
-        condition &= Q(closed_at=None) | Q(closed_at__gt=asked.since)
-    if asked.until is not None:
-        condition &= Q(opened_at__lt=asked.until)
-    return condition & _touches(asked)
+    if query.severity is not None:
+        condition &= Q(severity=query.severity)
+    if query.since is not None:
+        condition &= Q(closed_at=None) | Q(closed_at__gt=query.since)
+    if query.until is not None:
+        condition &= Q(opened_at__lt=query.until)
+    return condition & _touches(query)
 
 
-def _touches(asked: Asked) -> Q:
-    """One path of the incident has all of it: a group contains the paths between its sites."""
+def _touches(query: IncidentFilter) -> Q:
+    """Match incidents with a path that meets all criteria; a group contains the paths between its sites."""
     path = Q()
-    if asked.path_id is not None:
-        path &= Q(path_id=asked.path_id)
-    if asked.site is not None:
-        path &= Q(path__source__site__name=asked.site) | Q(path__destination__site__name=asked.site)
-    if asked.group is not None:
-        path &= Q(path__source__site__groups__name=asked.group, path__destination__site__groups__name=asked.group)
+    if query.path_id is not None:
+        path &= Q(path_id=query.path_id)
+    if query.site is not None:
+        path &= Q(path__source__site__name=query.site) | Q(path__destination__site__name=query.site)
+    if query.group is not None:
+        path &= Q(path__source__site__groups__name=query.group, path__destination__site__groups__name=query.group)
     return Q(pk__in=IncidentPath.objects.filter(path).values("incident_id")) if path else Q()
 
 

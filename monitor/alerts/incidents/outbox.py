@@ -1,4 +1,4 @@
-"""The outbox: which channels are to be told of a change of an incident, as rows that `notify.deliver` sends."""
+"""The outbox: notifications of a change of an incident by channel, as rows that `notify.deliver` sends."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OPENINGS = (Change.OPENED, Change.REOPENED)
 def enqueue(
     incident_id: int, change: Change, due_at: datetime, *, reopening: int = 0, but: Collection[str] = ()
 ) -> int:
-    """Write down who must be told, `but` for some channels; call it in the transaction of the change. Returns how many.
+    """Queue the notifications of a change, except for the channels in `but`, in the transaction of the change.
 
-    An opening goes by the routes; what follows goes to those who were told of an opening. Doing it again adds only
-    those who were not there.
+    Openings follow the routes; later changes go to the channels notified of an opening. Idempotent: a repeated call
+    adds missing rows only. Returns the number of channels.
     """
     incident = Incident.objects.get(pk=incident_id)
     targets = _targets(incident)
@@ -48,13 +48,13 @@ def enqueue(
 
 
 def channels_told(incident_id: int, reopening: int) -> set[str]:
-    """The channels that are told, or will be, that the incident is open for the so many-th time."""
+    """The channels with a notification, sent or queued, for the nth opening."""
     rows = Notification.objects.filter(incident_id=incident_id, reopening=reopening, change__in=OPENINGS)
     return set(rows.values_list("channel", flat=True))
 
 
 def withdraw(incident_id: int, change: Change) -> set[str]:
-    """Take back what was not tried yet, since it no longer holds; returns the channels that will never know."""
+    """Delete notifications that were not attempted yet and no longer hold; returns their channels."""
     waiting = Notification.objects.filter(incident_id=incident_id, change=change, attempts=0, state=Delivery.WAITING)
     with transaction.atomic():
         rows = list(waiting.select_for_update())
@@ -63,7 +63,7 @@ def withdraw(incident_id: int, change: Change) -> set[str]:
 
 
 def _targets(incident: Incident) -> dict[str, Route]:
-    """By channel the route that the incident takes."""
+    """The route of the incident by channel."""
     of = notify_routes.routes(alerts(), notify_routes.channels())
     places: list[Place] = []
     if any(route.selector is not None for route in of):

@@ -1,6 +1,6 @@
-"""Incidents for pages and reports: which are open, which were lately, which touched a path.
+"""Queries of incidents for pages, reports and evaluation: open, recent, by path.
 
-Out: lists of `Incident` with `paths`, and each path's hosts, already fetched: two queries whatever the number of
+Out: lists of `Incident` with `paths` and each path's hosts prefetched: two queries regardless of the number of
 incidents. Times are aware UTC.
 """
 
@@ -16,7 +16,7 @@ from monitor.alerts.models import UNTOLD, Delivery, Incident, IncidentPath, Noti
 
 @dataclass(frozen=True, slots=True)
 class LastingCount:
-    """How many incidents of a severity that a rule heads are open now."""
+    """The number of open incidents of a severity whose gravest rule is `rule`."""
 
     severity: str
     rule: str
@@ -24,7 +24,7 @@ class LastingCount:
 
 
 def lasting_counts() -> list[LastingCount]:
-    """The open incidents, acknowledged ones included, counted by severity and rule."""
+    """Count open incidents, including acknowledged, by severity and rule."""
     rows = Incident.objects.filter(_FOUND, closed_at__isnull=True).values_list("severity", "rule")
     return [LastingCount(*row) for row in rows.annotate(incidents=Count("pk")).order_by("severity", "rule")]
 
@@ -40,7 +40,7 @@ def lasting_incidents() -> list[Incident]:
 
 
 def ended_s(since: datetime) -> dict[tuple[int, str], float]:
-    """When the last incident ended that had this path by this rule, in seconds since the epoch; those ended since."""
+    """The end of the last incident of each path and rule in seconds since the epoch, if after `since`."""
     ended = IncidentPath.objects.filter(
         is_over=True, incident__turns__turn=Turn.RESOLVED, incident__turns__at__gt=since
     )
@@ -49,7 +49,7 @@ def ended_s(since: datetime) -> dict[tuple[int, str], float]:
 
 
 def untold_incidents() -> list[Incident]:
-    """Every pending incident, and every open one of which people were not told, oldest first."""
+    """Every pending incident, and every open incident that was not notified, oldest first."""
     return list(_with_paths(UNTOLD | Q(is_pending=True)).order_by("opened_at", "pk"))
 
 
@@ -70,25 +70,25 @@ def incidents_of_path(path_id: int, since: datetime, until: datetime) -> list[In
 
 
 def incident_with_paths(incident_id: int) -> Incident | None:
-    """One incident, pending ones too; None where there is none of that number."""
+    """The incident with this id, also if pending; None if it does not exist."""
     return _with_paths(_EVERY).filter(pk=incident_id).first()
 
 
 def without_evidence(since: datetime, most: int) -> list[Incident]:
-    """The newest incidents opened from `since` on whose evidence was not gathered, or before they grew or reopened."""
+    """The newest incidents opened from `since` on without evidence, or which grew or reopened after it was gathered."""
     newest = IncidentPath.objects.filter(incident=OuterRef("pk")).order_by("-added_at").values("added_at")[:1]
     lacking = Q(kept_evidence=None) | Q(kept_evidence__gathered_at__lt=Subquery(newest))
     return list(_with_paths().filter(lacking, opened_at__gte=since)[:most])
 
 
 def dead_letter_count() -> int:
-    """How many notifications were given up, and neither sent again nor dropped since."""
+    """The number of dead letters: notifications without attempts left, neither retried nor dropped."""
     return Notification.objects.filter(state=Delivery.DEAD).count()
 
 
 _EVERY = Q()
 _FOUND = Q(is_pending=False)
-"""A pending incident is none yet."""
+"""All confirmed incidents."""
 
 
 def _with_paths(which: Q = _FOUND) -> QuerySet[Incident]:

@@ -1,7 +1,7 @@
-"""When to be quiet: which paths are silenced or in maintenance at a moment.
+"""Silences and maintenance: the paths silenced or in maintenance at a moment.
 
-In: the rows of `Quiet` and the paths in use. Out: sets of paths. A quiet time for a site holds for every path to or
-from it, one for a group for every path within it, one that names nothing for all.
+In: the rows of `Quiet` and the paths in use. Out: sets of paths. A silence or maintenance of a site covers every path
+to or from it, of a group every path within it; without any of these it covers the whole mesh.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from monitor.mesh.queries import MeasuredPath
 
 @dataclass(frozen=True, slots=True)
 class QuietPaths:
-    """The paths in maintenance, on which nothing opens; and those of which nobody is told, which has these too."""
+    """The paths in maintenance, on which no incident opens; and the paths without notifications, a superset."""
 
     in_maintenance: frozenset[int]
     silenced: frozenset[int]
 
     def silences(self, path_ids: Iterable[int]) -> bool:
-        """Whether nobody is to be told of an incident on these paths: all of them are silenced."""
+        """Whether an incident on these paths is muted: all of them are silenced."""
         return self.silenced.issuperset(path_ids)
 
 
 def at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPaths:
-    """The quiet paths at `now`."""
+    """The silenced paths at `now`."""
     lasting = in_force(now)
-    maintenance = (_paths_of(one, paths) for one in lasting if one.kind == Quiet.Kind.MAINTENANCE)
+    maintenance = (_paths_of(quiet, paths) for quiet in lasting if quiet.kind == Quiet.Kind.MAINTENANCE)
     return QuietPaths(
         in_maintenance=frozenset().union(*maintenance),
-        silenced=frozenset().union(*(_paths_of(one, paths) for one in lasting)),
+        silenced=frozenset().union(*(_paths_of(quiet, paths) for quiet in lasting)),
     )
 
 
 def maintained_s(since: datetime, now: datetime, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:
-    """When the last maintenance of each path ended, in seconds since the epoch; `now` where one lasts. Left out are
-    paths that had none since `since`."""
+    """The end of the last maintenance of each path in seconds since the epoch, `now` during maintenance. Paths without
+    maintenance since `since` are left out."""
     begun = Quiet.objects.filter(kind=Quiet.Kind.MAINTENANCE, starts_at__lte=now)
-    begun = begun.exclude(ended_at__lte=F("starts_at"))  # called off before it began
-    found: dict[int, float] = {}
-    for one in begun.filter(Q(every_s__isnull=False) | Q(ends_at__gt=since)).select_related("site", "group"):
-        held_until = one.held_until(now)
+    begun = begun.exclude(ended_at__lte=F("starts_at"))  # cancelled before it began
+    ended_s: dict[int, float] = {}
+    for quiet in begun.filter(Q(every_s__isnull=False) | Q(ends_at__gt=since)).select_related("site", "group"):
+        held_until = quiet.held_until(now)
         if held_until > since:
-            for path_id in _paths_of(one, paths):
-                found[path_id] = max(found.get(path_id, 0.0), held_until.timestamp())
-    return found
+            for path_id in _paths_of(quiet, paths):
+                ended_s[path_id] = max(ended_s.get(path_id, 0.0), held_until.timestamp())
+    return ended_s
 
 
 def in_force(now: datetime) -> list[Quiet]:
-    """The silences and maintenances that hold at `now`."""
-    return [one for one in _candidates(now) if one.holds_at(now)]
+    """The silences and maintenances active at `now`."""
+    return [quiet for quiet in _candidates(now) if quiet.holds_at(now)]
 
 
 class Standing(StrEnum):
-    """What a silence or maintenance is at a moment."""
+    """The state of a silence or maintenance at a moment."""
 
     IN_FORCE = "in force"
     TO_COME = "to come"
@@ -69,7 +69,7 @@ class Standing(StrEnum):
 
 
 def standing(quiet: Quiet, now: datetime) -> Standing:
-    """What it is at `now`: between two times it is to come, and ended where somebody ended it early."""
+    """The state at `now`: TO_COME also between repetitions, ENDED if it was ended early."""
     if quiet.holds_at(now):
         return Standing.IN_FORCE
     if quiet.ended_at is not None and quiet.ended_at <= now:
@@ -78,12 +78,12 @@ def standing(quiet: Quiet, now: datetime) -> Standing:
 
 
 def next_time(quiet: Quiet, now: datetime) -> tuple[datetime, datetime] | None:
-    """From when to when it holds now, or next; None where it never will again."""
+    """The present or next time it is active; None if there is none."""
     starts_at, lasts = quiet.starts_at, quiet.ends_at - quiet.starts_at
     if quiet.every_s is not None and now >= quiet.ends_at:
         every = timedelta(seconds=quiet.every_s)
         starts_at += (now - quiet.ends_at) // every * every + every
-    ends_at = min([starts_at + lasts, *(one for one in (quiet.until, quiet.ended_at) if one is not None)])
+    ends_at = min([starts_at + lasts, *(end for end in (quiet.until, quiet.ended_at) if end is not None)])
     return None if ends_at <= max(now, starts_at) else (starts_at, ends_at)
 
 
@@ -96,7 +96,7 @@ def _candidates(now: datetime) -> Iterable[Quiet]:
 
 
 def covers(quiet: Quiet, path_id: int, place: Place) -> bool:
-    """Whether it is for that path."""
+    """Whether it covers that path."""
     if quiet.path_id is not None:
         return quiet.path_id == path_id
     if quiet.site is not None:
@@ -107,4 +107,4 @@ def covers(quiet: Quiet, path_id: int, place: Place) -> bool:
 def _paths_of(quiet: Quiet, paths: Mapping[int, MeasuredPath]) -> frozenset[int]:
     if quiet.path_id is not None:
         return frozenset({quiet.path_id})
-    return frozenset(path_id for path_id, one in paths.items() if covers(quiet, path_id, one.place))
+    return frozenset(path_id for path_id, path in paths.items() if covers(quiet, path_id, path.place))

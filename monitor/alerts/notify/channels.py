@@ -1,8 +1,8 @@
-"""The channels that people are told through, and sending to one: in a process of its own that is killed when it hangs.
+"""Send messages to a notification channel, in a process that is killed after a timeout.
 
-In: the URL of a channel, as `monitor.mesh.notify_routes.channels` gives it. Out: for each message whether its channel
-took it. A URL may hold passwords: it reaches the sender by its standard input, and
-what comes back of a failure is free of it. `log://` writes to the logger `monitor.alerts`, in this process.
+In: the URL of a channel, from `monitor.mesh.notify_routes.channels`. Out: for each message whether the channel accepted
+it. A URL may hold passwords: it is passed by standard input, and error messages never contain it. `log://` writes to
+the logger `monitor.alerts`, in this process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from django.conf import settings
 
 SEND_LIMIT_S = 30.0
-"""For all messages to one channel in one run; then its process is killed."""
+"""Timeout for all messages to a channel in a run; then its process is killed."""
 
 log = logging.getLogger("monitor.alerts")
 
@@ -28,7 +28,7 @@ _LOG = "log:"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A line and a text for people, and what a webhook gets. `severity` is a word of mesh.toml, or `good`."""
+    """Title and body for people, and the payload of a webhook. `severity` is a severity of mesh.toml, or `good`."""
 
     key: str
     title: str
@@ -39,15 +39,15 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a message: taken where `problem` is empty."""
+    """The result of sending a message: accepted if `problem` is empty."""
 
     key: str
     problem: str
 
 
 def send(url: str, messages: Sequence[Message], note: Callable[[Answer], None], limit_s: float = SEND_LIMIT_S) -> None:
-    """Send messages to one channel, in order, and `note` each answer as it comes. After the first that is not taken the
-    others are not tried, and nothing is noted of them. Never raises."""
+    """Send messages to a channel, in order, and call `note` with each answer. Stops after the first failure, without a
+    note of the remaining messages. Never raises."""
     if url.startswith(_LOG):
         for message in messages:
             _write_to_log(message)
@@ -78,7 +78,7 @@ def send(url: str, messages: Sequence[Message], note: Callable[[Answer], None], 
             process.stdin.write(job)
             process.stdin.close()
         except BrokenPipeError:
-            pass  # it has died; that it said nothing of the first message tells so below
+            pass  # the process has died, which is noted below as it gave no answer
         failed = False
         for line in process.stdout:
             answer = Answer(**json.loads(line))

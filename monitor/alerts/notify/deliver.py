@@ -1,12 +1,12 @@
-"""Telling people: each change of an incident goes once to each channel that its route names
+"""Deliver notifications: each change of an incident is sent once to each channel of its routes
 (`monitor.mesh.notify_routes`).
 
-In: changes of incidents, written down by `enqueue` in the transaction of the change. Out: messages, sent by `deliver`,
-a task of its own: nothing here delays the evaluation. One run at a time; in it the channels are sent to at once, each
-by a process that is killed after 30 s, so the slowest holds the others' next messages up for that long at most. A
-channel that fails is logged and tried again after 30 s, 1 min, 2 min and so on, ten times over four hours; then the
-message is a dead letter, which stays until somebody sends it again or drops it. It is sent twice only when this process
-dies between the channel's answer and the note of it, or when a channel takes it and says otherwise.
+In: notifications queued by `enqueue` in the transaction of the change. Out: messages, sent by `deliver` in a task of
+its own, so that it never delays the evaluation. A single run at a time sends to all channels in parallel, each in a
+process killed after 30 s, so the slowest delays the next run by at most that long. Failures are logged and retried
+after 30 s, 1 min, 2 min and so on, ten times over four hours; then the message is a dead letter until somebody retries
+or drops it. A message is sent twice only if this process dies between the channel's answer and its storage, or if a
+channel accepts it and reports an error.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ FIRST_RETRY_S = 30
 MESSAGES_PER_RUN = 50
 MESSAGES_PER_CHANNEL = 10
 LEASE_S = 120
-"""What has been sending for longer than any run takes has lost its sender."""
+"""A SENDING row older than this is orphaned."""
 NO_CHANNEL = "SOUNDINGS_NOTIFY_URLS has no channel of this name"
 _KEY = 0x50_4E_44_4E_4F_54_49_46
-"""Any number that nobody else locks in this database."""
+"""Key of the advisory lock: unique in this database."""
 
 log = logging.getLogger("monitor.alerts")
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A message to one channel, and the rows that it tells of: one, or with a digest several."""
+    """A message to a channel, and its notifications: a single row, or several for a digest."""
 
     channel: str
     rows: tuple[Notification, ...]
@@ -52,8 +52,8 @@ class _Job:
 
 
 def deliver(now: datetime) -> int:
-    """Send what is due, at most `MESSAGES_PER_RUN`; returns how many messages were taken by their channel. Where
-    another run is under way it has the channels, and this one does nothing."""
+    """Send due notifications, at most `MESSAGES_PER_RUN`; returns how many messages were accepted. Does nothing while
+    another run holds the advisory lock."""
     with alone(_KEY) as is_alone:
         if not is_alone:
             return 0
@@ -63,7 +63,7 @@ def deliver(now: datetime) -> int:
 
 
 def _due(now: datetime) -> QuerySet[Notification]:
-    """What can be sent now, oldest first. A closing waits for its opening, so that they arrive in order."""
+    """Notifications that can be sent now, oldest first. A closing waits for its opening, so they arrive in order."""
     unsent = Notification.objects.filter(state__in=(Delivery.WAITING, Delivery.SENDING))
     earlier = unsent.filter(
         incident=OuterRef("incident"), channel=OuterRef("channel"), is_digest=False, pk__lt=OuterRef("pk")
@@ -76,23 +76,23 @@ def _due(now: datetime) -> QuerySet[Notification]:
 
 
 def _claimed(now: datetime) -> list[Notification]:
-    """Take what is due, so that nobody else sends the same. Of a channel that has one under way nothing is taken."""
+    """Claim due notifications, so that no other process sends them; at most MESSAGES_PER_CHANNEL for each channel."""
     held: dict[str, int] = {}
-    found: list[Notification] = []
+    claimed: list[Notification] = []
     for row in _due(now):
-        has_room = held.get(row.channel, 0) < MESSAGES_PER_CHANNEL and len(found) < MESSAGES_PER_RUN
+        has_room = held.get(row.channel, 0) < MESSAGES_PER_CHANNEL and len(claimed) < MESSAGES_PER_RUN
         if (row.is_digest or has_room) and _claim(row, now):
             held[row.channel] = held.get(row.channel, 0) + (not row.is_digest)
-            found.append(row)
-    return found
+            claimed.append(row)
+    return claimed
 
 
 def _claim(row: Notification, now: datetime) -> bool:
-    """Take one; an attempt whose sender was lost counts."""
+    """Claim a notification; an orphaned attempt counts."""
     was_lost = int(row.state == Delivery.SENDING)
     same = Notification.objects.filter(pk=row.pk, state=row.state, attempts=row.attempts, claimed_at=row.claimed_at)
     if was_lost and row.attempts + 1 >= MAX_ATTEMPTS:
-        same.update(state=Delivery.DEAD, attempts=F("attempts") + 1, problem="its sender ended before it could tell")
+        same.update(state=Delivery.DEAD, attempts=F("attempts") + 1, problem="the sender died without a result")
         return False
     taken = same.update(state=Delivery.SENDING, claimed_at=now, attempts=F("attempts") + was_lost)
     row.attempts, row.state, row.claimed_at = row.attempts + was_lost, Delivery.SENDING, now
@@ -100,7 +100,7 @@ def _claim(row: Notification, now: datetime) -> bool:
 
 
 def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
-    """The messages to send. What cannot be written is noted as a failure of its own."""
+    """Compose the messages to send; an error in composing counts as a failed attempt."""
     composer = Composer(now)
     jobs = []
     digests: dict[str, list[Notification]] = {}
@@ -126,12 +126,12 @@ def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
 
 
 def _still_holds(row: Notification) -> bool:
-    """An end is not told of what has reopened before anybody was told of the end."""
+    """Whether the notification still applies: a closing does not if the incident has reopened."""
     return row.change != Change.CLOSED or Incident.objects.filter(pk=row.incident_id, closed_at__isnull=False).exists()
 
 
 def _sent(jobs: Sequence[_Job], now: datetime) -> int:
-    """Send the jobs, channel by channel at once, and note each answer when it comes."""
+    """Send the jobs, all channels in parallel, and store each answer as it arrives."""
     of_channel: dict[str, list[_Job]] = {}
     for job in jobs:
         of_channel.setdefault(job.channel, []).append(job)
@@ -185,13 +185,13 @@ def _mark(rows: Sequence[Notification], **fields: object) -> None:
 
 
 def _release(pks: Collection[int], now: datetime) -> None:
-    """What was not tried, since its channel failed before: it waits on, and no attempt is counted."""
+    """Release notifications not attempted because an earlier message of the channel failed; no attempt is counted."""
     untried = Notification.objects.filter(pk__in=pks, state=Delivery.SENDING, claimed_at=now)
     untried.update(state=Delivery.WAITING, claimed_at=None)
 
 
 def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
-    """Note a failed attempt: when the next is due, or that it was the last."""
+    """Store a failed attempt: schedule a retry, or make it a dead letter."""
     for row in rows:
         attempt = row.attempts + 1
         is_last = attempt >= MAX_ATTEMPTS
@@ -216,9 +216,9 @@ def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
 
 
 def test_channel(name: str, now: datetime) -> str:
-    """Send a test message through a channel, now; returns what went wrong, empty where nothing did.
+    """Send a test message through a channel; returns the error, or an empty string.
 
-    Raises `KeyError` where there is no channel of this name.
+    Raises `KeyError` if there is no channel of this name.
     """
     answers: list[Answer] = []
     channels.send(notify_routes.channels()[name], [Composer(now).of_test(name)], answers.append)
@@ -226,18 +226,18 @@ def test_channel(name: str, now: datetime) -> str:
 
 
 def dead_letters() -> list[Notification]:
-    """The notifications that were given up, oldest first."""
+    """Notifications without attempts left, oldest first."""
     return list(Notification.objects.filter(state=Delivery.DEAD).select_related("incident").order_by("pk"))
 
 
 def retry(pks: Collection[int] | None, now: datetime) -> int:
-    """Let dead letters be sent again, with all their attempts; all of them for None. Returns how many."""
+    """Queue dead letters again, with all attempts; None for all. Returns how many."""
     fields = {"state": Delivery.WAITING, "attempts": 0, "due_at": now, "claimed_at": None}
     return _dead(pks).update(**fields)
 
 
 def drop(pks: Collection[int] | None) -> int:
-    """Give dead letters up for good; all of them for None. Returns how many."""
+    """Drop dead letters for good; None for all. Returns how many."""
     return _dead(pks).update(state=Delivery.DROPPED)
 
 

@@ -1,7 +1,7 @@
-"""What is sent: the message of one change of an incident, of a digest, of a test. For people, and as JSON for webhooks.
+"""Messages of a change of an incident, of a digest, and of a test: as text, and as JSON for webhooks.
 
-In: notifications with their incidents, paths fetched. Out: `Message`s. The JSON has a version, and docs/alerts.md has
-its schema: a key is never taken away or changed in meaning without a new version; new ones may come.
+In: notifications with their incidents, paths prefetched. Out: `Message`s. The JSON is versioned, with its schema in
+docs/alerts.md: keys may be added, but are removed or change meaning only with a new version.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ log = logging.getLogger("monitor.alerts")
 
 
 class Composer:
-    """Writes the messages of one run: each incident is asked for once, whatever the number of channels."""
+    """Composes the messages of a run, loading each incident once for all channels."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
         self._known: dict[int, tuple[Incident, Evidence]] = {}
 
     def of_change(self, notification: Notification) -> Message:
-        """One change of one incident."""
-        incident, found = self._incident(notification.incident_id)
+        """The message of a change of an incident."""
+        incident, evidence = self._incident(notification.incident_id)
         change = notification.change
         return Message(
             key=str(notification),
-            title=words.subject(incident, change, found),
-            body=words.body(incident, change, found),
+            title=words.subject(incident, change, evidence),
+            body=words.body(incident, change, evidence),
             severity=GOOD if change == Change.CLOSED else incident.severity,
-            payload=self._payload(str(notification), change, incident=as_json(incident, found)),
+            payload=self._payload(str(notification), change, incident=as_json(incident, evidence)),
         )
 
     def of_digest(self, notifications: Sequence[Notification]) -> Message:
-        """All that is due for one channel now, an incident in one entry whatever became of it."""
-        ids = sorted({one.incident_id for one in notifications})
-        both = [self._incident(one) for one in ids]
-        lasting = [one for one, _ in both if one.closed_at is None]
-        worst = max((Severity(one.severity) for one, _ in both), key=lambda one: one.rank)
-        lines = [line for incident, found in both for line in _digest_lines(incident, found)]
-        key = f"digest-{min(one.pk for one in notifications)}"
+        """The digest of a channel: all notifications due now, a single entry for each incident."""
+        ids = sorted({notification.incident_id for notification in notifications})
+        with_evidence = [self._incident(incident_id) for incident_id in ids]
+        lasting = [incident for incident, _ in with_evidence if incident.closed_at is None]
+        worst = max((Severity(incident.severity) for incident, _ in with_evidence), key=lambda severity: severity.rank)
+        lines = [line for pair in with_evidence for line in _digest_lines(*pair)]
+        key = f"digest-{min(notification.pk for notification in notifications)}"
         plural = "" if len(ids) == 1 else "s"
         return Message(
             key=key,
             title=f"Digest {self._now:%Y-%m-%d %H:%M} UTC: {len(ids)} incident{plural}, {len(lasting)} still open",
             body="\n".join(lines).strip(),
             severity=str(worst) if lasting else GOOD,
-            payload=self._payload(key, "digest", incidents=[as_json(incident, found) for incident, found in both]),
+            payload=self._payload(key, "digest", incidents=[as_json(*pair) for pair in with_evidence]),
         )
 
     def of_test(self, channel: str) -> Message:
-        """A message that says that it is only a test."""
+        """A test message."""
         body = f"This is a test of the channel {channel}, sent by hand. Nothing is wrong."
         key = f"test-{self._now:%Y%m%dT%H%M%S}"
         return Message(key, "TEST from Soundings: nothing is wrong", body, "notice", self._payload(key, "test"))
@@ -82,22 +82,22 @@ class Composer:
         return self._known[incident_id]
 
     def _evidence(self, incident: Incident) -> Evidence:
-        """The evidence, gathered now where it was not; a message must go out without it, if need be."""
+        """The evidence, gathered now if missing; on failure the message is sent without it."""
         if gather.kept(incident) is None:
             try:
                 gather.keep(incident, self._now)
             except (Error, ValueError, KeyError):
-                log.exception("incident %d: told without its evidence", incident.pk)
+                log.exception("incident %d: notified without evidence", incident.pk)
         return evidence(incident, self._now)
 
 
-def as_json(incident: Incident, found: Evidence) -> dict[str, Any]:
-    """An incident for programs."""
-    began = found.began
+def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
+    """An incident as JSON."""
+    began = evidence.began
     return {
         "id": incident.pk,
         "url": words.link(incident.pk),
-        "headline": words.headline(incident, found),
+        "headline": words.headline(incident, evidence),
         "state": str(incident.state),
         "severity": incident.severity,
         "rule": incident.rule,
@@ -109,8 +109,8 @@ def as_json(incident: Incident, found: Evidence) -> dict[str, Any]:
         "closing": incident.closing or None,
         "correction": incident.correction or None,
         "began": began and {"at": _stamp(began.at), "earliest": _stamp(began.earliest), "latest": _stamp(began.latest)},
-        "likely_cause": found.likely,
-        "where": [{"where": one.where, "bad_paths": one.bad, "paths": one.known} for one in found.shares],
+        "likely_cause": evidence.likely,
+        "where": [{"where": share.where, "bad_paths": share.bad, "paths": share.known} for share in evidence.shares],
         "findings": [
             {
                 "path_id": row.path_id,
@@ -128,14 +128,14 @@ def as_json(incident: Incident, found: Evidence) -> dict[str, Any]:
     }
 
 
-def _digest_lines(incident: Incident, found: Evidence) -> list[str]:
+def _digest_lines(incident: Incident, evidence: Evidence) -> list[str]:
     if incident.closed_at is not None:
-        state = f"over since {incident.closed_at:%Y-%m-%d %H:%M} UTC, after {words.lasted(incident)}"
+        state = f"resolved at {incident.closed_at:%Y-%m-%d %H:%M} UTC, after {words.lasted(incident)}"
     else:
         state = f"acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else "still open"
     times = f", {incident.reopenings + 1} times" if incident.reopenings else ""
-    head = f"{incident.severity}: {words.headline(incident, found)}"
-    return [head, f"  {state}{times}", f"  {found.likely}", f"  {words.link(incident.pk)}", ""]
+    head = f"{incident.severity}: {words.headline(incident, evidence)}"
+    return [head, f"  {state}{times}", f"  {evidence.likely}", f"  {words.link(incident.pk)}", ""]
 
 
 def _stamp(at: datetime | None) -> str | None:

@@ -1,10 +1,10 @@
-"""`python -m monitor.alerts.notify.sender`: hands messages to one channel and says of each what became of it. A process
-of its own, so that a service that hangs, or a fault in a plugin, takes nothing else with it.
+"""`python -m monitor.alerts.notify.sender`: send messages to a channel and report the result of each. A separate
+process, so that a service that hangs or a faulty plugin cannot block the worker.
 
 In, on standard input: JSON with `url` and `messages` (`monitor.alerts.notify.channels.Message`). Out, on standard
-output: a line of JSON for each, until one is not taken. Nothing that it prints has a secret of the URL in it.
-`webhook+https://` and `webhook+http://` are ours (docs/alerts.md has what is posted); all other URLs are Apprise's. No
-Django, no database.
+output: a line of JSON for each, up to the first failure. The output never contains secrets of the URL.
+`webhook+https://` and `webhook+http://` are implemented here (schema in docs/alerts.md); all other URLs are Apprise's.
+No Django, no database.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 WEBHOOK = "webhook+"
 TIMEOUT_S = 10.0
 LEAST_SECRET = 4
-"""Parts of a URL that are shorter are no secrets, and would blot out words."""
+"""Shorter parts of a URL are not treated as secrets; masking them would garble messages."""
 LONGEST_REASON = 300
 
 _REASON = re.compile(
     r"^(?:WARNING|ERROR|DEBUG (?=[^\n]*(?:Exception|Response Details))) ?([^\n]*(?:\n(?![A-Z]+ )[^\n]+)*)", re.M
 )
-"""What Apprise warns of; and what it says for debugging only, although it is the reason."""
+"""Apprise's warnings, and its debug messages that hold the reason of a failure."""
 
 
 class NotTaken(Exception):
-    """A channel did not take a message. The text says why."""
+    """The channel rejected a message; the text says why."""
 
 
 def main() -> int:
-    """Do what standard input asks for; 0 also where a message was not taken."""
+    """Send the messages from standard input; returns 0 also if a message was rejected."""
     job = json.load(sys.stdin)
     url = job["url"]
     for message in job["messages"]:
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def scrubbed(text: str, url: str) -> str:
-    """The text without what of the URL may be a secret: all but its scheme, host and port."""
+    """Mask in the text all parts of the URL except scheme, host and port."""
     parts = urlsplit(url)
     words = {parts.query, parts.fragment, parts.path, parts.username or "", parts.password or ""}
     words |= set(re.split(r"[/?&=;,#]", f"{parts.path}/{parts.query}/{parts.fragment}"))

@@ -1,5 +1,5 @@
-"""Django's system checks of SOUNDINGS_NOTIFY_URLS: what is written there is a channel, each name once, and others
-cannot read the file. What they say quotes no URL."""
+"""Django system checks of SOUNDINGS_NOTIFY_URLS: each entry is a channel, names are unique, and the file is not
+readable by others. Messages quote no URL."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @register(Tags.security)
 def check_channels(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """What is wrong with the channels."""
-    found: list[CheckMessage] = []
+    """Check the channels."""
+    problems: list[CheckMessage] = []
     for place, word in enumerate(settings.NOTIFY_URLS, start=1):
         if ":" not in named(word)[1] or "://" not in word:
             hint = "write name=URL, as in oncall=slack://…, with spaces or lines between the channels"
-            found.append(Error(f"{VARIABLE}: word {place} is no URL", hint=hint, id="alerts.E001"))
+            problems.append(Error(f"{VARIABLE}: word {place} is no URL", hint=hint, id="alerts.E001"))
     names = Counter(named(word)[0] for word in settings.NOTIFY_URLS)
     for name, count in names.items():
         if count > 1:
             hint = "give each channel a name of its own"
-            found.append(Error(f'{VARIABLE}: {count} channels are called "{name}"', hint=hint, id="alerts.E002"))
+            problems.append(Error(f'{VARIABLE}: {count} channels are called "{name}"', hint=hint, id="alerts.E002"))
     file = os.environ.get(f"{VARIABLE}_FILE")
     if file and Path(file).exists() and Path(file).stat().st_mode & OTHERS:
         hint = f"its URLs hold passwords: chmod 600 {file}"
-        found.append(CheckMessage(WARNING, f"{VARIABLE}_FILE={file} can be read by others", hint, id="alerts.W001"))
-    return found
+        problems.append(CheckMessage(WARNING, f"{VARIABLE}_FILE={file} can be read by others", hint, id="alerts.W001"))
+    return problems

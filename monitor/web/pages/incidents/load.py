@@ -44,7 +44,7 @@ class IncidentList:
     """A page of incidents, their numbers by state, and the choices of the filters."""
 
     rows: tuple[Incident, ...]
-    counted: listing.Counted
+    counted: listing.StateCounts
     path: Path | None
     sites: tuple[str, ...]
     groups: tuple[str, ...]
@@ -97,7 +97,7 @@ class IncidentView:
     paths: tuple[Path, ...]
 
 
-def load_list(wanted: listing.Asked, offset: int, limit: int) -> IncidentList:
+def load_list(wanted: listing.IncidentFilter, offset: int, limit: int) -> IncidentList:
     """The incidents asked for. Raises `listing.UnknownFilter`."""
     listing.require_known(wanted)
     rows = tuple(listing.incidents(wanted, offset=offset, limit=limit))

@@ -61,7 +61,7 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     which = parameters.choice(request, "state", Which, Which.OPEN)
     within = parameters.choice(request, "last", Within, Within.EVER)
-    wanted = listing.Asked(
+    wanted = listing.IncidentFilter(
         which=which,
         severity=parameters.text(request, "severity"),
         site=parameters.text(request, "site"),
@@ -82,7 +82,7 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
         "first_run": None if view.rows else still_waiting(now),
         "asked": wanted,
         "which": which,
-        "is_narrowed": wanted != listing.Asked(which=which),
+        "is_narrowed": wanted != listing.IncidentFilter(which=which),
         "states": parameters.options(request, "state", states, which),
         "severities": parameters.options(request, "severity", severities, wanted.severity or ""),
         "lasts": parameters.options(

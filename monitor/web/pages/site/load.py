@@ -79,7 +79,7 @@ def load_site(name: str, shown: Shown, packet_bytes: int | None, now: datetime) 
     site = Site.objects.get(name=name)
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
-    lasting = listing.incidents(listing.Asked(site=name))
+    lasting = listing.incidents(listing.IncidentFilter(site=name))
     return SiteView(
         site=site,
         shown=shown,
@@ -90,7 +90,7 @@ def load_site(name: str, shown: Shown, packet_bytes: int | None, now: datetime) 
         days=_days(site, now),
         open_incidents=tuple(lasting[:INCIDENTS_SHOWN]),
         past_incidents=tuple(
-            listing.incidents(listing.Asked(which=listing.Which.RESOLVED, site=name), limit=INCIDENTS_SHOWN)
+            listing.incidents(listing.IncidentFilter(which=listing.Which.RESOLVED, site=name), limit=INCIDENTS_SHOWN)
         ),
     )
 
