@@ -32,7 +32,7 @@ def deliver(mesh, *runs, number=1, slot_id=None):
 
 
 def test_a_delivery_diagnoses_nothing_itself(mesh, monkeypatch):
-    monkeypatch.setattr(pending, "told", lambda *_: pytest.fail("in the delivery"))
+    monkeypatch.setattr(pending, "diagnose_run", lambda *_: pytest.fail("in the delivery"))
 
     deliver(mesh, real("queue"), throughput(1e6, at=HOUR + timedelta(minutes=1)))
 
@@ -81,14 +81,14 @@ def test_a_crash_in_the_middle_leaves_it_to_be_done_again(mesh, monkeypatch):
 
 
 def test_a_fault_of_ours_is_told_and_keeps_no_other_test_waiting(mesh, monkeypatch, caplog):
-    sound = pending.told
+    sound = pending.diagnose_run
 
     def told(run, background):
         if run.started_at == HOUR:
             raise ZeroDivisionError("division by zero")
         return sound(run, background)
 
-    monkeypatch.setattr(pending, "told", told)
+    monkeypatch.setattr(pending, "diagnose_run", told)
     later = HOUR + timedelta(minutes=5)
     deliver(mesh, real("queue"), real("queue", at=later))
 

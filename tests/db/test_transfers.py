@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.analysis.transfer import Verdict, diagnose
-from monitor.archive.diagnosis.findings import Background, told
+from monitor.archive.diagnosis.findings import Background, diagnose_run
 from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.ingest.batches import store
 from monitor.archive.ingest.checks import LONGEST_RTT_MS, LONGEST_TEST_S
@@ -210,7 +210,7 @@ def test_whatever_passes_the_checks_can_be_told(sent, received, omitted_s, idle_
         1e6, outcome=Outcome.MEASURED, transfer=Transfer(sent=sent, received=received, omitted_s=omitted_s)
     )
 
-    said = told(run, Background(1, HOUR, idle_rtt_ms=idle_ms))
+    said = diagnose_run(run, Background(1, HOUR, idle_rtt_ms=idle_ms))
 
     assert said.sentence
     assert said.steady_bps is None or math.isfinite(said.steady_bps)

@@ -1,6 +1,6 @@
 """Diagnose a throughput test from its delivered data.
 
-In: a `ThroughputRun` and the `Background` of its path. Out: a `TestDiagnosis` as stored: verdict, sentence, steady rate
+In: a `ThroughputRun` and the `Background` of its path. Out: a `RunDiagnosis` as stored: verdict, sentence, steady rate
 and `Findings`. This module prepares the input of `monitor.analysis.transfer`, which decides the limit. No database.
 """
 
@@ -73,7 +73,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RunDiagnosis:
     """Diagnosis of a test as stored. `steady_bps` is None where too little of the test was steady."""
 
     verdict: Verdict
@@ -83,21 +83,21 @@ class Told:
     findings: Findings | None
 
     @classmethod
-    def not_possible(cls, reason: str) -> Told:
+    def not_possible(cls, reason: str) -> RunDiagnosis:
         """Diagnosis of a test that cannot be diagnosed, with the reason."""
         sentence = f"undetermined: cannot be diagnosed: {reason}"
         return cls(verdict=Verdict.UNDETERMINED, sentence=sentence, steady_bps=None, steady_s=0.0, findings=None)
 
 
-def told(run: ThroughputRun, background: Background) -> Told | None:
+def diagnose_run(run: ThroughputRun, background: Background) -> RunDiagnosis | None:
     """Diagnose a test; None where it carried no TCP data or its intervals are missing."""
     if run.protocol != "tcp" or run.transfer is None or run.transfer.sent is None:
         return None
     try:
         diagnosis = diagnose(recording(run, background))
     except RecordingError as error:
-        return Told.not_possible(f"its intervals contradict each other: {error}")
-    return Told(
+        return RunDiagnosis.not_possible(f"its intervals contradict each other: {error}")
+    return RunDiagnosis(
         verdict=diagnosis.verdict,
         sentence=diagnosis.sentence,
         steady_bps=diagnosis.steady_throughput_bps,

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from django.db import transaction
 
-from monitor.archive.diagnosis.findings import Background, Told, told
+from monitor.archive.diagnosis.findings import Background, RunDiagnosis, diagnose_run
 from monitor.archive.ingest.arrivals import for_jsonb
 from monitor.archive.ingest.copying import microseconds
 from monitor.archive.ingest.storing import mark_dirty
@@ -61,7 +61,7 @@ def _served(slot_ids: list[int]) -> Mapping[int, Served]:
 def _diagnose(test: ThroughputTest, background: Background, served: Served | None) -> None:
     """Store the diagnosis of a test."""
     run = _run_of(test, served)
-    said = _told(run, background)
+    said = _diagnose_run(run, background)
     changed: dict[str, Any] = {"transfer": for_jsonb(run.transfer)}
     if said is not None:
         has_rate = said.steady_bps is not None
@@ -75,13 +75,13 @@ def _diagnose(test: ThroughputTest, background: Background, served: Served | Non
     ThroughputTest.objects.filter(pk=(test.path_id, test.measured_at)).update(**changed)
 
 
-def _told(run: ThroughputRun, background: Background) -> Told | None:
+def _diagnose_run(run: ThroughputRun, background: Background) -> RunDiagnosis | None:
     """Diagnose a test. An exception is logged and stored as the reason, so that it does not block the queue."""
     try:
-        return told(run, background)
+        return diagnose_run(run, background)
     except Exception as error:
         log.exception("test of path %d at %s cannot be diagnosed", background.path_id, background.at.isoformat())
-        return Told.not_possible(f"{type(error).__name__}: {error}")
+        return RunDiagnosis.not_possible(f"{type(error).__name__}: {error}")
 
 
 def _run_of(test: ThroughputTest, served: Served | None) -> ThroughputRun:
