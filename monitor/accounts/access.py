@@ -1,10 +1,9 @@
-"""Who may see the pages and use the users' API, and do what there.
+"""Access control for the pages and the users' API.
 
-They want Django's login, and a role that allows what is asked (`monitor.accounts.roles`). Reading wants none with
-SOUNDINGS_PUBLIC_READ=1, and none on this machine's own loopback with SOUNDINGS_LOCAL_READ=1, which `manage.py up` sets.
-Programs show a token of a user, which reads, and operates if it was made for that; a request with a token is judged by
-it before anything else, also where reading is open. Agents have tokens of their own (`monitor.agents.views`), and are
-let through here.
+Requests need Django's login and a role that permits the action (`monitor.accounts.roles`). SOUNDINGS_PUBLIC_READ=1
+allows reading without login; SOUNDINGS_LOCAL_READ=1, set by `manage.py up`, allows it from loopback. Programs send a
+user's token, which can read, and operate if created so; a request with a token is judged by the token alone, also where
+reading is open. Agents have their own tokens (`monitor.agents.views`) and pass here.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ from monitor.accounts.origin import is_local
 from monitor.accounts.roles import Action, action_of, may
 
 FOR_PROGRAMS = ("/api/", "/metrics")
-"""What begins with these is asked by programs, which get a status and no login."""
+"""Path prefixes for programs, which get a status instead of the login page."""
 LOG_IN = (
     "log in first, or send Authorization: Bearer TOKEN; `manage.py user token NAME` makes one, "
-    "SOUNDINGS_PUBLIC_READ=1 opens reading to everybody"
+    "SOUNDINGS_PUBLIC_READ=1 allows reading without login"
 )
-UNKNOWN_TOKEN = "this token is unknown or revoked; `manage.py user token NAME` makes a new one"
+UNKNOWN_TOKEN = "this token is unknown or revoked; `manage.py user token NAME` creates another"
 TOKEN_ONLY_READS = (
-    "a token only reads; log in to change something, or make one that may operate: "
-    "`manage.py user token NAME --operate`"
+    "this token may only read; log in, or create a token that may operate: `manage.py user token NAME --operate`"
 )
 
 Handler = Callable[[HttpRequest], HttpResponse]
 
 
 class Access:
-    """Middleware: lets a request through to its view, or sends people to the login, and programs a status."""
+    """Middleware that passes a request to its view, redirects people to the login, or returns an error status to
+    programs."""
 
     def __init__(self, get_response: Handler) -> None:
         self.get_response = get_response
@@ -52,14 +51,14 @@ class Access:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponse | None:
-        """None where the view may answer."""
+        """None where the view may respond."""
         if not getattr(view, "login_required", True):
             return None
         action = action_of(view, request)
         is_for_programs = request.path.startswith(FOR_PROGRAMS)
         token = _bearer_token(request)
         if token is not None:
-            # No token opens a page, but a wrong one is told so there, too.
+            # Tokens do not open pages, but an invalid token gets an error there too.
             refusal = _refuse_token(request, token, action) if is_for_programs else _token_or_refusal(token)[1]
             if refusal is not None or is_for_programs:
                 return refusal
@@ -83,13 +82,13 @@ class Access:
 
 
 def _bearer_token(request: HttpRequest) -> str | None:
-    """The token of a request; None where it shows none. Other schemes, such as Basic, belong to a proxy in front."""
+    """Bearer token of a request, or None. Other schemes, such as Basic, belong to a proxy in front."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 
 
 def _token_or_refusal(token: str) -> tuple[UserToken | None, HttpResponse | None]:
-    """A user's token that holds and does not ask too often, or the answer that it gets."""
+    """Valid user token within its rate limit, or the error response."""
     digest = token_digest(token)
     user_token = (
         UserToken.objects.select_related("user").filter(digest=digest, revoked_at=None, user__is_active=True).first()
@@ -98,14 +97,14 @@ def _token_or_refusal(token: str) -> tuple[UserToken | None, HttpResponse | None
         return None, _refusal(401, UNKNOWN_TOKEN)
     wait_s = rates.wait_s(f"user:{digest}", rates.SCRIPT)
     if wait_s > 0:
-        response = _refusal(429, "this token asks too often; slow down")
+        response = _refusal(429, "rate limit of this token exceeded; slow down")
         response["Retry-After"] = str(int(wait_s) + 1)
         return None, response
     return user_token, None
 
 
 def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpResponse | None:
-    """None where the token's user may do this by a token; the request is that user's from here on."""
+    """Error response, or None where the token permits the action; then sets the request's user."""
     user_token, refusal = _token_or_refusal(token)
     if user_token is None:
         return refusal
@@ -118,7 +117,7 @@ def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpRespo
 
 
 def _asked_for_csrf(request: HttpRequest) -> HttpResponse:
-    """Stands for a view that is not exempt; it is never called."""
+    """Placeholder for a view that is not exempt from CSRF checks; never called."""
     raise NotImplementedError
 
 

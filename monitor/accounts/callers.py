@@ -1,7 +1,7 @@
-"""The address that a request comes from, with proxies of our own in between.
+"""Client address of a request behind trusted proxies.
 
-`SOUNDINGS_TRUSTED_PROXIES` names those that are believed; what others write into X-Forwarded-For is for anybody to make
-up. Limits by address go by this, since behind a proxy all requests come from the proxy.
+`SOUNDINGS_TRUSTED_PROXIES` names the proxies whose X-Forwarded-For is trusted; others can forge it. Rate limits by
+address use this module, since behind a proxy all requests come from the proxy.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def client_address(request: HttpRequest) -> str:
-    """The nearest address on the way here that is no proxy of ours; empty where a Unix socket tells none.
+    """Address of the nearest hop that is not a trusted proxy; empty where a Unix socket gives none.
 
-    Proxies append, so the way is read from its end; what stands before the first that is not ours can be made up.
+    Proxies append, so the header is read from its end; entries before the first untrusted hop can be forged.
     """
     address = request.META.get("REMOTE_ADDR", "")
     told = request.META.get("HTTP_X_FORWARDED_FOR", "")
-    for hop in reversed([one.strip() for one in told.split(",")]):
+    for hop in reversed([entry.strip() for entry in told.split(",")]):
         if not _is_ours(address) or _parsed(hop) is None:
             break
         address = hop
@@ -31,7 +31,7 @@ def client_address(request: HttpRequest) -> str:
 
 
 def client_network(request: HttpRequest) -> str:
-    """The address, or the IPv6 network of 64 bits around it, all of which one machine can have: what limits go by."""
+    """Address, or its IPv6 /64 network, which a single host can use entirely: the key of rate limits."""
     address = client_address(request)
     parsed = _parsed(address)
     if parsed is None or parsed.version == 4:
@@ -40,7 +40,7 @@ def client_network(request: HttpRequest) -> str:
 
 
 def _is_ours(address: str) -> bool:
-    """Whether this is a proxy that is believed. Who may write to our Unix socket is one."""
+    """Whether this is a trusted proxy. Clients of our Unix socket are trusted."""
     parsed = _parsed(address)
     if parsed is None:
         return not address
@@ -48,7 +48,7 @@ def _is_ours(address: str) -> bool:
 
 
 def _parsed(address: str) -> Address | None:
-    """An IPv4 address that comes as an IPv6 one is the IPv4 address."""
+    """Parse an address; an IPv4-mapped IPv6 address becomes IPv4."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

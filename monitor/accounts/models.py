@@ -1,4 +1,4 @@
-"""Tokens of users' programs, of which only SHA-256 digests are stored."""
+"""Tokens of users' programs; only SHA-256 digests are stored."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from django.db import models
 
 
 class UserToken(models.Model):
-    """That a program which holds the token with this digest may read what `user` may; with
-    `may_operate` it may operate as well."""
+    """Token of a user's program, with the user's read access; with `may_operate` also that to operate."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
     name = models.TextField(help_text="what it is for, in its owner's words")
@@ -31,7 +30,7 @@ def token_digest(token: str) -> str:
 
 
 def issue_user_token(user_id: int, name: str, now: datetime, *, may_operate: bool = False) -> str:
-    """Make a new token for a user's program and return it; it cannot be read again afterwards."""
+    """Create a token for a user's program and return it; it cannot be read again."""
     token = secrets.token_urlsafe(32)
     UserToken.objects.create(
         user_id=user_id, name=name, digest=token_digest(token), created_at=now, may_operate=may_operate

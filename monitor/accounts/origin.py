@@ -1,7 +1,7 @@
-"""Where a request comes from: this machine itself, or anywhere else.
+"""Tell local requests from remote requests.
 
-A reverse proxy on the same machine comes from loopback too. So a request counts as this machine's own only if the name
-that it asks for is a loopback name as well, and no proxy has left its mark on it.
+A reverse proxy on the same machine also connects from loopback. So a request is local only if its Host is a loopback
+name and it has no headers of a proxy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PROXY_HEADER_PREFIX = "HTTP_X_FORWARDED"
 
 
 def is_local(request: HttpRequest) -> bool:
-    """Whether the request comes from this machine, to this machine, with nothing in between.
+    """Whether the request comes directly from this machine.
 
     A request over a Unix socket has no address: it comes from a proxy.
     """
@@ -29,7 +29,7 @@ def is_local(request: HttpRequest) -> bool:
 
 
 def stayed_on_this_machine(request: HttpRequest) -> bool:
-    """Whether no network has seen the request: it came over loopback or a Unix socket, and from no proxy."""
+    """Whether the request used no network: over loopback or a Unix socket, without a proxy."""
     address = request.META.get("REMOTE_ADDR", "")
     return (not address or _is_loopback_address(address)) and not _came_through_a_proxy(request)
 

@@ -1,7 +1,7 @@
-"""How often one caller may ask: a token bucket for each key, kept in the centre's Redis.
+"""Rate limits: a token bucket for each key, in the centre's Redis.
 
-`wait_s` takes one from the bucket and gives 0, or gives the seconds until there is one again. Redis holds nothing that
-is needed: while it is away everybody is let through, and it is not asked again for a few seconds.
+`wait_s` takes a token from the bucket and returns 0, or returns the seconds until the next token. Fails open: while
+Redis is unavailable nothing is limited, and it is not contacted for a few seconds.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`per_s` on average, `most` at once after a rest."""
+    """`per_s` on average, with bursts of up to `most`."""
 
     per_s: float
     most: int
 
 
 AGENT = Rate(per_s=50, most=2000)
-"""An agent sends one request after the other, and a batch of 1,000 results takes longer than 20 ms: the fullest spool,
-1,700 batches, drains without ever being told to wait."""
+"""An agent sends requests in sequence, and a batch of 1,000 results takes longer than 20 ms: the fullest spool, 1,700
+batches, drains without hitting the limit."""
 SCRIPT = Rate(per_s=10, most=200)
 LOGIN = Rate(per_s=0.2, most=20)
 LOGIN_OF_ACCOUNT_FROM_ADDRESS = Rate(per_s=1 / 30, most=10)
 LOGIN_OF_DEVICE = Rate(per_s=1 / 30, most=10)
 LOGIN_OF_ACCOUNT = Rate(per_s=1 / 60, most=30)
-"""From all addresses together: half a million guesses a year at one password, which the commonest are not among."""
+"""From all addresses together: half a million guesses a year at a password, and common passwords are rejected."""
 
 
 class Buckets:
-    """The buckets in one Redis."""
+    """Buckets in a Redis."""
 
     def __init__(self, url: str) -> None:
         client: Any = redis.Redis.from_url(
@@ -69,7 +69,7 @@ class Buckets:
         self._left_alone_until = 0.0
 
     def wait_s(self, key: str, rate: Rate) -> float:
-        """0 where `key` may ask now, else the seconds until it may."""
+        """0 if `key` may proceed, else the seconds to wait."""
         if time.monotonic() < self._left_alone_until:
             return 0.0
         try:
@@ -83,7 +83,7 @@ class Buckets:
             is_known = time.monotonic() < self._left_alone_until
             self._left_alone_until = time.monotonic() + LEFT_ALONE_S
         if not is_known:
-            logger.warning("nobody's rate is limited: Redis does not answer (%s)", type(error).__name__)
+            logger.warning("rate limits are off: Redis does not answer (%s)", type(error).__name__)
 
 
 @lru_cache(maxsize=1)

@@ -1,9 +1,8 @@
-"""Who may do what: the one table, for the pages and the API alike.
+"""Roles and their permissions, for the pages and the API.
 
-A role is a Django group of that name; the groups are made when the database is migrated. Views say with `needs` what
-they do; one that says nothing reads where its method only reads, and operates where it changes something. Who is asked,
-and what a refusal looks like, is in `monitor.accounts.access`. Sites, tokens and accounts are changed by commands at
-the centre, which no role gives.
+A role is a Django group of that name, created by migrate. Views declare their action with `needs`; by default safe
+methods read, others operate. `monitor.accounts.access` enforces it. Sites, tokens and accounts are changed only by
+commands at the centre.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Action(StrEnum):
 
 MEANING = {
     Action.READ: "see pages, charts, reports and the API",
-    Action.OPERATE: "change what becomes of incidents and measurements: acknowledge, silence, comment, run again",
+    Action.OPERATE: "acknowledge, silence and comment incidents, run tests",
 }
 MAY = {
     Role.VIEWER: frozenset({Action.READ}),
@@ -40,18 +39,18 @@ MAY = {
 
 
 def roles_of(user: User) -> list[Role]:
-    """The roles of a user; a superuser is operator."""
+    """Roles of a user; a superuser is operator."""
     names = set(user.groups.values_list("name", flat=True))
     return [role for role in Role if role in names or (role is Role.OPERATOR and user.is_superuser)]
 
 
 def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
-    """Whether one of the user's roles allows it. One without a role may do nothing."""
+    """Whether a role of the user permits the action; false without a role."""
     return isinstance(user, User) and user.is_active and any(action in MAY[role] for role in roles_of(user))
 
 
 def needs(action: Action) -> Callable[[View], View]:
-    """Says of a view what it does."""
+    """Decorator that declares the action of a view."""
 
     def mark(view: View) -> View:
         view.needs = action  # type: ignore[attr-defined]
@@ -61,7 +60,7 @@ def needs(action: Action) -> Callable[[View], View]:
 
 
 def action_of(view: Callable[..., Any], request: HttpRequest) -> Action:
-    """What this request to a view does."""
+    """Action of this request to a view."""
     said: Action | None = getattr(view, "needs", None)
     if said is not None:
         return said
@@ -69,6 +68,6 @@ def action_of(view: Callable[..., Any], request: HttpRequest) -> Action:
 
 
 def make_groups(*, using: str = "default", **_: Any) -> None:
-    """Make the groups that are not there."""
+    """Create the missing groups."""
     for role in Role:
         Group.objects.using(using).get_or_create(name=role)

@@ -1,4 +1,4 @@
-"""What agents are answered: JSON, and for whatever is refused a status, a reason and when to come again."""
+"""Responses to agents: JSON, and for refusals a status, a reason and Retry-After."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def json_answer(value: object) -> HttpResponse:
 
 
 def open_to_programs(*methods: str) -> Callable[[View], View]:
-    """Makes a view of one that raises `Refused`: without login or cookies, for these methods."""
+    """Decorator for views that raise `Refused`: no login or cookies, only these methods."""
 
     def wrap(view: View) -> View:
         @csrf_exempt
@@ -59,7 +59,7 @@ def _answered(view: View, request: HttpRequest) -> HttpResponse:
         return _refusal(Refused(413, str(error)))
     except (OperationalError, InterfaceError) as error:
         kind = trouble.kind_of(error)
-        logger.warning("an agent is told to come again: %s: %s", kind, error)
+        logger.warning("an agent is told to retry: %s: %s", kind, error)
         trouble.note(kind)
         return _refusal(Refused(503, f"{kind}; try again", retry_after_s=DATABASE_RETRY_AFTER_S))
 

@@ -1,7 +1,7 @@
-"""The body of a delivery, unpacked and never larger than its bound.
+"""Read and decompress the body of a delivery within its size limit.
 
-In: a request. Out: the `Arrival` in it, in two steps: reading waits for the sender, unpacking takes memory. Raises
-`Refused` with the status and reason for everything that cannot be read, but for the archive's own `BatchTooLarge`.
+In: a request. Out: its `Arrival`, in two steps: reading waits for the sender, decompressing takes memory. Raises
+`Refused` with a status and reason for unreadable bodies, except for the archive's `BatchTooLarge`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ Unpack = Callable[[bytes, int], bytes]
 FORMATS = {"application/json": JSON, "application/msgpack": MESSAGE_PACK}
 GZIP_WBITS = 31
 LONGEST_LENGTH = 18
-"""Digits of a Content-Length that is read as a number; Python refuses to read thousands of them."""
+"""Maximum digits of a Content-Length; Python refuses to parse thousands of digits."""
 ZSTD_WINDOW_BYTES = 8 * 2**20
-"""What RFC 8878, 3.1.1.1.2, asks every decoder to support; more would be memory for the asking."""
+"""Window size that RFC 8878, 3.1.1.1.2, requires of every decoder; a larger window lets the sender choose our memory
+use."""
 
 
 class Refused(Exception):
-    """A request that is answered with this status and reason."""
+    """A request to refuse with this status and reason."""
 
     def __init__(self, status: int, reason: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
@@ -38,7 +39,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A body as it came, and how it is written and packed."""
+    """A body as received, with its content type and encoding."""
 
     content: bytes
     format: Format
@@ -46,7 +47,7 @@ class Packed:
 
 
 def received(request: HttpRequest) -> Packed:
-    """The body of a request; what can be refused by its headers is, before any of it is read."""
+    """Read the body of a request; refusals by header come before reading."""
     how = FORMATS.get(request.content_type or "")
     if how is None:
         raise Refused(415, f"content type {request.content_type!r}: send {' or '.join(FORMATS)}")
@@ -58,7 +59,7 @@ def received(request: HttpRequest) -> Packed:
 
 
 def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
-    """All of the body, `limit_bytes` at most. One that is cut, or comes too slowly for the web server, is refused."""
+    """Read the body, `limit_bytes` at most. Refuses a truncated body, and a body too slow for the web server."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if not (length.isascii() and length.isdecimal()):
         raise Refused(411, "send the Content-Length")
@@ -74,7 +75,7 @@ def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
 
 
 def unpacked(packed: Packed) -> Arrival:
-    """The batch in a body, its own fields checked and its results still encoded."""
+    """Decompress a body and parse its batch; results stay encoded."""
     body = packed.unpack(packed.content, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     try:
         return read(body, packed.format)
@@ -83,7 +84,7 @@ def unpacked(packed: Packed) -> Arrival:
 
 
 def _gunzip(data: bytes, limit_bytes: int) -> bytes:
-    """Unpack without ever holding more than the limit, whatever the data claims."""
+    """Decompress gzip without ever exceeding the limit in memory."""
     stream = zlib.decompressobj(GZIP_WBITS)
     try:
         body = stream.decompress(data, limit_bytes + 1)
@@ -96,7 +97,7 @@ def _gunzip(data: bytes, limit_bytes: int) -> bytes:
 
 
 def _unzstd(data: bytes, limit_bytes: int) -> bytes:
-    """As `_gunzip`. A frame that ends too early unpacks to a batch that does so too."""
+    """Decompress zstd, as `_gunzip`. A truncated frame gives a truncated batch, which is refused later."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(io.BytesIO(data)) as stream:

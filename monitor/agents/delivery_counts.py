@@ -1,6 +1,6 @@
-"""How many deliveries were answered with which status, counted in the centre's Redis by all web processes together.
+"""Count deliveries by HTTP status, in the centre's Redis for all web processes.
 
-Redis holds nothing that is needed: while it is away nothing is counted, and what was counted ends with it.
+Redis holds nothing essential: nothing is counted while it is unavailable, and counts are lost with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Tally:
-    """The counts in one Redis, which is left alone for a while when it does not answer."""
+    """Counters in a Redis, which is not contacted for a while after it did not answer."""
 
     def __init__(self, url: str) -> None:
         self._client: Any = redis.Redis.from_url(
@@ -37,9 +37,9 @@ class Tally:
         self._ask("hincrby", KEY, str(status), 1)
 
     def counts(self) -> dict[str, int]:
-        """By status; none while Redis is away."""
-        found = self._ask("hgetall", KEY) or {}
-        return {status.decode(): int(count) for status, count in sorted(found.items())}
+        """Counts by status; empty while Redis is unavailable."""
+        counters = self._ask("hgetall", KEY) or {}
+        return {status.decode(): int(count) for status, count in sorted(counters.items())}
 
     def _ask(self, verb: str, *arguments: Any) -> Any:
         if time.monotonic() < self._left_alone_until:
@@ -58,7 +58,7 @@ def _tally(url: str) -> Tally:
 
 
 def counted(view: View) -> View:
-    """The view, its answers counted by status."""
+    """Decorator that counts a view's responses by status."""
 
     @wraps(view)
     def answer(request: HttpRequest) -> HttpResponse:
@@ -70,5 +70,5 @@ def counted(view: View) -> View:
 
 
 def deliveries() -> dict[str, int]:
-    """How many deliveries were answered with each status since Redis started."""
+    """Number of deliveries by status since Redis started."""
     return _tally(settings.CELERY_BROKER_URL).counts()

@@ -1,11 +1,11 @@
-"""How a site's agent gets its token: the operator prints a one-time code, the agent shows it once.
+"""Enrol agents: the operator prints a one-time code, and the agent exchanges it for a token.
 
-    GET  /api/agent/enrol     200 Welcome: this centre's version, and the oldest agent that it takes
+    GET  /api/agent/enrol     200 Welcome: version of this centre, and the oldest agent that it accepts
     POST /api/agent/enrol     an EnrolmentRequest as JSON to 200 Enrolment, with the token
 
-A refusal is JSON, {"error": "…"}: 400 not a request, 403 a code that is unknown, used or over, 426 an agent that is too
-old or speaks another protocol, 429 with Retry-After after too many wrong codes from one address. Only digests are
-stored, of codes as of tokens.
+A refusal is JSON, {"error": "…"}: 400 not a request, 403 an unknown, used or expired code, 426 an agent that is too old
+or uses another protocol, 429 with Retry-After after too many wrong codes from an address. Only digests of codes and
+tokens are stored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from probes.site.wire import Enrolment, EnrolmentRequest, Welcome
 OLDEST_AGENT_VERSION = "0.1.0"
 LIFETIME = timedelta(hours=24)
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""32 signs without those that are read for others, so five bits each."""
+"""32 characters without those easily confused, so five bits each."""
 GROUPS, GROUP_SIGNS = 5, 4
 LARGEST_REQUEST_BYTES = 4096
 WRONG_CODES = 10
@@ -41,12 +41,11 @@ WRONG_CODES_WITHIN_S = 60
 
 
 class CodeRefused(Exception):
-    """A code that gives no token; the message says why."""
+    """Invalid code; the message says why."""
 
 
 def issue_code(site_id: int, now: datetime, *, lifetime: timedelta = LIFETIME, replaces_tokens: bool = False) -> str:
-    """A new one-time code for a site; earlier ones that were not used hold no more. It cannot be read again
-    afterwards."""
+    """Create a one-time code for a site and invalidate unused earlier codes. The code cannot be read again."""
     code = "-".join("".join(secrets.choice(ALPHABET) for _ in range(GROUP_SIGNS)) for _ in range(GROUPS))
     with transaction.atomic():
         withdraw_codes(site_id, now)
@@ -61,55 +60,57 @@ def issue_code(site_id: int, now: datetime, *, lifetime: timedelta = LIFETIME, r
 
 
 def withdraw_codes(site_id: int, now: datetime) -> int:
-    """End the codes of a site that were not used; how many there were."""
+    """Invalidate the unused codes of a site; return their number."""
     return EnrolmentCode.objects.filter(site_id=site_id, used_at=None, expires_at__gt=now).update(expires_at=now)
 
 
 def code_digest(code: str) -> str:
-    """Of a code as people may write it. It has 100 random bits, so a slow hash would add nothing."""
+    """Digest of a code as typed by people. It has 100 random bits, so a slow hash would add nothing."""
     return token_digest(code.upper().replace("-", "").replace(" ", ""))
 
 
 def redeem(code: str, now: datetime) -> Enrolment:
-    """A token for the code's site; the code is used up with it, or not at all. Raises `CodeRefused`."""
+    """Exchange a code for a token of its site, in a transaction. Raises `CodeRefused`."""
     digest = code_digest(code)
     with transaction.atomic():
         taken = EnrolmentCode.objects.filter(digest=digest, used_at=None, expires_at__gt=now).update(used_at=now)
         if taken == 0:
             raise CodeRefused(_why_not(digest))
-        found = EnrolmentCode.objects.select_related("site").get(digest=digest)
-        if not Site.objects.in_use().filter(pk=found.site_id, has_agent=True).exists():
-            raise CodeRefused(f'site "{found.site.name}" has no agent any more')
-        if found.replaces_tokens:
-            AgentToken.objects.filter(site_id=found.site_id, revoked_at=None).update(revoked_at=now)
-        return Enrolment(site=found.site.name, token=issue_token(found.site_id, now))
+        code_row = EnrolmentCode.objects.select_related("site").get(digest=digest)
+        if not Site.objects.in_use().filter(pk=code_row.site_id, has_agent=True).exists():
+            raise CodeRefused(f'site "{code_row.site.name}" no longer has an agent')
+        if code_row.replaces_tokens:
+            AgentToken.objects.filter(site_id=code_row.site_id, revoked_at=None).update(revoked_at=now)
+        return Enrolment(site=code_row.site.name, token=issue_token(code_row.site_id, now))
 
 
 def _why_not(digest: str) -> str:
-    found = EnrolmentCode.objects.select_related("site").filter(digest=digest).first()
-    if found is None:
-        return "this code is wrong: type it as it was printed"
+    code_row = EnrolmentCode.objects.select_related("site").filter(digest=digest).first()
+    if code_row is None:
+        return "unknown code: check for typing errors"
     # With a code that was used there is a token, and a site that has one is not enrolled.
-    verb = "rotate" if found.used_at is not None or found.replaces_tokens else "enrol"
-    again = f"`manage.py site {verb} {found.site.name}` prints a new one"
-    if found.used_at is not None:
-        return f"this code was used at {found.used_at.isoformat(' ', 'seconds')}; {again}"
-    return f"this code held until {found.expires_at.isoformat(' ', 'seconds')}; {again}"
+    verb = "rotate" if code_row.used_at is not None or code_row.replaces_tokens else "enrol"
+    again = f"`manage.py site {verb} {code_row.site.name}` prints a new one"
+    if code_row.used_at is not None:
+        return f"this code was used at {code_row.used_at.isoformat(' ', 'seconds')}; {again}"
+    return f"this code expired at {code_row.expires_at.isoformat(' ', 'seconds')}; {again}"
 
 
 @open_to_programs("GET", "POST")
 def enrol(request: HttpRequest) -> HttpResponse:
-    """Say who we are, or take a code."""
+    """Return version information, or exchange a code."""
     require_spoken(request)
     if request.method == "GET":
         return json_answer(Welcome(centre_version=probes.__version__, oldest_agent_version=OLDEST_AGENT_VERSION))
-    asked = _asked(request)
-    if is_older(asked.agent_version, OLDEST_AGENT_VERSION):
-        raise Refused(426, f"agent {asked.agent_version} is too old; install {OLDEST_AGENT_VERSION} or later")
+    enrolment_request = _asked(request)
+    if is_older(enrolment_request.agent_version, OLDEST_AGENT_VERSION):
+        raise Refused(
+            426, f"agent {enrolment_request.agent_version} is too old; install {OLDEST_AGENT_VERSION} or later"
+        )
     address = client_address(request)
     _require_few_wrong_codes(address)
     try:
-        return json_answer(redeem(asked.code, timezone.now()))
+        return json_answer(redeem(enrolment_request.code, timezone.now()))
     except CodeRefused as refused:
         _note_wrong_code(address)
         raise Refused(403, str(refused)) from refused
@@ -140,5 +141,6 @@ def _note_wrong_code(address: str) -> None:
 
 
 def _counter(address: str) -> str:
-    """Each web process counts for itself: this is against load; the code's length is against guessing."""
+    """Counter of wrong codes, separate for each web process: it limits load; the length of the code prevents
+    guessing."""
     return f"wrong-enrolment-codes-{token_digest(address)}"

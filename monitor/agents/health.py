@@ -1,8 +1,7 @@
-"""How the sites' agents are, by what came with their deliveries.
+"""Health of the sites' agents, as reported with their deliveries.
 
-`record` is called for each delivery that was stored; the newest of a site is kept, and when its clock was wrong. What
-others ask are `agent_reports`, `iperf3_of_sites` and `clock_off_periods`. A health that cannot be read or stored spoils
-no delivery.
+`record` is called for each stored delivery; it keeps the newest health of a site, and the periods of clock errors.
+Queries are `agent_reports`, `iperf3_of_sites` and `clock_off_periods`. Invalid health does not affect a delivery.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from probes.site.delivery.centre_clock import CLOCK_OFF_S
 from probes.site.health import ClockOff, Health
 
 SAME_PERIOD = timedelta(minutes=5)
-"""Stretches with a wrong clock that are no further apart are one."""
+"""Periods of clock error closer than this are merged."""
 DROPS_EVERY_S = 60
 DROPS_KEPT_S = 3600
-"""How far apart, and for how long, the counts of dropped packets are kept: they only count up."""
+"""Interval and retention of the counters of dropped packets, which only grow."""
 LOAD_PER_CPU = 2.0
-"""With more processes that want to run than so many a CPU, an agent is late."""
+"""Load per CPU above which an agent runs late."""
 SPOOL_IS_BEHIND = 1000
-"""Results that wait in an agent's spool; one delivery takes as many."""
+"""Backlog in results; the size of a delivery."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """One site's agent at its newest delivery. `health` is None for an agent that told none."""
+    """An agent at its newest delivery. `health` is None where the agent reported none."""
 
     site_id: int
     site: str
@@ -55,29 +54,29 @@ class AgentReport:
     drops_past: tuple[tuple[float, int], ...] = field(default=(), compare=False)
 
     def interface_drops(self, since: datetime) -> int:
-        """Packets that the interfaces of its machine dropped from `since` on, an hour back at most, as far as known."""
+        """Packets dropped by the NICs of its machine since `since`, an hour back at most, as far as reported."""
         before = [dropped for at_s, dropped in self.drops_past if at_s <= since.timestamp()]
         counts = [*before[-1:], *(dropped for at_s, dropped in self.drops_past if at_s > since.timestamp())]
         return sum(max(after - before, 0) for before, after in pairwise(counts))
 
     def troubles(self, since: datetime) -> tuple[str, ...]:
-        """What was wrong with the agent or its machine from `since` on, in words; empty where nothing is known."""
-        found = []
+        """Problems of the agent or its machine since `since`, as text; empty where nothing is known."""
+        problems = []
         dropped = self.interface_drops(since)
         if dropped:
-            found.append(f"its own interfaces dropped {dropped:,} packets")
+            problems.append(f"{dropped:,} NIC drops")
         if self.clock_is_off and self.health is not None:
-            found.append(f"its clock is {self.health.clock_offset_s:+.1f} s off")
+            problems.append(f"clock offset {self.health.clock_offset_s:+.1f} s")
         load, cpus = (self.health.load_1min, self.health.cpus) if self.health else (None, None)
         if load is not None and cpus and load > LOAD_PER_CPU * cpus:
-            found.append(f"its load is {load:.1f} on {cpus} CPU{'s' if cpus > 1 else ''}")
+            problems.append(f"load {load:.1f} on {cpus} CPU{'s' if cpus > 1 else ''}")
         if self.queued >= SPOOL_IS_BEHIND:
-            found.append(f"{self.queued:,} results wait in its spool")
-        return tuple(found)
+            problems.append(f"backlog of {self.queued:,} results")
+        return tuple(problems)
 
     @property
     def clock_is_off(self) -> bool:
-        """Whether its clock was more than a second from ours, surely."""
+        """Whether its clock differs from ours by more than a second, measurement error considered."""
         if self.health is None or self.health.clock_offset_s is None:
             return False
         return abs(self.health.clock_offset_s) - (self.health.clock_uncertainty_s or 0.0) > CLOCK_OFF_S
@@ -85,7 +84,7 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class ClockWasOff:
-    """Results of a site that are stored as begun from `since` to `until`, and were measured with its clock off."""
+    """Period of a site's results, by stored start time, measured with a clock error."""
 
     site_id: int
     since: datetime
@@ -94,16 +93,16 @@ class ClockWasOff:
 
 
 def record(site_id: int, arrival: Arrival, now: datetime) -> None:
-    """Keep the health of a delivery that was accepted `now`. Doing it again changes nothing.
+    """Store the health of a delivery accepted at `now`. Idempotent.
 
-    The delivery is stored already, so nothing is raised: a health that cannot be stored is left out, and where the
-    database is away the next delivery brings a newer one.
+    Raises nothing, since the delivery is stored already: invalid health is left out, and if the database is unavailable
+    the next delivery brings newer health.
     """
     health = arrival.health()
     try:
         _record(site_id, arrival, health, now)
     except (Error, *CANNOT_BE_STORED) as error:
-        logger.warning("site %d: its health is not kept: %s", site_id, error)
+        logger.warning("site %d: its health is not stored: %s", site_id, error)
         if isinstance(error, OperationalError | InterfaceError):
             trouble.note(trouble.kind_of(error))
         if health is not None and reason_of(error) is not None:
@@ -124,25 +123,25 @@ def _record(site_id: int, arrival: Arrival, health: Health | None, now: datetime
         # Deliveries of a site wait for each other here.
         AgentHealth.objects.filter(site_id=site_id, accepted_at__lte=now).update(**fields)
         if health is not None:
-            _note_drops(site_id, sum(one.received + one.sent for one in health.drops), now)
+            _note_drops(site_id, sum(interface.received + interface.sent for interface in health.drops), now)
         if health is not None and health.clock_off is not None:
             _note_clock_off(site_id, health.clock_off)
 
 
 def _note_drops(site_id: int, dropped: int, now: datetime) -> None:
-    """Keep the count, at most one in `DROPS_EVERY_S`, so that a rise can be told from what was dropped long ago."""
+    """Store the counter, once per `DROPS_EVERY_S` at most, so that new drops can be told from old drops."""
     past = AgentHealth.objects.values_list("drops_past", flat=True).get(site_id=site_id)
     at_s = now.timestamp()
     if past and at_s - past[-1][0] < DROPS_EVERY_S:
         return
-    kept = [one for one in past if one[0] >= at_s - DROPS_KEPT_S]
+    kept = [sample for sample in past if sample[0] >= at_s - DROPS_KEPT_S]
     AgentHealth.objects.filter(site_id=site_id).update(drops_past=[*kept, [at_s, dropped]])
 
 
 def _note_clock_off(site_id: int, off: ClockOff) -> None:
-    """Widen the period that this one belongs to, or begin one."""
+    """Extend the period that this belongs to, or begin another."""
     if not EARLIEST <= off.since <= off.until <= LATEST:
-        logger.warning("site %d: a period with a wrong clock from %s to %s is none", site_id, off.since, off.until)
+        logger.warning("site %d: invalid period of clock error from %s to %s", site_id, off.since, off.until)
         return
     near = ClockOffPeriod.objects.filter(
         site_id=site_id, since__lte=off.until + SAME_PERIOD, until__gte=off.since - SAME_PERIOD
@@ -158,13 +157,13 @@ def _note_clock_off(site_id: int, off: ClockOff) -> None:
 
 
 def iperf3_of_sites() -> dict[int, str]:
-    """The version of iperf3 of each site whose agent told one, by the site's id."""
+    """Version of iperf3 by site id, for agents that reported it."""
     told = AgentHealth.objects.values_list("site_id", "health__iperf3")
     return {site_id: version for site_id, version in told if version is not None}
 
 
 def agent_reports(now: datetime) -> list[AgentReport]:
-    """The newest of each site that ever delivered, by the site's name."""
+    """Newest report of each site that ever delivered, by site name."""
     rows = AgentHealth.objects.select_related("site").order_by("site__name")
     return [
         AgentReport(
@@ -183,7 +182,7 @@ def agent_reports(now: datetime) -> list[AgentReport]:
 
 
 def clock_off_periods(since: datetime, until: datetime, *, site_ids: Sequence[int] | None = None) -> list[ClockWasOff]:
-    """When results that began in [since, until) were measured with a wrong clock, oldest first."""
+    """Periods of clock error for results that began in [since, until), oldest first."""
     rows = ClockOffPeriod.objects.filter(since__lt=until, until__gte=since).order_by("since", "pk")
     if site_ids is not None:
         rows = rows.filter(site__in=site_ids)

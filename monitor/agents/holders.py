@@ -1,8 +1,8 @@
-"""Which agent holds a site's token: one at a time, so that two never deliver as one site.
+"""Bind a site's token to a single agent instance, so that two agents never deliver as the same site.
 
-The first instance that shows a token holds it, by its latest start (`probes.site.identity`). Any other is refused, and
-shown on the sites page. Where an agent moves to another machine with its data folder, the later start there takes over
-by itself; one with a new folder gets a token of its own (`manage.py site rotate`).
+The first instance that uses a token holds it, by its latest start (`probes.site.identity`). Others are refused and
+shown on the sites page. Where an agent moves to another machine with its data folder, the later start takes over
+automatically; an agent with a new folder needs its own token (`manage.py site rotate`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from monitor.agents.models import AgentToken
 
 IDENTITY = re.compile(r"([0-9a-f]{16})\.([0-9]{1,18})")
 SHOWN_FOR = timedelta(minutes=5)
-"""An agent that is refused asks again at least every minute."""
+"""Maximum interval between requests of a refused agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondAgent:
-    """An agent that is refused because another holds its site's token; `address` is empty where it is not known."""
+    """An agent refused because another holds its site's token; `address` is empty where unknown."""
 
     site_id: int
     refused_at: datetime
@@ -31,9 +31,9 @@ class SecondAgent:
 
 
 def require_holder(token: AgentToken, told: str | None, address: str, now: datetime) -> None:
-    """Give a token to whoever shows it where it may have it. Raises `Refused` where another agent holds it.
+    """Bind a token to the requesting agent if it is free. Raises `Refused` where another agent holds it.
 
-    `told` is who the agent says it is. One that does not say is let through where nobody holds the token.
+    `told` is the identity sent by the agent. An agent that sends none is accepted while the token is free.
     """
     if told is None and token.instance is None:
         return
@@ -48,12 +48,12 @@ def require_holder(token: AgentToken, told: str | None, address: str, now: datet
 def _read(told: str) -> tuple[str, int]:
     parts = IDENTITY.fullmatch(told)
     if parts is None:
-        raise Refused(400, "this is no identity of an agent; is it of another version?")
+        raise Refused(400, "invalid agent identity; is the agent of another version?")
     return parts[1], int(parts[2])
 
 
 def _taken(token_id: int, instance: str | None, start: int, now: datetime) -> bool:
-    """Whether the token is now held by this start, or was already."""
+    """Bind the token to this start; whether it is bound to it now."""
     free = Q(instance=None) | Q(instance=instance, instance_start__lt=start)
     if instance is None:
         return False
@@ -62,7 +62,7 @@ def _taken(token_id: int, instance: str | None, start: int, now: datetime) -> bo
 
 
 def _why(holder: AgentToken, instance: str | None) -> str:
-    """What the second agent is told, and its status shows."""
+    """Message for the second agent."""
     since = "" if holder.held_since is None else f" since {holder.held_since.isoformat(' ', 'seconds')}"
     if instance == holder.instance:
         return (
@@ -76,7 +76,7 @@ def _why(holder: AgentToken, instance: str | None) -> str:
 
 
 def second_agents(now: datetime) -> dict[int, SecondAgent]:
-    """The agents that are being refused, by the id of their site."""
+    """Refused second agents, by site id."""
     rows = AgentToken.objects.filter(revoked_at=None, refused_at__gt=now - SHOWN_FOR).order_by("refused_at")
     return {
         row.site_id: SecondAgent(row.site_id, row.refused_at, row.refused_from or "") for row in rows if row.refused_at

@@ -1,6 +1,6 @@
-"""Agents as the centre knows them: tokens, enrolment codes, health at their last delivery, periods of clock error.
+"""Agents: tokens, enrolment codes, health at the last delivery, periods of clock error.
 
-Of tokens and codes only SHA-256 digests are stored.
+Only SHA-256 digests of tokens and codes are stored.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from monitor.accounts.models import token_digest
 
 
 class AgentToken(models.Model):
-    """That whoever holds the token with this digest is the agent of `site`: the first instance that shows it, and of
-    that its latest start (`probes.site.identity`). Null before anybody did; `refused_at` and `refused_from` are of the
-    newest request of any other."""
+    """Token of a site's agent, bound to the first instance that uses it and to its latest start
+    (`probes.site.identity`). The binding is null before first use; `refused_at` and `refused_from` are of the newest
+    request by another instance."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="agent_tokens")
     digest = models.TextField(unique=True)
@@ -33,7 +33,7 @@ class AgentToken(models.Model):
 
 
 class EnrolmentCode(models.Model):
-    """That whoever shows the code with this digest, once and in time, gets a token of `site`."""
+    """One-time code that gives a token of `site` until it expires."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="enrolment_codes")
     digest = models.TextField(unique=True)
@@ -47,7 +47,7 @@ class EnrolmentCode(models.Model):
 
 
 class AgentHealth(models.Model):
-    """How a site's agent was at its newest delivery that was accepted."""
+    """Health of a site's agent at its newest accepted delivery."""
 
     site = models.OneToOneField("mesh.Site", on_delete=models.PROTECT, primary_key=True, related_name="+")
     accepted_at = models.DateTimeField()
@@ -66,8 +66,8 @@ class AgentHealth(models.Model):
 
 
 class ClockOffPeriod(models.Model):
-    """That results of a site which began from `since` to `until`, both included and by its own clock, were measured
-    with that clock off: ahead of the centre's by `offset_s` at most."""
+    """Period, inclusive and by the site's clock, whose results were measured with that clock ahead of the centre's by
+    up to `offset_s`."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+")
     since = models.DateTimeField()
@@ -80,7 +80,7 @@ class ClockOffPeriod(models.Model):
 
 
 def issue_token(site_id: int, now: datetime) -> str:
-    """Make a new token for a site's agent and return it; it cannot be read again afterwards."""
+    """Create a token for a site's agent and return it; it cannot be read again."""
     token = secrets.token_urlsafe(32)
     AgentToken.objects.create(site_id=site_id, digest=token_digest(token), created_at=now)
     return token

@@ -1,7 +1,7 @@
-"""Which versions of the agents' protocol this centre speaks, and until when.
+"""Versions of the agents' protocol supported by this centre, and end of support.
 
-In: an agent's request. Out: `Refused` (426) where its version is not spoken; on every answer which versions are. The
-version is `probes.site.wire.PROTOCOL`; how it changes is in docs/agent.md.
+In: an agent's request. Out: `Refused` (426) where its version is unsupported; the supported versions on every response.
+The version is `probes.site.wire.PROTOCOL`; docs/agent.md has the policy.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from probes.site.wire import PROTOCOL, PROTOCOL_HEADER, PROTOCOLS_HEADER
 
 LOWEST, HIGHEST = 1, PROTOCOL
 LOWEST_UNTIL = date(2028, 12, 31)
-"""Until when `LOWEST` is spoken at least: two years from the release that brought its successor, or, where there is
-none yet, from the newest release."""
+"""Minimum end of support for `LOWEST`: two years from the release of its successor, or from the newest release while
+there is none."""
 BEFORE_THE_HEADER = "1"
-"""What agents speak that do not say it: those of 0.1.0 before the header."""
+"""Version of agents that send no header: those of 0.1.0."""
 LONGEST_VERSION = 9
 
 
 def require_spoken(request: HttpRequest) -> None:
-    """Raises `Refused` where the agent speaks a version that this centre does not."""
+    """Raises `Refused` where the agent's version is unsupported."""
     version = request.headers.get(PROTOCOL_HEADER, BEFORE_THE_HEADER).strip()
     if not (version.isascii() and version.isdecimal() and len(version) <= LONGEST_VERSION):
         raise Refused(400, f"{PROTOCOL_HEADER} must be a whole number, such as {HIGHEST}")
@@ -41,7 +41,7 @@ def require_spoken(request: HttpRequest) -> None:
 
 
 def telling(view: View) -> View:
-    """The view, its answers with the versions that are spoken, and until when the lowest is."""
+    """Decorator that adds the supported versions and end of support to a view's responses."""
 
     @wraps(view)
     def answer(request: HttpRequest) -> HttpResponse:

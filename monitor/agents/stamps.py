@@ -1,4 +1,4 @@
-"""The centre's clock on its answers to agents, so that they can tell how far theirs is off."""
+"""Add the centre's time to responses, so that agents can compute their clock offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def stamped(view: View) -> View:
-    """The view, its answers with when the request was taken up and when the answer was ready."""
+    """Decorator that adds the times of request and response to a view's responses."""
 
     @wraps(view)
     def answer(request: HttpRequest) -> HttpResponse:

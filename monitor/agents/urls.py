@@ -1,4 +1,4 @@
-"""What agents ask for, under /api/agent/."""
+"""URLs of the agent API under /api/agent/."""
 
 from django.urls import URLPattern, path
 

@@ -1,14 +1,14 @@
-"""What agents ask of the centre over HTTP: their plan, and to take their results. Nothing here is behind the login.
+"""Agent API: plan and results. No login.
 
     GET  /api/agent/plan      200 Plan with its version as ETag, 304 where the agent has it
     POST /api/agent/results   a Batch, as JSON or MessagePack, plain, gzip or zstd, to 200 Receipt after the commit
 
-A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 another method, 408 cut or too slow, 409
-another agent holds the token (`monitor.agents.holders`), 411 no length, 413 too large, 415 written or packed in a way
-that is not known here, 426 another protocol (`monitor.agents.protocol`), 429 with Retry-After where one token asks too
-often. 503 with Retry-After where the database is away, slow or full, or enough batches are being stored already:
-nothing waits here, the agent keeps its results and comes again. The structs are in `probes.site.wire`; unpacking is in
-`monitor.agents.bodies`, what is done with a batch in `monitor.archive.ingest.batches`.
+A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 another method, 408 truncated or too slow,
+409 another agent holds the token (`monitor.agents.holders`), 411 no length, 413 too large, 415 unknown content type or
+encoding, 426 another protocol (`monitor.agents.protocol`), 429 with Retry-After above the rate limit of the token. 503
+with Retry-After where the database is unavailable, slow or full, or too many batches are being stored: nothing is
+queued here, the agent keeps its results and retries. `probes.site.wire` has the structs, `monitor.agents.bodies`
+decompresses, `monitor.archive.ingest.batches` stores.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from probes.site.wire import IDENTITY_HEADER
 
 RETRY_AFTER_S = 5
 BATCHES_AT_ONCE = 2
-"""In one process: the other threads answer pages meanwhile, and memory is bounded."""
+"""Batches stored at a time per process: other threads serve pages, and memory is bounded."""
 LONGEST_WAIT_S = 1.0
 
 AgentView = Callable[[HttpRequest, Site], HttpResponse]
@@ -49,7 +49,7 @@ _sending_lock = threading.Lock()
 
 
 def agent_view(method: str) -> Callable[[AgentView], View]:
-    """Makes a view of one for the site that asks: whoever has no valid token, or asks too often, is refused first."""
+    """Decorator for views of an authenticated site: refuses requests without a valid token or above the rate limit."""
 
     def wrap(view: AgentView) -> View:
         @open_to_programs(method)
@@ -65,11 +65,11 @@ def agent_view(method: str) -> Callable[[AgentView], View]:
 
 @agent_view("GET")
 def plan(request: HttpRequest, site: Site) -> HttpResponse:
-    """What the site must measure now."""
+    """Plan of the site."""
     current = plan_for(site, timezone.now(), health.iperf3_of_sites())
     etag = f'"{current.version}"'
-    known = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
-    response = HttpResponseNotModified() if etag in known else json_answer(current)
+    etags = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
+    response = HttpResponseNotModified() if etag in etags else json_answer(current)
     response["ETag"] = etag
     return response
 
@@ -82,7 +82,7 @@ def results(request: HttpRequest, site: Site) -> HttpResponse:
     with _one_of_few():
         now, arrival = timezone.now(), unpacked(packed)
         receipt = receive(site.pk, arrival, now)
-        if receipt.accepted > 0:  # a batch of nothing does not show that anything can be stored
+        if receipt.accepted > 0:  # an empty batch does not prove that storing works
             trouble.over()
         health.record(site.pk, arrival, now)
     return json_answer(receipt)
@@ -90,7 +90,7 @@ def results(request: HttpRequest, site: Site) -> HttpResponse:
 
 @contextmanager
 def _only_one_of(site: Site) -> Iterator[None]:
-    """A site sends one body at a time, so that one which sends slowly holds one thread and no more."""
+    """Allow a single upload per site at a time, so that a slow site occupies a single thread."""
     with _sending_lock:
         if site.pk in _sending:
             raise Refused(503, f"{site.name} is sending already; try again", retry_after_s=RETRY_AFTER_S)
@@ -104,7 +104,7 @@ def _only_one_of(site: Site) -> Iterator[None]:
 
 @contextmanager
 def _one_of_few() -> Iterator[None]:
-    """Nothing is unpacked before there is room for it; an agent waits better than we do."""
+    """Limit the batches decompressed at a time; excess agents retry."""
     if not _storing.acquire(timeout=LONGEST_WAIT_S):
         reason = f"{BATCHES_AT_ONCE} batches are being stored already; try again"
         raise Refused(503, reason, retry_after_s=RETRY_AFTER_S)
@@ -115,16 +115,16 @@ def _one_of_few() -> Iterator[None]:
 
 
 def _site_of(request: HttpRequest) -> Site:
-    """The site whose agent holds the token. One look-up by digest, the same for every token, right or wrong."""
+    """Site whose agent holds the token. A single look-up by digest for any token, valid or not."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise Refused(401, "no token: send Authorization: Bearer TOKEN; `manage.py site token NAME` makes one")
     digest = token_digest(token.strip())
-    found = AgentToken.objects.select_related("site").filter(digest=digest, revoked_at=None).first()
-    if found is None:
+    agent_token = AgentToken.objects.select_related("site").filter(digest=digest, revoked_at=None).first()
+    if agent_token is None:
         raise Refused(401, "this token is unknown or revoked; `manage.py site token NAME` makes a new one")
     wait_s = rates.wait_s(f"agent:{digest}", rates.AGENT)
     if wait_s > 0:
-        raise Refused(429, f"{found.site.name} asks too often; slow down", retry_after_s=wait_s)
-    holders.require_holder(found, request.headers.get(IDENTITY_HEADER), client_address(request), timezone.now())
-    return found.site
+        raise Refused(429, f"{agent_token.site.name} asks too often; slow down", retry_after_s=wait_s)
+    holders.require_holder(agent_token, request.headers.get(IDENTITY_HEADER), client_address(request), timezone.now())
+    return agent_token.site

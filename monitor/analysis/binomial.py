@@ -1,9 +1,9 @@
-"""How far the true loss may be from the loss that was counted: exact binomial bounds.
+"""Exact binomial bounds of the true loss.
 
-In: counts of packets lost and sent, scalars or arrays that broadcast. Out: arrays of ratios (0 to 1), NaN where
-nothing was sent. Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the
-binomial" (Biometrika 26, 1934), each bound one-sided. Packets are taken as independent; where they are lost together,
-divide the counts by `clustering`.
+In: counts of packets lost and sent, scalars or arrays that broadcast. Out: arrays of ratios (0 to 1), NaN where nothing
+was sent. Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial"
+(Biometrika 26, 1934), each bound one-sided. Packets are taken as independent; where they are lost together, divide the
+counts by `clustering`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def lower_bound(lost: ArrayLike, sent: ArrayLike, confidence: float = 0.95) -> Floats:
-    """The loss ratio that the true one is above with `confidence`; 0 where nothing was lost."""
+    """Lower bound of the loss ratio with `confidence`; 0 where nothing was lost."""
     lost_packets, sent_packets = _counts(lost, sent)
     some = np.maximum(lost_packets, 1.0)
     bound = betaincinv(some, np.maximum(sent_packets - some, 0.0) + 1.0, 1.0 - confidence)
@@ -24,7 +24,7 @@ def lower_bound(lost: ArrayLike, sent: ArrayLike, confidence: float = 0.95) -> F
 
 
 def upper_bound(lost: ArrayLike, sent: ArrayLike, confidence: ArrayLike = 0.95) -> Floats:
-    """The loss ratio that the true one is below with `confidence`; 1 where everything was lost."""
+    """Upper bound of the loss ratio with `confidence`; 1 where everything was lost."""
     lost_packets, sent_packets = _counts(lost, sent)
     arrived = np.maximum(sent_packets - lost_packets, 1.0)
     bound = betaincinv(lost_packets + 1.0, arrived, confidence)
@@ -32,9 +32,9 @@ def upper_bound(lost: ArrayLike, sent: ArrayLike, confidence: ArrayLike = 0.95) 
 
 
 def at_least(lost: ArrayLike, sent: ArrayLike, ratio: ArrayLike) -> Floats:
-    """How probable so many lost packets, or more, are where the true loss is `ratio`; 1 where nothing was lost.
+    """Probability of at least this many lost packets at a true loss of `ratio`; 1 where nothing was lost.
 
-    Counts need not be whole.
+    Counts need not be integers.
     """
     lost_packets, sent_packets = _counts(lost, sent)
     some = np.maximum(lost_packets, np.finfo(np.float64).tiny)
@@ -42,12 +42,12 @@ def at_least(lost: ArrayLike, sent: ArrayLike, ratio: ArrayLike) -> Floats:
 
 
 def clustering(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: ArrayLike) -> Floats:
-    """How many packets are lost for one reason, at least 1: what to divide counts by that are to be independent.
+    """Packets lost per loss event, at least 1: divide counts by it to make them independent.
 
-    As many bursts as would have lost something, had each packet been lost for itself, over those that did. Where a
-    burst loses all or nothing, that is nearly its length. Something must have been lost.
+    The number of bursts that would have lost a packet under independent loss, over the number that did. Where a burst
+    loses all or nothing, that is nearly its length. Requires a loss.
     """
-    of, had, packets, missing = (np.asarray(one, dtype=np.float64) for one in (bursts, lossy, sent, lost))
+    of, had, packets, missing = (np.asarray(counts, dtype=np.float64) for counts in (bursts, lossy, sent, lost))
     expected = of * (1.0 - (1.0 - missing / packets) ** (packets / of))
     return np.maximum(expected / had, 1.0)
 

@@ -1,7 +1,7 @@
-"""Bursts as arrays: which packets were sent and which were lost, and figures of each row without a loop over rows.
+"""Bursts as arrays: masks of sent and lost packets, and figures of each row without a Python loop.
 
-In: round trips of shape (bursts, packets) in milliseconds, in the order of sending, NaN or None where there is none.
-Out: arrays, NaN where a row has no value. Not here: what the figures mean (`monitor.analysis.pinger`).
+In: RTTs of shape (bursts, packets) in milliseconds, in the order of sending, NaN or None where lost. Out: arrays, NaN
+where a row has no value. `monitor.analysis.pinger` defines the metrics.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ Bools = NDArray[np.bool_]
 
 
 def as_bursts(rtts_ms: ArrayLike) -> Floats:
-    """The round trips with two dimensions; one dimension is one burst. Raises ValueError for more."""
+    """RTTs as a two-dimensional array; a one-dimensional input is a single burst. Raises ValueError for more
+    dimensions."""
     rtts = np.atleast_2d(np.asarray(rtts_ms, dtype=np.float64))
     if rtts.ndim != 2:
         raise ValueError(f"round trips have {rtts.ndim} dimensions; give an array of shape (bursts, packets)")
@@ -23,10 +24,10 @@ def as_bursts(rtts_ms: ArrayLike) -> Floats:
 
 
 def sent_and_lost(rtts_ms: ArrayLike, sent: ArrayLike | None) -> tuple[Bools, Bools]:
-    """Which packets were sent, and which of those were lost, each of shape (bursts, packets).
+    """Masks of sent and of lost packets, each of shape (bursts, packets).
 
-    `sent` is how many packets from the start of a row were sent, one number or one for each burst; None means all.
-    Raises ValueError where `sent` does not fit the rows.
+    `sent` is the number of packets sent from the start of a row, for all bursts or for each; None means all. Raises
+    ValueError where `sent` does not fit the rows.
     """
     unanswered = np.isnan(as_bursts(rtts_ms))
     if sent is None:
@@ -42,7 +43,7 @@ def sent_and_lost(rtts_ms: ArrayLike, sent: ArrayLike | None) -> tuple[Bools, Bo
 
 
 def success_ratios(rtts_ms: ArrayLike, sent: ArrayLike | None) -> Floats:
-    """Received over sent (0 to 1) of each burst of which something was sent; the others are left out."""
+    """Received over sent (0 to 1) of each burst with packets sent; the others are left out."""
     was_sent, lost = sent_and_lost(rtts_ms, sent)
     sent_packets = was_sent.sum(axis=1)
     some = sent_packets > 0
@@ -51,7 +52,7 @@ def success_ratios(rtts_ms: ArrayLike, sent: ArrayLike | None) -> Floats:
 
 
 def loss_run_lengths(lost: Bools) -> tuple[Ints, Ints]:
-    """The burst and the length in packets of every run of losses that follow each other within a burst, in order."""
+    """Burst index and length in packets of every run of consecutive losses within a burst, in order."""
     bursts, packets = lost.shape
     framed = np.zeros((bursts, packets + 2), dtype=np.int8)
     framed[:, 1:-1] = lost
@@ -70,7 +71,7 @@ def averages(rtts: Floats) -> Floats:
 
 
 def minima(rtts: Floats) -> Floats:
-    """The least of each row's values."""
+    """The minimum of each row's values."""
     least: Floats = np.fmin.reduce(rtts, axis=1, initial=np.nan)
     return least
 

@@ -1,7 +1,7 @@
-"""How a loss that was counted is to be read: its band, and how low the true one may be where nothing was lost.
+"""Interpretation of a counted loss: its band, and its upper bound where nothing was lost.
 
-In: loss as a ratio (0 to 1), or counts of packets. Out: a word, or a bound. Not here: how loss is counted
-(`monitor.analysis.pinger`) and exact bounds where something was lost (`monitor.analysis.binomial`).
+In: loss as a ratio (0 to 1), or counts of packets. Out: a word, or a bound. `monitor.analysis.pinger` counts loss,
+`monitor.analysis.binomial` has exact bounds where packets were lost.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import math
 from enum import StrEnum
 
 ZERO_LOSS_BOUND = 3.0
-"""With none lost of N the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996)."""
+"""Without loss in N packets the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996)."""
 
 
 class LossBand(StrEnum):
-    """PingER's words for a loss. Each bound belongs to the worse band."""
+    """PingER's names of loss bands. Each bound belongs to the worse band."""
 
     EXCELLENT = "excellent"
     GOOD = "good"
@@ -34,7 +34,7 @@ LOSS_BAND_UPPER_RATIOS = (
 
 
 def loss_bound_ratio(sent: int, received: int) -> float | None:
-    """The upper 95% bound of the loss where nothing was lost, 3/sent; None where something was, or nothing was sent."""
+    """Upper 95% bound of the loss where nothing was lost, 3/sent; None with loss, or where nothing was sent."""
     if sent == 0 or received < sent:
         return None
     return min(1.0, ZERO_LOSS_BOUND / sent)

@@ -39,8 +39,8 @@ MOST_CORRELATION = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """For each path: the value of the period and of the days before it, and the chance of so much by noise alone (two
-    sided). All three are NaN where there are too few days. Loss is pooled; other values are medians of days."""
+    """Value of the period and of the days before it for each path, and the two-sided chance of the difference by noise
+    alone. All three are NaN with too few days. Loss is pooled; other values are medians of days."""
 
     now: Floats
     before: Floats
@@ -48,7 +48,7 @@ class Changes:
 
 
 def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_before: ArrayLike) -> Changes:
-    """The loss of the days of a period against that of the days before it, from counts of packets."""
+    """Compare the loss of the days of a period with that of the days before it, from counts of packets."""
     now, now_sent = _floats(lost), _floats(sent)
     past, past_sent = _floats(lost_before), _floats(sent_before)
     enough = _enough(now_sent > 0, past_sent > 0)
@@ -60,7 +60,7 @@ def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_
 
 
 def value_changes(values: ArrayLike, values_before: ArrayLike) -> Changes:
-    """The median of a period's daily values (above 0) against that of the days before it."""
+    """Compare the median of a period's daily values (above 0) with that of the days before it."""
     now, past = np.log(_floats(values)), np.log(_floats(values_before))
     enough = _enough(~np.isnan(now), ~np.isnan(past))
     middle, middle_before = _medians(now), _medians(past)
@@ -78,8 +78,8 @@ def value_changes(values: ArrayLike, values_before: ArrayLike) -> Changes:
 
 
 def adjusted(chances: ArrayLike) -> Floats:
-    """Each chance corrected for how many there are (NaN: not tested), by Y. Benjamini and Y. Hochberg, "Controlling the
-    false discovery rate" (1995): of those told at or below q, a share of at most q is false on average."""
+    """Chances corrected for multiple tests (NaN: not tested), by Y. Benjamini and Y. Hochberg, "Controlling the false
+    discovery rate" (1995): of those reported at or below q, a share of at most q is false on average."""
     given = _floats(chances)
     tested = np.flatnonzero(~np.isnan(given))
     order = tested[np.argsort(given[tested])]
@@ -94,8 +94,8 @@ def _floats(values: ArrayLike) -> Floats:
 
 
 def _enough(days: NDArray[np.bool_], days_before: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (days.sum(axis=1) >= LEAST_DAYS) & (days_before.sum(axis=1) >= LEAST_DAYS_BEFORE)
-    return found
+    enough: NDArray[np.bool_] = (days.sum(axis=1) >= LEAST_DAYS) & (days_before.sum(axis=1) >= LEAST_DAYS_BEFORE)
+    return enough
 
 
 def _told(enough: NDArray[np.bool_], now: Floats, before: Floats, chance: Floats) -> Changes:
@@ -112,7 +112,7 @@ def _rank_chances(now: Floats, past: Floats) -> Floats:
     not_below = (now[:, :, np.newaxis] >= past[:, np.newaxis, :]).sum(axis=(1, 2))
     pairs = np.minimum(not_above, not_below).tolist()
     days, days_before = there.sum(axis=1).tolist(), there_before.sum(axis=1).tolist()
-    return np.array([2.0 * _at_most(*one) for one in zip(pairs, days, days_before, strict=True)])
+    return np.array([2.0 * _at_most(*counts) for counts in zip(pairs, days, days_before, strict=True)])
 
 
 @cache
@@ -146,7 +146,7 @@ def _residuals(lost: Floats, sent: Floats, of_one: Floats) -> Floats:
 
 
 def _correlations(residuals: Floats) -> Floats:
-    """Of neighbouring days, one standard error to the safe side: from 0 to `MOST_CORRELATION`."""
+    """Correlation of neighbouring days, plus a standard error for safety: from 0 to `MOST_CORRELATION`."""
     centred = (
         residuals
         - np.nanmean(np.where(np.isnan(residuals).all(axis=1, keepdims=True), 0.0, residuals), axis=1)[:, np.newaxis]
@@ -154,10 +154,10 @@ def _correlations(residuals: Floats) -> Floats:
     filled = np.nan_to_num(centred)
     squares = (filled**2).sum(axis=1)
     days = np.maximum((~np.isnan(residuals)).sum(axis=1), 1)
-    found = np.divide(
+    estimated = np.divide(
         (filled[:, 1:] * filled[:, :-1]).sum(axis=1), squares, out=np.zeros(len(squares)), where=squares > 0
     )
-    correlations: Floats = np.clip(found + 1.0 / np.sqrt(days), 0.0, MOST_CORRELATION)
+    correlations: Floats = np.clip(estimated + 1.0 / np.sqrt(days), 0.0, MOST_CORRELATION)
     return correlations
 
 
@@ -187,5 +187,5 @@ def _shares(values: Floats, share: float) -> Floats:
     rows = np.arange(len(values))
     above = np.minimum(below + 1, np.maximum(count - 1, 0))
     low = ordered[rows, below]
-    found: Floats = low + (position - below) * (ordered[rows, above] - low)
-    return found
+    quantiles: Floats = low + (position - below) * (ordered[rows, above] - low)
+    return quantiles

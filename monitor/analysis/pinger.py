@@ -44,7 +44,7 @@ FIBRE_ROUND_TRIP_KM_PER_MS = 100.0
 
 @dataclass(frozen=True, slots=True)
 class RttSummary:
-    """Round trips of all packets received in a period, in milliseconds."""
+    """RTTs of all packets received in a period, in milliseconds."""
 
     min_ms: float
     p25_ms: float
@@ -58,10 +58,10 @@ class RttSummary:
 
 @dataclass(frozen=True, slots=True)
 class LossRuns:
-    """Runs of packets lost one after the other within their burst.
+    """Runs of consecutive lost packets within a burst.
 
-    `runs_of_length` maps a length in packets to how many runs have it. With nothing lost the longest is 0 and there is
-    no mean.
+    `runs_of_length` maps a length in packets to the number of runs. Without loss the longest is 0 and the mean
+    undefined.
     """
 
     runs_of_length: dict[int, int]
@@ -71,7 +71,8 @@ class LossRuns:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """How common something is: `bursts_ratio` of the bursts (0 to 1) have any, `packets` is how many there are."""
+    """Frequency of an event: `bursts_ratio` is the share of bursts (0 to 1) with it, `packets` the number of
+    packets."""
 
     bursts_ratio: float
     packets: int
@@ -79,7 +80,8 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """The Reno index of PingER's tables. With `is_floor` nothing was lost, and the true index is this or more."""
+    """The Mathis (Reno) index of PingER's tables. With `is_floor` nothing was lost, and the true index is this or
+    more."""
 
     throughput_bps: float
     is_floor: bool
@@ -95,13 +97,13 @@ class Directness:
 
 @dataclass(frozen=True, slots=True)
 class SizeDifference:
-    """What the large packets of a path have more than the small ones; None where either size has no such figure.
+    """Difference between large and small packets of a path; None where either size has no such figure.
 
-    `rtt_min_ms` is the difference of the least round trips: the time that the extra bytes take to be put on every link,
-    there and back, when no queue is in the way. `rtt_ms_per_byte` is its share for one byte: the sum of 8/rate over
-    those links. `rtt_paired_ms` is the median over pairs of bursts of the difference of their least round trips; it
-    holds the queues that small packets slip past. `loss_ratio` is the difference of the pooled losses (-1 to 1): what
-    drops bytes rather than packets, such as bit errors and full buffers counted in bytes, makes it positive.
+    `rtt_min_ms` is the difference of the minimum RTTs: the time to serialise the extra bytes on every link, there and
+    back, without queueing. `rtt_ms_per_byte` is its share for a byte: the sum of 8/rate over those links.
+    `rtt_paired_ms` is the median over pairs of bursts of the difference of their minimum RTTs, which includes queueing.
+    `loss_ratio` is the difference of the pooled losses (-1 to 1), positive where bytes rather than packets are dropped,
+    as by bit errors or buffers counted in bytes.
     """
 
     rtt_min_ms: float | None
@@ -140,10 +142,10 @@ def zero_loss_frequency(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> fl
 
 
 def conditional_loss_probability(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float | None:
-    """Probability that a packet is lost when the one before it in its burst was; 0 to 1.
+    """Probability that a packet is lost when the packet before it in its burst was; 0 to 1.
 
-    Pairs of consecutive losses over losses that have a successor in their burst; None when there is no such loss.
-    J.-C. Bolot, "End-to-end packet delay and loss behavior in the Internet" (SIGCOMM 1993).
+    Pairs of consecutive losses over losses that have a successor in their burst; None without such a loss. J.-C. Bolot,
+    "End-to-end packet delay and loss behavior in the Internet" (SIGCOMM 1993).
     """
     was_sent, lost = sent_and_lost(rtts_ms, sent)
     with_successor = lost[:, :-1] & was_sent[:, 1:]
@@ -151,10 +153,10 @@ def conditional_loss_probability(rtts_ms: ArrayLike, sent: ArrayLike | None = No
 
 
 def mean_loss_burst(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float | None:
-    """Packets that are lost in a row once one is: 1/(1 - CLP), 1 or more (Bolot 1993).
+    """Mean number of packets lost in a row: 1/(1 - CLP), 1 or more (Bolot 1993).
 
-    It allows for runs that the end of a burst cut off, which the mean of `loss_runs` counts as they stand. None where
-    CLP is undefined, and where it is 1: no run was seen to end, and the data set no upper limit to its length.
+    It corrects for runs cut off by the end of a burst, which the mean of `loss_runs` does not. None where CLP is
+    undefined, and where it is 1: no run was seen to end, so the data give no upper limit to its length.
     """
     probability = conditional_loss_probability(rtts_ms, sent)
     return None if probability is None or probability == 1.0 else 1.0 / (1.0 - probability)
@@ -184,9 +186,9 @@ def longest_loss_run_by_burst(rtts_ms: ArrayLike, sent: ArrayLike | None = None)
 
 
 def rtt_summary(rtts_ms: ArrayLike) -> RttSummary | None:
-    """Least, greatest and mean round trip, quartiles, P90 and P95, pooled over the bursts (RFC 2681, section 4).
+    """Minimum, maximum and mean RTT, quartiles, P90 and P95, pooled over the bursts (RFC 2681, section 4).
 
-    None when nothing was received. Round trips have a heavy tail: compare medians and quantiles, not means.
+    None when nothing was received. RTTs have a heavy tail: compare medians and quantiles, not means.
     """
     received = _received(rtts_ms)
     if not received.size:
@@ -211,10 +213,9 @@ def rtt_quantiles_ms(rtts_ms: ArrayLike, shares: Sequence[float]) -> tuple[float
 
 
 def rtt_iqr_ms(rtts_ms: ArrayLike) -> float | None:
-    """P75 minus P25 of the round trips of a burst; of several bursts, the mean of theirs.
+    """P75 minus P25 of the RTTs of a burst; of several bursts, the mean of theirs.
 
-    None when nothing was received. It leaves out what changes between bursts, which the quartiles of the pooled round
-    trips of `rtt_summary` hold.
+    None when nothing was received. It excludes variation between bursts, which the quartiles of `rtt_summary` include.
     """
     ranges_ms = rtt_iqr_by_burst_ms(rtts_ms)
     return _average(ranges_ms[~np.isnan(ranges_ms)])
@@ -228,9 +229,8 @@ def rtt_iqr_by_burst_ms(rtts_ms: ArrayLike) -> Floats:
 def ipdv_ms(rtts_ms: ArrayLike) -> float | None:
     """Delay variation: the interquartile range of the signed differences, pooled over the bursts.
 
-    A difference is R[i] - R[i-1] of two packets sent one after the other in a burst that both came back (RFC 3393,
-    section 2; RFC 5481, section 4.1); one lost packet therefore takes two differences away. None where no such pair
-    is left.
+    A difference is R[i] - R[i-1] of two packets sent consecutively in a burst that both came back (RFC 3393, section 2;
+    RFC 5481, section 4.1); a lost packet therefore removes two differences. None where no such pair is left.
     """
     return _pooled_interquartile_range(_differences(rtts_ms))
 
@@ -301,10 +301,10 @@ def mos(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float | None:
 
 
 def mos_of(rtt_avg_ms: float | None, jitter_ms: float | None, loss_ratio: float | None) -> float | None:
-    """Mean opinion score of a round trip in ms, a jitter in ms and a loss (0 to 1); None where one of them is None.
+    """Mean opinion score of an RTT in ms, a jitter in ms and a loss (0 to 1); None where an argument is None.
 
-    PingER's short form of the E-model: the effective latency and the loss are taken off R, and ITU-T G.107, Annex B,
-    leads from R to the score. That cubic dips to 0.99 for R between 0 and 6.5; the scale begins at 1, and so does this.
+    PingER's short form of the E-model: the effective latency and the loss are subtracted from R, and ITU-T G.107, Annex
+    B, converts R to the score. That cubic dips to 0.99 for R between 0 and 6.5; it is clamped to 1.
     """
     if rtt_avg_ms is None or jitter_ms is None or loss_ratio is None:
         return None
@@ -392,8 +392,8 @@ def _ratio(part: int, whole: int) -> float | None:
     return float(part / whole) if whole else None
 
 
-def _difference(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
+def _difference(minuend: float | None, subtrahend: float | None) -> float | None:
+    return None if minuend is None or subtrahend is None else minuend - subtrahend
 
 
 def _received(rtts_ms: ArrayLike) -> Floats:

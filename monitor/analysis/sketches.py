@@ -34,7 +34,7 @@ _LARGEST_KEY = _KEY_OFFSET - 1
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What the buckets are: those of a sketch must not be changed once it is stored. A key has at most 15 bits."""
+    """Bucket scale; must not change once sketches are stored. A key has at most 15 bits."""
 
     unit: float
     growth: float
@@ -52,16 +52,16 @@ class Scale:
         return (np.sign(values) * keys).astype(np.int64)
 
     def values_of(self, keys: Ints) -> Floats:
-        """What the values of each bucket are taken for: the value with the same relative distance to both bounds."""
+        """Representative value of each bucket: the value with the same relative distance to both bounds."""
         middles = self.unit * 2.0 * self.growth ** np.abs(keys).astype(np.float64) / (self.growth + 1.0)
         values: Floats = np.where(keys == 0, 0.0, np.sign(keys) * middles)
         return values
 
 
 RTT_MS = Scale(unit=1e-6, growth=1.005)
-"""A nanosecond, below which no clock of ours tells anything apart; within 0.25%."""
+"""A nanosecond, below the resolution of any clock in use; within 0.25%."""
 IPDV_MS = Scale(unit=1e-6, growth=1.02)
-"""Differences spread over many buckets, and what their quartiles are for is not told apart so finely; within 1%."""
+"""Differences spread over many buckets and need less precision; within 1%."""
 RATE_BPS = Scale(unit=1.0, growth=1.005)
 
 
@@ -83,7 +83,7 @@ class Sketches:
 
     @classmethod
     def of_bytes(cls, stored: Sequence[bytes | None]) -> Sketches:
-        """One group for each element, which may be several sketches one after the other; None is an empty one."""
+        """Parse a group from each element, which may be several concatenated sketches; None is an empty group."""
         sizes = np.array([0 if part is None else len(part) for part in stored], dtype=np.int64)
         numbers, ends = _from_leb128(np.frombuffer(b"".join(part for part in stored if part), dtype=np.uint8))
         steps, counts = numbers[0::2], numbers[1::2]
@@ -98,7 +98,7 @@ class Sketches:
         return _counted(len(stored), group[buckets], keys[buckets], counts[buckets])
 
     def to_bytes(self) -> list[bytes | None]:
-        """One element for each group; None where it is empty."""
+        """Encode each group; None where it is empty."""
         firsts = np.flatnonzero(np.diff(self.group, prepend=-1))
         before = self.key[firsts] - 1
         steps = np.diff(self.key, prepend=0)
@@ -135,7 +135,7 @@ class Sketches:
 
 
 def _counted(groups: int, group: Ints, keys: Ints, counts: ArrayLike | None) -> Sketches:
-    """The sketches of entries in any order: sorted, each bucket once. Group and key are sorted as one number."""
+    """Sketches of unsorted entries: sorted, buckets merged. Group and key are sorted as a single number."""
     both = (group.astype(np.int64) << _KEY_BITS) | (keys + _KEY_OFFSET)
     if counts is None:
         present, totals = np.unique(both, return_counts=True)
@@ -150,7 +150,7 @@ def _counted(groups: int, group: Ints, keys: Ints, counts: ArrayLike | None) -> 
 
 
 def _to_leb128(numbers: Ints) -> tuple[bytes, Ints]:
-    """The bytes of all numbers, and how many each took."""
+    """LEB128 bytes of all numbers, and the length of each."""
     sizes = np.ones(len(numbers), dtype=np.int64)
     rest = numbers >> 7
     while rest.any():
@@ -163,7 +163,7 @@ def _to_leb128(numbers: Ints) -> tuple[bytes, Ints]:
 
 
 def _from_leb128(packed: Bytes) -> tuple[Ints, Ints]:
-    """The numbers, and where in the bytes each ends."""
+    """Numbers, and the position in the bytes where each ends."""
     ends = np.flatnonzero(packed < 0x80)
     if not len(ends):
         return ends, ends

@@ -1,9 +1,8 @@
-"""The figures of many groups of bursts at once: what an hour's summary of each path holds, without a loop over groups.
+"""Figures of many groups of bursts at once, as in the hourly summary of each path, without a Python loop over groups.
 
 In: bursts as in `monitor.analysis.pinger`, and the group (0, 1, 2, …) of each. Out: arrays of shape (groups,), NaN
-where a figure is not defined. They are the same figures as `pinger` gives for the bursts of one group, or the counts,
-means and extremes that those follow from, so that summaries can be added up. Not here: mergeable quantiles
-(`monitor.analysis.sketches`).
+where a figure is undefined. They equal the figures of `pinger` for the bursts of a group, or are the counts, means and
+extremes they derive from, so that summaries can be merged. `monitor.analysis.sketches` has mergeable quantiles.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SIGN = np.uint32(1 << 31)
 
 @dataclass(frozen=True, slots=True)
 class BurstFigures:
-    """One array for each figure; what the names mean is in `monitor.archive.models.BurstSummary`."""
+    """An array for each figure, named as in `monitor.archive.models.BurstSummary`."""
 
     losses_followed: Ints
     losses_paired: Ints
@@ -88,10 +87,10 @@ def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups:
 
 
 def grouped_quantiles(group: Ints, values: Floats, groups: int, shares: Sequence[float]) -> list[Floats]:
-    """One array of shape (groups,) for each share: as NumPy's `quantile` of the group's values that are not NaN.
+    """Quantiles of each group, an array of shape (groups,) for each share: as NumPy's `quantile` without NaN.
 
-    Values are taken as four-byte floats, as they are stored. Group and value are sorted as one number of eight bytes: a
-    tenth of the time that two sorts of indices take.
+    Values are taken as four-byte floats, as stored. Group and value are sorted as a single eight-byte number, ten times
+    as fast as two index sorts.
     """
     there = ~np.isnan(values)
     of_value = group[there]
@@ -99,15 +98,15 @@ def grouped_quantiles(group: Ints, values: Floats, groups: int, shares: Sequence
     sizes = np.bincount(of_value, minlength=groups)
     some = sizes > 0
     firsts, lasts = (np.cumsum(sizes) - sizes)[some], (sizes - 1)[some]
-    found = []
+    quantiles = []
     for share in shares:
         position = share * lasts
         below = np.floor(position).astype(np.int64)
         lower, upper = (_unsortable(ordered[firsts + at]) for at in (below, np.minimum(below + 1, lasts)))
         quantile = np.full(groups, np.nan)
         quantile[some] = lower + (position - below) * (upper - lower)
-        found.append(quantile)
-    return found
+        quantiles.append(quantile)
+    return quantiles
 
 
 def _sortable(values: Floats) -> NDArray[np.uint64]:
@@ -123,7 +122,7 @@ def _unsortable(numbers: NDArray[np.uint64]) -> Floats:
 
 
 def grouped_weighted_medians(group: ArrayLike, values: ArrayLike, weights: ArrayLike, groups: int) -> Floats:
-    """The least of each group's values with half of its weight at or below it; NaN for a group without weight."""
+    """Weighted median of each group: its lowest value with half of the weight at or below it; NaN without weight."""
     of_value, heavy = np.asarray(group, dtype=np.int64), np.asarray(weights, dtype=np.float64)
     numbers = np.asarray(values, dtype=np.float64)
     order = np.argsort(of_value.astype(np.uint64) << 32 | _sortable(numbers))
@@ -146,12 +145,12 @@ def grouped_means(group: Ints, values: Floats, groups: int) -> Floats:
 
 
 def grouped_minima(group: Ints, values: Floats, groups: int) -> Floats:
-    """The least of each group's values that are not NaN."""
+    """The minimum of each group's values that are not NaN."""
     least = np.full(groups, np.nan)
     np.fmin.at(least, group, values)
     return least
 
 
 def _packets(of_burst: Ints, packets: Bools, groups: int) -> Ints:
-    """How many of the packets marked, of shape (bursts, packets), each group has."""
+    """Number of marked packets, of shape (bursts, packets), in each group."""
     return np.bincount(of_burst, weights=packets.sum(axis=1), minlength=groups).astype(np.int64)

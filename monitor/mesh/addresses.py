@@ -1,4 +1,4 @@
-"""Whether a text can be the address of a host: an IPv4 or IPv6 literal, or a DNS name. Nothing is resolved here."""
+"""Validate host addresses: an IPv4 or IPv6 literal, or a DNS name. Nothing is resolved here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BROADCAST = IPv4Address("255.255.255.255")
 
 
 def literal(address: str) -> IPv4Address | IPv6Address | None:
-    """The IP address that `address` spells; None for a name."""
+    """Parse an IP address literal; None for a name."""
     try:
         return ip_address(address)
     except ValueError:
@@ -22,37 +22,37 @@ def literal(address: str) -> IPv4Address | IPv6Address | None:
 
 def family_of(address: str) -> Family | None:
     """4 or 6 for a literal, None for a name."""
-    found = literal(address)
-    if found is None:
+    ip = literal(address)
+    if ip is None:
         return None
-    return 4 if found.version == 4 else 6
+    return 4 if ip.version == 4 else 6
 
 
 def canonical(address: str) -> str:
-    """One spelling for each address: `2001:DB8:0::1` and `2001:db8::1` are the same, and so are names in any case."""
-    found = literal(address)
-    return address.lower().rstrip(".") if found is None else str(found)
+    """Normal form of an address: `2001:DB8:0::1` and `2001:db8::1` give the same, and names in any case."""
+    ip = literal(address)
+    return address.lower().rstrip(".") if ip is None else str(ip)
 
 
 def fault(address: str) -> str | None:
-    """Why nobody can measure to `address` and what to write; None when it is a good address."""
-    found = literal(address)
-    if found is None:
+    """Reason why `address` cannot be measured, and the fix; None for a valid address."""
+    ip = literal(address)
+    if ip is None:
         return _name_fault(address)
-    kind = _unusable(found)
+    kind = _unusable(ip)
     if kind is not None:
         return f'address "{address}" is {kind}; write the address of one host, as other sites reach it'
     return None
 
 
-def _unusable(found: IPv4Address | IPv6Address) -> str | None:
+def _unusable(ip: IPv4Address | IPv6Address) -> str | None:
     kinds = {
-        "a multicast address": found.is_multicast,
-        "the unspecified address": found.is_unspecified,
-        "the broadcast address": found == _BROADCAST,
-        "link-local": found.is_link_local,
-        "an IPv4 address in IPv6 form": isinstance(found, IPv6Address) and found.ipv4_mapped is not None,
-        "of a reserved range": isinstance(found, IPv4Address) and found.is_reserved,
+        "a multicast address": ip.is_multicast,
+        "the unspecified address": ip.is_unspecified,
+        "the broadcast address": ip == _BROADCAST,
+        "link-local": ip.is_link_local,
+        "an IPv4 address in IPv6 form": isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None,
+        "of a reserved range": isinstance(ip, IPv4Address) and ip.is_reserved,
     }
     return next((kind for kind, is_so in kinds.items() if is_so), None)
 

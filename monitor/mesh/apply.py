@@ -1,8 +1,8 @@
-"""Makes the database say what mesh.toml says: a `MeshDocument` goes in, rows are added, changed and retired.
+"""Apply mesh.toml to the database: a `MeshDocument` goes in, rows are added, changed and retired.
 
-`apply` is declarative and idempotent: it compares, writes only differences, and tells them as `Changes`. No row is ever
-deleted but for slots that have not begun; what left the file gets `retired_at`, and when it comes back it is the same
-row again. Slots for what is new are planned by `slots`.
+`apply` is declarative and idempotent: it writes only differences and returns them as `Changes`. Rows are never deleted
+except slots that have not begun; rows that left the file get `retired_at` and are reused when they return. `slots`
+plans the slots of new measurements.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from probes.contract import Outcome
 Action = Literal["added", "changed", "retired"]
 ACTIONS: tuple[Action, ...] = ("added", "changed", "retired")
 applied = Signal()
-"""Sent after an apply, for those whose work depends on what is measured."""
+"""Signal sent after an apply, for code that depends on the schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One row that an apply wrote. `detail` says what changed, or that a retired row is in use again."""
+    """A row written by an apply. `detail` lists the changes, or says that a retired row is in use again."""
 
     action: Action
     kind: str
@@ -44,7 +44,7 @@ class Change:
 
 @dataclass(slots=True)
 class Changes:
-    """All that an apply wrote, in the order in which it wrote it. `slots_deleted` had not begun."""
+    """All rows written by an apply, in order. `slots_deleted` had not begun."""
 
     items: list[Change] = field(default_factory=list)
     slots_deleted: int = 0
@@ -57,12 +57,12 @@ class Changes:
         return [change for change in self.items if change.action == action and kind in (None, change.kind)]
 
     def counts(self, action: Action) -> dict[str, int]:
-        """How many of each kind were added, changed or retired."""
+        """Number of rows of each kind added, changed or retired."""
         return dict(Counter(change.kind for change in self.of(action)))
 
 
 def apply(document: MeshDocument, now: datetime) -> Changes:
-    """Bring the database to what `document` says, in one transaction. Concurrent applies wait for each other."""
+    """Bring the database in line with `document`, in a transaction. Concurrent applies wait for each other."""
     with transaction.atomic():
         lock.hold_until_commit()
         changes = _Application(document, now).run()
@@ -72,7 +72,7 @@ def apply(document: MeshDocument, now: datetime) -> Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How rows of one model are told apart and named in `Changes`."""
+    """Key and display name of the rows of a model."""
 
     model: type[models.Model]
     word: str
@@ -99,7 +99,7 @@ _MEASUREMENTS = _Kind(
 
 
 class _Application:
-    """One apply: each step brings one kind of rows in line, and later steps use the rows of earlier ones."""
+    """A run of apply: each step updates the rows of a kind, and later steps use the rows of earlier ones."""
 
     def __init__(self, document: MeshDocument, now: datetime) -> None:
         self.document = document
@@ -136,7 +136,7 @@ class _Application:
         )
 
     def _uplinks(self, sites: Mapping[object, Any]) -> dict[object, Any]:
-        """Those that some host names."""
+        """Uplinks named by a host."""
         names = {(site.name, host.uplink) for site in self.document.sites for host in site.hosts if host.uplink}
         return self._reconcile(
             _UPLINKS, {(site, name): {"site": sites[site], "name": name} for site, name in sorted(names)}
@@ -191,9 +191,9 @@ class _Application:
                 self._note("changed", "group", group.name, f"sites {_listed(present)} → {_listed(wanted)}")
 
     def _measurements(self, hosts: Mapping[object, Any], tests: Mapping[object, Any]) -> dict[object, Any]:
-        """Paths are those that some measurement needs."""
+        """Paths exist where a measurement needs them."""
         wanted = expansion.measurements(self.document)
-        pairs = dict.fromkeys((one.source, one.destination) for one in wanted)
+        pairs = dict.fromkeys((measurement.source, measurement.destination) for measurement in wanted)
         paths = self._reconcile(
             _PATHS,
             {
@@ -207,12 +207,12 @@ class _Application:
         )
         return self._reconcile(
             _MEASUREMENTS,
-            {one: {"path": paths[one.source, one.destination], "test": tests[one.test]} for one in wanted},
+            {key: {"path": paths[key.source, key.destination], "test": tests[key.test]} for key in wanted},
             on_adding={"started_at": self.now},
         )
 
     def _periods(self, measurements: Mapping[object, Any]) -> None:
-        """End the periods whose measurement or schedule is no longer in use, and begin those that are missing."""
+        """End the periods whose measurement or schedule is no longer in use, and begin the missing ones."""
         tests = {test.name: test for test in self.document.tests}
         schedules = {row.pk: _schedule(tests[row.test.name]) for row in measurements.values()}
         open_periods = {row.measurement_id: row for row in MeasurementPeriod.objects.filter(ended_at=None)}
@@ -235,10 +235,10 @@ class _Application:
         )
 
     def _slots(self) -> None:
-        """Delete what was planned for measurements that are retired or whose test or host changed, and what found no
-        room or no budget. What was asked for stays, unless its path is retired.
+        """Delete future slots of retired measurements or of changed tests or hosts, and the records of slots without
+        room or budget. On-demand slots stay unless their path is retired.
 
-        A slot that starts very soon is in the agents' hands already and stays, so that no other is put beside it.
+        A slot about to start is in the agents' plans already and stays, so that its hosts are not used twice.
         """
         if self.changes.is_empty:
             return
@@ -281,7 +281,7 @@ class _Application:
         wanted: Mapping[Any, Mapping[str, Any]],
         on_adding: Mapping[str, Any] | None = None,
     ) -> dict[object, Any]:
-        """Add, change and retire rows of one kind; returns those in use, by key. `wanted` has their columns."""
+        """Add, change and retire rows of a kind; returns those in use, by key. `wanted` has their columns."""
         rows = kind.rows()
         added = [kind.model(**fields, **(on_adding or {})) for key, fields in wanted.items() if key not in rows]
         returning = [row.pk for key, row in rows.items() if key in wanted and row.retired_at is not None]
@@ -300,7 +300,7 @@ class _Application:
         return {key: row for key, row in (rows | {kind.key(row): row for row in added}).items() if key in wanted}
 
     def _update(self, kind: _Kind, row: Any, fields: Mapping[str, Any]) -> bool:
-        """Set `fields` on a row and note it, also when it only comes back; true if a field differs."""
+        """Set `fields` on a row and record the change, also when it returns unchanged; true if a field differs."""
         differences = list(_differences(row, fields))
         for name, value in fields.items():
             setattr(row, name, value)
@@ -316,7 +316,7 @@ class _Application:
 
 
 def _differences(row: Any, fields: Mapping[str, Any]) -> Iterator[str]:
-    """`every_s 60 → 300` for each field of `row` that is not as wanted; tables are compared key by key."""
+    """`every_s 60 → 300` for each field of `row` that differs; tables are compared key by key."""
     for name, value in fields.items():
         present = getattr(row, name)
         is_table = isinstance(present, dict) and isinstance(value, dict)
@@ -338,11 +338,11 @@ def _shown(value: object) -> str:
 
 
 def _members() -> dict[str, set[str]]:
-    """The site names of each group."""
-    found: dict[str, set[str]] = {}
+    """Site names of each group."""
+    members: dict[str, set[str]] = {}
     for group, site in Group.sites.through.objects.values_list(F("group__name"), F("site__name")):
-        found.setdefault(group, set()).add(site)
-    return found
+        members.setdefault(group, set()).add(site)
+    return members
 
 
 def _listed(names: set[str]) -> str:

@@ -1,7 +1,8 @@
-"""What throughput tests may use a day: the [budget] tables of mesh.toml, held at the centre besides the sites' limits.
+"""Daily budgets of throughput tests: the [budget] tables of mesh.toml, enforced at the centre besides the sites'
+limits.
 
-`Budgets` is told of every test of the days in question and says which further one would be too much. Pure: seconds,
-bytes and numbers of days (UTC, since the epoch) in, the rule that forbids out. What is counted is in `slots`.
+`Budgets` counts every test of the days in question and rejects further tests over a limit. Pure: seconds, bytes and
+days (UTC, since the epoch) in, the violated rule out. `spending` decides which slots count.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from datetime import UTC, datetime
 
 SCOPES = ("path", "host", "uplink")
 KEYS = {"max_minutes_per_day": 1440.0, "max_bytes_per_day": 1e18}
-"""Of each scope, with the most that may be written."""
+"""Maximum daily values of each scope that mesh.toml may set."""
 
 RULE = "budget."
-"""How the name of each rule begins."""
+"""Prefix of each rule's name."""
 DAY_S = 86_400
 
 Account = tuple[str, str]
@@ -25,21 +26,21 @@ Account = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a test takes, or may take. Bytes are 0 where nobody knows what the path carries."""
+    """Cost of a test, measured or expected. Bytes are 0 where the capacity of the path is unknown."""
 
     seconds: float
     carried_bytes: float = 0.0
 
 
 class Budgets:
-    """What is used of each budget."""
+    """Usage of each budget."""
 
     def __init__(self, rules: Mapping[str, Mapping[str, float]]) -> None:
         self._rules = rules
         self._used: dict[tuple[Account, int], Cost] = defaultdict(lambda: Cost(0.0))
 
     def spend(self, accounts: Collection[Account], at_s: float, cost: Cost) -> None:
-        """A test that begins at `at_s` (seconds since the epoch) counts."""
+        """Count a test that begins at `at_s` (seconds since the epoch)."""
         for account in accounts:
             used = self._used[account, int(at_s // DAY_S)]
             self._used[account, int(at_s // DAY_S)] = Cost(
@@ -47,7 +48,7 @@ class Budgets:
             )
 
     def forbids(self, accounts: Collection[Account], at_s: float, cost: Cost) -> str | None:
-        """The rule against a further test that begins at `at_s`, or None."""
+        """Rule violated by a further test that begins at `at_s`, or None."""
         for account in accounts:
             rule = self._over(account, int(at_s // DAY_S), cost)
             if rule is not None:

@@ -1,7 +1,7 @@
-"""Reads mesh.toml: `read` gives a `MeshDocument`, or raises `MeshError` with everything that is wrong with the file.
+"""Parse mesh.toml: `read` returns a `MeshDocument`, or raises `MeshError` with all problems of the file.
 
-Here are the tables and their keys. What must hold between them is in `rules`, how one key is read in `fields`,
-what measurements follow in `expansion`. No database: `manage.py mesh check` works without one.
+This module has the tables and their keys. `rules` checks relations between them, `fields` parses single keys,
+`expansion` derives the measurements. No database: `manage.py mesh check` works without it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
 
 
 class MeshError(Exception):
-    """A mesh.toml that cannot be used. Its text has one line for each problem: `file:line: what, and what to write`."""
+    """Invalid mesh.toml. Its text has a line for each problem: `file:line: problem, and the fix`."""
 
     def __init__(self, file: str, problems: list[Problem]) -> None:
         self.file = file
@@ -57,7 +57,7 @@ class MeshError(Exception):
 
 
 def read(path: Path | str) -> MeshDocument:
-    """The document in the file at `path`. Raises `MeshError`, also when the file cannot be read."""
+    """Read the document in the file at `path`. Raises `MeshError`, also when the file cannot be read."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -67,7 +67,7 @@ def read(path: Path | str) -> MeshDocument:
 
 
 def parse(content: bytes, file: str) -> MeshDocument:
-    """The document in `content`; `file` is how errors name it. Raises `MeshError`."""
+    """Parse the document in `content`; `file` is its name in errors. Raises `MeshError`."""
     try:
         root = toml_lines.parse(content.decode())
     except UnicodeDecodeError as error:
@@ -83,7 +83,7 @@ def parse(content: bytes, file: str) -> MeshDocument:
 
 
 class _Reader:
-    """Reads the tree. An entry that is not sound is left out of `document`, but its name counts as defined."""
+    """Parser of the tree. Invalid entries are left out of `document`, but their names count as defined."""
 
     def __init__(self, root: toml_lines.Node) -> None:
         self.problems: list[Problem] = []
@@ -150,7 +150,7 @@ class _Reader:
 
     @staticmethod
     def _uplink(table: Fields, default: str | None) -> str | None:
-        """The name of an uplink, which is known within its site only."""
+        """Name of an uplink, unique within its site."""
         name = table.text("uplink", default=default or "")
         if name and not _NAME.fullmatch(name):
             table.problem(
@@ -192,7 +192,7 @@ class _Reader:
         return 6 if given == 6 else 4
 
     def _own_address(self, table: Fields, name: str, address: str, family: int) -> None:
-        """A good address that no other host has."""
+        """Check that an address is valid and unique among hosts."""
         if not address:
             return
         fault = addresses.fault(address)
@@ -259,7 +259,7 @@ class _Reader:
 
     @staticmethod
     def _of_throughput(table: Fields, key: str) -> int:
-        """A number of a throughput test; 0 where it is not written and has no default."""
+        """A number of a throughput test; 0 where it is not set and has no default."""
         of = THROUGHPUT_NUMBERS[key]
         return table.integer(key, low=of.low, high=of.high, default=of.default or 0)
 
@@ -274,7 +274,7 @@ class _Reader:
 
     def _disk_to_disk(self, table: Fields, name: str) -> DiskToDiskTest:
         tool = table.text("tool", default="fetch")
-        known = self._one_of(table, "tool", tool, ("fetch", "iperf3"), table.line_of("tool"))
+        tool_is_valid = self._one_of(table, "tool", tool, ("fetch", "iperf3"), table.line_of("tool"))
         test = DiskToDiskTest(
             name=name,
             every_s=table.integer("every_s", low=60, high=DAY_S, default=21_600),
@@ -284,7 +284,7 @@ class _Reader:
             streams=table.integer("streams", low=1, high=128, default=1 if tool == "iperf3" else 4),
             port=table.integer("port", low=1, high=65_535, default=5201),
         )
-        if known and tool == "iperf3" and test.streams > 1:
+        if tool_is_valid and tool == "iperf3" and test.streams > 1:
             table.problem(
                 'iperf3 writes the streams over each other in one file; take streams out, or tool = "fetch"', "streams"
             )
@@ -301,25 +301,25 @@ class _Reader:
         return GroupEntry(name, shape, members, tests) if table.sound else None
 
     def _references(self, table: Fields, key: str, kind: str) -> tuple[str, ...]:
-        """The names in list `key`, each of which must be a defined `kind`."""
-        found = table.texts(key, example=f"[ … ] (the names of {kind}s)")
-        for name, line in found.items():
+        """Names in list `key`, each of which must be a defined `kind`."""
+        names = table.texts(key, example=f"[ … ] (the names of {kind}s)")
+        for name, line in names.items():
             self._defined(table, kind, name, line)
-        return tuple(found)
+        return tuple(names)
 
     def _alerts(self, table: Fields) -> dict[str, Any]:
-        """What [alerts] says, with the keys that are written and no others."""
+        """Parse [alerts]; returns only the keys that are set."""
         specials = table.tables(alert_rules.FOR, "[[alerts.for]]", "alerts.for")
         told = table.tables(notify_routes.NOTIFY, "[[alerts.notify]]", "alerts.notify")
-        found = self._rules(table, "alerts")
+        alerts = self._rules(table, "alerts")
         if told:
-            found[notify_routes.NOTIFY] = [self._notify(one) for one in told]
-        return found | ({alert_rules.FOR: [self._special(one) for one in specials]} if specials else {})
+            alerts[notify_routes.NOTIFY] = [self._notify(route) for route in told]
+        return alerts | ({alert_rules.FOR: [self._special(special) for special in specials]} if specials else {})
 
     def _notify(self, table: Fields) -> dict[str, Any]:
-        """One [[alerts.notify]]: which channel is told of what, and when."""
-        found: dict[str, Any] = {"channel": table.text("channel", example='"…" (a name in SOUNDINGS_NOTIFY_URLS)')}
-        if found["channel"] and not _NAME.fullmatch(found["channel"]):
+        """Parse an [[alerts.notify]] table: channel, severity, schedule and paths."""
+        route: dict[str, Any] = {"channel": table.text("channel", example='"…" (a name in SOUNDINGS_NOTIFY_URLS)')}
+        if route["channel"] and not _NAME.fullmatch(route["channel"]):
             table.problem(
                 'channel: write the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"; its URL stays there, '
                 "since it holds secrets",
@@ -333,17 +333,17 @@ class _Reader:
             table.problem(f'zone "{zone}" is not known; write it as "Europe/Zurich"', "zone")
         if zone and not digest and table.sound:
             table.problem('zone is for a digest; add digest = "07:00", or leave the line out', "zone")
-        found |= {key: value for key, value in (("severity", severity), ("digest", digest), ("zone", zone)) if value}
+        route |= {key: value for key, value in (("severity", severity), ("digest", digest), ("zone", zone)) if value}
         if any(table.has(key) for key in (*alert_rules.SELECTORS, alert_rules.PATH)):
-            found |= self._selectors(table)
+            route |= self._selectors(table)
         else:
             self._ask_selectors(table)
         table.finish()
-        return found
+        return route
 
     @staticmethod
     def _ask_selectors(table: Fields) -> None:
-        """So that a misspelt one is told what there is."""
+        """Register the selector keys, so that the error for a misspelt key suggests them."""
         for key in (*alert_rules.SELECTORS, alert_rules.PATH):
             table.text(key, default="")
 
@@ -355,11 +355,11 @@ class _Reader:
         return severity
 
     def _special(self, table: Fields) -> dict[str, Any]:
-        """One [[alerts.for]]: for which paths, and the rules that hold there."""
+        """Parse an [[alerts.for]] table: selectors, and the rules for these paths."""
         return self._selectors(table) | self._rules(table, "alerts.for")
 
     def _selectors(self, table: Fields) -> dict[str, Any]:
-        """For which paths a table is."""
+        """Parse the keys that select paths."""
         selectors: dict[str, Any] = {}
         for key in alert_rules.SELECTORS:
             name = table.text(key, default="")
@@ -373,7 +373,7 @@ class _Reader:
         return selectors
 
     def _hosts_of_a_path(self, table: Fields) -> list[str]:
-        """The hosts of `path = [source, destination]`."""
+        """Hosts of `path = [source, destination]`."""
         hosts = table.texts(alert_rules.PATH, default=())
         for name, line in hosts.items():
             self._defined(table, "host", name, line)
@@ -389,12 +389,12 @@ class _Reader:
         return list(hosts)
 
     def _service_levels(self, table: Fields) -> dict[str, Any]:
-        """What [service_level] says, with the keys that are written and no others."""
+        """Parse [service_level]; returns only the keys that are set."""
         specials = table.tables(alert_rules.FOR, "[[service_level.for]]", "service_level.for")
-        found = self._targets(table)
+        targets = self._targets(table)
         if not specials:
-            return found
-        return found | {alert_rules.FOR: [self._selectors(one) | self._targets(one) for one in specials]}
+            return targets
+        return targets | {alert_rules.FOR: [self._selectors(special) | self._targets(special) for special in specials]}
 
     def _targets(self, table: Fields) -> dict[str, Any]:
         values = {key: self._target(table, key, limits) for key, limits in service_levels.KEYS.items()}
@@ -410,18 +410,18 @@ class _Reader:
 
     @staticmethod
     def _budgets(table: Fields) -> dict[str, dict[str, float]]:
-        """What [budget] says: of each scope the keys that are written."""
+        """Parse [budget]: for each scope the keys that are set."""
         scopes = {scope: table.table(scope, f"[budget.{scope}]") for scope in budgets.SCOPES}
         table.finish()
-        found = {}
+        limits = {}
         for scope, of_scope in scopes.items():
             if of_scope is not None:
                 values = {
                     key: of_scope.number(key, low=0, high=high, default=high) for key, high in budgets.KEYS.items()
                 }
                 of_scope.finish()
-                found[scope] = {key: value for key, value in values.items() if of_scope.has(key)}
-        return found
+                limits[scope] = {key: value for key, value in values.items() if of_scope.has(key)}
+        return limits
 
     def _rules(self, alerts: Fields, header: str) -> dict[str, Any]:
         tables = {name: alerts.table(name, f"[{header}.{name}]") for name in alert_rules.RULES}
@@ -454,7 +454,7 @@ class _Reader:
         return value
 
     def _name(self, table: Fields, kind: str, *, example: str, default: str | None = None) -> str:
-        """The name of an entry: well formed, and the only one of its kind."""
+        """Name of an entry: well formed, and unique for its kind."""
         name = table.text("name", default=default, example=example)
         if not name:
             return name
@@ -466,7 +466,7 @@ class _Reader:
                 f"a name has only small letters, digits{marks}, and begins and ends with a letter or digit", "name"
             )
         if (kind, name) == ("test", ON_DEMAND):
-            table.problem(f'"{ON_DEMAND}" is what tests are called that somebody asks for; choose another', "name")
+            table.problem(f'"{ON_DEMAND}" is reserved for on-demand tests; choose another', "name")
         first = self.tables.entries.setdefault((kind, name), table)
         if first is not table:
             there = first.line_of("name")
@@ -474,15 +474,15 @@ class _Reader:
         return name
 
     def _defined(self, table: Fields, kind: str, name: str, line: int) -> None:
-        known = self.tables.names(kind)
-        # Where nothing of the kind is defined, that is a problem of its own and has been noted.
-        if known and name not in known:
-            table.problem(f'{kind} "{name}" is not defined{suggestion(name, known, f"; add [[{kind}]]")}', line=line)
+        names = self.tables.names(kind)
+        # A missing kind has been reported already.
+        if names and name not in names:
+            table.problem(f'{kind} "{name}" is not defined{suggestion(name, names, f"; add [[{kind}]]")}', line=line)
 
     @staticmethod
-    def _one_of(table: Fields, key: str, value: str, known: Collection[str], line: int) -> bool:
-        if value in known:
+    def _one_of(table: Fields, key: str, value: str, choices: Collection[str], line: int) -> bool:
+        if value in choices:
             return True
-        choices = " or ".join(f'"{choice}"' for choice in known)
-        table.problem(f'{key}: "{value}" is not known; write {choices}', line=line)
+        allowed = " or ".join(f'"{choice}"' for choice in choices)
+        table.problem(f'{key}: "{value}" is not known; write {allowed}', line=line)
         return False

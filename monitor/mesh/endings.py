@@ -1,7 +1,7 @@
-"""How a slot ends: in one outcome, from what its two ends say, or from neither saying anything.
+"""Close slots with an outcome: from the reports of both ends, or as missed without any.
 
-`close_slot` notes what the end that connects reports, `note_served` what the end that listens says, `expire_slots`
-closes those that nobody reported. Each change is one conditional update. How slots are planned is in `slots`.
+`close_slot` stores the report of the connecting end, `note_served` that of the listening end, `expire_slots` closes
+slots without a report. Each change is a conditional update. `slots` plans slots.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from monitor.mesh.models import Slot
 from probes.contract import Outcome
 
 GRACE_S = 600
-"""How long after its end a slot may stay without a report before it counts as missed."""
+"""Time after the end of a slot without a report until it counts as missed."""
 
 NOT_REPORTED = "neither agent reported within 10 minutes of its end"
 ONE_REPORTED = "the agent that connects did not report within 10 minutes of its end; the other one: "
@@ -28,10 +28,10 @@ FAR_END = "the other end: "
 def close_slot(
     slot_id: int, outcome: Outcome | str, detail: str | None = None, carried_bytes: int | None = None
 ) -> bool:
-    """Note how a slot ended, and what it carried; false if that was known before or there is no such slot.
+    """Store the outcome of a slot and its bytes; false if it was closed before or does not exist.
 
-    The first report counts, with two exceptions: `missed` gives way to any other outcome, since an agent that was cut
-    off delivers what it measured when it can; and `refused` to the reason, where the other end tells it.
+    The first report counts, with two exceptions: any outcome replaces `missed`, since an agent that was offline
+    delivers its results later; and the reason reported by the other end replaces `refused`.
     """
     outcome = Outcome(outcome)
     open_or_missed = Q(outcome=None)
@@ -46,13 +46,13 @@ def close_slot(
 
 
 def note_served(slot_id: int, served: Mapping[str, Any]) -> None:
-    """Keep what the end that listens said of a slot: the fields of `probes.throughput.spec.Served`."""
+    """Store the report of the listening end: the fields of `probes.throughput.spec.Served`."""
     Slot.objects.filter(pk=slot_id).update(served=dict(served))
     _heed_far_end(slot_id)
 
 
 def _heed_far_end(slot_id: int) -> None:
-    """A slot that was refused because the other end could not or would not listen ends in that end's outcome."""
+    """Replace the outcome of a refused slot by that of the listening end, if that could not or would not listen."""
     Slot.objects.filter(_could_not_listen(), pk=slot_id, outcome=Outcome.REFUSED).update(
         outcome=KT("served__outcome"), detail=Concat(Value(FAR_END), KT("served__detail"), output_field=TextField())
     )
@@ -63,8 +63,8 @@ def _could_not_listen() -> Q:
 
 
 def expire_slots(now: datetime) -> int:
-    """Close the slots that ended more than `GRACE_S` seconds ago and that the agent which connects did not report;
-    returns how many. They are `missed`, but for those that the other end says could not have been."""
+    """Close the slots that ended more than `GRACE_S` seconds ago without a report of the connecting agent; returns the
+    number. They are `missed`, unless the listening end reported a failure."""
     over = Slot.objects.filter(outcome=None, ends_at__lt=now - timedelta(seconds=GRACE_S))
     said = Concat(Value(ONE_REPORTED), KT("served__detail"), output_field=TextField())
     return (

@@ -1,6 +1,6 @@
-"""What mesh.toml says, as frozen structs: the result of `document.read`, and what `apply` and `expansion` work from.
+"""Contents of mesh.toml as frozen structs: the result of `document.read`, and the input of `apply` and `expansion`.
 
-`parameters` of a test are what its spec in `probes` takes besides addresses. Nothing is checked here.
+`parameters` of a test are the fields of its spec in `probes` without the addresses. Nothing is checked here.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ HostKind = Literal["ping", "throughput"]
 
 SHAPES: dict[str, tuple[str, ...]] = {"mesh": ("sites",), "star": ("centres", "sites"), "between": ("from", "to")}
 PRIMING_BYTES = 56
-"""Of the request that wakes a path: the size that PingER used."""
+"""Size of the priming request, as in PingER."""
 
 ON_DEMAND = "on-demand"
-"""What the test of a slot is called that was asked for; no test of the file may be."""
+"""Name of the test of on-demand slots, reserved in mesh.toml."""
 
 KINDS: tuple[Kind, ...] = ("ping", "throughput", "capacity", "disk-to-disk")
 HOST_KINDS: tuple[HostKind, ...] = ("ping", "throughput")
-"""What a host takes part in. A host that answers pings answers the trains of a capacity test; one that measures
-throughput, disk to disk."""
+"""Kinds of tests that a host takes part in. Hosts that answer pings also answer capacity tests; hosts that measure
+throughput also disk to disk."""
 WITH_SLOTS: tuple[Kind, ...] = ("throughput", "disk-to-disk")
-"""These have their hosts to themselves, and need an agent at both ends."""
+"""Kinds with slots: they run alone on their hosts and need an agent at both ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class HostEntry:
     for_ping: bool
     for_throughput: bool
     uplink: str | None = None
-    """The name, within its site, of the link that it shares with other hosts."""
+    """Name, unique within the site, of the link shared with other hosts."""
 
     def measures(self, kind: Kind) -> bool:
         return self.for_throughput if kind in WITH_SLOTS else self.for_ping
@@ -72,7 +72,7 @@ class PingTest:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """The fields of its `probes.ping.spec.PingSpec`, but for the targets."""
+        """Fields of the `probes.ping.spec.PingSpec` without the targets."""
         return {
             "packet_bytes": list(self.packet_bytes),
             "count": self.count,
@@ -85,7 +85,7 @@ class PingTest:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """A whole number from `low` to `high`, with `default` where nothing is written."""
+    """An integer from `low` to `high`, with a default."""
 
     low: int
     high: int
@@ -106,7 +106,7 @@ PROTOCOLS = ("tcp", "udp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThroughputSettings:
-    """How a throughput test is made. With `reverse` the receiver connects, and the sender listens."""
+    """Settings of a throughput test. With `reverse` the receiver connects, and the sender listens."""
 
     duration_s: int = 10
     omit_s: int = 0
@@ -121,8 +121,7 @@ class ThroughputSettings:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """The fields of its `probes.throughput.spec.ThroughputSpec`, but for the addresses; of the options those that
-        were written."""
+        """Fields of the `probes.throughput.spec.ThroughputSpec` without the addresses; options only where set."""
         options = {
             "protocol": None if self.protocol == "tcp" else self.protocol,
             "rate_bps": self.rate_bps,
@@ -142,7 +141,7 @@ class ThroughputSettings:
 
 @dataclass(frozen=True, slots=True)
 class ThroughputTest(ThroughputSettings):
-    """`slip_s` is how late it may begin, None within its period; the greater `priority` gets the time."""
+    """`slip_s` is the maximum delay of its start, None for anywhere in its period; the higher `priority` wins."""
 
     name: str
     every_s: int
@@ -161,7 +160,7 @@ class CapacityTest:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """The fields of its `probes.capacity.spec.CapacitySpec`, but for the addresses: none."""
+        """Fields of the `probes.capacity.spec.CapacitySpec` without the addresses: none."""
         return {}
 
 
@@ -179,7 +178,7 @@ class DiskToDiskTest:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """The fields of its `probes.disk_to_disk.spec.DiskToDiskSpec`, but for the addresses."""
+        """Fields of the `probes.disk_to_disk.spec.DiskToDiskSpec` without the addresses."""
         return {
             "tool": self.tool,
             "file_bytes": self.file_bytes,
@@ -203,14 +202,14 @@ class GroupEntry:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """All sites of the group, each once."""
+        """All sites of the group, without duplicates."""
         return tuple(dict.fromkeys(name for names in self.members.values() for name in names))
 
 
 @dataclass(frozen=True, slots=True)
 class MeshDocument:
-    """`alerts`, `service_levels` and `budgets` are the tables [alerts], [service_level] and [budget] as they are
-    written, checked; what follows from them is in `alert_rules`, `service_levels` and `budgets`."""
+    """`alerts`, `service_levels` and `budgets` are the checked tables [alerts], [service_level] and [budget]; the
+    modules `alert_rules`, `service_levels` and `budgets` interpret them."""
 
     name: str
     home: str | None

@@ -1,7 +1,7 @@
-"""From groups to measurements: which test runs from which host to which host. Pure; `apply` makes rows of it.
+"""Expand groups to measurements: which test runs between which hosts. Pure; `apply` stores them as rows.
 
-A group gives ordered pairs of sites. A pair gives a measurement for each pair of their hosts of one family that both
-take part in the test's kind, if the source has an agent (for throughput and disk to disk: both have).
+A group gives ordered pairs of sites. A pair gives a measurement for each pair of their hosts of the same family that
+take part in the test's kind, if the source has an agent (for throughput and disk to disk, both ends).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from monitor.mesh.entries import WITH_SLOTS, GroupEntry, HostEntry, MeshDocument
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A measurement that the document asks for, by the names of its hosts and its test."""
+    """A measurement of the document, by the names of its hosts and its test."""
 
     source: str
     destination: str
@@ -26,7 +26,7 @@ class Wanted:
 
 
 def site_pairs(group: GroupEntry) -> Iterator[tuple[str, str]]:
-    """Ordered pairs of different sites: (source, destination). A pair may come twice where lists overlap."""
+    """Ordered pairs of different sites: (source, destination). Overlapping lists may give a pair twice."""
     members = group.members
     if group.shape == "mesh":
         pairs = ((a, b) for a in members["sites"] for b in members["sites"])
@@ -50,19 +50,19 @@ def host_pairs(source: SiteEntry, destination: SiteEntry, test: TestEntry) -> It
 
 
 def measurements(document: MeshDocument) -> dict[Wanted, str]:
-    """Every measurement of the document once, with the name of the first group that asks for it.
+    """Every measurement of the document, without duplicates, with the name of its first group.
 
-    Names that are not in the document are passed over: whoever read it has noted them.
+    Undefined names are skipped: the parser has reported them.
     """
-    found: dict[Wanted, str] = {}
+    first_group: dict[Wanted, str] = {}
     for group in document.groups:
         for wanted in of_group(document, group):
-            found.setdefault(wanted, group.name)
-    return found
+            first_group.setdefault(wanted, group.name)
+    return first_group
 
 
 def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None = None) -> Iterator[Wanted]:
-    """The measurements of one group; of one test of it, if given."""
+    """Measurements of a group; only those of a test, if given."""
     sites = {site.name: site for site in document.sites}
     tests = [test for test in document.tests if test.name in group.tests and only in (None, test)]
     for source, destination in site_pairs(group):

@@ -1,7 +1,7 @@
-"""Reads the keys of one TOML table with their types and limits, collecting problems instead of stopping at the first.
+"""Parse the keys of a TOML table with types and limits, collecting all problems.
 
-A `Fields` is made for a table; each getter returns the value, or the default where the value is wrong or missing, and
-has then noted a problem with its line. What the tables and keys are is in `document`.
+A `Fields` is made for a table; each getter returns the value, or records a problem with its line and returns the
+default. `document` has the tables and keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TYPE_NAMES: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong: where, and in one line what it is and what to write. Line 0 means the whole file."""
+    """A problem of the file: its line, and a one-line message with the fix. Line 0 means the whole file."""
 
     line: int
     message: str
@@ -40,7 +40,7 @@ def type_name(value: object) -> str:
 
 
 class Fields:
-    """One table. `label` is how messages name it: `site "slac"`."""
+    """A TOML table. `label` names it in messages: `site "slac"`."""
 
     def __init__(self, node: Node, label: str, problems: list[Problem]) -> None:
         self.line = node.line
@@ -51,19 +51,19 @@ class Fields:
         self._problems = problems
 
     def problem(self, message: str, key: str | None = None, line: int | None = None) -> None:
-        """Note what is wrong, at `line`, else at the line of `key`, else at the line of the table."""
+        """Record a problem at `line`, else at the line of `key`, else at the line of the table."""
         self.sound = False
         self._problems.append(Problem(self.line_of(key) if line is None else line, f"{self.label}: {message}"))
 
     def line_of(self, key: str | None) -> int:
-        """The line of `key`; the table's where the key is not given."""
+        """Line of `key`; of the table where the key is not set."""
         return self._nodes[key].line if key is not None and key in self._nodes else self.line
 
     def has(self, key: str) -> bool:
         return key in self._nodes
 
     def finish(self) -> None:
-        """Every key that nobody asked for is an unknown one."""
+        """Report every key that was not read as unknown."""
         for key, node in self._nodes.items():
             if key not in self._asked:
                 self.problem(
@@ -72,7 +72,7 @@ class Fields:
                 )
 
     def text(self, key: str, *, default: str | None = None, example: str = "") -> str:
-        """A text that is not empty. Without a default it is required; `example` is what to write."""
+        """A non-empty text. Required without a default; `example` shows the fix."""
         value = self._typed(key, str, "a text in double quotes", example if default is None else None)
         if value is not None and not value.strip():
             self.problem(f"{key} is empty; write a text or leave the line out", key)
@@ -84,25 +84,25 @@ class Fields:
         return default if value is None else value
 
     def integer(self, key: str, *, low: int, high: int, default: int | None = None, example: str = "") -> int:
-        """A whole number from `low` to `high`. Without a default it is required, and `low` where it is wrong."""
+        """An integer from `low` to `high`. Required without a default; `low` where it is invalid."""
         required = example if default is None else None
         value = self._typed(key, int, f"a whole number from {low} to {high}", required)
         return int(self._within(key, value, default, low, high))
 
     def number(self, key: str, *, low: float, high: float, default: float | None = None, example: str = "") -> float:
-        """A number from `low` to `high`, whole or not; as `integer`."""
+        """A number from `low` to `high`, as `integer`."""
         required = example if default is None else None
         value = self._typed(key, (int, float), f"a number from {low:g} to {high:g}", required)
         within = self._within(key, value, default, low, high)
-        # A whole number may have more digits than a float holds; it is out of range then, and that has been noted.
+        # An integer too large for a float is out of range, which has been reported.
         return float(within) if abs(within) <= sys.float_info.max else math.inf
 
     def texts(self, key: str, *, default: tuple[str, ...] | None = None, example: str = "") -> dict[str, int]:
-        """A list of different texts, each with its line. Without a default it is required; it is never empty."""
+        """A non-empty list of distinct texts, each with its line. Required without a default."""
         return self._elements(key, str, "a text in double quotes", default, example)
 
     def integers(self, key: str, *, low: int, high: int, default: tuple[int, ...]) -> tuple[int, ...]:
-        """A list of different whole numbers, each from `low` to `high`."""
+        """A list of distinct integers, each from `low` to `high`."""
         elements = self._elements(key, int, "a whole number", default, "")
         for value, line in elements.items():
             if not low <= value <= high:
@@ -110,23 +110,23 @@ class Fields:
         return tuple(elements)
 
     def table(self, key: str, label: str) -> Fields | None:
-        """The table `[key]`, None where there is none."""
+        """The table `[key]`, or None."""
         value = self._typed(key, dict, f"a table, [{key}]")
         return None if value is None else Fields(self._nodes[key], label, self._problems)
 
     def tables(self, key: str, label: str, header: str) -> list[Fields]:
-        """The tables `[[key]]`, in their order; `header` is how they are written."""
+        """The tables `[[key]]` in order; `header` is their full name."""
         elements = self._typed(key, list, f"a table for each, headed [[{header}]]")
-        found = []
+        tables = []
         for node in elements or ():
             if isinstance(node.value, dict):
-                found.append(Fields(node, label, self._problems))
+                tables.append(Fields(node, label, self._problems))
             else:
                 self.problem(f"{key} must be tables; head each with [[{header}]]", line=node.line)
-        return found
+        return tables
 
     def _typed(self, key: str, kind: type | tuple[type, ...], wanted: str, required: str | None = None) -> Any:
-        """The value of `key` when it is there and of the right type. `required` is what to write where it is not."""
+        """Value of `key` if set and of the right type. `required` is the example for a missing key."""
         self._asked.append(key)
         if key not in self._nodes:
             if required is not None:
@@ -153,18 +153,18 @@ class Fields:
             return dict.fromkeys(default or (), self.line)
         if not nodes:
             self.problem(f"{key} is empty; write at least one in it", key)
-        found: dict[T, int] = {}
+        elements: dict[T, int] = {}
         for node in nodes:
-            self._element(key, node, kind, wanted, found)
-        return found
+            self._element(key, node, kind, wanted, elements)
+        return elements
 
-    def _element(self, key: str, node: Node, kind: type[T], wanted: str, found: dict[T, int]) -> None:
+    def _element(self, key: str, node: Node, kind: type[T], wanted: str, elements: dict[T, int]) -> None:
         if not _is(node.value, kind):
             self.problem(f"{key}: each must be {wanted}, not {type_name(node.value)}", line=node.line)
-        elif node.value in found:
+        elif node.value in elements:
             self.problem(f"{key}: {_quoted(node.value)} is there twice; take one out", line=node.line)
         else:
-            found[node.value] = node.line
+            elements[node.value] = node.line
 
 
 def _quoted(value: object) -> str:
@@ -172,5 +172,5 @@ def _quoted(value: object) -> str:
 
 
 def _is(value: object, kind: type | tuple[type, ...]) -> bool:
-    """As isinstance, but true and false are not numbers."""
+    """isinstance, except that booleans are not numbers."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

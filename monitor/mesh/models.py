@@ -1,8 +1,8 @@
-"""What is measured: sites, hosts, paths, tests, and the measurements and slots that follow from them.
+"""The mesh: sites, hosts, paths, tests, and the measurements and slots derived from them.
 
-Rows are written by `monitor.mesh.apply` from `mesh.toml` and, for slots, by `monitor.mesh.slots`. Nothing here is ever
-deleted by an apply, but for slots that have not begun: what is no longer in the file gets `retired_at`, so that its
-history keeps its name. Questions about these rows are methods of the querysets here, and functions of `queries`.
+`monitor.mesh.apply` writes the rows from `mesh.toml`, `monitor.mesh.slots` writes slots. An apply deletes only slots
+that have not begun; rows no longer in the file get `retired_at`, so that their history keeps its name. The querysets
+here and the functions of `queries` read them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Kind(models.TextChoices):
 
 
 WITH_SLOTS = (Kind.THROUGHPUT, Kind.DISK_TO_DISK)
-"""These have their hosts to themselves."""
+"""Kinds with slots: they run alone on their hosts."""
 
 
 class InUseQuerySet(QuerySet[RowT, RowT]):
     """Rows that an apply retires and never deletes."""
 
     def in_use(self) -> Self:
-        """Those that mesh.toml has now."""
+        """Rows that are in mesh.toml now."""
         return self.filter(retired_at=None)
 
 
@@ -53,13 +53,13 @@ class PathQuerySet(InUseQuerySet["Path"]):
         return self.select_related("source__site", "destination__site")
 
     def in_use(self) -> Self:
-        """Those that are measured now, with both hosts and their sites."""
+        """Paths measured now, with both hosts and their sites."""
         return super().in_use().with_hosts()
 
 
 class MeasurementQuerySet(InUseQuerySet["Measurement"]):
     def from_site(self, site_id: int) -> Self:
-        """Those whose source is a host of this site."""
+        """Measurements whose source is a host of this site."""
         return self.filter(path__source__site=site_id)
 
     def with_hosts(self) -> Self:
@@ -69,16 +69,16 @@ class MeasurementQuerySet(InUseQuerySet["Measurement"]):
 
 class SlotQuerySet(QuerySet["Slot", "Slot"]):
     def of_site(self, site_id: int) -> Self:
-        """Those in which a host of this site takes part, as client or server."""
+        """Slots that a host of this site takes part in, as client or server."""
         return self.filter(Q(measurement__path__source__site=site_id) | Q(measurement__path__destination__site=site_id))
 
     def to_come(self, since: datetime, until: datetime) -> Self:
-        """Those that have not ended at `since`, have no outcome yet, and start before `until`."""
+        """Slots that have not ended at `since`, have no outcome, and start before `until`."""
         return self.filter(outcome=None, ends_at__gt=since, starts_at__lt=until)
 
 
 class Mesh(models.Model):
-    """The one mesh of this installation: what of `mesh.toml` is not a site, a group or a test."""
+    """The mesh of this installation: settings of `mesh.toml` besides sites, groups and tests."""
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     name = models.TextField()
@@ -94,7 +94,7 @@ class Mesh(models.Model):
 
 
 class Site(models.Model):
-    """A place. A monitoring site runs an agent (`has_agent`), a remote site only answers."""
+    """A site. A monitoring site runs an agent (`has_agent`), a remote site only answers."""
 
     name = models.TextField(unique=True)
     title = models.TextField()
@@ -102,7 +102,7 @@ class Site(models.Model):
     longitude_deg = models.FloatField()
     country = models.TextField(help_text="ISO 3166 alpha-2 code.")
     region = models.TextField()
-    contact = models.TextField(default="", db_default="", help_text="Whom to call, as people write it.")
+    contact = models.TextField(default="", db_default="", help_text="Contact, as free text.")
     has_agent = models.BooleanField()
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
@@ -117,7 +117,7 @@ class Site(models.Model):
 
 
 class Uplink(models.Model):
-    """A link of a site that several of its hosts share: one throughput test at a time."""
+    """A link shared by several hosts of a site: limited to a single throughput test at a time."""
 
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="uplinks")
     name = models.TextField()
@@ -213,7 +213,7 @@ class Group(models.Model):
 
 
 class Measurement(models.Model):
-    """A test on a path. `started_at` is when it first began; `periods` tell when and how often it ran since."""
+    """A test on a path. `started_at` is its first start; `periods` have its schedules since then."""
 
     path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="measurements")
     test = models.ForeignKey(Test, on_delete=models.PROTECT, related_name="measurements")
@@ -231,9 +231,9 @@ class Measurement(models.Model):
 
 
 class MeasurementPeriod(models.Model):
-    """A time during which a measurement ran on one schedule, so that what was planned then can still be counted.
+    """A period during which a measurement ran on the same schedule, so that past schedules can be counted.
 
-    A new one begins when the measurement comes back or its schedule changes. `packet_bytes` is empty for all but pings.
+    A period begins when the measurement returns or its schedule changes. `packet_bytes` is empty except for pings.
     """
 
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="periods")
@@ -252,9 +252,9 @@ class MeasurementPeriod(models.Model):
 
 
 class Slot(models.Model):
-    """One planned execution of a throughput test. `outcome` is null until it has ended.
+    """A scheduled execution of a throughput test. `outcome` is null until it has ended.
 
-    The end that connects reports the outcome; `served` is what the end that listens says of its part.
+    The connecting end reports the outcome; `served` is the report of the listening end.
     """
 
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="slots")
@@ -279,14 +279,14 @@ class Slot(models.Model):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The fields of its spec: as they were asked for, else those of its test."""
+        """Fields of its spec: as requested, else those of its test."""
         request: SlotRequest | None = getattr(self, "request", None)
         parameters: dict[str, Any] = self.measurement.test.parameters if request is None else request.parameters
         return parameters
 
 
 class SlotRequest(models.Model):
-    """That a slot was asked for, and is not a test of mesh.toml: by whom, when, and with which parameters."""
+    """Request of an on-demand slot: by whom, when, and with which parameters."""
 
     slot = models.OneToOneField(Slot, on_delete=models.CASCADE, related_name="request", primary_key=True)
     asked_at = models.DateTimeField()
@@ -298,8 +298,8 @@ class SlotRequest(models.Model):
 
 
 def _one_at_a_time(column: str, name: str) -> ExclusionConstraint:
-    """No two rows with the same id in `column` whose times overlap. The id is a range of one, since ranges can be in a
-    GiST index without an extension."""
+    """Exclusion constraint: no two rows with the same id in `column` overlap in time. The id is a range of length one,
+    since a GiST index takes ranges without an extension."""
     return ExclusionConstraint(
         name=name,
         expressions=[
@@ -310,7 +310,7 @@ def _one_at_a_time(column: str, name: str) -> ExclusionConstraint:
 
 
 class SlotHost(models.Model):
-    """That a host is taken by a slot, for as long as the slot lasts. No host is taken twice at a time."""
+    """Reservation of a host for the duration of a slot; a host has no overlapping reservations."""
 
     slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="hosts")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="+")
@@ -323,7 +323,7 @@ class SlotHost(models.Model):
 
 
 class SlotUplink(models.Model):
-    """That an uplink is taken by a slot, as `SlotHost`."""
+    """Reservation of an uplink, as `SlotHost`."""
 
     slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="uplinks")
     uplink = models.ForeignKey(Uplink, on_delete=models.PROTECT, related_name="+")

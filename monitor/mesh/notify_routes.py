@@ -1,7 +1,7 @@
-"""Who is told of incidents: what `[[alerts.notify]]` of mesh.toml says, and which channels an incident goes to.
+"""Notification routes: `[[alerts.notify]]` of mesh.toml, and the channels of an incident.
 
-In: the [alerts] table as `document` has checked it, the severity of an incident and where its paths lie. Out: `Route`s.
-mesh.toml has the names of channels; their URLs hold passwords and are in SOUNDINGS_NOTIFY_URLS alone.
+In: the [alerts] table as checked by `document`, the severity of an incident and the places of its paths. Out: `Route`s.
+mesh.toml has the names of channels; their URLs contain passwords and are only in SOUNDINGS_NOTIFY_URLS.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ DIGEST = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Incidents of at least this severity, on paths that `selector` takes in, go to `channel`: at once, or each day at
-    `digest` in `zone`."""
+    """Route of incidents of at least this severity, on paths matching `selector`, to `channel`: immediately, or daily
+    at `digest` in `zone`."""
 
     channel: str
     severity: str = SEVERITIES[0]
@@ -35,13 +35,13 @@ class Route:
     selector: Mapping[str, Any] | None = None
 
     def takes(self, severity: str, places: Iterable[Place]) -> bool:
-        """Whether an incident of this severity with paths at these places is for it."""
+        """Whether an incident of this severity with paths at these places matches."""
         if SEVERITIES.index(severity) < SEVERITIES.index(self.severity):
             return False
         return self.selector is None or any(place.is_in(self.selector) for place in places)
 
     def due_at(self, at: datetime) -> datetime:
-        """When what happens at `at` is to be told: then, or at the next digest."""
+        """Time to send a notification of an event at `at`: then, or at the next digest."""
         if self.digest is None:
             return at
         zone = ZoneInfo(self.zone)
@@ -51,12 +51,13 @@ class Route:
 
 
 def channels() -> dict[str, str]:
-    """The configured channels: a name that is safe to store and show -> the URL."""
+    """Configured channels: a name that is safe to store and show -> the URL."""
     return dict(named(word) for word in settings.NOTIFY_URLS)
 
 
 def named(word: str) -> tuple[str, str]:
-    """A channel's name and URL. Without a name of its own it is the URL's scheme and a digest: URLs hold passwords."""
+    """Name and URL of a channel. A URL without a name gets its scheme and a digest as name, since URLs contain
+    passwords."""
     given = _NAMED.fullmatch(word)
     if given is not None:
         return given[1], given[2]
@@ -64,24 +65,26 @@ def named(word: str) -> tuple[str, str]:
 
 
 def routes(alerts: Mapping[str, Any], channels: Iterable[str]) -> list[Route]:
-    """The routes of the mesh; each of `channels` with everything, at once, where mesh.toml has none."""
+    """Routes of the mesh; without routes in mesh.toml, everything to each of `channels` immediately."""
     if NOTIFY not in alerts:
         return [Route(channel) for channel in channels]
-    return [_route(one) for one in alerts[NOTIFY]]
+    return [_route(table) for table in alerts[NOTIFY]]
 
 
 def unknown_channels(alerts: Mapping[str, Any], channels: Collection[str]) -> list[str]:
-    """The channels that mesh.toml names and that are not among `channels`, each once."""
-    return [name for name in dict.fromkeys(one["channel"] for one in alerts.get(NOTIFY, ())) if name not in channels]
+    """Channels named in mesh.toml that are not among `channels`, without duplicates."""
+    return [
+        name for name in dict.fromkeys(table["channel"] for table in alerts.get(NOTIFY, ())) if name not in channels
+    ]
 
 
 def chosen(of: Sequence[Route], severity: str, places: Sequence[Place]) -> dict[str, Route]:
-    """By channel the route that an incident takes: where a channel has several, one that tells at once."""
-    found: dict[str, Route] = {}
-    for route in sorted(of, key=lambda one: one.digest is not None):
+    """Route of an incident for each channel; an immediate route is preferred to a digest."""
+    by_channel: dict[str, Route] = {}
+    for route in sorted(of, key=lambda route: route.digest is not None):
         if route.takes(severity, places):
-            found.setdefault(route.channel, route)
-    return found
+            by_channel.setdefault(route.channel, route)
+    return by_channel
 
 
 def _route(table: Mapping[str, Any]) -> Route:

@@ -1,9 +1,9 @@
-"""Throughput tests that somebody asks for: the same slots as the planned ones, at once.
+"""On-demand throughput tests: slots as for scheduled tests, at the next free time.
 
-`find_path` and `ask` take names, settings and a time, and give the slot, whose number is that of the test everywhere.
-Hosts, uplinks, keys, limits at the sites and budgets are those of every slot. A test that is asked for begins
-`ON_DEMAND_LEAD_S` seconds later, or as soon as both hosts are free: planned slots that no agent has in hand yet give
-way to it, and slip. What became of a test is told by `monitor.archive.queries.on_demand`.
+`find_path` and `ask` take names, settings and a time, and return the slot, whose id identifies the test everywhere.
+Hosts, uplinks, keys, site limits and budgets apply as for every slot. An on-demand test begins `ON_DEMAND_LEAD_S`
+seconds later, or as soon as both hosts are free; scheduled slots that no agent has fetched yet are postponed.
+`monitor.archive.queries.on_demand` has the results.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from monitor.mesh.spending import Spending
 from monitor.mesh.timetable import Standing
 
 ON_DEMAND_LEAD_S = 15
-"""From asking to the start: agents look for a new plan every 10 s, and the server is up 2 s before."""
+"""Time from request to start: agents poll the plan every 10 s, and the server starts 2 s before."""
 
 PATIENCE_S = 3600
-"""A test that could not begin so soon is not planned at all."""
+"""Maximum delay of the start; beyond it a test is rejected."""
 
 Settings = ThroughputSettings
 
 
 class OnDemandError(Exception):
-    """A test that cannot be asked for: what is wrong, and what to do."""
+    """Invalid request for a test: the problem and the fix."""
 
 
 class UnknownPath(OnDemandError):
-    """There is no such path, or it cannot be tested."""
+    """The path does not exist or cannot be tested."""
 
 
 class NoRoom(OnDemandError):
@@ -42,7 +42,7 @@ class NoRoom(OnDemandError):
 
 
 def find_path(source: str, destination: str, family: int | None = None) -> Path:
-    """The path in use from one host or site to another, that throughput can be measured on. Raises `UnknownPath`."""
+    """Path in use between hosts or sites that allows throughput tests. Raises `UnknownPath`."""
     paths = [
         path
         for path in Path.objects.in_use().order_by("family", "pk")
@@ -63,7 +63,7 @@ def find_path(source: str, destination: str, family: int | None = None) -> Path:
 
 
 def fault_of(path: Path) -> str | None:
-    """Why throughput cannot be measured on a path; None where it can."""
+    """Reason why throughput cannot be measured on a path, or None."""
     if path.retired_at is not None:
         return f"path {path} is retired; put it back into mesh.toml"
     for host in (path.source, path.destination):
@@ -75,25 +75,27 @@ def fault_of(path: Path) -> str | None:
 
 
 def faults(settings: Settings) -> list[str]:
-    """What is wrong with settings, each with what to write; empty where nothing is."""
-    found = []
+    """Problems of settings, each with the fix; empty if valid."""
+    problems = []
     for name, of in THROUGHPUT_NUMBERS.items():
         value = getattr(settings, name)
         if value is not None and not of.low <= value <= of.high:
-            found.append(f"{name} = {value} is out of range; write {of.low} to {of.high}")
+            problems.append(f"{name} = {value} is out of range; write {of.low} to {of.high}")
     if settings.protocol not in PROTOCOLS:
-        found.append(f'protocol: "{settings.protocol}" is not known; write {" or ".join(PROTOCOLS)}')
+        problems.append(f'protocol: "{settings.protocol}" is not known; write {" or ".join(PROTOCOLS)}')
     if settings.protocol == "udp" and settings.rate_bps is None:
-        found.append("UDP keeps to no rate by itself; give rate_bps, what to send")
+        problems.append("UDP needs a sending rate; give rate_bps")
     if settings.rate_bps is not None and not RATE_BPS.low <= settings.rate_bps <= RATE_BPS.high:
-        found.append(f"rate_bps = {settings.rate_bps} is out of range; write {RATE_BPS.low} to {RATE_BPS.high}")
+        problems.append(f"rate_bps = {settings.rate_bps} is out of range; write {RATE_BPS.low} to {RATE_BPS.high}")
     if settings.congestion_control is not None and not settings.congestion_control.isidentifier():
-        found.append(f"congestion_control: {settings.congestion_control!r} is no name of one; write as cubic or bbr")
-    return found
+        problems.append(
+            f"congestion_control: {settings.congestion_control!r} is not a valid name; write as cubic or bbr"
+        )
+    return problems
 
 
 def ask(path: Path, settings: Settings, *, by: str, now: datetime) -> Slot:
-    """Plan a test of `path` with these settings, as soon as can be. Raises `OnDemandError`."""
+    """Plan a test of `path` with these settings as soon as possible. Raises `OnDemandError`."""
     wrong = faults(settings)
     if wrong:
         raise OnDemandError("; ".join(wrong))
@@ -106,10 +108,10 @@ def ask(path: Path, settings: Settings, *, by: str, now: datetime) -> Slot:
 
 
 def cancel(slot_id: int, now: datetime) -> bool:
-    """Take back a test that no agent has in hand yet; whether it was."""
+    """Cancel a test that no agent has fetched yet; return whether it was cancelled."""
     in_hand_until = now + timedelta(seconds=slots.IN_HAND_S)
-    found = Slot.objects.filter(pk=slot_id, starts_at__gt=in_hand_until, outcome=None).exclude(request=None)
-    return found.delete()[0] > 0
+    cancellable = Slot.objects.filter(pk=slot_id, starts_at__gt=in_hand_until, outcome=None).exclude(request=None)
+    return cancellable.delete()[0] > 0
 
 
 def _plan(path: Path, settings: Settings, by: str, now: datetime) -> Slot:
@@ -121,18 +123,18 @@ def _plan(path: Path, settings: Settings, by: str, now: datetime) -> Slot:
     from_s = slots.seconds(now) + ON_DEMAND_LEAD_S
     start_s = timetable.earliest(takes, from_s, from_s + PATIENCE_S, length_s)
     if start_s is None:
-        raise NoRoom(f"{path}: its hosts and uplinks are taken for the next hour by tests that were asked for before")
+        raise NoRoom(f"{path}: its hosts and uplinks are reserved for the next hour by other on-demand tests")
     starts_at = datetime.fromtimestamp(start_s, UTC)
     rule = Spending.between(now, starts_at).take(path, settings.parameters, start_s)
     if rule is not None:
         raise NoRoom(rule)
     in_the_way = [
-        one
-        for one in standing
-        if set(one.takes) & set(takes) and one.start_s < start_s + length_s and start_s < one.end_s
+        slot
+        for slot in standing
+        if set(slot.takes) & set(takes) and slot.start_s < start_s + length_s and start_s < slot.end_s
     ]
     owed = _owed(in_the_way)
-    Slot.objects.filter(pk__in=[one.slot_id for one in in_the_way]).delete()
+    Slot.objects.filter(pk__in=[slot.slot_id for slot in in_the_way]).delete()
     slot = Slot.objects.create(
         measurement=_measurement(path, now), starts_at=starts_at, ends_at=starts_at + timedelta(seconds=length_s)
     )
@@ -143,15 +145,16 @@ def _plan(path: Path, settings: Settings, by: str, now: datetime) -> Slot:
 
 
 def _owed(moved: Iterable[Standing]) -> slots.Owed:
-    """The periods that these slots were for."""
-    starts = [(one.measurement_id, one.start_s) for one in moved]
+    """Periods that these slots were for."""
+    starts = [(slot.measurement_id, slot.start_s) for slot in moved]
     periods = MeasurementPeriod.objects.filter(ended_at=None, measurement__in={pk for pk, _ in starts})
     every_s = dict(periods.values_list("measurement_id", "every_s"))
     return frozenset((pk, start_s // every_s[pk]) for pk, start_s in starts if pk in every_s)
 
 
 def _measurement(path: Path, now: datetime) -> Measurement:
-    """What the slots of a path that were asked for belong to. It is none of mesh.toml, and so is not in use."""
+    """Measurement that the on-demand slots of a path belong to; retired from the start, since it is not in
+    mesh.toml."""
     test, _ = Test.objects.get_or_create(
         name=ON_DEMAND, defaults={"kind": Kind.THROUGHPUT, "every_s": 0, "retired_at": now}
     )

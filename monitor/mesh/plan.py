@@ -1,4 +1,4 @@
-"""What one site must measure: its part of the mesh as the `Plan` that its agent fetches."""
+"""Build the `Plan` of a site, which its agent fetches."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from probes.throughput.spec import ThroughputSpec
 
 
 def plan_for(site: Site, now: datetime, iperf3_of: Mapping[int, str] | None = None) -> Plan:
-    """The ping and capacity tests of `site`, and its slots that have not ended and start within an hour.
+    """Ping and capacity tests of `site`, and its slots that have not ended and start within an hour.
 
-    `iperf3_of` has the version of iperf3 of each site, by its id, as far as they are known. Equal content gives an
-    equal version. Three queries, however many measurements.
+    `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
+    Three queries for any number of measurements.
     """
     versions = iperf3_of or {}
     mesh = Mesh.objects.first()
@@ -49,7 +49,7 @@ def plan_for(site: Site, now: datetime, iperf3_of: Mapping[int, str] | None = No
 
 
 def _repeated(site: Site) -> dict[str, dict[str, list[Measurement]]]:
-    """What the site repeats by itself: by kind and by name of the test, its measurements."""
+    """Measurements that the site repeats without slots, by kind and name of the test."""
     rows = (
         Measurement.objects.in_use()
         .from_site(site.pk)
@@ -80,7 +80,7 @@ def _capacity_task(name: str, measurements: list[Measurement]) -> CapacityTask:
 
 
 def _ends(measurement: Measurement) -> dict[str, object]:
-    """The fields of a spec that say from where to where."""
+    """Address fields of a spec."""
     path = measurement.path
     return {
         "address": path.destination.address,
@@ -90,7 +90,7 @@ def _ends(measurement: Measurement) -> dict[str, object]:
 
 
 def _own_address(host: Host) -> str | None:
-    """The address to send from. A name is left to the site's own resolver and routes."""
+    """Source address; None for a name, which the site resolves and routes itself."""
     return host.address if addresses.literal(host.address) is not None else None
 
 
@@ -104,12 +104,12 @@ def _slots(site: Site, now: datetime) -> list[Slot]:
 
 
 def _throughput_slot(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> ThroughputSlot:
-    """The source of a path sends. It connects too, unless the test is `reverse`."""
+    """Slot of a throughput test. The source of a path sends; it connects too, unless the test is `reverse`."""
     path, test = slot.measurement.path, slot.measurement.test
     is_reverse = slot.parameters.get("reverse", False)
     client, server = (path.destination, path.source) if is_reverse else (path.source, path.destination)
     ends = {"address": server.address, "family": path.family, "source": _own_address(client)}
-    asked = {**slot.parameters, **ends, **_between_both(slot, site, iperf3_of)}
+    parameters = {**slot.parameters, **ends, **_between_both(slot, site, iperf3_of)}
     return ThroughputSlot(
         slot_id=slot.pk,
         path_id=path.pk,
@@ -117,12 +117,13 @@ def _throughput_slot(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> Th
         role="client" if client.site_id == site.pk else "server",
         starts_at=slot.starts_at,
         ends_at=slot.ends_at,
-        spec=msgspec.convert(asked, ThroughputSpec),
+        spec=msgspec.convert(parameters, ThroughputSpec),
     )
 
 
 def _disk_to_disk_slot(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> DiskToDiskSlot:
-    """The source of a path sends and reports. The receiver connects to it, so both are told both addresses."""
+    """Slot of a disk-to-disk test. The source of a path sends and reports; the receiver connects to it, so both get
+    both addresses."""
     path = slot.measurement.path
     ends = {"address": path.destination.address, "source": path.source.address, "family": path.family}
     return DiskToDiskSlot(
@@ -137,12 +138,12 @@ def _disk_to_disk_slot(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> 
 
 
 def _between_both(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> dict[str, str | None]:
-    """The fields of a spec by which the two ends know each other."""
+    """Fields of a spec that authenticate the two ends to each other."""
     path = slot.measurement.path
     peer = path.destination if path.source.site_id == site.pk else path.source
     return {"one_time_key": _one_time_key(slot), "peer_iperf3": iperf3_of.get(peer.site_id)}
 
 
 def _one_time_key(slot: Slot) -> str:
-    """What both ends of a slot are told and nobody else; it need not be kept, since it can be made again."""
+    """Secret shared by both ends of a slot; derived, so it need not be stored."""
     return salted_hmac("soundings.throughput.slot", str(slot.pk), algorithm="sha256").hexdigest()

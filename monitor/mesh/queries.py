@@ -1,7 +1,6 @@
-"""What others ask of the mesh besides its rows: how much was planned, so that coverage can be told, and when the plan
-changed.
+"""Queries of the mesh: scheduled measurements, for coverage, and schedule changes.
 
-What was measured is in `monitor.archive.queries`.
+`monitor.archive.queries` has the results.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mes
 def planned_bursts(
     since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
 ) -> dict[tuple[int, int], int]:
-    """How many bursts of each (path_id, packet_bytes) the mesh asked for with cycles starting in [since, until).
+    """Number of bursts of each (path_id, packet_bytes) scheduled with cycles starting in [since, until).
 
     Cycles start at multiples of `every_s` since the epoch. Times when a measurement was not in use do not count.
     """
@@ -39,18 +38,18 @@ def planned_bursts(
 
 
 def _cycles(since: datetime, until: datetime, every_s: int) -> int:
-    """How many multiples of `every_s` seconds lie in [since, until)."""
+    """Number of multiples of `every_s` seconds in [since, until)."""
     return max(0, _periods_before(until, every_s) - _periods_before(since, every_s))
 
 
 def _periods_before(at: datetime, every_s: int) -> int:
-    """How many multiples of `every_s` since the epoch, 0 included, are before `at`."""
+    """Number of multiples of `every_s` since the epoch, 0 included, before `at`."""
     return -int(-at.timestamp() // every_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How often a test runs, and with packets of which sizes; none for all but pings."""
+    """Interval of a test and its packet sizes; no sizes except for pings."""
 
     every_s: int
     packet_bytes: tuple[int, ...]
@@ -58,8 +57,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class PlanChange:
-    """That a test of a path began, ended, or went to another schedule. `before` is None where it did not run until
-    then, `after` where it does not from then on."""
+    """Start, end or schedule change of a test of a path. `before` is None where it did not run until then, `after`
+    where it does not run from then on."""
 
     at: datetime
     test: str
@@ -68,7 +67,7 @@ class PlanChange:
 
 
 def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanChange]:
-    """What changed in [since, until) of when and how a path is measured, oldest first."""
+    """Changes of a path's schedules in [since, until), oldest first."""
     rows = MeasurementPeriod.objects.filter(
         Q(started_at__gte=since, started_at__lt=until) | Q(ended_at__gte=since, ended_at__lt=until),
         measurement__path=path_id,
@@ -88,7 +87,7 @@ def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanCha
 def slot_outcomes(
     since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
 ) -> dict[tuple[int, str | None], int]:
-    """How many throughput slots of each (path_id, outcome) started in [since, until). None: not reported yet."""
+    """Number of throughput slots of each (path_id, outcome) started in [since, until). None: not reported yet."""
     rows = Slot.objects.filter(starts_at__gte=since, starts_at__lt=until)
     if path_ids is not None:
         rows = rows.filter(measurement__path__in=path_ids)
@@ -97,23 +96,23 @@ def slot_outcomes(
 
 
 def home_site() -> Site | None:
-    """The site whose agent runs beside the centre, if mesh.toml names one."""
+    """Site whose agent runs beside the centre, if mesh.toml names it."""
     mesh = Mesh.objects.first()
     return None if mesh is None else Site.objects.in_use().filter(name=mesh.home_site).first()
 
 
 def alerts() -> Mapping[str, Any]:
-    """What mesh.toml says in [alerts], for `monitor.mesh.alert_rules`; empty before anything was applied."""
+    """The [alerts] table for `monitor.mesh.alert_rules`; empty before the first apply."""
     mesh = Mesh.objects.first()
     return {} if mesh is None else mesh.alerts
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPath:
-    """A path in use that tests of one kind measure: what alert rules need to know of it.
+    """A path in use measured by tests of a kind, as the alert rules need it.
 
-    `every_s` is the shortest period of those tests, `packet_bytes` their smallest packet (None but for pings),
-    `started_at` when the first of them began. `uplinks` are those of its hosts, as in `cern/geant`.
+    `every_s` is the shortest interval of those tests, `packet_bytes` their smallest packet (None except for pings),
+    `started_at` the earliest start. `uplinks` are those of its hosts, as in `cern/geant`.
     """
 
     path_id: int
@@ -132,16 +131,16 @@ class MeasuredPath:
 
 
 def place_of(path: Path, groups: Mapping[str, frozenset[str]]) -> Place:
-    """Where a path with its hosts and sites is; `groups` are those of `groups_of_sites`."""
+    """Place of a path with its hosts and sites; `groups` are those of `groups_of_sites`."""
     source, destination = path.source.site.name, path.destination.site.name
     within = groups.get(source, frozenset()) & groups.get(destination, frozenset())
     return Place(source, destination, within, (path.source.name, path.destination.name))
 
 
 def measured_paths(kind: Kind) -> dict[int, MeasuredPath]:
-    """The paths in use that a test of this kind measures now, by their id, in its order."""
+    """Paths in use measured by a test of this kind, by id, in order of id."""
     groups = groups_of_sites()
-    found: dict[int, MeasuredPath] = {}
+    paths: dict[int, MeasuredPath] = {}
     for (
         path_id,
         source,
@@ -156,15 +155,15 @@ def measured_paths(kind: Kind) -> dict[int, MeasuredPath]:
     ) in _tests(kind):
         within = groups.get(source_site, frozenset()) & groups.get(destination_site, frozenset())
         smallest = min(sizes or (), default=None)
-        known = found.get(path_id)
-        if known is not None:
-            every_s, started_at = min(every_s, known.every_s), min(started_at, known.started_at)
-            smallest = min((one for one in (smallest, known.packet_bytes) if one is not None), default=None)
+        other = paths.get(path_id)
+        if other is not None:
+            every_s, started_at = min(every_s, other.every_s), min(started_at, other.started_at)
+            smallest = min((size for size in (smallest, other.packet_bytes) if size is not None), default=None)
         place = Place(source_site, destination_site, within, (source, destination))
         named = zip((source_site, destination_site), uplinks, strict=True)
         links = frozenset(f"{site}/{uplink}" for site, uplink in named if uplink is not None)
-        found[path_id] = MeasuredPath(path_id, source, destination, family, place, every_s, smallest, started_at, links)
-    return found
+        paths[path_id] = MeasuredPath(path_id, source, destination, family, place, every_s, smallest, started_at, links)
+    return paths
 
 
 def _tests(kind: Kind) -> QuerySet[Measurement, Any]:
@@ -186,22 +185,22 @@ def _tests(kind: Kind) -> QuerySet[Measurement, Any]:
 
 
 def groups_of_sites() -> dict[str, frozenset[str]]:
-    """The groups in use that each site is in, by names."""
-    found: dict[str, set[str]] = defaultdict(set)
+    """Groups in use that each site is in, by names."""
+    groups: dict[str, set[str]] = defaultdict(set)
     for group, site in Group.objects.filter(retired_at=None).values_list("name", "sites__name"):
-        found[site].add(group)
-    return {site: frozenset(names) for site, names in found.items()}
+        groups[site].add(group)
+    return {site: frozenset(names) for site, names in groups.items()}
 
 
 def next_slot(kind: Kind, now: datetime) -> Slot | None:
-    """The next planned execution of any test of this kind, with its path."""
+    """Next scheduled execution of any test of this kind, with its path."""
     to_come = Slot.objects.filter(outcome=None, starts_at__gt=now, measurement__test__kind=kind)
     ends = ("measurement__path__source", "measurement__path__destination")
     return to_come.select_related(*ends).order_by("starts_at", "pk").first()
 
 
 def slots_of_hosts(host_ids: Sequence[int], since: datetime, until: datetime, most: int) -> list[Slot]:
-    """The throughput slots of any of these hosts that overlap [since, until), oldest first, at most so many."""
+    """Throughput slots of these hosts that overlap [since, until), oldest first, `most` at most."""
     ends = ("measurement__path__source", "measurement__path__destination")
     within = Slot.objects.filter(hosts__host__in=host_ids, starts_at__lt=until, ends_at__gt=since)
     return list(within.select_related(*ends).order_by("starts_at", "pk").distinct()[:most])

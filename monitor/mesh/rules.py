@@ -1,6 +1,6 @@
-"""What must hold between the entries of mesh.toml: schedules that fit, measurements that can be told apart.
+"""Check relations between the entries of mesh.toml: schedules that fit, measurements that can be told apart.
 
-`check` takes the entries that are sound by themselves and notes what is wrong on their tables, with the line to mend.
+`check` takes the valid entries and records problems on their tables, with the line to fix.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from probes.ping.spec import PingSpec
 
 Slotted = ThroughputTest | DiskToDiskTest
 ALWAYS_FITS_RATIO = 2 / 3
-"""Equal tests always find room where no host is busier: a multigraph needs at most 3/2 colours for each edge that meets
-at a vertex (Shannon 1949). Above it, whether they do is tried."""
+"""Utilisation up to which equal tests always fit: a multigraph needs at most 3/2 colours per edge at a vertex (Shannon
+1949). Above it, the planner tries."""
 
 
 @dataclass(slots=True)
 class Tables:
-    """Where each entry was read, so that a rule can name its line. `entries` is keyed by (kind, name)."""
+    """Table of each entry, so that a rule can name its line. `entries` is keyed by (kind, name)."""
 
     top: Fields = field(init=False)
     mesh: Fields | None = None
@@ -46,12 +46,12 @@ class Tables:
     entries: dict[tuple[str, str], Fields] = field(default_factory=dict)
 
     def names(self, kind: str) -> list[str]:
-        """The names of all entries of a kind, sound or not."""
+        """Names of all entries of a kind, valid or not."""
         return [name for of_kind, name in self.entries if of_kind == kind]
 
 
 def check(document: MeshDocument, tables: Tables) -> None:
-    """Note every rule that the document breaks."""
+    """Record every rule that the document violates."""
     _something_to_do(tables)
     _home_has_an_agent(document, tables)
     for test in document.tests:
@@ -86,9 +86,9 @@ def _home_has_an_agent(document: MeshDocument, tables: Tables) -> None:
 
 
 def _paths_are_measured(wanted: Collection[expansion.Wanted], tables: Tables) -> None:
-    """A path that is named must be one. Silent where a host is not sound, or not there at all."""
+    """Paths named in the file must be measured. Skipped where a host is invalid or missing."""
     hosts = set(tables.names("host"))
-    measured = {(one.source, one.destination) for one in wanted}
+    measured = {(measurement.source, measurement.destination) for measurement in wanted}
     for table, source, destination in tables.paths:
         if measured and {source, destination} <= hosts and (source, destination) not in measured:
             hint = "; it is measured the other way round" if (destination, source) in measured else ""
@@ -105,7 +105,7 @@ def _fits_its_period(test: TestEntry, table: Fields) -> None:
             f"{spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies"
         )
     elif isinstance(test, CapacityTest):
-        # Every period that may be written holds one measurement; how many there are is `_capacities_fit`'s.
+        # Every allowed period holds a measurement; `_capacities_fit` checks their number.
         return
     elif isinstance(test, DiskToDiskTest):
         needed_s = slot_s(test.parameters)
@@ -126,7 +126,7 @@ def _whole(seconds: float) -> int:
 
 
 def _measures_something(document: MeshDocument, group: GroupEntry, tables: Tables) -> None:
-    """Each test of a group must measure at least one path. Silent where a part of the group is not sound."""
+    """Each test of a group must measure at least a path. Skipped where part of the group is invalid."""
     table = tables.entries["group", group.name]
     sites = {site.name for site in document.sites}
     if not sites.issuperset(group.sites):
@@ -142,33 +142,34 @@ def _measures_something(document: MeshDocument, group: GroupEntry, tables: Table
 
 
 def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
-    """Bursts are told apart by path and packet size, so no path may have the same size from two tests."""
+    """Bursts are identified by path and packet size, so two tests may not use the same size on a path."""
     sizes = {test.name: test.packet_bytes for test in document.tests if isinstance(test, PingTest)}
     taken: dict[tuple[str, str, int], str] = {}
     reported = set()
-    for one, group in wanted.items():
-        for size in sizes.get(one.test, ()):
-            other = taken.setdefault((one.source, one.destination, size), one.test)
-            if other != one.test and (other, one.test, size) not in reported:
-                reported.add((other, one.test, size))
+    for measurement, group in wanted.items():
+        for size in sizes.get(measurement.test, ()):
+            other = taken.setdefault((measurement.source, measurement.destination, size), measurement.test)
+            if other != measurement.test and (other, measurement.test, size) not in reported:
+                reported.add((other, measurement.test, size))
                 tables.entries["group", group].problem(
-                    f'tests "{other}" and "{one.test}" both ping from "{one.source}" to "{one.destination}" with '
-                    f"{size} bytes, and nobody could tell their results apart; take one test or one size out",
+                    f'tests "{other}" and "{measurement.test}" both ping from "{measurement.source}" to '
+                    f'"{measurement.destination}" with '
+                    f"{size} bytes, so their results are ambiguous; remove a test or a size",
                     "tests",
                 )
 
 
 def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
-    """A host and an uplink carry one throughput test at a time, so their tests must fit one after the other into their
-    periods."""
+    """A host and an uplink carry a single throughput test at a time, so their tests must fit into their periods in
+    sequence."""
     fitting = (test for test in document.tests if isinstance(test, Slotted) and _slot_ratio(test) <= 1)
     tests = {test.name: test for test in fitting}
-    runs = [one for one in wanted if one.test in tests]
+    runs = [run for run in wanted if run.test in tests]
     takes = _takes(document)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in runs:
-        for taken in (*takes[one.source], *takes[one.destination]):
-            counts[taken][one.test] += 1
+    for run in runs:
+        for taken in (*takes[run.source], *takes[run.destination]):
+            counts[taken][run.test] += 1
     busiest = max(counts, key=lambda taken: _busy_ratio(tests, counts[taken]), default="")
     busy_ratio = _busy_ratio(tests, counts[busiest])
     name = max(counts[busiest], key=lambda test: counts[busiest][test] * _slot_ratio(tests[test]), default="")
@@ -190,7 +191,7 @@ def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.Wanted, 
 
 
 def _takes(document: MeshDocument) -> dict[str, tuple[str, ...]]:
-    """What a test of each host takes, by what it is called: the host and its uplink."""
+    """Resources of each host, by display name: the host and its uplink."""
     return {
         host.name: (
             f'host "{host.name}"',
@@ -202,18 +203,18 @@ def _takes(document: MeshDocument) -> dict[str, tuple[str, ...]]:
 
 
 def _all_find_room(runs: list[expansion.Wanted], tests: dict[str, Slotted], takes: dict[str, tuple[str, ...]]) -> bool:
-    """Whether the planner finds a time for every test of the longest period."""
+    """Whether the planner places every test of the longest period."""
     numbers = {name: number for number, name in enumerate(sorted({name for names in takes.values() for name in names}))}
     jobs = [
         Job(
             measurement_id=number,
-            source_id=numbers[takes[one.source][0]],
-            destination_id=numbers[takes[one.destination][0]],
-            every_s=tests[one.test].every_s,
-            length_s=slot_s(tests[one.test].parameters),
-            uplink_ids=tuple(numbers[name] for host in one.hosts for name in takes[host][1:]),
+            source_id=numbers[takes[run.source][0]],
+            destination_id=numbers[takes[run.destination][0]],
+            every_s=tests[run.test].every_s,
+            length_s=slot_s(tests[run.test].parameters),
+            uplink_ids=tuple(numbers[name] for host in run.hosts for name in takes[host][1:]),
         )
-        for number, one in enumerate(runs)
+        for number, run in enumerate(runs)
     ]
     longest_s = max(job.every_s for job in jobs)
     return all(placement.fits for placement in place(jobs, Timetable(), 0, longest_s))
@@ -228,12 +229,12 @@ def _busy_ratio(tests: dict[str, Slotted], counts: Counter[str]) -> float:
 
 
 def _capacities_fit(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
-    """An agent measures one capacity at a time, so those of its site must fit one after the other into the period."""
+    """An agent measures a single capacity at a time, so those of its site must fit into the period in sequence."""
     site_of = {host.name: site.name for site in document.sites for host in site.hosts}
     for test in document.tests:
         if not isinstance(test, CapacityTest):
             continue
-        counts = Counter(site_of[one.source] for one in wanted if one.test == test.name)
+        counts = Counter(site_of[measurement.source] for measurement in wanted if measurement.test == test.name)
         site, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
         if count * USUAL_S > test.every_s:
             tables.entries["test", test.name].problem(
@@ -244,7 +245,7 @@ def _capacities_fit(document: MeshDocument, wanted: dict[expansion.Wanted, str],
 
 
 def _window_holds_a_cycle(document: MeshDocument, window_s: int, table: Fields) -> None:
-    """A window shorter than every cycle would mostly be empty, and the rule would judge nothing."""
+    """A window shorter than every cycle would mostly be empty, so that the rule never fires."""
     cycles = [test.every_s for test in document.tests if isinstance(test, PingTest)]
     if cycles and window_s < min(cycles):
         table.problem(

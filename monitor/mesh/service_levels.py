@@ -1,7 +1,7 @@
-"""The targets that mesh.toml sets for reports, and which of them hold on which path.
+"""Report targets of mesh.toml, and the targets of each path.
 
-`[service_level]` is for the whole mesh, `[[service_level.for]]` for a group or for what goes out of or into a site; a
-later one wins, key by key. What is not written is no target. How well they were kept is in `monitor.reports.levels`.
+`[service_level]` applies to the whole mesh, `[[service_level.for]]` to a group or to paths from or to a site; later
+tables override earlier ones key by key. Unset keys are no target. `monitor.reports.levels` computes compliance.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ KEYS = {
     "throughput_bps": Limits(1, 1e15),
     "kept_ratio": Limits(0, 1, are_open=True),
 }
-"""What a [service_level] takes."""
+"""Keys of [service_level] with their bounds."""
 
 KEPT_RATIO = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLevel:
-    """The targets of a path, None where there is none.
+    """Targets of a path, None where not set.
 
     At most `loss_ratio` of the packets are lost and at least `availability_ratio` of the bursts have a reply, over the
-    period of the report; `rtt_ms` is the most that the median of an hour may be, `throughput_bps` the least that a test
-    may give, in `kept_ratio` of the hours and of the tests.
+    period of the report; `rtt_ms` is the maximum of an hour's median, `throughput_bps` the minimum of a test, in
+    `kept_ratio` of the hours and of the tests.
     """
 
     loss_ratio: float | None = None
@@ -41,7 +41,7 @@ class ServiceLevel:
 
 
 def settings_for(levels: Mapping[str, Any], place: Place) -> ServiceLevel:
-    """What holds at `place`; `levels` is the [service_level] table as `document.read` has checked it."""
-    layers = [levels, *(one for one in levels.get(FOR, ()) if place.is_in(one))]
-    keys = {one.name for one in fields(ServiceLevel)}
+    """Targets at `place`; `levels` is the [service_level] table as checked by `document.read`."""
+    layers = [levels, *(table for table in levels.get(FOR, ()) if place.is_in(table))]
+    keys = {field.name for field in fields(ServiceLevel)}
     return ServiceLevel(**{key: value for layer in layers for key, value in layer.items() if key in keys})

@@ -1,7 +1,7 @@
-"""Slots: when throughput tests run. `plan_slots` gives every measurement in use its slots of the next hour.
+"""Schedule throughput tests: `plan_slots` creates the slots of the next hour for every measurement in use.
 
-That no host and no uplink has two slots at a time are constraints of the database; which times are tried is in
-`timetable`, what a day may cost in `spending`, tests that somebody asks for in `on_demand`, how slots end in `endings`.
+Database constraints ensure that no host or uplink has two slots at a time; `timetable` finds the times, `spending`
+checks budgets, `on_demand` handles requested tests, `endings` closes slots.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from probes.contract import Outcome
 log = logging.getLogger(__name__)
 
 HORIZON_S = 3600
-"""How far ahead slots are planned: agents that cannot reach the centre have tests for as long."""
+"""Planning horizon: agents that cannot reach the centre have tests for this long."""
 
 LEAD_S = 30
-"""No slot is planned to start sooner than this: both agents must have fetched their plans by then."""
+"""Minimum lead time of a slot: both agents must have fetched their plans by then."""
 
 IN_HAND_S = 75
-"""Slots that start sooner than this stay when their measurement goes: agents queue a slot a minute before it starts and
-fetch their plan every few seconds, so it will run, and nothing else may be put beside it."""
+"""Slots starting within this time stay when their measurement is removed: agents queue a slot a minute before it starts
+and fetch the plan every few seconds, so it will run."""
 
 NO_ROOM = "no free time on both hosts in this period; test less often, shorter, or fewer pairs"
 TOO_LATE = "no free time on both hosts within its slip_s; let it slip further, or test fewer pairs"
@@ -43,8 +43,8 @@ Owed = frozenset[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What one planning did: slots made, tests for which the period had no room or the day no budget, slots that gave
-    way, and collisions with another planner (those are tried again at the next planning)."""
+    """Result of a planning run: slots created, tests without room or budget, slots postponed, and collisions with
+    another planner, which are retried in the next run."""
 
     slots: int = 0
     no_room: int = 0
@@ -54,11 +54,10 @@ class Planned:
 
 
 def plan_slots(now: datetime) -> Planned:
-    """Make the slots of the next `HORIZON_S` seconds. Slots that exist stay as they are, unless a test of a higher
-    priority wants their time: then they slip.
+    """Create the slots of the next `HORIZON_S` seconds. Existing slots stay unless a test of higher priority needs
+    their time; then they are postponed.
 
-    A test that finds no room in its period gets a slot that has ended already, as `busy`; one over its budget likewise,
-    as `not_permitted`.
+    A test without room in its period gets an ended slot with outcome `busy`; a test over its budget `not_permitted`.
     """
     with transaction.atomic():
         lock.hold_until_commit()
@@ -66,21 +65,21 @@ def plan_slots(now: datetime) -> Planned:
 
 
 def plan_locked(now: datetime, owed: Owed = frozenset()) -> Planned:
-    """As `plan_slots`, for whoever holds the lock; `owed` are periods whose slots were taken away before."""
+    """As `plan_slots`, with the lock held; `owed` are periods whose slots were taken away before."""
     from_s = seconds(now) + LEAD_S
     jobs = _jobs(now, owed)
     if not jobs:
         return Planned()
     timetable, standing = taken(now, {job.measurement_id: job.priority for job in jobs})
     arrangement = arrange(jobs, timetable, from_s, seconds(now) + HORIZON_S, standing)
-    Slot.objects.filter(pk__in=[one.slot_id for one in arrangement.moved]).delete()
-    fitting = [one for one in arrangement.placements if one.fits]
-    no_room = [one for one in arrangement.placements if not one.fits]
+    Slot.objects.filter(pk__in=[placement.slot_id for placement in arrangement.moved]).delete()
+    fitting = [placement for placement in arrangement.placements if placement.fits]
+    no_room = [placement for placement in arrangement.placements if not placement.fits]
     refusals = Spending.between(now, now + timedelta(seconds=HORIZON_S)).refusals(fitting)
-    planned = _insert([one for one in fitting if one not in refusals])
+    planned = _insert([placement for placement in fitting if placement not in refusals])
     Slot.objects.bulk_create(
-        [_slot(one, Outcome.BUSY, NO_ROOM if one.job.slip_s is None else TOO_LATE) for one in no_room]
-        + [_slot(one, Outcome.NOT_PERMITTED, rule) for one, rule in refusals.items()]
+        [_slot(placement, Outcome.BUSY, NO_ROOM if placement.job.slip_s is None else TOO_LATE) for placement in no_room]
+        + [_slot(placement, Outcome.NOT_PERMITTED, rule) for placement, rule in refusals.items()]
     )
     if no_room:
         log.warning("%d throughput tests found %s (measurements %s)", len(no_room), NO_ROOM, _listed(no_room))
@@ -89,7 +88,7 @@ def plan_locked(now: datetime, owed: Owed = frozenset()) -> Planned:
 
 
 def _listed(placements: Sequence[Placement]) -> str:
-    numbers = [str(one.job.measurement_id) for one in placements]
+    numbers = [str(placement.job.measurement_id) for placement in placements]
     return ", ".join(numbers[:10]) + (", …" if len(numbers) > 10 else "")
 
 
@@ -103,7 +102,7 @@ def _time(seconds: int) -> datetime:
 
 
 def _jobs(now: datetime, owed: Owed) -> list[Job]:
-    """All measurements in use that have slots, with what is planned of them."""
+    """Jobs of all measurements in use with slots, with their scheduled slots."""
     slots_since = Slot.objects.filter(measurement=OuterRef("measurement"), starts_at__gte=OuterRef("started_at"))
     periods = list(
         MeasurementPeriod.objects.filter(ended_at=None, measurement__test__kind__in=WITH_SLOTS)
@@ -134,7 +133,7 @@ def _jobs(now: datetime, owed: Owed) -> list[Job]:
 
 
 def _planned(periods: Sequence[MeasurementPeriod], now: datetime) -> dict[int, list[int]]:
-    """When the slots of the current and later periods start, by measurement."""
+    """Starts of the slots of the current and later periods, by measurement."""
     longest_s = max((period.every_s for period in periods), default=0)
     starts: dict[int, list[int]] = defaultdict(list)
     rows = Slot.objects.filter(
@@ -147,14 +146,14 @@ def _planned(periods: Sequence[MeasurementPeriod], now: datetime) -> dict[int, l
 
 
 def uplinks_of(path: Path) -> tuple[int, ...]:
-    """The uplinks that a test of this path takes, each once."""
+    """Uplinks of a path, without duplicates."""
     ids = (path.source.uplink_id, path.destination.uplink_id)
-    return tuple(dict.fromkeys(one for one in ids if one is not None))
+    return tuple(dict.fromkeys(uplink for uplink in ids if uplink is not None))
 
 
 def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list[Standing]]:
-    """What is taken from now on for good, and the slots that give way to a higher priority. `priorities` has those of
-    the measurements; what was asked for, and what agents have in hand, gives way to nobody."""
+    """Timetable of fixed slots from now on, and the slots that a higher priority can postpone. `priorities` has those
+    of the measurements; on-demand slots and slots fetched by agents are fixed."""
     columns = ("slot_id", "slot__measurement_id", "slot__request", "starts_at", "ends_at")
     rows = [
         *SlotHost.objects.filter(ends_at__gt=now).values_list(*columns, "host_id"),
@@ -164,11 +163,11 @@ def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list
         ),
     ]
     timetable, movable = Timetable(), defaultdict(list)
-    for slot_id, measurement_id, request, starts_at, ends_at, one in rows:
+    for slot_id, measurement_id, request, starts_at, ends_at, resource in rows:
         if request is None and starts_at > now + timedelta(seconds=IN_HAND_S):
-            movable[slot_id, measurement_id, starts_at, ends_at].append(one)
+            movable[slot_id, measurement_id, starts_at, ends_at].append(resource)
         else:
-            timetable.take([one], int(starts_at.timestamp()), seconds(ends_at))
+            timetable.take([resource], int(starts_at.timestamp()), seconds(ends_at))
     return timetable, [
         Standing(
             slot_id, measurement_id, tuple(takes), int(starts_at.timestamp()), seconds(ends_at),
@@ -189,7 +188,7 @@ def _slot(placement: Placement, outcome: Outcome | None = None, detail: str = ""
 
 
 def _insert(placements: Sequence[Placement]) -> int:
-    """Store slots; returns how many. Where some collide with slots that appeared meanwhile, the others are stored."""
+    """Store slots; returns the number. Slots that collide with others created meanwhile are skipped."""
     try:
         with transaction.atomic():
             _insert_all(placements)
@@ -203,7 +202,7 @@ def _insert_one(placement: Placement) -> bool:
         with transaction.atomic():
             _insert_all([placement])
     except IntegrityError:
-        log.info("measurement %d: its hosts were taken meanwhile; it is tried again", placement.job.measurement_id)
+        log.info("measurement %d: its hosts were reserved meanwhile; will retry", placement.job.measurement_id)
         return False
     return True
 
@@ -215,7 +214,7 @@ def _insert_all(placements: Iterable[Placement]) -> None:
 
 
 def take(slots: Collection[tuple[Slot, Iterable[int], Iterable[int]]]) -> None:
-    """Take the hosts and uplinks of slots for their time. Raises `IntegrityError` where one is taken already."""
+    """Reserve the hosts and uplinks of slots. Raises `IntegrityError` where a reservation overlaps."""
     SlotHost.objects.bulk_create(
         [
             SlotHost(slot=slot, host_id=host_id, starts_at=slot.starts_at, ends_at=slot.ends_at)

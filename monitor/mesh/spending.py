@@ -1,8 +1,8 @@
-"""What the throughput tests of a day took and will take, held against the budgets of mesh.toml.
+"""Usage of throughput tests per day, checked against the budgets of mesh.toml.
 
-In: slots of the database, and placements or a path with what it is asked for. Out: the rules of `budgets` that forbid.
-A test that ran counts with what it carried; one to come with its length, and with what its rate or the fastest test of
-its path within a day makes of that. Without a [budget] in mesh.toml nothing is read.
+In: slots of the database, and placements or a path with parameters. Out: violated rules of `budgets`. A completed test
+counts with the bytes it carried; a future test with its length, and the bytes expected from its rate or the fastest
+recent test of its path. Without [budget] in mesh.toml nothing is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DAY = timedelta(days=1)
 
 
 class Spending:
-    """What is spent in the days of a span of time."""
+    """Usage of the days in a time span."""
 
     def __init__(self, rules: Mapping[str, Mapping[str, float]]) -> None:
         self._budgets = Budgets(rules)
@@ -32,7 +32,7 @@ class Spending:
 
     @classmethod
     def between(cls, since: datetime, until: datetime) -> Spending:
-        """Of all UTC days that this span touches."""
+        """Usage of all UTC days that overlap this span."""
         mesh = Mesh.objects.first()
         spending = cls({} if mesh is None else mesh.budgets)
         if spending.is_bounded:
@@ -41,21 +41,21 @@ class Spending:
         return spending
 
     def refusals(self, placements: Collection[Placement]) -> dict[Placement, str]:
-        """Those for which there is no budget, with the rule; what is more important and earlier has it first."""
+        """Placements over a budget, with the rule; by priority, then time."""
         if not self.is_bounded:
             return {}
-        rows = Measurement.objects.filter(pk__in={one.job.measurement_id for one in placements})
+        rows = Measurement.objects.filter(pk__in={placement.job.measurement_id for placement in placements})
         measurements = {row.pk: row for row in rows.select_related("test", *_ENDS)}
-        found = {}
-        for one in sorted(placements, key=lambda one: (-one.job.priority, one.start_s)):
-            row = measurements[one.job.measurement_id]
-            rule = self.take(row.path, row.test.parameters, one.start_s)
+        refused = {}
+        for placement in sorted(placements, key=lambda placement: (-placement.job.priority, placement.start_s)):
+            row = measurements[placement.job.measurement_id]
+            rule = self.take(row.path, row.test.parameters, placement.start_s)
             if rule is not None:
-                found[one] = rule
-        return found
+                refused[placement] = rule
+        return refused
 
     def take(self, path: Path, parameters: Mapping[str, Any], start_s: int) -> str | None:
-        """Count a test to come; or the rule against it, and then it does not count."""
+        """Count a future test; or return the violated rule without counting it."""
         cost, accounts = self._expected(path.pk, parameters), _accounts(path)
         rule = self._budgets.forbids(accounts, start_s, cost)
         if rule is None:
@@ -69,7 +69,7 @@ class Spending:
         return Cost(length_s, bytes_per_s * length_s)
 
     def _learn_rates(self, now: datetime) -> None:
-        """The fastest of each path within a day."""
+        """Load the highest rate of each path within a day."""
         rows = Slot.objects.filter(starts_at__gt=now - DAY, carried_bytes__isnull=False)
         for slot in rows.select_related("measurement__test", "measurement__path", "request"):
             rate = (slot.carried_bytes or 0) / filling_s(slot.parameters)
@@ -77,7 +77,7 @@ class Spending:
             self._bytes_per_s[path_id] = max(rate, self._bytes_per_s.get(path_id, 0.0))
 
     def _count(self, since: datetime, until: datetime) -> None:
-        """Count the slots that ran, may have run, or are to run."""
+        """Count the slots that ran, may have run, or will run."""
         ran = Q(outcome=None) | Q(outcome__in=[Outcome.MEASURED, Outcome.TOOL_FAILURE])
         rows = Slot.objects.filter(ran, starts_at__gte=since, starts_at__lt=until)
         ends = [f"measurement__{end}" for end in _ENDS]

@@ -1,4 +1,4 @@
-"""What Celery does for the mesh at the centre: keeps throughput slots planned, and closes those nobody reported."""
+"""Celery tasks of the mesh: plan throughput slots, and close those without a report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.mesh import endings, slots
 
 @shared_task(name="mesh.plan_slots")
 def plan_slots() -> dict[str, int]:
-    """Returns how many slots were planned, found no room or no budget, gave way, and expired."""
+    """Plan and expire slots; returns the number planned, without room or budget, postponed, and expired."""
     now = timezone.now()
     expired = endings.expire_slots(now)
     planned = slots.plan_slots(now)

@@ -1,9 +1,9 @@
-"""Finds a time for every throughput test so that no host and no uplink has two at once. Pure: whole seconds in and out.
+"""Schedule throughput tests so that no host and no uplink has two at once. Pure: whole seconds in and out.
 
-Every job runs once in each period of `every_s` seconds since the epoch. Its preferred time within the period is spread
-over all jobs of that period length; where a host or uplink is taken then, the job slips to the next free time, within
-the period or within `slip_s`. What stands already gives way to jobs of a higher priority, and is placed again.
-What is taken is told by numbers: a host's id, and an uplink's below zero. Rows, clocks and locks are in `slots`.
+Every job runs in each period of `every_s` seconds since the epoch. Preferred times are spread over all jobs of that
+period length; where a host or uplink is busy, the job slips to the next free time, within the period or within
+`slip_s`. Existing slots give way to jobs of higher priority and are placed again. Resources are numbers: a host's id,
+and an uplink's negative id. `slots` has rows, clocks and locks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A throughput measurement. `planned` are the numbers of the periods that have a slot already, `owed` of those that
-    had one and must get another, or be told that there is no room; `is_new` asks for a first slot as early as can be.
+    """A throughput measurement. `planned` are the numbers of the periods that have a slot, `owed` those that lost it
+    and must get another or be reported as without room; `is_new` requests a first slot as early as possible.
 
-    `slip_s` is how long after its preferred time it may begin, None anywhere in its period. Of two jobs that want the
-    same time that with the greater `priority` gets it.
+    `slip_s` is the maximum delay after its preferred time, None for anywhere in its period. On a conflict the greater
+    `priority` wins.
     """
 
     measurement_id: int
@@ -41,14 +41,14 @@ class Job:
 
     @property
     def takes(self) -> tuple[int, ...]:
-        """Its hosts and uplinks, as a `Timetable` has them."""
+        """Hosts and uplinks of the job, as numbers of a `Timetable`."""
         return *self.hosts, *(-uplink_id for uplink_id in self.uplink_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """That a job runs from `start_s` to `end_s`; not `fits` means that its period has no free time, and when it was
-    wanted."""
+    """A job scheduled from `start_s` to `end_s`; without `fits`, its period has no free time, and `start_s` is the
+    preferred time."""
 
     job: Job
     start_s: int
@@ -61,7 +61,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A slot that stands and gives way to jobs of a higher priority."""
+    """An existing slot that a job of higher priority can postpone."""
 
     slot_id: int
     measurement_id: int
@@ -73,29 +73,29 @@ class Standing:
 
 @dataclass(slots=True)
 class Arrangement:
-    """What is to be: `placements` are new, `moved` are the slots that have given way."""
+    """Result: `placements` are new, `moved` are the postponed slots."""
 
     placements: list[Placement] = field(default_factory=list)
     moved: list[Standing] = field(default_factory=list)
 
 
 class Timetable:
-    """When each host and uplink is taken: for each, the starts and ends of intervals that do not overlap, in order."""
+    """Busy intervals of each host and uplink: sorted starts and ends of intervals that do not overlap."""
 
     def __init__(self) -> None:
         self._starts: dict[int, list[int]] = defaultdict(list)
         self._ends: dict[int, list[int]] = defaultdict(list)
 
     def take(self, takes: Iterable[int], start_s: int, end_s: int) -> None:
-        for one in takes:
-            insort(self._starts[one], start_s)
-            insort(self._ends[one], end_s)
+        for resource in takes:
+            insort(self._starts[resource], start_s)
+            insort(self._ends[resource], end_s)
 
     def earliest(self, takes: Collection[int], start_s: int, latest_s: int, length_s: int) -> int | None:
-        """The first time from `start_s` to `latest_s` at which all are free for `length_s`; None if never."""
+        """Earliest time from `start_s` to `latest_s` at which all are free for `length_s`; None if never."""
         at = start_s
         while at <= latest_s:
-            free = max(self._free_from(one, at, length_s) for one in takes)
+            free = max(self._free_from(resource, at, length_s) for resource in takes)
             if free == at:
                 return at
             at = free
@@ -104,26 +104,26 @@ class Timetable:
     def is_free(self, takes: Collection[int], start_s: int, end_s: int) -> bool:
         return self.earliest(takes, start_s, start_s, end_s - start_s) is not None
 
-    def _free_from(self, one: int, at: int, length_s: int) -> int:
+    def _free_from(self, resource: int, at: int, length_s: int) -> int:
         """`at` where a host or uplink is free for `length_s`, else the end of the last interval in the way."""
-        ends = self._ends[one]
-        in_the_way = bisect_left(self._starts[one], at + length_s)
+        ends = self._ends[resource]
+        in_the_way = bisect_left(self._starts[resource], at + length_s)
         if in_the_way > bisect_right(ends, at):
             return ends[in_the_way - 1]
         return at
 
 
 def place(jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int) -> list[Placement]:
-    """The placements of `arrange` where nothing stands that could give way."""
+    """Placements of `arrange` without slots that could be postponed."""
     return arrange(jobs, timetable, from_s, until_s).placements
 
 
 def arrange(
     jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int, standing: Collection[Standing] = ()
 ) -> Arrangement:
-    """A placement for each job and each of its periods wanted between `from_s` and `until_s` that has none yet.
+    """Place each job in each of its periods between `from_s` and `until_s` that has no slot.
 
-    Nothing starts before `from_s`. Takes the placed times in `timetable`, which has all that gives way to nobody.
+    Nothing starts before `from_s`. Adds the placements to `timetable`, which has all fixed slots.
     """
     arrangement = Arrangement()
     ordered = _in_rotation(jobs)
@@ -131,16 +131,16 @@ def arrange(
     planned = {job.measurement_id: set(job.planned) for job in ordered}
     owed = {(job.measurement_id, period) for job in ordered for period in job.owed}
     every_s = {job.measurement_id: job.every_s for job in ordered}
-    for priority in sorted({job.priority for job in jobs} | {one.priority for one in standing}, reverse=True):
-        for one in (one for one in standing if one.priority == priority):
-            if timetable.is_free(one.takes, one.start_s, one.end_s):
-                timetable.take(one.takes, one.start_s, one.end_s)
+    for priority in sorted({job.priority for job in jobs} | {slot.priority for slot in standing}, reverse=True):
+        for slot in (slot for slot in standing if slot.priority == priority):
+            if timetable.is_free(slot.takes, slot.start_s, slot.end_s):
+                timetable.take(slot.takes, slot.start_s, slot.end_s)
                 continue
-            arrangement.moved.append(one)
-            if one.measurement_id in planned:
-                period = one.start_s // every_s[one.measurement_id]
-                planned[one.measurement_id].discard(period)
-                owed.add((one.measurement_id, period))
+            arrangement.moved.append(slot)
+            if slot.measurement_id in planned:
+                period = slot.start_s // every_s[slot.measurement_id]
+                planned[slot.measurement_id].discard(period)
+                owed.add((slot.measurement_id, period))
         level = [job for job in ordered if job.priority == priority]
         arrangement.placements += _place_level(level, timetable, from_s, until_s, offsets_s, planned, owed)
     return arrangement
@@ -155,7 +155,7 @@ def _place_level(
     planned: dict[int, set[int]],
     owed: set[tuple[int, int]],
 ) -> list[Placement]:
-    """The placements of jobs of one priority: the first ones of new jobs, then period by period."""
+    """Placements of the jobs of a priority: first slots of new jobs, then period by period."""
     placements = []
     for job in jobs:
         first = _first(job, timetable, from_s) if job.is_new else None
@@ -178,8 +178,8 @@ def _place_level(
 
 
 def _in_rotation(jobs: Collection[Job]) -> list[Job]:
-    """Jobs in such an order that neighbours have different hosts where that can be: as in a round-robin tournament,
-    by how far the destination stands from the source in a circle of all hosts."""
+    """Order jobs so that neighbours have different hosts where possible: as in a round-robin tournament, by the
+    distance from source to destination in a circle of all hosts."""
     hosts = sorted({host for job in jobs for host in job.hosts})
     seat = {host: index for index, host in enumerate(hosts)}
 
@@ -191,7 +191,7 @@ def _in_rotation(jobs: Collection[Job]) -> list[Job]:
 
 
 def _offsets(ordered: list[Job]) -> list[int]:
-    """The preferred second within the period of each job: evenly over the period, apart for each period length."""
+    """Preferred second of each job within its period: spread evenly, separately for each period length."""
     totals: dict[int, int] = defaultdict(int)
     ranks = []
     for job in ordered:
@@ -203,12 +203,12 @@ def _offsets(ordered: list[Job]) -> list[int]:
 
 
 def _wanted(job: Job, offset_s: int, from_s: int, until_s: int) -> Iterator[int]:
-    """The preferred times of the periods that `from_s` and later ones lie in, before `until_s`."""
+    """Preferred times of the periods from that of `from_s` on, before `until_s`."""
     return iter(range(from_s // job.every_s * job.every_s + offset_s, until_s, job.every_s))
 
 
 def _first(job: Job, timetable: Timetable, from_s: int) -> Placement | None:
-    """The first slot of a new job: as early as can be, at most a period away."""
+    """First slot of a new job: as early as possible, at most a period away."""
     start_s = timetable.earliest(job.takes, from_s, from_s + job.every_s, job.length_s)
     if start_s is None:
         return None
@@ -219,8 +219,8 @@ def _first(job: Job, timetable: Timetable, from_s: int) -> Placement | None:
 def _in_period(
     job: Job, timetable: Timetable, preferred_s: int, from_s: int, *, is_owed: bool = False
 ) -> Placement | None:
-    """The free time nearest after the preferred one, else, where it may slip that far, the first of the period. A
-    period that had begun before `from_s` and has no room left is passed over, unless it is owed a slot: None."""
+    """Free time nearest after the preferred time, else, if it may slip that far, the first of the period. None for a
+    period begun before `from_s` without room left, unless it is owed a slot."""
     begin_s = preferred_s // job.every_s * job.every_s
     latest_s = begin_s + job.every_s - job.length_s
     wanted_s = max(preferred_s, from_s)

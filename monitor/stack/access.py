@@ -1,10 +1,10 @@
-"""Who may log in to the PostgreSQL of a data folder, and as what.
+"""Roles and passwords of the PostgreSQL server in a data folder.
 
-Both roles log in with a random password that lies beside the cluster in a file of libpq's passfile format, which only
-its owner may read; so no address, command line or environment has a password. `APPLICATION` owns the database and is
-what our processes are: it may neither run programs nor read files of the server. `SUPERUSER` is for making the rest.
+Both roles log in with a random password, stored beside the cluster in a libpq passfile that only its owner can read; so
+no URL, command line or environment has a password. `APPLICATION` owns the database and is used by our processes: it can
+neither run programs nor read files on the server. `SUPERUSER` sets up everything else.
 
-Not by peer authentication: a server in a user namespace sees the user of every client as the same one, nobody.
+No peer authentication: a server in a user namespace sees all clients as the same user, nobody.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUPERUSER = "postgres"
 APPLICATION = "soundings"
 RIGHTS = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
 SEES_SETTINGS = "pg_read_all_settings"
-"""Lets the application see where the data are, whose disk it warns of, and which libraries are preloaded."""
+"""Role that lets the application see the data directory, for its disk warnings, and the preloaded libraries."""
 
 PASSWORD_BYTES = 32
 HBA = """# Written by Soundings when it starts. Every role needs its password, also on this machine.
@@ -35,18 +35,18 @@ OWNED_BY_SUPERUSERS = (Path(__file__).parent / "sql" / "owned_by_superusers.sql"
 
 
 def passfile(directory: Path, role: str) -> Path:
-    """Where the password of `role` lies, for the server whose cluster is in `directory`."""
+    """Passfile of `role` for the server whose cluster is in `directory`."""
     return directory / f"{role}.pgpass"
 
 
 def url(directory: Path, socket_folder: Path, role: str, database: str) -> str:
-    """How to connect as `role`; there is no secret in it."""
+    """Connection URL for `role`, without a secret."""
     host, file = quote(str(socket_folder)), quote(str(passfile(directory, role)))
     return f"postgresql://{role}@/{database}?host={host}&passfile={file}"
 
 
 def new_password(directory: Path, role: str) -> str:
-    """Draw a password for `role` and keep it in its file."""
+    """Create a password for `role` and store it in its file."""
     password = secrets.token_hex(PASSWORD_BYTES)
     path = passfile(directory, role)
     with replacing(path, path.with_suffix(".new")) as file:
@@ -55,7 +55,7 @@ def new_password(directory: Path, role: str) -> str:
 
 
 def is_closed(directory: Path) -> bool:
-    """Whether the cluster asks for passwords, and has the superuser's that lies beside it."""
+    """Whether the cluster requires passwords, and the superuser's is that stored beside it."""
     try:
         return _hba_file(directory).read_text() == _hba(directory)
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def is_closed(directory: Path) -> bool:
 
 
 def require_passwords(directory: Path) -> None:
-    """Let nobody in without a password from the next start on. To be called when the superuser has his."""
+    """Require passwords from the next start on. Call once the superuser has a password."""
     path = _hba_file(directory)
     owner = path.parent.stat()
     with replacing(path, path.with_suffix(".new")) as file:
@@ -72,7 +72,7 @@ def require_passwords(directory: Path) -> None:
 
 
 def make_application_role(connection: psycopg.Connection, directory: Path) -> None:
-    """Make the application's role where it is missing, with the rights of this release and a new password."""
+    """Create the application's role if missing, with the rights of this release and a new password."""
     role = sql.Identifier(APPLICATION)
     if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [APPLICATION]).rowcount == 0:
         connection.execute(sql.SQL("CREATE ROLE {}").format(role))
@@ -83,11 +83,11 @@ def make_application_role(connection: psycopg.Connection, directory: Path) -> No
 
 
 def give_to_application(connection: psycopg.Connection) -> None:
-    """Make the application own its database and all in it that a superuser made, as earlier releases did.
+    """Transfer the database and its superuser-owned objects, made by earlier releases, to the application.
 
-    The connection commits each statement by itself: all tables at once, with their chunks, may be too many locks.
+    The connection commits each statement: all tables at once, with their chunks, could need too many locks.
     """
-    # The application may make functions in the schema public; a superuser must not find them there.
+    # The application can create functions in the schema public, which a superuser must not call.
     connection.execute("SET search_path = pg_catalog")
     role, database = sql.Identifier(APPLICATION), sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(database, role))
@@ -100,6 +100,6 @@ def _hba_file(directory: Path) -> Path:
 
 
 def _hba(directory: Path) -> str:
-    """With a digest of the superuser's file, so that another file than the cluster was closed with is noticed."""
+    """Contents of pg_hba.conf, with a digest of the superuser's file to detect its replacement."""
     digest = hashlib.sha256(passfile(directory, SUPERUSER).read_bytes()).hexdigest()
     return HBA.format(superuser=SUPERUSER, digest=digest)

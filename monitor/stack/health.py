@@ -1,4 +1,4 @@
-"""Whether the centre's web server and its Redis answer, for whoever supervises them."""
+"""Health checks of the centre's web server and Redis, for the supervisor."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import redis
 from probes.broker import client_url
 
 HEALTH = "/health"
-"""The address at which the web server says that it answers, and nothing else (`monitor.wsgi`)."""
+"""Path of the web server's health endpoint (`monitor.wsgi`)."""
 REDIS_TIMEOUT_S = 5.0
 
 
 def web_answers(path: Path, timeout_s: float) -> bool:
-    """Whether the web server at a Unix socket answers a request, whatever it says."""
+    """Whether the web server at a Unix socket answers a request, with any status."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(timeout_s)
         try:
@@ -28,7 +28,7 @@ def web_answers(path: Path, timeout_s: float) -> bool:
 
 
 def redis_answers(broker_url: str) -> bool:
-    """Whether the Redis of this URL, as Celery writes it, answers, be it with an error."""
+    """Whether the Redis at this Celery URL answers, errors included."""
     client: Any = redis.Redis.from_url(
         client_url(broker_url), socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
     )

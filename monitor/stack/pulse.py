@@ -1,9 +1,9 @@
-"""The pulse of the centre's Celery worker and beat: a file that each touches itself, as long as it works.
+"""Liveness of the Celery worker and beat: each touches a file while it works.
 
-Whoever supervises them names the file in SOUNDINGS_PULSE_FILE and looks at its age (`probes.signs_of_life.Pulse`);
-without the variable nothing is touched. The worker's pulse comes from the loop that takes messages from Redis, which
-runs however busy the threads of its pool are. Where every thread has been busy for so long that no task ended, none
-will: then there is no pulse. Beat's comes from its loop, which wakes for each task that is due.
+The supervisor names the file in SOUNDINGS_PULSE_FILE and checks its age (`probes.signs_of_life.Pulse`); without the
+variable nothing is touched. The worker touches it from the loop that takes messages from Redis, which runs while its
+pool is busy; but not if all threads have been busy so long without a task ending that none will. Beat touches it from
+its loop, which wakes for each due task.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from celery.worker import state
 from monitor import environment
 
 LONGEST_STALL_S = 900.0
-"""The longest task, deleting what is kept no longer, takes 600 s at most, and leaves the other threads free."""
+"""The longest task, deleting old data, takes 600 s at most and leaves the other threads free."""
 
 logger = logging.getLogger(__name__)
 
 
 def touch(path: Path) -> None:
-    """Show a sign of life."""
+    """Touch the pulse file."""
     try:
         path.touch()
     except OSError as error:
@@ -35,7 +35,7 @@ def touch(path: Path) -> None:
 
 
 class WorkerPulse:
-    """Touches the file at each heartbeat of a worker whose pool still ends tasks, or has a free thread."""
+    """Touch the file at each heartbeat while the worker's pool completes tasks or has a free thread."""
 
     def __init__(
         self, path: Path, busy_threads: Callable[[], int], *, clock: Callable[[], float] = time.monotonic
@@ -47,7 +47,7 @@ class WorkerPulse:
         self._progress_at_s = clock()
 
     def begin(self, sender: Any, **_: Any) -> None:
-        """Called with the worker when it starts."""
+        """Signal receiver for the start of the worker."""
         self._threads = int(sender.concurrency)
 
     def task_ended(self, **_: Any) -> None:
@@ -61,7 +61,7 @@ class WorkerPulse:
 
 
 class Scheduler(PersistentScheduler):
-    """Beat's own, with a pulse."""
+    """Beat's scheduler with a pulse."""
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         path = environment.read("SOUNDINGS_PULSE_FILE")
@@ -72,7 +72,7 @@ class Scheduler(PersistentScheduler):
 
 
 def connect() -> None:
-    """Give this process a pulse if it becomes a worker and its supervisor wants one."""
+    """Connect the pulse if this process becomes a worker and its supervisor set the variable."""
     path = environment.read("SOUNDINGS_PULSE_FILE")
     if not path:
         return

@@ -1,8 +1,8 @@
-"""What runs on a single machine, and how each part is started: the list behind `manage.py up`.
+"""Services of a single machine and how they are started, for `manage.py up`.
 
 PostgreSQL and Redis (unless the environment names others), the web server, the Celery worker and beat, and the sites'
-agents: the home site's own, or with a lab one for each of its sites. Every process is a child of one
-`probes.supervise.Supervisor`; nothing here decides what is measured.
+agents: the home site's, or with a lab those of all its sites. Every process is a child of a
+`probes.supervise.Supervisor`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ PYTHON = [sys.executable]
 MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
 WORKER_THREADS = 4
 SILENCE_LIMIT_S = 120.0
-"""Of web, worker and beat. Their signs come every few seconds on a quiet machine, and on a busy one still."""
+"""Timeout of the pulse of web, worker and beat, which comes every few seconds, on a busy machine too."""
 
 WRITTEN = ("celerybeat-schedule*", "lab", "log", "secret_key", "sites", "socket", "trouble", "up.lock", "web")
-"""What is written into the data folder, but for PostgreSQL's, which may belong to a user of its own."""
+"""Entries of the data folder; PostgreSQL's is separate, since another user may own it."""
 
 
 @dataclass(slots=True)
 class Stack:
-    """The processes of one machine, all under `data`."""
+    """Processes of a machine, all under `data`."""
 
     data: Path
     port: int
@@ -51,19 +51,19 @@ class Stack:
 
     @classmethod
     def in_folder(cls, data: Path, port: int, report: Callable[[str], None]) -> Stack:
-        """A stack that keeps everything in `data`, with the environment that its processes share."""
+        """Create a stack in `data`, with the environment shared by its processes."""
         environment = {
             "SOUNDINGS_DATA": str(data),
             "DJANGO_SETTINGS_MODULE": "monitor.settings",
             "SOUNDINGS_SECRET_KEY_FILE": str(_secret_key_file(data)),
-            # It serves on loopback, so whoever reads is on this machine; cookies go over plain HTTP there.
+            # It serves on loopback only, so readers are local; cookies use plain HTTP there.
             "SOUNDINGS_LOCAL_READ": os.environ.get("SOUNDINGS_LOCAL_READ", "1"),
             "SOUNDINGS_ALLOW_PLAIN_HTTP": os.environ.get("SOUNDINGS_ALLOW_PLAIN_HTTP", "1"),
         }
         return cls(data, port, Supervisor(data / "log", report), report, environment)
 
     def close(self) -> None:
-        """Close the data folder and what is in it to other users, also what an earlier release left open."""
+        """Close the data folder and its contents to other users, including data of earlier releases."""
         close_to_others(self.data, WRITTEN)
         if is_open_to_others(self.data):
             raise StartError(
@@ -72,15 +72,15 @@ class Stack:
 
     @property
     def web_socket(self) -> Path:
-        """Where the web server listens besides its port: the lab's namespaces reach it by this file."""
+        """Unix socket of the web server, used from the lab's namespaces."""
         return socket_dir(self.data) / "web.sock"
 
     def token_file(self, site: str) -> Path:
-        """Where the agent of `site` finds its token."""
+        """Token file of the agent of `site`."""
         return self.data / "sites" / site / "token"
 
     def keep_limits(self, site: str, limits: str) -> None:
-        """Make this the limits.toml of the agent of `site`, from now on."""
+        """Store the limits.toml of the agent of `site`."""
         folder = self.token_file(site).parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / "limits.toml").write_text(limits)
@@ -88,7 +88,7 @@ class Stack:
     def start_database(self) -> None:
         """Start PostgreSQL, unless SOUNDINGS_DATABASE_URL names one, and bring its schema up to date."""
         if environment.read("SOUNDINGS_DATABASE_URL"):
-            self.report("postgres: the one that SOUNDINGS_DATABASE_URL names")
+            self.report("postgres: as set in SOUNDINGS_DATABASE_URL")
         else:
             cluster = postgres.Cluster(self.data / "postgres", postgres.find())
             cluster.initialise()
@@ -106,7 +106,7 @@ class Stack:
     def start_broker(self) -> None:
         """Start the centre's Redis, unless SOUNDINGS_REDIS_URL names one. It keeps nothing on disk."""
         if environment.read("SOUNDINGS_REDIS_URL"):
-            self.report("redis: the one that SOUNDINGS_REDIS_URL names")
+            self.report("redis: as set in SOUNDINGS_REDIS_URL")
             return
         path = make_socket_dir(self.data) / "redis.sock"
         child = self.supervisor.add(
@@ -117,7 +117,7 @@ class Stack:
         self._running(child, "broker of the centre")
 
     def start_centre(self) -> None:
-        """Start web, worker and beat, and wait until the page answers."""
+        """Start web, worker and beat, and wait until the web server answers."""
         make_socket_dir(self.data)
         web = self.supervisor.add(
             "web",
@@ -130,7 +130,7 @@ class Stack:
         self.supervisor.wait_ready(web, self._page_answers, timeout_s=60)
         self._running(web, self.url)
         self._running(worker, "rollups, alerts, slots, reports")
-        self._running(beat, "what the worker does when")
+        self._running(beat, "schedule of the worker")
 
     def start_agent(self, site: str, *, in_lab: bool = False) -> None:
         """Start the agent of `site`, on this machine or in its namespace of the lab."""
@@ -142,7 +142,7 @@ class Stack:
         self._running(child, f"agent of {site}")
 
     def start_lab(self, scenario: str) -> None:
-        """Start the lab's relay and wait until its namespaces are there."""
+        """Start the lab's relay and wait for its namespaces."""
         argv = [*self.lab_command("up"), scenario, "--foreground"]
         argv += ["--centre-socket", str(self.web_socket), "--centre-port", str(self.port)]
         child = self.supervisor.add("lab", argv)
@@ -150,11 +150,11 @@ class Stack:
         self._running(child, f"lab {scenario}: namespaces and the relay between them")
 
     def lab_command(self, verb: str) -> list[str]:
-        """The command line of the lab of this stack."""
+        """Command line of the lab of this stack."""
         return [*PYTHON, "-m", "probes", "lab", verb, "--run-dir", str(self.data / "lab")]
 
     def manage(self, *arguments: str) -> None:
-        """Run one of our management commands to its end. Raises `StartError` with what it said."""
+        """Run a management command. Raises `StartError` with its output."""
         done = subprocess.run(
             [*MANAGE, *arguments], env={**os.environ, **self.environment}, capture_output=True, text=True, check=False
         )
@@ -162,18 +162,18 @@ class Stack:
             raise StartError(f"manage.py {' '.join(arguments)}: {done.stderr.strip() or done.stdout.strip()}")
 
     def issue_tokens(self, sites: list[str]) -> None:
-        """See to it that each site's agent has a valid token in its `token_file`."""
+        """Ensure that each site's agent has a valid token in its `token_file`."""
         self.manage("site", "token", *sites, "--out-dir", str(self.data / "sites"))
 
     def home_site(self) -> str | None:
-        """The site that the applied mesh names as home; None where there is no mesh, or none is named."""
+        """Home site of the applied mesh; None where missing."""
         url = self.environment.get("SOUNDINGS_DATABASE_URL") or environment.read("SOUNDINGS_DATABASE_URL")
         with psycopg.connect(url) as connection:
             row = connection.execute("SELECT home_site FROM mesh").fetchone()
         return None if row is None or not row[0] else str(row[0])
 
     def stop(self) -> None:
-        """Stop every process; only the data folder stays."""
+        """Stop every process; the data folder stays."""
         self.supervisor.stop()
         outside = {socket_dir(self.data), socket_dir(self.data / "postgres")}
         for folder in (folder for folder in outside if not folder.is_relative_to(self.data)):
@@ -190,10 +190,10 @@ class Stack:
         ]  # fmt: skip
 
     def _add_celery(self, name: str, *options: str) -> Child:
-        """Start worker or beat, each with a pulse of its own."""
+        """Start worker or beat with its own pulse."""
         pulse_file = self.data / "pulse" / name
         pulse_file.parent.mkdir(mode=0o700, exist_ok=True)
-        pulse_file.touch(mode=0o600)  # now: on a full disk none could be made, but one that is there can be touched
+        pulse_file.touch(mode=0o600)  # now: a full disk prevents creating it, not touching it
         return self.supervisor.add(
             name,
             [*PYTHON, "-m", "celery", "-A", "monitor", name, *options],
@@ -202,12 +202,12 @@ class Stack:
         )
 
     def _with_redis(self, has_pulse: Callable[[], bool]) -> Callable[[], bool]:
-        """A sign of life also while Redis does not answer: worker and beat then wait for it, and are not wedged."""
+        """Treat the process as alive while Redis is down: worker and beat then wait for it."""
         url = self.environment.get("SOUNDINGS_REDIS_URL") or os.environ["SOUNDINGS_REDIS_URL"]
         return lambda: has_pulse() or not health.redis_answers(url)
 
-    def _running(self, child: Child, what: str) -> None:
-        self.report(f"{child.name:<12} {what}; log {_shown(child.log)}")
+    def _running(self, child: Child, description: str) -> None:
+        self.report(f"{child.name:<12} {description}; log {_shown(child.log)}")
 
     def _page_answers(self) -> bool:
         try:
@@ -221,7 +221,7 @@ class Stack:
 
 
 def require_free_port(port: int) -> None:
-    """Raises `StartError` when somebody else listens on `port` already."""
+    """Raises `StartError` when `port` is already in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -240,7 +240,7 @@ def _secret_key_file(data: Path) -> Path:
 
 
 def _shown(path: Path) -> str:
-    """A path as short as it can be written from here."""
+    """Shortest form of a path from here."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

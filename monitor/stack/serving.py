@@ -1,6 +1,6 @@
-"""gunicorn's settings wherever the centre is served: `gunicorn --config python:monitor.stack.serving …`.
+"""gunicorn settings for the centre: `gunicorn --config python:monitor.stack.serving …`.
 
-What differs from place to place (addresses, certificates) is on the command line.
+Settings that differ between installations (addresses, certificates) are on the command line.
 """
 
 from monitor.environment import trusted_proxies as _trusted_proxies

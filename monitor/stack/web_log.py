@@ -1,4 +1,4 @@
-"""What the web server writes of requests: those that were refused or failed, and with SOUNDINGS_LOG_ALL=1 all."""
+"""Access log of the web server: refused and failed requests, and all with SOUNDINGS_LOG_ALL=1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST_STATUS = 400
 
 
 class WebLog(Logger):
-    """gunicorn's own, with less in its access log: pages and agents ask every few seconds."""
+    """gunicorn's logger with a shorter access log: pages and agents poll every few seconds."""
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)

@@ -1,10 +1,10 @@
-"""The web server's worker: gunicorn's threads, but a thread is taken only for a request that is there whole.
+"""gunicorn worker that gives a thread only to completely received requests.
 
-Connections wait in the worker's event loop until the headers of a request have come, and a body of up to
-`HELD_BODY_BYTES` as well; so who sends slowly holds a socket and no thread. A larger body, or one without its length,
-is read in a thread of a small pool of its own. Everything has a deadline, and connections are bounded for each address
-and in all: where there are too many, the one that has waited longest for its sender is closed. Proxies that are trusted
-and Unix sockets, behind which are many, have no bound of their own.
+Connections wait in the event loop until the headers of a request have arrived, and a body of up to `HELD_BODY_BYTES`;
+so a slow sender holds a socket and no thread. A larger body, or a body without a length, is read in a separate small
+thread pool. Everything has a deadline, and connections are limited per address and in total: above the limit, the
+connection that has waited longest for its sender is closed. Trusted proxies and Unix sockets serve many clients and
+have no limit per address.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EXPECTS = re.compile(rb"\r\nexpect:", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Incoming:
-    """What has come of a request; `length` is that of the whole of it, None while its headers are not all there."""
+    """Received part of a request; `length` is its total length, None until its headers are complete."""
 
     read_until: float
     content: bytearray = field(default_factory=bytearray)
@@ -56,12 +56,12 @@ class Incoming:
 
 
 class Connection(gthread.TConn):
-    """gunicorn's, which tells when it closes, and keeps what was read before its thread began."""
+    """gunicorn's connection, which notifies the worker on close, and keeps the data read before its thread began."""
 
     def __init__(self, worker: Worker, *args: Any) -> None:
         super().__init__(*args)
         self.worker = worker
-        self.address: str | None = None  # whom it counts for; None where it counts for nobody
+        self.address: str | None = None  # address for the limit; None without limit
         self.unparsed = b""
 
     def close(self, graceful: bool = False) -> None:
@@ -70,9 +70,8 @@ class Connection(gthread.TConn):
 
 
 class Worker(gthread.ThreadWorker):
-    """gunicorn calls `enqueue_req` in the main thread for each connection that a request is expected from, `handle` in
-    a thread of a pool, `handle_request` there once the headers are parsed, and `murder_pending` every second in the
-    main thread."""
+    """gunicorn calls `enqueue_req` in the main thread for each connection that awaits a request, `handle` in a pool
+    thread, `handle_request` there once the headers are parsed, and `murder_pending` every second in the main thread."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -90,7 +89,7 @@ class Worker(gthread.ThreadWorker):
         try:
             client_socket, client_address = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
-            return  # another worker had it, or nobody wants it any more
+            return  # another worker accepted it, or the client has gone
         self.nr_conns += 1
         conn = Connection(self, self.cfg, client_socket, client_address, listener.getsockname())
         conn.address = self._address_of(client_address)
@@ -102,7 +101,7 @@ class Worker(gthread.ThreadWorker):
             self._close(conn)
 
     def enqueue_req(self, conn: Any) -> None:
-        """Wait for a request without a thread. With TLS, which only a thread can read here, a thread waits for it."""
+        """Wait for a request without a thread. With TLS a thread waits, since only a thread can read it here."""
         if self.cfg.is_ssl:
             super().enqueue_req(conn)
             return
@@ -147,11 +146,11 @@ class Worker(gthread.ThreadWorker):
             if incoming.length is None:
                 self._close(conn)
             else:
-                _shut(conn)  # the view finds the end of what came, and can still answer
+                _shut(conn)  # the view sees end of file and can still respond
                 self._dispatch(conn, self.tpool)
 
     def forget(self, conn: Connection) -> None:
-        """Count a connection no more, which is about to be closed."""
+        """Remove a closing connection from the counters."""
         self._stop_waiting(conn)
         if conn.address is not None:
             self._of_address[conn.address] -= 1
@@ -160,7 +159,7 @@ class Worker(gthread.ThreadWorker):
             conn.address = None
 
     def _read(self, conn: Connection, _: Any) -> None:
-        """Take what there is. Called when the socket is readable, and once before that is known."""
+        """Read available data. Called when the socket is readable, and once before."""
         incoming = self._incoming.get(conn)
         if incoming is None:
             return  # closed to make room, by an event that came with this one
@@ -180,7 +179,7 @@ class Worker(gthread.ThreadWorker):
             self._dispatch(conn, self.tpool)
 
     def _take(self, conn: Connection, incoming: Incoming, piece: bytes) -> None:
-        """Add to a request, and give it to a thread when it is whole, or when it cannot be held."""
+        """Append data to a request; dispatch it when complete or too large to hold."""
         seen = max(0, len(incoming.content) - 3)
         incoming.content += piece
         self._held_bytes += len(piece)
@@ -217,7 +216,7 @@ class Worker(gthread.ThreadWorker):
         return incoming
 
     def _dispatch(self, conn: Connection, pool: futures.ThreadPoolExecutor) -> None:
-        """Give a request to a thread."""
+        """Dispatch a request to a thread."""
         incoming = self._stop_waiting(conn)
         assert incoming is not None
         conn.unparsed = bytes(incoming.content)
@@ -226,8 +225,8 @@ class Worker(gthread.ThreadWorker):
         done.add_done_callback(lambda future: self.method_queue.defer(self.finish_request, conn, future))
 
     def _make_room(self, conn: Connection) -> bool:
-        """Close what has waited longest where there are too many connections, so that slow ones keep nobody out. Where
-        none waits there is no room."""
+        """Close the longest waiting connection above the limit, so that slow clients keep nobody out. Returns false if
+        none waits."""
         if conn.address is not None and self._of_address[conn.address] > CONNECTIONS_PER_ADDRESS:
             return self._close_oldest(conn.address)
         if self.nr_conns >= self.worker_connections:
@@ -253,8 +252,8 @@ class Worker(gthread.ThreadWorker):
         conn.close()
 
     def _address_of(self, client: Any) -> str | None:
-        """Whom a connection counts for: the IPv4 address, or the IPv6 network of 64 bits, all of which one machine can
-        have. None for Unix sockets and trusted proxies."""
+        """Address for the limit: IPv4, or the IPv6 /64 network, which a single host can use entirely. None for Unix
+        sockets and trusted proxies."""
         if not isinstance(client, tuple) or "*" in self.cfg.forwarded_allow_ips:
             return None
         address = ipaddress.ip_address(client[0].partition("%")[0])
@@ -265,16 +264,16 @@ class Worker(gthread.ThreadWorker):
 
 
 def end_of_headers(content: bytes | bytearray, seen: int = 0) -> int | None:
-    """Where the headers of a request end, None while they do not. Before `seen` they do not."""
+    """Position of the end of the headers, None if incomplete. The part before `seen` has been searched."""
     # RFC 9112, 2.2: one empty line before the request is passed over.
     begin = 2 if content[:2] == b"\r\n" else 0
-    found = content.find(b"\r\n\r\n", max(begin, seen))
-    return None if found < 0 else found + 4
+    position = content.find(b"\r\n\r\n", max(begin, seen))
+    return None if position < 0 else position + 4
 
 
 def is_hopeless(content: bytes | bytearray, seen: int = 0) -> bool:
-    """Whether headers never end as they must: a line without its carriage return, or too many bytes. The parser says
-    so; it need not wait for more."""
+    """Whether the headers are malformed: a line without carriage return, or too many bytes. The parser rejects them at
+    once, so waiting is pointless."""
     end = end_of_headers(content, seen)
     if end is None and len(content) > HEADERS_BYTES:
         return True
@@ -282,11 +281,10 @@ def is_hopeless(content: bytes | bytearray, seen: int = 0) -> bool:
 
 
 def length_of(head: bytes | bytearray) -> int | None:
-    """How many bytes a request with these headers is, its body included; None where that is not known or too many to
-    hold. What is said of the body is read by gunicorn's parser, and refused if it is wrong: this only tells whether a
-    thread would wait."""
+    """Total length of a request with these headers; None where unknown or too large to hold. gunicorn's parser
+    validates the body; this only decides whether a thread would wait."""
     if EXPECTS.search(head):
-        return None  # the body comes when it was asked for
+        return None  # the client waits for 100 Continue
     said = LENGTH.findall(head)
     if not FRAMING.search(head):
         return len(head)
@@ -296,7 +294,7 @@ def length_of(head: bytes | bytearray) -> int | None:
 
 
 def _shut(conn: Any) -> None:
-    """End the reading half: who reads then finds the end of what was sent, and can still answer."""
+    """Close the receiving half: the reader sees end of file and can still respond."""
     # Not the shutdown of a TLS socket, which would end the encryption of the answer too.
     with contextlib.suppress(OSError):
         socket.socket.shutdown(conn.sock, socket.SHUT_RD)

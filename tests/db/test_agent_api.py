@@ -367,8 +367,8 @@ def test_a_token_is_written_for_the_owner_only_and_kept_while_it_is_valid(mesh, 
     assert out.read_text() == first
     assert AgentToken.objects.count() == 1
     assert capsys.readouterr().out.splitlines() == [
-        f"slac: a new token is in {out}",
-        f"slac: the token in {out} is valid and kept",
+        f"slac: new token written to {out}",
+        f"slac: kept the valid token in {out}",
     ]
 
 

@@ -122,7 +122,7 @@ def test_an_agent_whose_own_interface_drops_is_the_cause_of_what_it_alone_measur
 
     incident = Incident.objects.get()
     assert incident.cause == "agent of cern"
-    assert "; it is the agent of cern itself: its own interfaces dropped 900 packets; cern → " in incident.summary
+    assert "; it is the agent of cern itself: 900 NIC drops; cern → " in incident.summary
 
 
 def test_the_severity_of_an_incident_is_the_greatest_of_what_was_found(paths):

@@ -101,11 +101,11 @@ def test_codes_are_long_random_and_easily_read(mesh):
         (lambda mesh, code: withdraw_codes(mesh.cern.pk, NOW), r"held until 2026-03-14 12:30:00"),
         (
             lambda mesh, code: type(mesh.cern).objects.filter(name="cern").update(retired_at=NOW),
-            r"has no agent any more",
+            r"no longer has an agent",
         ),
         (
             lambda mesh, code: type(mesh.cern).objects.filter(name="cern").update(has_agent=False),
-            r"has no agent any more",
+            r"no longer has an agent",
         ),
     ],
     ids=["used", "replaced", "withdrawn", "site retired", "site without agent"],
@@ -283,7 +283,7 @@ def test_enrol_prints_the_one_command_and_nothing_else(mesh, capsys, settings):
     words = said.out.split()
     assert said.out.count("\n") == 1
     assert words[:6] == ["python", "-m", "probes", "site", "join", "https://soundings.example.org"]
-    assert said.err == "run this at cern; the code holds once, for 24 hours\n"
+    assert said.err == "run this at cern; the code works once, valid for 24 hours\n"
     assert redeem(words[6], timezone.now()).site == "cern"
 
 

@@ -322,7 +322,7 @@ def test_the_command_prints_what_it_did_and_the_total():
         "added 3 sites, 4 hosts, 2 tests, 2 groups, 5 paths, 5 measurements, 1 mesh; changed nothing; retired nothing"
     )
     assert Slot.objects.exists()
-    assert command("apply", str(EXAMPLE))[1] == "nothing to change: the database already says what the file says\n"
+    assert command("apply", str(EXAMPLE))[1] == "no changes\n"
 
 
 def test_the_command_tells_programs_in_json():
@@ -347,7 +347,7 @@ def test_checking_writes_nothing(django_assert_num_queries):
         code, out, _ = command("check", str(EXAMPLE))
 
     assert code == 0
-    assert out == f"{EXAMPLE}: right: 3 sites, 4 hosts, 2 tests, 2 groups, 5 paths, 5 measurements\n"
+    assert out == f"{EXAMPLE}: OK: 3 sites, 4 hosts, 2 tests, 2 groups, 5 paths, 5 measurements\n"
 
 
 def test_checking_tells_programs_what_is_wrong_in_json():
@@ -381,7 +381,7 @@ def test_a_channel_that_the_environment_has_not_is_a_warning_and_no_error(tmp_pa
     assert out
     assert err == (
         f'{file}: warning: [[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "oncal" here (did you mean '
-        '"oncall"?); what is to be sent there is given up as a dead letter\n'
+        '"oncall"?); notifications to it become dead letters\n'
     )
     (warning,) = json.loads(command(action, file, "--json")[1])["warnings"]
     assert err == f"{file}: warning: {warning}\n"

@@ -148,7 +148,7 @@ def test_one_that_could_only_begin_after_an_hour_is_refused_and_nothing_is_left_
     asked(path, duration_s=3600)
     before = (Slot.objects.count(), sorted(taken()))
 
-    with pytest.raises(NoRoom, match="taken for the next hour"):
+    with pytest.raises(NoRoom, match="reserved for the next hour"):
         asked(path)
 
     assert (Slot.objects.count(), sorted(taken())) == before
@@ -160,8 +160,11 @@ def test_one_that_could_only_begin_after_an_hour_is_refused_and_nothing_is_left_
         ({"duration_s": 0}, "duration_s = 0 is out of range; write 1 to 3600"),
         ({"streams": 129}, "streams = 129 is out of range; write 1 to 128"),
         ({"protocol": "sctp"}, 'protocol: "sctp" is not known; write tcp or udp'),
-        ({"protocol": "udp"}, "UDP keeps to no rate by itself; give rate_bps, what to send"),
-        ({"congestion_control": "-F /etc/passwd"}, "congestion_control: '-F /etc/passwd' is no name of one; write as"),
+        ({"protocol": "udp"}, "UDP needs a sending rate; give rate_bps"),
+        (
+            {"congestion_control": "-F /etc/passwd"},
+            "congestion_control: '-F /etc/passwd' is not a valid name; write as",
+        ),
         ({"window_bytes": 1}, "window_bytes = 1 is out of range; write 2048 to 1073741824"),
     ],
 )

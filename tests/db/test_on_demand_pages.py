@@ -109,7 +109,7 @@ def test_what_cannot_be_is_refused_with_its_reason(path):
     assert post(operator, path, wibble=1).status_code == 422
     udp = post(operator, path, protocol="udp")
     assert (udp.status_code, udp.json()["detail"]) == (
-        422, "UDP keeps to no rate by itself; give rate_bps, what to send",
+        422, "UDP needs a sending rate; give rate_bps",
     )  # fmt: skip
     assert operator.get("/api/v1/on-demand/1").status_code == 404
     assert operator.get(f"/api/v1/on-demand/{2**63}").status_code in (404, 422)

@@ -179,8 +179,7 @@ def test_a_token_reads_what_its_user_may_read_and_changes_nothing(client):
     refused = client.post("/api/probe/write", **bearer(token))
     assert (refused.status_code, refused.json()["detail"]) == (
         403,
-        "a token only reads; log in to change something, or make one that may operate: "
-        "`manage.py user token NAME --operate`",
+        "this token may only read; log in, or create a token that may operate: `manage.py user token NAME --operate`",
     )
     assert client.get("/act/", **bearer(token)).status_code == 302
 
@@ -316,13 +315,13 @@ def user_command(*arguments, typed=None, monkeypatch=None):
 def test_an_account_is_made_with_its_role_changed_and_closed(client, monkeypatch):
     said = user_command("add", "ada", "--role", "viewer", typed=f"{PASSWORD}\n", monkeypatch=monkeypatch)
 
-    assert said == "ada: a new account, viewer\n"
+    assert said == "ada: account created, viewer\n"
     assert client.login(username="ada", password=PASSWORD)
     assert client.post("/act/", **ELSEWHERE).status_code == 403
     assert user_command("role", "ada", "operator") == "ada: operator from now on\n"
     assert client.post("/act/", **ELSEWHERE).status_code == 200
     assert "ada                  operator   tokens: none" in user_command("list")
-    assert user_command("remove", "ada") == "ada: the account and its tokens are gone\n"
+    assert user_command("remove", "ada") == "ada: account and tokens deleted\n"
     assert client.get("/act/", **ELSEWHERE).status_code == 302
 
 
@@ -337,7 +336,7 @@ def test_an_account_is_made_with_its_role_changed_and_closed(client, monkeypatch
             f"{PASSWORD}\n",
             "somebody has an account already; `manage.py user role",
         ),
-        (("role", "nobody", "viewer"), None, "nobody has no account; `manage.py user list` shows"),
+        (("role", "nobody", "viewer"), None, "nobody has no account; `manage.py user list`"),
     ],
 )
 def test_what_cannot_be_made_is_said(arguments, typed, message, monkeypatch):

@@ -178,7 +178,7 @@ def test_a_wrong_code_is_told_and_an_earlier_token_kept(tmp_path, http, earlier)
     error = failure(http, WRONG_CODE, data)
 
     assert error.failure is Failure.CODE
-    assert "this code is wrong" in str(error)
+    assert "unknown code" in str(error)
     assert files(data) == (["token"] if earlier else [])
 
 

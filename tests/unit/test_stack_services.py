@@ -21,7 +21,7 @@ def test_a_redis_that_a_file_names_is_used_as_one_that_a_variable_names(stack, s
 
     stack.start_broker()
 
-    assert said == ["redis: the one that SOUNDINGS_REDIS_URL names"]
+    assert said == ["redis: as set in SOUNDINGS_REDIS_URL"]
     assert "SOUNDINGS_REDIS_URL" not in stack.environment
 
 
@@ -33,5 +33,5 @@ def test_a_database_that_a_file_names_is_used_as_one_that_a_variable_names(stack
 
     stack.start_database()
 
-    assert said == ["postgres: the one that SOUNDINGS_DATABASE_URL names"]
+    assert said == ["postgres: as set in SOUNDINGS_DATABASE_URL"]
     assert "SOUNDINGS_DATABASE_URL" not in stack.environment

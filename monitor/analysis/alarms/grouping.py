@@ -1,13 +1,12 @@
-"""What explains best that these paths are bad at the same time: a site, one of its directions, a host, a link.
+"""Find the common cause of simultaneously bad paths: a site, a direction of a site, a host, a link.
 
-In: the paths that are measured, which of them are bad, and of which nothing is known; where routes are known, the links
-that they cross. Out: the fewest causes that account for all bad paths with the fewest exceptions, each with the figures
-that speak for it and against the others. Not here: when a path is bad, and what is done about it (`monitor.alerts`).
+In: the measured paths, the bad and the unknown among them, and, where routes are available, the paths crossing each
+link. Out: the fewest causes that account for all bad paths with the fewest exceptions, each with its supporting
+figures. `monitor.alerts` decides when a path is bad and acts on causes.
 
-Every cause has a price, a general one more than a special one, and so has every path that is well although a cause says
-that it should be bad. The cheapest set is found exactly, as an integer programme; where that would take too long, as
-when half of all paths are bad at random, the best that was found by then. A cause must pay for itself: it must be
-cheaper than to leave its bad paths without one.
+Every cause has a price, higher for more general causes, and so has every normal path that a cause says should be bad.
+The cheapest set is found exactly by integer programming; on timeout, as when half of all paths are bad at random, the
+best solution so far is used. A cause must be cheaper than leaving its bad paths without a cause.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LONGEST_SEARCH_S = 2.0
 
 
 class Kind(StrEnum):
-    """What can be a cause."""
+    """Kinds of causes."""
 
     PATH = "path"
     PAIR = "pair"
@@ -50,12 +49,12 @@ PRICES = {
     Kind.FAMILY: 1.9,
     Kind.ALL: 2.0,
 }
-"""Found by asking what two, three, … bad paths of so many should be called; docs/alerts.md has the table."""
+"""Chosen by deciding which cause to report for given numbers of bad paths; docs/alerts.md has the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A path as far as its place goes: the hosts and sites of its ends, and its address family."""
+    """Location of a path: the hosts and sites of its ends, and its address family."""
 
     path_id: int
     source: str
@@ -67,7 +66,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Something that would make all of these paths bad."""
+    """A possible cause and the paths it would make bad."""
 
     kind: Kind
     name: str
@@ -76,10 +75,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause. `path_ids` are the bad paths it accounts for; of `known` paths it would make bad, `bad` are.
+    """A cause. `path_ids` are the bad paths it accounts for; of the `known` paths it would make bad, `bad` are.
 
-    `elsewhere_bad` of `elsewhere_known` paths are bad that it says nothing of. `reverse_bad` of `reverse_known` are
-    those of the opposite direction where it is a direction of a site, else both are 0.
+    Of the `elsewhere_known` other paths `elsewhere_bad` are bad. For a direction of a site, `reverse_bad` of
+    `reverse_known` paths in the opposite direction are bad; otherwise both are 0.
     """
 
     kind: Kind
@@ -99,27 +98,27 @@ def explain(
     unknown: Collection[int] = frozenset(),
     links: Mapping[str, Collection[int]] | None = None,
 ) -> list[Cause]:
-    """The causes of the `bad` paths, those that account for most first. Paths `unknown` speak for and against nothing.
+    """Causes of the `bad` paths, largest first. `unknown` paths count neither for nor against a cause.
 
     `links` has the paths that cross each link, by the name of the link.
     """
     bad_ids = frozenset(bad) - frozenset(unknown)
-    known = frozenset(line.path_id for line in lines) - frozenset(unknown)
+    measured = frozenset(line.path_id for line in lines) - frozenset(unknown)
     if not bad_ids:
         return []
-    general = [one for one in candidates(lines, links or {}) if pays(one, bad_ids, known)]
-    chosen = [general[place] for place in cheapest(general, bad_ids, known)]
-    return _told(lines, chosen, bad_ids, known)
+    general = [candidate for candidate in candidates(lines, links or {}) if pays(candidate, bad_ids, measured)]
+    chosen = [general[place] for place in cheapest(general, bad_ids, measured)]
+    return _told(lines, chosen, bad_ids, measured)
 
 
-def pays(one: Candidate, bad: frozenset[int], known: frozenset[int]) -> bool:
-    """Whether the candidate by itself is cheaper than to leave its bad paths without a cause."""
-    of_bad = one.path_ids & bad
-    return price([one], of_bad, known) < price([], of_bad, known)
+def pays(candidate: Candidate, bad: frozenset[int], measured: frozenset[int]) -> bool:
+    """Whether the candidate alone is cheaper than leaving its bad paths without a cause."""
+    of_bad = candidate.path_ids & bad
+    return price([candidate], of_bad, measured) < price([], of_bad, measured)
 
 
 def candidates(lines: Iterable[Line], links: Mapping[str, Collection[int]]) -> list[Candidate]:
-    """Everything that several paths have in common."""
+    """Candidates shared by several paths."""
     members: dict[tuple[Kind, str], set[int]] = defaultdict(set)
     hosts: dict[str, set[str]] = defaultdict(set)
     for line in lines:
@@ -151,81 +150,83 @@ def candidates(lines: Iterable[Line], links: Mapping[str, Collection[int]]) -> l
     ]
 
 
-def cheapest(general: Sequence[Candidate], bad: frozenset[int], known: frozenset[int]) -> list[int]:
-    """Which candidates make the cheapest account, by their place.
+def cheapest(general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> list[int]:
+    """Candidates of the cheapest explanation, by index.
 
-    Unknowns of the programme: a candidate is chosen; a bad path is left to itself; a path that is well is an exception.
-    The last two need not be asked to be whole: they are whenever the choice is.
+    Unknowns of the programme: a candidate is chosen; a bad path is left without cause; a normal path is an exception.
+    The last two need no integer constraint: they are integral whenever the choice is.
     """
     if not general:
         return []
     bad_row = {path_id: row for row, path_id in enumerate(sorted(bad))}
-    well = sorted(frozenset().union(*(one.path_ids for one in general)) & known - bad)
+    well = sorted(frozenset().union(*(candidate.path_ids for candidate in general)) & measured - bad)
     well_column = {path_id: len(general) + len(bad_row) + place for place, path_id in enumerate(well)}
     entries: list[tuple[int, int, float]] = [(row, len(general) + row, 1.0) for row in bad_row.values()]
     row = len(bad_row)
-    for place, one in enumerate(general):
-        entries += [(bad_row[path_id], place, 1.0) for path_id in one.path_ids if path_id in bad_row]
-        for path_id in one.path_ids & well_column.keys():
+    for place, candidate in enumerate(general):
+        entries += [(bad_row[path_id], place, 1.0) for path_id in candidate.path_ids if path_id in bad_row]
+        for path_id in candidate.path_ids & well_column.keys():
             entries += [(row, well_column[path_id], 1.0), (row, place, -1.0)]
             row += 1
     rows, columns, values = zip(*entries, strict=True)
     width = len(general) + len(bad_row) + len(well)
     prices = np.full(width, EXCEPTION_PRICE)
-    prices[: len(general)] = [PRICES[one.kind] for one in general]
+    prices[: len(general)] = [PRICES[candidate.kind] for candidate in general]
     prices[len(general) : len(general) + len(bad_row)] = PRICES[Kind.PATH]
     least = np.zeros(row)
     least[: len(bad_row)] = 1.0
-    found = milp(
+    solution = milp(
         prices,
         options={"time_limit": LONGEST_SEARCH_S},
         integrality=np.arange(width) < len(general),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(coo_array((values, (rows, columns)), shape=(row, width)).tocsr(), lb=least),
     )
-    greedy = by_greed(general, bad, known)
-    if found.x is None:
+    greedy = by_greed(general, bad, measured)
+    if solution.x is None:
         return greedy
-    exact = np.flatnonzero(found.x[: len(general)] > 0.5).tolist()
-    return min((exact, greedy), key=lambda places: price([general[place] for place in places], bad, known))
+    exact = np.flatnonzero(solution.x[: len(general)] > 0.5).tolist()
+    return min((exact, greedy), key=lambda places: price([general[place] for place in places], bad, measured))
 
 
-def by_greed(general: Sequence[Candidate], bad: frozenset[int], known: frozenset[int]) -> list[int]:
-    """A cheap account, by always adding the candidate that saves most. In time, but not always the cheapest."""
+def by_greed(general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> list[int]:
+    """Greedy explanation: repeatedly add the candidate that saves most. Fast, but not always the cheapest."""
     chosen: list[int] = []
     uncovered, excused = set(bad), set[int]()
     while True:
         savings = [
-            PRICES[Kind.PATH] * len(one.path_ids & uncovered)
-            - PRICES[one.kind]
-            - EXCEPTION_PRICE * len((one.path_ids & known) - bad - excused)
-            for one in general
+            PRICES[Kind.PATH] * len(candidate.path_ids & uncovered)
+            - PRICES[candidate.kind]
+            - EXCEPTION_PRICE * len((candidate.path_ids & measured) - bad - excused)
+            for candidate in general
         ]
         best = int(np.argmax(savings)) if savings else 0
         if not savings or savings[best] <= 0:
             return chosen
         chosen.append(best)
         uncovered -= general[best].path_ids
-        excused |= (general[best].path_ids & known) - bad
+        excused |= (general[best].path_ids & measured) - bad
 
 
-def price(chosen: Sequence[Candidate], bad: frozenset[int], known: frozenset[int]) -> float:
-    """What an account costs: its causes, the bad paths it leaves to themselves, and its exceptions."""
-    said = frozenset[int]().union(*(one.path_ids for one in chosen))
-    left, exceptions = len(bad - said), len((said & known) - bad)
-    return sum(PRICES[one.kind] for one in chosen) + PRICES[Kind.PATH] * left + EXCEPTION_PRICE * exceptions
+def price(chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> float:
+    """Cost of an explanation: its causes, the bad paths without cause, and its exceptions."""
+    said = frozenset[int]().union(*(candidate.path_ids for candidate in chosen))
+    left, exceptions = len(bad - said), len((said & measured) - bad)
+    return sum(PRICES[candidate.kind] for candidate in chosen) + PRICES[Kind.PATH] * left + EXCEPTION_PRICE * exceptions
 
 
-def _told(lines: Sequence[Line], chosen: list[Candidate], bad: frozenset[int], known: frozenset[int]) -> list[Cause]:
-    """The chosen causes with their figures; each bad path goes to the one that has most, what is left to itself."""
-    facts = _Facts(lines, bad, known)
+def _told(lines: Sequence[Line], chosen: list[Candidate], bad: frozenset[int], measured: frozenset[int]) -> list[Cause]:
+    """Chosen causes with their figures; each bad path is assigned to the largest, the rest to themselves."""
+    facts = _Facts(lines, bad, measured)
     left = set(bad)
     causes = []
-    for one in sorted(chosen, key=lambda one: (-len(one.path_ids & bad), one.kind, one.name)):
-        explained = frozenset(one.path_ids & left)
+    for candidate in sorted(
+        chosen, key=lambda candidate: (-len(candidate.path_ids & bad), candidate.kind, candidate.name)
+    ):
+        explained = frozenset(candidate.path_ids & left)
         left -= explained
         if explained:
-            causes.append(facts.cause(one, explained))
+            causes.append(facts.cause(candidate, explained))
     for path_id in sorted(left):
         line = facts.lines[path_id]
         alone = Candidate(Kind.PATH, f"{line.source} → {line.destination}", frozenset({path_id}))
@@ -234,24 +235,24 @@ def _told(lines: Sequence[Line], chosen: list[Candidate], bad: frozenset[int], k
 
 
 class _Facts:
-    """What is bad and what is well, for the figures of each cause."""
+    """Bad and normal paths, for the figures of each cause."""
 
-    def __init__(self, lines: Sequence[Line], bad: frozenset[int], known: frozenset[int]) -> None:
+    def __init__(self, lines: Sequence[Line], bad: frozenset[int], measured: frozenset[int]) -> None:
         self.lines = {line.path_id: line for line in lines}
-        self._bad, self._known = bad, known
+        self._bad, self._known = bad, measured
         self._opposite: dict[tuple[str, ...], set[int]] = defaultdict(set)
         for line in lines:
             self._opposite[Kind.OUTBOUND, line.destination_site].add(line.path_id)
             self._opposite[Kind.INBOUND, line.source_site].add(line.path_id)
             self._opposite[Kind.PATH, f"{line.destination} → {line.source}"].add(line.path_id)
 
-    def cause(self, one: Candidate, explained: frozenset[int]) -> Cause:
-        said = one.path_ids & self._known
-        reverse = self._opposite[one.kind, one.name] & self._known
+    def cause(self, candidate: Candidate, explained: frozenset[int]) -> Cause:
+        said = candidate.path_ids & self._known
+        reverse = self._opposite[candidate.kind, candidate.name] & self._known
         bad, reverse_bad = len(said & self._bad), len(reverse & self._bad)
         return Cause(
-            kind=one.kind,
-            name=one.name,
+            kind=candidate.kind,
+            name=candidate.name,
             path_ids=explained,
             bad=bad,
             known=len(said),

@@ -1,10 +1,9 @@
-"""Have a path's newest values shifted? The newest few against those before by their ranks, with small samples.
+"""Rank test for a shift of a path's newest values, for small samples.
 
-In: values of shape (paths, values) in the order of time, the newest last, NaN in front where a path has fewer. Out: how
-probable it is that the newest are so low where nothing has changed. Mann and Whitney's test, exact (H. Mann and
-D. Whitney, "On a test of whether one of two random variables is stochastically larger than the other", 1947): nothing
-is assumed of how values are distributed, and three values never prove what three values cannot. Ties count against a
-fall. For a rise give the negative values.
+In: values of shape (paths, values) in order of time, newest last, padded with NaN in front. Out: the probability of
+values so low without a change. Exact Mann-Whitney test (H. Mann and D. Whitney, "On a test of whether one of two random
+variables is stochastically larger than the other", 1947), which assumes nothing about the distribution. Ties count
+against a fall. For a rise, negate the values.
 """
 
 from __future__ import annotations
@@ -20,19 +19,20 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEWEST = (3, 4, 5, 6, 8, 12)
-"""How many of the newest values are compared with those before them."""
+"""Numbers of newest values compared with those before them."""
 
 MOST_BEFORE = 48
-"""Of the values before, the newest so many. The whole series that can count has `LONGEST` values."""
+"""Maximum number of values before. The longest usable series has `LONGEST` values."""
 
 LONGEST = max(NEWEST) + MOST_BEFORE
 
 
 @dataclass(frozen=True, slots=True)
 class Falls:
-    """For each path the most improbable fall: the newest `count` values against the `before` ones before them.
+    """Most improbable fall of each path: the newest `count` values against the `before` values before them.
 
-    `chance` is that of the best comparison times their number, at most 1. Medians are NaN where there is no comparison.
+    `chance` is that of the best comparison times the number of comparisons, at most 1. Medians are NaN without a
+    comparison.
     """
 
     count: Ints
@@ -43,17 +43,17 @@ class Falls:
 
 
 def falls(values: Floats) -> Falls:
-    """The fall of each path's newest values; a path needs three values and as many before them."""
+    """Fall of each path's newest values; needs three newest values and three before."""
     chances = np.stack([_chances(values, count) for count in NEWEST])
     best = chances.argmin(axis=0)
     count = np.asarray(NEWEST, dtype=np.int64)[best]
     newest_median, before_median = np.full((2, len(values)), np.nan)
     before = np.zeros(len(values), dtype=np.int64)
-    for one in NEWEST:
-        rows = np.flatnonzero((count == one) & (chances.min(axis=0) < 1.0))
+    for newest_count in NEWEST:
+        rows = np.flatnonzero((count == newest_count) & (chances.min(axis=0) < 1.0))
         if not len(rows):
             continue
-        newest, past = _parts(values[rows], one)
+        newest, past = _parts(values[rows], newest_count)
         newest_median[rows] = np.median(newest, axis=1)
         before_median[rows] = np.nanmedian(past, axis=1)
         before[rows] = (~np.isnan(past)).sum(axis=1)
@@ -61,8 +61,8 @@ def falls(values: Floats) -> Falls:
 
 
 def may_have_fallen(values: Floats, below_ratio: float) -> NDArray[np.bool_]:
-    """Whether the median of a path's newest values, all above 0, can be below so much of that of the values before, by
-    their extremes: a look that is a hundred times as cheap as the test, and rules no such fall out."""
+    """Quick check by extremes whether the median of a path's newest values, all above 0, can be below this share of the
+    median before: a hundred times as cheap as the test, without false negatives."""
     lowest = np.fmin.reduce(values[:, -max(NEWEST) :], axis=1, initial=np.inf)
     highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
     fallen: NDArray[np.bool_] = lowest < below_ratio * highest
@@ -70,7 +70,7 @@ def may_have_fallen(values: Floats, below_ratio: float) -> NDArray[np.bool_]:
 
 
 def at_most(pairs: int, newest: int, before: int) -> float:
-    """How probable it is that at most so many pairs (a newest value, one before) are in the wrong order, by chance."""
+    """Probability of at most this many pairs (a newest value, a value before) in the wrong order by chance."""
     return sum(_orders(newest, before)[: pairs + 1]) / comb(newest + before, newest)
 
 
@@ -98,7 +98,7 @@ def _cumulated(newest: int, before: int) -> Floats:
 
 @cache
 def _orders(newest: int, before: int) -> tuple[int, ...]:
-    """How many orders of the values have 0, 1, 2, … pairs of a newest value that is not lower than one before."""
+    """Number of orders of the values with 0, 1, 2, … pairs of a newest value that is not lower than a value before."""
     if newest == 0 or before == 0:
         return (1,)
     largest_is_newest = (0,) * before + _orders(newest - 1, before)

@@ -69,10 +69,10 @@ def changes(rtts_ms: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> list[
     received = np.flatnonzero(~np.isnan(rtts))
     if len(received) < BEFORE + AFTER:
         return []
-    found = raised(sliding_window_view(rtts[received], BEFORE + AFTER), least_evidence)
+    raised_by_row = raised(sliding_window_view(rtts[received], BEFORE + AFTER), least_evidence)
     return [
         replace(change, at=int(received[row + change.at]), raised_at=int(received[row + change.raised_at]))
-        for row, change in found.items()
+        for row, change in raised_by_row.items()
     ]
 
 

@@ -1,7 +1,7 @@
-"""TCP throughput: what loss, window and capacity let a transfer have on a path. Pure functions on numbers.
+"""TCP throughput from loss, window and capacity of a path. Pure functions on numbers.
 
-`models` has the published formulas, `timing` how long TCP takes and what it needs, `estimates` which limit binds and
-what to change, `calibration` what a path's own tests say of its loss. What other rooms use is named here.
+`models` has the published formulas, `timing` durations and buffers, `estimates` the binding limit and advice,
+`calibration` the correction by a path's own tests. The names for other packages are exported here.
 """
 
 from monitor.analysis.tcp.calibration import LEAST_STRETCHES, Calibration, MeasuredDay, calibrate, stretches

@@ -1,19 +1,19 @@
-"""The loss that TCP makes of the loss that a path's pings see, learnt from the path's own throughput tests.
+"""Calibrate the loss that TCP sees against the loss of pings, by the path's own throughput tests.
 
-In: days of a path, each with its pings' counts and what its tests got. Out: a `Calibration`: how many loss events TCP
-met for each loss of a ping, how far the estimate was off with it and without, and the interval. Days must be of one
-kind of transfer, and none of them of the time that is to be estimated: nothing here can see that they are not.
+In: days of a path, each with its pings' counts and test results. Out: a `Calibration`: TCP loss events per lost ping,
+the errors of the estimate with it and without, and the interval. Days must be of a single kind of transfer and must not
+overlap the time to be estimated; this is not checked here.
 
-  1. Days are joined in order to stretches in which 10 pings or more were lost, so that each has a loss to speak of, and
-     no day is chosen for having lost much. A stretch has one figure: the median of its tests.
-  2. Of a stretch the estimate is the least of capacity, as it was known before, and loss limit at factor × loss. The
-     factor is the one with the least mean error over all stretches, an error being |log(estimate/measured)|. Least
-     sums of absolute values lie where one of them is zero, or do not move: those factors are tried, and 1.
-  3. Each stretch is left out once and estimated with the factor of the others. Those errors, not the fitted ones, are
-     compared with the errors of factor 1: a calibration is only used where it would have helped.
-  4. Of nine held-out errors the least and the largest have the next one between them with 80% (Vovk and others,
-     "Algorithmic Learning in a Random World" (2005): each of ten places in order is as likely for it). That is the
-     interval, and why fewer than nine stretches give no calibration.
+  1. Days are joined in order to stretches with at least 10 lost pings, so that each has a usable loss and no day is
+     selected for its loss. The figure of a stretch is the median of its tests.
+  2. The estimate of a stretch is the minimum of capacity, as known before, and loss limit at factor × loss. The
+     factor minimises the mean error over all stretches, an error being |log(estimate/measured)|. Sums of absolute
+     values are minimal where a term is zero, or constant: those factors are tried, and 1.
+  3. Leave-one-out cross-validation: each stretch is estimated with the factor of the others. Those errors, not the
+     fitted errors, are compared with the errors of factor 1: a calibration is only used where it would have helped.
+  4. The minimum and maximum of nine held-out errors contain the next with 80% (Vovk and others, "Algorithmic Learning
+     in a Random World" (2005): each of ten ranks is equally likely). That is the interval, and the reason for a
+     minimum of nine stretches.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ import numpy as np
 from monitor.analysis.tcp.models import MSS_BYTES, CongestionControl, Floats, loss_limit_bps, loss_ratio_for
 
 LEAST_LOST = 10
-"""Of a stretch; with fewer, counting alone makes the loss uncertain by more than a third."""
+"""Minimum lost pings of a stretch; below it, counting alone makes the loss uncertain by more than a third."""
 LEAST_STRETCHES = 9
 TAIL = 0.1
-"""Outside the interval on each side."""
+"""Probability outside the interval on each side."""
 MOST_LOSS_RATIO = 0.99
-"""What a factor makes of a loss stays below 1, at which no rate is left to compare."""
+"""Maximum of a calibrated loss, below 1, where the rate is zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDay:
-    """A day, or a stretch of days: its pings, the median of its tests, and the capacity that was known before them."""
+    """A day, or a stretch of days: its pings, the median of its tests, and the capacity known before them."""
 
     rtt_ms: float
     lost: int
@@ -49,11 +49,10 @@ class MeasuredDay:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """`loss_factor` is loss events of TCP for each loss of a ping.
+    """`loss_factor` is the number of TCP loss events per lost ping.
 
-    Errors are factors, 1 for none: the typical distance of estimate and measurement over stretches that were left out,
-    and of the estimates without calibration over the same. `low_ratio` and `high_ratio` have 80% of measured over
-    estimated between them.
+    Errors are factors, 1 for none: the typical ratio of estimate and measurement over held-out stretches, and the same
+    without calibration. `low_ratio` and `high_ratio` contain 80% of measured over estimated.
     """
 
     loss_factor: float
@@ -65,25 +64,25 @@ class Calibration:
 
     @property
     def helps(self) -> bool:
-        """Whether estimates of what it had not seen were nearer with it than without."""
+        """Whether held-out estimates were better with it than without."""
         return self.error_factor < self.raw_error_factor
 
     def loss_ratio(self, seen_ratio: float) -> float:
-        """What TCP makes of a loss that pings saw."""
+        """Loss seen by TCP for a loss seen by pings."""
         return min(MOST_LOSS_RATIO, self.loss_factor * seen_ratio)
 
 
 def stretches(days: Iterable[MeasuredDay]) -> list[MeasuredDay]:
-    """Days in the order of time, joined until 10 pings of each were lost; the last one has what was left over."""
-    found: list[list[MeasuredDay]] = [[]]
+    """Join days in order of time until each stretch has 10 lost pings; the rest is added to the last."""
+    joined: list[list[MeasuredDay]] = [[]]
     for day in days:
-        if sum(one.lost for one in found[-1]) >= LEAST_LOST:
-            found.append([])
-        found[-1].append(day)
-    if len(found) > 1 and sum(one.lost for one in found[-1]) < LEAST_LOST:
-        rest = found.pop()
-        found[-1].extend(rest)
-    return [_joined(one) for one in found if sum(day.lost for day in one) >= LEAST_LOST]
+        if sum(part.lost for part in joined[-1]) >= LEAST_LOST:
+            joined.append([])
+        joined[-1].append(day)
+    if len(joined) > 1 and sum(part.lost for part in joined[-1]) < LEAST_LOST:
+        rest = joined.pop()
+        joined[-1].extend(rest)
+    return [_joined(stretch) for stretch in joined if sum(day.lost for day in stretch) >= LEAST_LOST]
 
 
 def calibrate(
@@ -92,7 +91,7 @@ def calibrate(
     streams: int = 1,
     mss_bytes: float = MSS_BYTES,
 ) -> Calibration | None:
-    """The calibration from these stretches, of transfers with that control and so many streams; None of too few."""
+    """Calibrate by these stretches, of transfers with that control and number of streams; None with too few."""
     if len(tested) < LEAST_STRETCHES:
         return None
     seen = _Seen(tested, control, streams, mss_bytes)
@@ -118,43 +117,45 @@ def calibrate(
 
 
 class _Seen:
-    """Stretches as arrays, and what the model says of them."""
+    """Stretches as arrays, with the model's estimates."""
 
     def __init__(
         self, tested: Sequence[MeasuredDay], control: CongestionControl, streams: int, mss_bytes: float
     ) -> None:
         self._control, self._streams, self._mss_bytes = control, streams, mss_bytes
-        self._rtt_ms = np.array([one.rtt_ms for one in tested])
-        self._loss = np.array([one.lost / one.sent for one in tested])
-        self._measured_bps = np.array([one.measured_bps for one in tested])
-        self._capacity_bps = np.array([math.inf if one.capacity_bps is None else one.capacity_bps for one in tested])
+        self._rtt_ms = np.array([stretch.rtt_ms for stretch in tested])
+        self._loss = np.array([stretch.lost / stretch.sent for stretch in tested])
+        self._measured_bps = np.array([stretch.measured_bps for stretch in tested])
+        self._capacity_bps = np.array(
+            [math.inf if stretch.capacity_bps is None else stretch.capacity_bps for stretch in tested]
+        )
 
     def factors(self) -> Floats:
-        """With which each of them would have been estimated right by its loss alone."""
+        """Factors at which each stretch would have been estimated exactly from its loss alone."""
         ratio = loss_ratio_for(self._control, self._measured_bps / self._streams, self._rtt_ms, self._mss_bytes)
         result: Floats = ratio / self._loss
         return result
 
     def log_errors(self, factors: Floats) -> Floats:
-        """log(measured/estimated), a row for each factor and a column for each stretch."""
+        """log(measured/estimated), a row per factor and a column per stretch."""
         loss = np.minimum(MOST_LOSS_RATIO, factors[:, np.newaxis] * self._loss)
         by_loss_bps = self._streams * loss_limit_bps(self._control, self._rtt_ms, loss, self._mss_bytes)
         return np.asarray(np.log(self._measured_bps / np.minimum(by_loss_bps, self._capacity_bps)))
 
 
 def _joined(days: Sequence[MeasuredDay]) -> MeasuredDay:
-    capacities = [one.capacity_bps for one in days if one.capacity_bps is not None]
+    capacities = [day.capacity_bps for day in days if day.capacity_bps is not None]
     return MeasuredDay(
-        rtt_ms=statistics.median(one.rtt_ms for one in days),
-        lost=sum(one.lost for one in days),
-        sent=sum(one.sent for one in days),
-        measured_bps=statistics.median(one.measured_bps for one in days),
+        rtt_ms=statistics.median(day.rtt_ms for day in days),
+        lost=sum(day.lost for day in days),
+        sent=sum(day.sent for day in days),
+        measured_bps=statistics.median(day.measured_bps for day in days),
         capacity_bps=statistics.median(capacities) if capacities else None,
     )
 
 
 def _between(errors: Floats) -> tuple[float, float]:
-    """The ratios that have 80% of the next ones between them, 1 included."""
+    """Ratios that contain 80% of the next, 1 included."""
     ordered = np.sort(errors)
     # A hair is added, or 0.1 × 10 would be below 1.
     place = math.floor(TAIL * (len(ordered) + 1) + 1e-9) - 1

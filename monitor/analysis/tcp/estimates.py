@@ -47,10 +47,10 @@ from monitor.analysis.tcp.timing import buffer_bytes, recovery_s, slow_start_s, 
 def estimate(
     rtt: Rtt, loss: Loss, transfer: Transfer, times: float = 2.0, calibration: Calibration | None = None
 ) -> Estimate:
-    """The throughput that these figures allow, and what gets `times` as much of it.
+    """Throughput allowed by these figures, and the changes that multiply it by `times`.
 
-    With a calibration the loss limit is of the loss that TCP makes of the given one, which remains the one that advice
-    and bounds are told in. The Reno index is never calibrated, nor the loss where everything is lost.
+    With a calibration, the loss limit uses the loss that TCP sees, while advice and bounds refer to the given loss. The
+    Mathis (Reno) index is never calibrated, nor is a total loss.
     """
     seen = _Seen(rtt, loss, transfer, None if loss.ratio == 1.0 else calibration)
     if not 1.0 < times <= 1e6:
@@ -77,11 +77,11 @@ def estimate(
     )
 
 
-def needs(rtt: Rtt, transfer: Transfer, found: Estimate) -> Needs | None:
-    """What the estimated rate asks of each stream; None for a mere bound of a loss that was not seen."""
-    if found.advice is None or found.throughput_bps is None:
+def needs(rtt: Rtt, transfer: Transfer, answer: Estimate) -> Needs | None:
+    """Requirements of the estimated rate for each stream; None for a bound of an unseen loss."""
+    if answer.advice is None or answer.throughput_bps is None:
         return None
-    stream_bps = found.throughput_bps / transfer.streams
+    stream_bps = answer.throughput_bps / transfer.streams
     return Needs(
         buffer_bytes=float(buffer_bytes(stream_bps, rtt.median_ms)),
         slow_start_s=float(slow_start_s(stream_bps, rtt.median_ms, transfer.mss_bytes)),
@@ -91,7 +91,7 @@ def needs(rtt: Rtt, transfer: Transfer, found: Estimate) -> Needs | None:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What an estimate is made of. A calibration that is None changes nothing."""
+    """Inputs of an estimate. A calibration of None changes nothing."""
 
     rtt: Rtt
     loss: Loss
@@ -99,34 +99,34 @@ class _Seen:
     calibration: Calibration | None
 
     def by_loss_bps(self, rtt_ms: float, ratio: float) -> float:
-        """What a loss that pings see lets all streams have."""
+        """Rate of all streams at a loss seen by pings."""
         made = ratio if self.calibration is None else self.calibration.loss_ratio(ratio)
         stream_bps = float(loss_limit_bps(self.transfer.control, rtt_ms, made, self.transfer.mss_bytes))
         return self.transfer.streams * stream_bps
 
     def loss_needed(self, rate_bps: float) -> float:
-        """The most loss that pings may see for that rate of all streams."""
+        """Maximum loss seen by pings for this rate of all streams."""
         one_bps, transfer = rate_bps / self.transfer.streams, self.transfer
         made = float(loss_ratio_for(transfer.control, one_bps, self.rtt.median_ms, transfer.mss_bytes))
         return made if self.calibration is None else min(1.0, made / self.calibration.loss_factor)
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """The ends of the calibration's interval, over its middle."""
+        """Ends of the calibration's interval relative to its middle."""
         return (1.0, 1.0) if self.calibration is None else (self.calibration.low_ratio, self.calibration.high_ratio)
 
 
 def _limits(seen: _Seen) -> tuple[Limit, ...]:
-    found = []
+    limits = []
     transfer, loss = seen.transfer, seen.loss
     if transfer.window_bytes is not None:
-        found.append(_window_limit(seen.rtt, transfer.window_bytes * transfer.streams))
+        limits.append(_window_limit(seen.rtt, transfer.window_bytes * transfer.streams))
     if loss.ratio > 0.0 or loss.none_of_some:
-        found.append(_loss_limit(seen))
+        limits.append(_loss_limit(seen))
     if transfer.capacity_bps is not None:
         capacity_bps = transfer.capacity_bps
-        found.append(Limit(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, capacity_bps, capacity_bps))
-    return tuple(found)
+        limits.append(Limit(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, capacity_bps, capacity_bps))
+    return tuple(limits)
 
 
 def _window_limit(rtt: Rtt, window_bytes: float) -> Limit:
@@ -154,7 +154,7 @@ def _loss_limit(seen: _Seen) -> Limit:
 
 
 def _joined(middle_bps: float, *others_bps: float) -> float:
-    """All errors at once, on the side that they are on."""
+    """Combine independent errors on the same side."""
     apart = math.hypot(*(math.log(other_bps / middle_bps) for other_bps in others_bps))
     return middle_bps * math.exp(math.copysign(apart, sum(other_bps - middle_bps for other_bps in others_bps)))
 
@@ -163,7 +163,7 @@ Least = tuple[float | None, Sign | None, float | None, float | None, LimitName |
 
 
 def _least(limits: tuple[Limit, ...], *, complete: bool) -> Least:
-    """(throughput_bps, sign, low_bps, high_bps, binding) of the least of the limits."""
+    """(throughput_bps, sign, low_bps, high_bps, binding) of the minimum of the limits."""
     caps = [limit for limit in limits if limit.sign is not Sign.AT_LEAST]
     floor = _floor(limits)
     if not caps:
@@ -200,7 +200,7 @@ def _advice(
     limits: tuple[Limit, ...],
     seen: _Seen,
 ) -> Advice | None:
-    """None where it is not known what binds, and where nothing arrives, of which no multiple is more."""
+    """Changes that multiply the throughput; None where the binding limit is unknown or the throughput is zero."""
     if throughput_bps is None or binding is None or throughput_bps == 0.0:
         return None
     target_bps, transfer = times * throughput_bps, seen.transfer

@@ -30,7 +30,7 @@ MOST_MSS_BYTES = 65_495
 
 
 class FigureError(ValueError):
-    """A figure that makes no sense: its name, its value, and what to give in its place."""
+    """An invalid figure: its name, its value, and the valid range."""
 
     def __init__(self, name: str, value: float, wanted: str) -> None:
         super().__init__(f"{name} is {value}; {wanted}")
@@ -39,7 +39,7 @@ class FigureError(ValueError):
 
 
 class LimitName(StrEnum):
-    """What can hold a transfer."""
+    """Limits of a transfer."""
 
     WINDOW = "window"
     LOSS = "loss"
@@ -47,7 +47,7 @@ class LimitName(StrEnum):
 
 
 class Sign(StrEnum):
-    """How a figure stands to the true one."""
+    """Relation of a figure to the true value."""
 
     ABOUT = "about"
     AT_LEAST = "at least"
@@ -57,7 +57,7 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rtt:
-    """The round trip of a path in ms: its median, and the 10th and 90th percentiles where they are known."""
+    """RTT of a path in ms: median, and 10th and 90th percentiles where known."""
 
     median_ms: float
     p10_ms: float | None = None
@@ -83,7 +83,7 @@ class Rtt:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss of a path (0 to 1) and of how many packets it was counted; without `sent` it is taken as exactly so."""
+    """Loss of a path (0 to 1) and its sample size in packets; without `sent` it is exact."""
 
     ratio: float
     sent: int | None = None
@@ -104,7 +104,7 @@ class Loss:
 
     @classmethod
     def of_sent(cls, ratio: float, sent: int) -> Self:
-        """A ratio that was rounded, and the packets it was counted on: the nearest whole number of them was lost."""
+        """Loss from a rounded ratio and the sample size: the nearest integer number of packets was lost."""
         cls(ratio, sent)
         lost = round(ratio * sent)
         if (lost == 0) != (ratio == 0.0) or (lost == sent) != (ratio == 1.0):
@@ -117,17 +117,17 @@ class Loss:
 
     @property
     def none_of_some(self) -> bool:
-        """Nothing was lost, of so many packets as were counted."""
+        """Nothing was lost in a counted sample."""
         return self.ratio == 0.0 and self.sent is not None
 
     @property
     def all_of_some(self) -> bool:
-        """Every packet was lost, of so many as were counted."""
+        """Every packet of a counted sample was lost."""
         return self.ratio == 1.0 and self.sent is not None
 
     @property
     def sign_of_rate(self) -> Sign:
-        """How a rate that this loss allows stands to the true one."""
+        """Relation of a rate at this loss to the true rate."""
         if self.none_of_some:
             return Sign.AT_LEAST
         return Sign.AT_MOST if self.all_of_some else Sign.ABOUT
@@ -154,7 +154,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """How data is sent. The window is that of each stream; None is not known."""
+    """Parameters of a transfer. The window is that of each stream; None is unknown."""
 
     mss_bytes: float = MSS_BYTES
     window_bytes: float | None = None
@@ -174,7 +174,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit that is known. The interval is the 80% one; None is an end that is open."""
+    """A known limit with its 80% interval; None is an open end."""
 
     name: LimitName
     sign: Sign
@@ -185,9 +185,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What gets `times` as much: all of window, loss and capacity that are not None; streams in place of the first two.
+    """Changes that multiply throughput by `times`: all of window, loss and capacity that are not None; streams replace
+    the first two.
 
-    `window_bytes` and `capacity_bps` are the least that will do, `loss_ratio` the most; None is enough already.
+    `window_bytes` and `capacity_bps` are minimum values, `loss_ratio` the maximum; None is sufficient already.
     """
 
     times: float
@@ -228,7 +229,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a rate asks of each stream: a buffer, the time to start, and the time to be back after a loss."""
+    """Requirements of a rate for each stream: buffer, ramp-up time, and recovery time after a loss."""
 
     buffer_bytes: float
     slow_start_s: float
@@ -236,6 +237,6 @@ class Needs:
 
 
 def check(name: str, value: float, least: float, most: float, wanted: str) -> None:
-    """Absurdly small and large figures are refused like negative ones: they are slips of the unit."""
+    """Raise `FigureError` outside the range, which also excludes errors of the unit."""
     if not least <= value <= most:
         raise FigureError(name, value, wanted)

@@ -1,9 +1,9 @@
-"""Models of what loss, window and round trip let one TCP stream have.
+"""Models of the throughput of a TCP stream at a given loss, window and RTT.
 
-In: round-trip times in ms, loss as a ratio (0 to 1) or as counts of packets, sizes in bytes; scalars or arrays that
-broadcast. Out: arrays of bit/s, or of segments where the name says window; NaN where a model is not defined: a round
-trip or loss that is absent (NaN), zero or below, or a loss above 1. Loss is the probability that a packet starts a loss
-event. Which limit binds is decided in `monitor.analysis.tcp.estimates`.
+In: RTTs in ms, loss as a ratio (0 to 1) or as counts of packets, sizes in bytes; scalars or arrays that broadcast. Out:
+arrays of bit/s, or of segments where the name says window; NaN where a model is undefined: an RTT or loss that is
+missing (NaN), zero or negative, or a loss above 1. Loss is the probability that a packet starts a loss event.
+`monitor.analysis.tcp.estimates` finds the binding limit.
 
 Sources: Mathis and others, "The macroscopic behavior of the TCP congestion avoidance algorithm" (1997); Padhye and
 others, "Modeling TCP throughput: a simple model and its empirical validation" (1998); RFC 9438 (CUBIC); RFC 3649
@@ -30,7 +30,7 @@ MATHIS_DELAYED_ACKS = math.sqrt(3 / 4)
 """Periodic loss, an acknowledgement for every second segment (Mathis, table 1)."""
 
 LEAST_RTO_MARGIN_MS = 200.0
-"""What Linux adds at least to the round trip before it resends (RFC 6298, equation 2.3; the RFC itself says 1 s)."""
+"""Minimum that Linux adds to the RTT before it retransmits (RFC 6298, equation 2.3; the RFC itself says 1 s)."""
 
 CUBIC_C = 0.4
 CUBIC_BETA = 0.7
@@ -155,7 +155,9 @@ def loss_ratio_for(
 
     Found by bisection to one part in 10^10, since the timeouts leave no closed form; not below 10^-30.
     """
-    rate, rtt, mss = np.broadcast_arrays(*(np.asarray(one, dtype=np.float64) for one in (rate_bps, rtt_ms, mss_bytes)))
+    rate, rtt, mss = np.broadcast_arrays(
+        *(np.asarray(argument, dtype=np.float64) for argument in (rate_bps, rtt_ms, mss_bytes))
+    )
     low, high = np.full(rate.shape, -30.0), np.zeros(rate.shape)
     for _ in range(40):
         middle = (low + high) / 2.0
@@ -208,7 +210,7 @@ def pftk_short_bps(
 
 
 def window_limit_bps(window_bytes: ArrayLike, rtt_ms: ArrayLike) -> Floats:
-    """One window a round trip (RFC 6349, section 3.3.1), whatever the path could carry."""
+    """Rate of a window per RTT (RFC 6349, section 3.3.1), regardless of capacity."""
     rtt_s, window = _seconds(rtt_ms), np.asarray(window_bytes, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         rate_bps = window * 8.0 / rtt_s

@@ -1,6 +1,6 @@
-"""An estimate in words: for the command, the pages and the reports alike.
+"""Estimate as text, for the command, the pages and the reports.
 
-In: an `Estimate` and what it was made of. Out: short English text.
+In: an `Estimate` and its inputs. Out: short English text.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from monitor.analysis.tcp.calibration import LEAST_LOST, LEAST_STRETCHES, Calibr
 from monitor.analysis.tcp.figures import Advice, Estimate, LimitName, Loss, Needs, Rtt, Sign, Transfer
 
 
-def headline(found: Estimate) -> str:
-    """How much, what limits it, and the 80% interval."""
-    if found.sign is None:
+def headline(answer: Estimate) -> str:
+    """Throughput, binding limit and the 80% interval."""
+    if answer.sign is None:
         return "no estimate"
-    if found.throughput_bps is None:
-        return f"between {rate(found.low_bps)} and {rate(found.high_bps)}"
-    if found.throughput_bps == 0.0:
+    if answer.throughput_bps is None:
+        return f"between {rate(answer.low_bps)} and {rate(answer.high_bps)}"
+    if answer.throughput_bps == 0.0:
         return "0 bit/s: every packet is lost"
-    if found.sign is Sign.AT_LEAST:
-        return f"at least {rate(found.throughput_bps)}, as far as loss goes"
-    held = "" if found.binding is None else f", limited by {found.binding}"
-    return f"{found.sign} {rate(found.throughput_bps)}{held}{interval(found.low_bps, found.high_bps, ' (80%: {})')}"
+    if answer.sign is Sign.AT_LEAST:
+        return f"at least {rate(answer.throughput_bps)}, as far as loss goes"
+    held = "" if answer.binding is None else f", limited by {answer.binding}"
+    return f"{answer.sign} {rate(answer.throughput_bps)}{held}{interval(answer.low_bps, answer.high_bps, ' (80%: {})')}"
 
 
-def notes(loss_seen: Loss, found: Estimate) -> list[str]:
-    """What to know about it, a sentence each."""
+def notes(loss_seen: Loss, answer: Estimate) -> list[str]:
+    """Notes on the estimate, a sentence each."""
     said = []
-    if found.not_known and found.throughput_bps:
-        said.append(f"Not known: {' and '.join(found.not_known)}, which may hold it lower.")
+    if answer.not_known and answer.throughput_bps:
+        said.append(f"Not known: {' and '.join(answer.not_known)}, which may hold it lower.")
     if loss_seen.none_of_some:
         said.append(f"No loss was seen; it is taken at its 95% bound, {loss(loss_seen.bound_ratio)}.")
     if loss_seen.all_of_some:
         said.append(f"Every packet was lost; the loss is taken at its 95% bound, {loss(loss_seen.bound_ratio)}.")
-    if found.packets_to_tell is not None:
+    if answer.packets_to_tell is not None:
         said.append(
-            f"Whether loss limits cannot be told yet: that takes {figures.count(found.packets_to_tell)} packets "
+            f"Whether loss limits cannot be told yet: that takes {figures.count(answer.packets_to_tell)} packets "
             "without a loss."
         )
     return said
 
 
 def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: Transfer) -> str:
-    """What a limit was worked out from."""
+    """Basis of a limit."""
     streams = "" if transfer.streams == 1 else f" × {transfer.streams} streams"
     if name is LimitName.WINDOW:
         return f"{size(transfer.window_bytes or 0.0)} each {figures.milliseconds(rtt.median_ms)}{streams}"
@@ -57,7 +57,7 @@ def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: Transfer) -> st
 
 
 def calibrated(by: Calibration, raw: Estimate) -> list[str]:
-    """What a calibration that was used rests on, and the answer without it."""
+    """Basis of the calibration used, and the answer without it."""
     return [
         f"Calibrated: TCP met {by.loss_factor:.2g} times the loss that ping saw, by {by.stretches} stretches of days "
         f"before this time. Each estimated by the others, they were off by a factor of {by.error_factor:.2f}; without "
@@ -67,7 +67,7 @@ def calibrated(by: Calibration, raw: Estimate) -> list[str]:
 
 
 def not_calibrated(by: Calibration | None, stretches: int) -> str:
-    """Why the answer is not calibrated by the path's own tests."""
+    """Reason why the answer is not calibrated by the path's own tests."""
     if by is None:
         return (
             f"Not calibrated: of {LEAST_STRETCHES} stretches of days with a test that the path held back and "
@@ -80,7 +80,7 @@ def not_calibrated(by: Calibration | None, stretches: int) -> str:
 
 
 def advice_rows(advice: Advice, loss_seen: Loss, transfer: Transfer) -> list[tuple[str, str, str]]:
-    """What to change to what, and how it is now."""
+    """Changes: factor, required value, current value."""
     rows = []
     if advice.window_bytes is not None:
         rows.append(("window", f"at least {size(advice.window_bytes)}", _now(transfer.window_bytes, size)))
@@ -94,11 +94,11 @@ def advice_rows(advice: Advice, loss_seen: Loss, transfer: Transfer) -> list[tup
     return rows
 
 
-def at_this_rate(asked: Needs) -> str:
-    """What the estimated rate asks of each stream."""
+def at_this_rate(requirements: Needs) -> str:
+    """Requirements of the estimated rate for each stream."""
     return (
-        f"At this rate each stream needs a buffer of {size(asked.buffer_bytes)}, starts in "
-        f"{_time(asked.slow_start_s)} and is back after a loss in {_time(asked.recovery_s)}."
+        f"At this rate each stream needs a buffer of {size(requirements.buffer_bytes)}, starts in "
+        f"{_time(requirements.slow_start_s)} and is back after a loss in {_time(requirements.recovery_s)}."
     )
 
 
@@ -122,7 +122,7 @@ def rate(value_bps: float | None) -> str:
 
 
 def loss(ratio: float) -> str:
-    """Percent, and powers of ten where the noughts can no longer be counted."""
+    """Loss in percent, or as a power of ten where it is tiny."""
     return figures.percent(ratio) if ratio == 0.0 or ratio >= 1e-6 else f"{ratio:.1e} (a ratio)"
 
 
@@ -138,7 +138,7 @@ def _time(seconds: float) -> str:
 
 
 def _in_place_of(advice: Advice) -> str:
-    """What need not change when there are more streams."""
+    """Changes that additional streams replace."""
     spared = (LimitName.WINDOW, advice.window_bytes), (LimitName.LOSS, advice.loss_ratio)
     names = [name for name, wanted in spared if wanted is not None]
     return f"; in place of {' and '.join(names)}" if names else ""

@@ -1,10 +1,8 @@
-"""What a throughput test says about the transfer: what limited it, how its time was spent, what
-each loss cost.
+"""Diagnosis of a throughput test: its limit, its phases, and the cost of each loss.
 
-`record` is what goes in, `diagnosis` what comes out; `start`, `events`, `token_bucket` and `signs` find what `verdicts`
-rests on; `period` and `rfc6349` are the figures of reports, `disks` says of a file's way whether network or disk held
-it back. Pure functions on numbers; what other rooms use is named
-here. How it works and what it cannot tell is in docs/diagnosis.md.
+`record` is the input, `diagnosis` the output; `start`, `events`, `token_bucket` and `signs` compute the basis of
+`verdicts`; `period` and `rfc6349` are figures of reports, `disks` tells network from disk limits. Pure functions on
+numbers; names for other packages are exported here. docs/diagnosis.md has the method and its limitations.
 """
 
 from monitor.analysis.transfer.diagnosis import Diagnosis, diagnose

@@ -1,6 +1,6 @@
-"""What a test says: what limited the transfer, how its time was spent, and what was lost to each event.
+"""Diagnose a test: its limit, its phases, and the cost of each loss event.
 
-In: a `Recording`. Out: a `Diagnosis`. How the limit is told from the signs is in `monitor.analysis.transfer.verdicts`.
+In: a `Recording`. Out: a `Diagnosis`. `monitor.analysis.transfer.verdicts` finds the limit from the signs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ JUMBO_BYTES = 9000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a test says. The sentence of an undetermined one is the reason why it cannot be told.
+    """Diagnosis of a test. The sentence of an undetermined test is the reason.
 
-    What is steady comes after slow start, and after the part that the tool was told to omit where that is longer.
-    `steady_throughput_bps` is None where too little was steady to say anything of it. `wanted_s` is how long a test
-    must be for slow start to be a tenth of it; where that had not ended it is the least, as `too_short` then says for
-    certain only that this was not. `signs` are None where there was no steady part. `path_mtu_bytes` is the least that
-    was seen.
+    The steady part comes after slow start, and after the omitted part where that is longer. `steady_throughput_bps` is
+    None where the steady part is too short. `wanted_s` is the length at which slow start is a tenth of a test; where
+    slow start had not ended, it is a lower bound, and `too_short` is set. `signs` are None without a steady part.
+    `path_mtu_bytes` is the minimum seen.
     """
 
     verdict: Verdict
@@ -46,7 +45,7 @@ class Diagnosis:
 
 
 def diagnose(recording: Recording) -> Diagnosis:
-    """What limited the test, and how its time was spent. Raises `RecordingError` where intervals contradict."""
+    """Diagnose the limit and the phases of a test. Raises `RecordingError` where intervals contradict."""
     if not recording.samples:
         return _without_intervals()
     data = series(recording)
@@ -56,7 +55,7 @@ def diagnose(recording: Recording) -> Diagnosis:
     signs = read_signs(recording, data, steady_from_s, events, idle)
     duration_s = float(data.end_s[-1] - data.start_s[0])
     finding = find(signs, recording, start_s, duration_s)
-    mtu_bytes = min((one.path_mtu_bytes for one in recording.samples if one.path_mtu_bytes), default=None)
+    mtu_bytes = min((sample.path_mtu_bytes for sample in recording.samples if sample.path_mtu_bytes), default=None)
     return Diagnosis(
         verdict=finding.verdict,
         sentence=finding.sentence,
@@ -97,5 +96,6 @@ def _without_intervals() -> Diagnosis:
 
 
 def _jumbo_frames_pass(mtu_bytes: int | None, delivered: bool) -> bool | None:
-    """By the path MTU that the sender's kernel used until the end, with data arriving; None where it is not known."""
+    """Whether jumbo frames pass, by the path MTU of the sender's kernel at the end, with data arriving; None where
+    unknown."""
     return None if mtu_bytes is None or not delivered else mtu_bytes >= JUMBO_BYTES

@@ -14,15 +14,15 @@ from enum import StrEnum
 from monitor.analysis.figures import bit_rate, percent
 
 REACHED = 0.75
-"""Of the slowest part: transfers of one path, and disks, differ by as much from one minute to the next."""
+"""Relative to the slowest part: results on the same path or disk differ by this much between minutes."""
 HARDLY_FASTER = 1.25
-"""A part that is not faster than the slowest by more is named with it."""
+"""Parts slower than this times the slowest part are named with it."""
 CACHED = 0.05
-"""A file of which more was in memory was not read from the disk."""
+"""Maximum share of a file in memory for a valid disk measurement."""
 
 
 class Limit(StrEnum):
-    """What limited a file's way."""
+    """Limits of a disk-to-disk transfer."""
 
     NETWORK = "network"
     SENDERS_DISK = "sender's disk"
@@ -59,7 +59,7 @@ ALONE = {
 
 
 def network_or_disk(rates: DiskToDisk) -> DiskFinding:
-    """What held a file back."""
+    """Find the limit of a disk-to-disk transfer."""
     parts = _parts(rates)
     if not parts:
         return DiskFinding(Limit.UNDETERMINED, "undetermined: nothing is known of the network or the disks alone")
@@ -81,14 +81,14 @@ def network_or_disk(rates: DiskToDisk) -> DiskFinding:
 
 
 def _parts(rates: DiskToDisk) -> dict[Limit, float]:
-    """What each part does alone, where that is known. A file in memory says nothing of its disk."""
+    """Rate of each part alone, where known. A file in memory gives no rate of its disk."""
     in_memory = (rates.read_cached_ratio or 0.0) > CACHED
-    known = {
+    rates_bps = {
         Limit.NETWORK: rates.memory_to_memory_bps,
         Limit.SENDERS_DISK: None if in_memory else rates.read_bps,
         Limit.RECEIVERS_DISK: rates.write_bps,
     }
-    return {limit: rate_bps for limit, rate_bps in known.items() if rate_bps is not None and rate_bps > 0.0}
+    return {limit: rate_bps for limit, rate_bps in rates_bps.items() if rate_bps is not None and rate_bps > 0.0}
 
 
 def _unknown(rates: DiskToDisk) -> str:
@@ -112,7 +112,7 @@ def _reached(rates: DiskToDisk, parts: dict[Limit, float], slowest: Limit, share
 
 
 def _why(rates: DiskToDisk, parts: dict[Limit, float]) -> str:
-    """One after the other, each bit takes the time that every part takes for it."""
+    """Compare with parts working in turn, where each bit takes the sum of their times."""
     in_turn_bps = 1.0 / sum(1.0 / rate_bps for rate_bps in parts.values())
     if rates.disk_to_disk_bps >= REACHED * in_turn_bps:
         turns = f"reading, sending and writing took turns, which gives {bit_rate(in_turn_bps)}"

@@ -1,6 +1,6 @@
-"""What interrupted a transfer: recoveries from loss, stalls, and pauses of the sender.
+"""Interruptions of a transfer: recoveries from loss, stalls, and pauses of the sender.
 
-In: the `Series` of a test. Out: frozen events, in the order of time. What they say together is not here.
+In: the `Series` of a test. Out: frozen events, in order of time.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import numpy as np
 from monitor.analysis.transfer.record import WINDOW_USED, Bools, Series
 
 CUT = 0.85
-"""A window that falls below this share of what it was has been cut for a new loss: CUBIC cuts to 0.7, Reno to 0.5."""
+"""A window below this share of its previous value was reduced for a new loss: CUBIC reduces to 0.7, Reno to 0.5."""
 
 RECOVERED = 0.95
-"""Of the rate before the loss: from there on the loss costs nothing."""
+"""Share of the rate before the loss at which the recovery is complete."""
 
 REFERENCE_RTTS = 4.0
-"""The rate before a loss is taken over so many round trips, and over `REFERENCE_S` at least."""
+"""Period of the rate before a loss, in RTTs; `REFERENCE_S` at least."""
 REFERENCE_S = 0.5
 
 TIMEOUT_MARGIN_S = 0.2
-"""What Linux adds to the round trip before it resends: silence that long after a loss belongs to the loss."""
+"""Minimum that Linux adds to the RTT before it retransmits: silence this long after a loss belongs to the loss."""
 
 CLOSED_WINDOW_SEGMENTS = 2
-"""A peer's window below this lets nothing through: the silence is the receiver's."""
+"""A peer window below this is closed: the silence is caused by the receiver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One loss event, however many segments it took, until the rate is back, the next one begins or the test ends.
+    """A loss event of any number of segments, until the rate has recovered, the next event begins or the test ends.
 
-    `before_bytes` are those since the event before it, or the start. `lost_s` is the time that the missing bytes would
-    have taken at the rate before the event; `stalled_s` the part of it in which nothing arrived.
+    `before_bytes` are those since the event before it, or the start. `lost_s` is the time the missing bytes would have
+    taken at the rate before the event; `stalled_s` the part of it in which nothing arrived.
     """
 
     start_s: float
@@ -47,7 +47,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A time in which the sender had nothing to send, and what came in one interval and one round trip after it."""
+    """A time in which the sender had nothing to send, and the bytes of an interval and an RTT after it."""
 
     start_s: float
     length_s: float
@@ -55,21 +55,21 @@ class Pause:
 
 
 def recoveries(series: Series) -> tuple[Recovery, ...]:
-    """The loss events of a test. With intervals longer than the time between losses it is the least number of them."""
+    """Loss events of a test; a lower bound where intervals are longer than the time between losses."""
     starts = loss_starts(series)
     bounds = [*starts, series.start_s.size]
     total_bytes = np.concatenate([[0.0], np.cumsum(series.delivered_bytes)])
-    found = []
+    events = []
     for number, first in enumerate(starts):
         before_bytes = total_bytes[first] - (total_bytes[starts[number - 1]] if number else 0.0)
-        found.append(_recovery(series, first, bounds[number + 1], float(before_bytes)))
-    return tuple(found)
+        events.append(_recovery(series, first, bounds[number + 1], float(before_bytes)))
+    return tuple(events)
 
 
 def loss_starts(series: Series) -> list[int]:
-    """The intervals in which a loss event begins.
+    """Intervals in which a loss event begins.
 
-    Segments sent again in the interval after belong to it, unless the window was cut anew a round trip later.
+    Retransmissions in the next interval belong to it, unless the window was reduced again an RTT later.
     """
     starts: list[int] = []
     for index in np.flatnonzero(series.lossy).tolist():
@@ -83,13 +83,13 @@ def pauses(series: Series, mss_bytes: int) -> tuple[Pause, ...]:
     """The times, of a round trip at least, in which the sender sent nothing though loss and window would let it."""
     silent = silent_intervals(series) & ~_after_loss(series)
     silent &= ~(series.peer_window_bytes < CLOSED_WINDOW_SEGMENTS * mss_bytes)
-    found = []
+    events = []
     for first, last in _runs(silent):
         length_s = float(series.end_s[last] - series.start_s[first])
         followed = last + 1 < series.start_s.size
         if length_s >= series.base_rtt_s and followed:
-            found.append(Pause(float(series.start_s[first]), length_s, _burst_bytes(series, last + 1)))
-    return tuple(found)
+            events.append(Pause(float(series.start_s[first]), length_s, _burst_bytes(series, last + 1)))
+    return tuple(events)
 
 
 def silent_intervals(series: Series) -> Bools:

@@ -1,6 +1,6 @@
-"""The tests of one path over a period, and the figure of a record page.
+"""Statistics of the tests of a path over a period, and the figure of the records page.
 
-In: throughputs in bit/s, distances in km. Out: `Spread` and bit-metres per second. Distances are not here.
+In: throughputs in bit/s, distances in km. Out: `Spread` and bit-metres per second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Spread:
 
 
 def spread(throughputs_bps: Sequence[float]) -> Spread | None:
-    """Least, largest, mean and deviation of tests that were measured; None where none was."""
+    """Minimum, maximum, mean and deviation of the measured tests; None without any."""
     if not throughputs_bps:
         return None
     return Spread(

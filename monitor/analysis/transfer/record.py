@@ -1,8 +1,8 @@
-"""What one TCP test left behind, and the same as arrays.
+"""Input of a diagnosis: the data of a TCP test, and the same as arrays.
 
-In: `Recording`, filled from the intervals of the sending tool, and where they are known those of the receiving tool,
-what the sender's kernel counted, and the processors' load. Out: `Series`, arrays with one element for each interval of
-the sender. Absence is None in a recording and NaN in an array. What it means is not here.
+In: `Recording`, from the intervals of the sending tool, and where available those of the receiving tool, the counters
+of the sender's kernel, and CPU load. Out: `Series`, arrays with an element for each interval of the sender. Missing
+values are None in a recording and NaN in an array.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 WINDOW_USED = 0.95
-"""A congestion window of this share of the peer's or more: it is the peer's that holds the sender back."""
+"""A congestion window of at least this share of the peer's window: the peer's window is the limit."""
 
 
 class RecordingError(ValueError):
@@ -40,7 +40,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What the receiver read in one interval of its own."""
+    """Bytes read by the receiver in an interval of its own."""
 
     start_s: float
     end_s: float
@@ -49,12 +49,12 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCounts:
-    """What the sender's kernel counted (TCP_INFO; `ss -ti` shows it under the names given here).
+    """Counters of the sender's kernel (TCP_INFO; `ss -ti` shows them under the names given here).
 
-    `age_s` is how old the connection was when it counted. Times run while there was something to send (`busy`): all of
-    it, the part in which the peer's window was used up (`rwnd_limited`), the part in which the send buffer was
-    (`sndbuf_limited`); they are means over the streams. `duplicates` are resent segments of all streams that the peer
-    had already (`dsack_dups`, RFC 2883).
+    `age_s` is the age of the connection. Times run while there was something to send (`busy`): all of it, the part in
+    which the peer's window was used up (`rwnd_limited`), the part in which the send buffer was (`sndbuf_limited`); they
+    are means over the streams. `duplicates` are retransmitted segments of all streams that the peer had already
+    (`dsack_dups`, RFC 2883).
     """
 
     age_s: float | None = None
@@ -115,30 +115,30 @@ class Series:
 
     @property
     def lossy(self) -> Bools:
-        """Intervals in which segments were sent again."""
+        """Intervals with retransmissions."""
         return self.retransmits > 0
 
     @property
     def base_rtt_s(self) -> float:
-        """The least round trip in seconds; 0 where no round trip is known."""
+        """The minimum RTT in seconds; 0 where unknown."""
         return 0.0 if np.isnan(self.base_rtt_ms) else self.base_rtt_ms / 1000.0
 
 
 def series(recording: Recording) -> Series:
     """The arrays of a recording. Raises `RecordingError` where intervals overlap or have no length."""
     samples = recording.samples
-    start_s, end_s = _array([one.start_s for one in samples]), _array([one.end_s for one in samples])
+    start_s, end_s = _array([sample.start_s for sample in samples]), _array([sample.end_s for sample in samples])
     _check_times(start_s, end_s)
-    sent_bytes = _array([one.sent_bytes for one in samples])
-    rtt_ms = _array([one.rtt_ms for one in samples])
+    sent_bytes = _array([sample.sent_bytes for sample in samples])
+    rtt_ms = _array([sample.rtt_ms for sample in samples])
     return Series(
         start_s=start_s,
         end_s=end_s,
         sent_bytes=sent_bytes,
         delivered_bytes=_arrived_bytes(recording.arrivals, start_s, end_s) if recording.arrivals else sent_bytes,
-        retransmits=np.nan_to_num(_array([one.retransmits for one in samples])),
-        cwnd_bytes=_array([one.cwnd_bytes for one in samples]),
-        peer_window_bytes=_array([one.peer_window_bytes for one in samples]),
+        retransmits=np.nan_to_num(_array([sample.retransmits for sample in samples])),
+        cwnd_bytes=_array([sample.cwnd_bytes for sample in samples]),
+        peer_window_bytes=_array([sample.peer_window_bytes for sample in samples]),
         rtt_ms=rtt_ms,
         base_rtt_ms=_least(np.append(rtt_ms, _array([recording.idle_rtt_ms]))),
         arrivals_known=bool(recording.arrivals),
@@ -156,8 +156,8 @@ def _check_times(start_s: Floats, end_s: Floats) -> None:
 
 def _arrived_bytes(arrivals: tuple[Arrival, ...], start_s: Floats, end_s: Floats) -> Floats:
     """The receiver's bytes laid on the sender's intervals, evenly within each of the receiver's."""
-    times_s = _array([arrivals[0].start_s, *(one.end_s for one in arrivals)])
-    total_bytes = np.concatenate([[0.0], np.cumsum([one.received_bytes for one in arrivals])])
+    times_s = _array([arrivals[0].start_s, *(arrival.end_s for arrival in arrivals)])
+    total_bytes = np.concatenate([[0.0], np.cumsum([arrival.received_bytes for arrival in arrivals])])
     until_end: Floats = np.interp(end_s, times_s, total_bytes)
     until_start: Floats = np.interp(start_s, times_s, total_bytes)
     return until_end - until_start
@@ -168,5 +168,5 @@ def _array(values: Sequence[float | None]) -> Floats:
 
 
 def _least(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.min()) if known.size else float("nan")
+    defined = values[~np.isnan(values)]
+    return float(defined.min()) if defined.size else float("nan")

@@ -16,8 +16,8 @@ from monitor.analysis.transfer.record import Recording, Series
 
 @dataclass(frozen=True, slots=True)
 class Rfc6349:
-    """Sections 4.1 to 4.3. The transfer time ratio needs the capacity; the efficiency, that resent segments were
-    counted; the buffer delay is over the idle round trip where one was given, else over the least of the test."""
+    """RFC 6349, sections 4.1 to 4.3. The transfer time ratio needs the capacity, the efficiency the retransmissions;
+    the buffer delay is relative to the idle RTT if given, else to the minimum of the test."""
 
     transfer_time_ratio: float | None
     efficiency_ratio: float | None
@@ -30,8 +30,8 @@ def rfc6349(recording: Recording, series: Series) -> Rfc6349:
     ideal_s = float(series.delivered_bytes.sum()) * 8.0 / (recording.capacity_bps or math.nan)
     counted = any(sample.retransmits is not None for sample in recording.samples)
     resent_bytes = float(series.retransmits.sum()) * recording.mss_bytes if counted else math.nan
-    known = ~np.isnan(series.rtt_ms)
-    rtt_ms = float(np.average(series.rtt_ms[known], weights=series.width_s[known])) if known.any() else math.nan
+    defined = ~np.isnan(series.rtt_ms)
+    rtt_ms = float(np.average(series.rtt_ms[defined], weights=series.width_s[defined])) if defined.any() else math.nan
     return Rfc6349(
         _known(float(transfer_time_ratio(duration_s, ideal_s))),
         _known(float(efficiency_ratio(series.sent_bytes.sum() + resent_bytes, resent_bytes))),

@@ -1,7 +1,7 @@
-"""The signs by which a transfer's limit is known, each a share or a figure of its steady part.
+"""Signs of a transfer's limit, each a share or a figure of its steady part.
 
-In: the `Series` of a test, which of its intervals are steady, and the events found in it. Out: `Signs`. Which of them
-decides is in `monitor.analysis.transfer.diagnosis`.
+In: the `Series` of a test, its steady intervals and its events. Out: `Signs`. `monitor.analysis.transfer.verdicts`
+judges them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, Recordi
 from monitor.analysis.transfer.token_bucket import TokenBucket, fit_token_bucket
 
 COLLAPSED = 0.5
-"""A peer's window below this share of the largest that it had shown: its reader is behind."""
+"""A peer window below this share of its maximum: its reader is too slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def read_signs(
 
 
 def _rtt_at_loss(series: Series) -> Floats:
-    """The largest round trip of the two intervals up to each loss event: a queue stands just before it drops."""
+    """Maximum RTT of the two intervals up to each loss event: a queue is full just before it drops."""
     starts = np.array(loss_starts(series), dtype=np.intp)
     if not starts.size:
         return np.array([])
@@ -98,17 +98,17 @@ def _rtt_at_loss(series: Series) -> Floats:
 
 
 def _window_limited_ratio(series: Series, steady: Bools) -> float:
-    known = steady & ~np.isnan(series.peer_window_bytes) & ~np.isnan(series.cwnd_bytes)
+    defined = steady & ~np.isnan(series.peer_window_bytes) & ~np.isnan(series.cwnd_bytes)
     bound = series.cwnd_bytes >= WINDOW_USED * series.peer_window_bytes
-    return _ratio(float(series.width_s[known & bound].sum()), float(series.width_s[known].sum()))
+    return _ratio(float(series.width_s[defined & bound].sum()), float(series.width_s[defined].sum()))
 
 
 def _window_collapsed_ratio(series: Series, steady: Bools, mss_bytes: int) -> float:
     """A closed window counts too, where it had never been open before."""
-    known = steady & ~np.isnan(series.peer_window_bytes)
+    defined = steady & ~np.isnan(series.peer_window_bytes)
     largest = np.maximum.accumulate(np.nan_to_num(series.peer_window_bytes))
     collapsed = series.peer_window_bytes < np.maximum(COLLAPSED * largest, CLOSED_WINDOW_SEGMENTS * mss_bytes)
-    return _ratio(float(series.width_s[known & collapsed].sum()), float(series.width_s[known].sum()))
+    return _ratio(float(series.width_s[defined & collapsed].sum()), float(series.width_s[defined].sum()))
 
 
 def _send_buffer_limited_ratio(recording: Recording) -> float:
@@ -149,8 +149,8 @@ def _deviation(values: Floats) -> float:
 
 
 def _median(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if known.size else float("nan")
+    defined = values[~np.isnan(values)]
+    return float(np.median(defined)) if defined.size else float("nan")
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -16,7 +16,7 @@ STARTING_GROWTH = 1.25
 end by a quarter (RFC 9406, section 4.2). Congestion avoidance stays below from windows of a few segments on."""
 
 STEADY_SHARE = 0.9
-"""Of the test: below, its figure is said to be too short for the path."""
+"""Maximum share of slow start in a test; above it, the test is too short for the path."""
 
 
 def start_seconds(series: Series) -> float:

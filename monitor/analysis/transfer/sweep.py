@@ -1,8 +1,8 @@
-"""A grid of throughput tests over windows and streams: where its knee is, and how that stands to the path.
+"""Sweet spot of a grid of throughput tests over windows and streams, compared with the path.
 
-In: cells, each a setting and how its test came out. Out: `Knee`s, and sentences about them. The knee is the least that
-is as good as the best: of the cells within 10% of the best the one with the fewest streams, and of those the one with
-the smallest window. A cell without a rate is no cell of 0 bit/s: it takes part in nothing but the count of what lacks.
+In: cells, each a setting and the result of its test. Out: `Knee`s, and sentences about them. The knee is the smallest
+setting as good as the best: of the cells within 10% of the best that with the fewest streams, and of those that with
+the smallest window. Cells without a rate are only counted as missing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from monitor.analysis import figures
 from monitor.analysis.tcp import buffer_bytes, wording
 
 WITHIN = 0.1
-"""Of the best rate: what is nearer to it is as good, as tests of one setting are further apart than that."""
+"""Cells within this share of the best rate are as good: tests of the same setting differ by more."""
 NEAR_BDP = (0.8, 1.25)
-"""The knee's windows over the bandwidth-delay product: within these they are as large as each other."""
+"""Ratio of the knee's windows to the bandwidth-delay product within which they count as equal."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """What is changed from cell to cell. `window_bytes` is of each stream; None, and "" as `control`, is the system's
-    own."""
+    """Settings of a cell. `window_bytes` is that of each stream; None, and "" as `control`, is the system's default."""
 
     control: str
     mss_bytes: int
@@ -58,8 +57,8 @@ Plane = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A setting and how its test came out. `throughput_bps` is None unless it was measured; `outcome` is None until it
-    has ended."""
+    """A setting and the result of its test. `throughput_bps` is None unless measured; `outcome` is None until it has
+    ended."""
 
     setting: Setting
     throughput_bps: float | None = None
@@ -107,13 +106,13 @@ def knee_of(cells: Iterable[Cell], rtt_ms: float | None) -> Knee | None:
 def knees(cells: Sequence[Cell], rtt_ms: float | None) -> dict[Plane, Knee]:
     """The knee of each plane that has a measured cell, the fastest plane first."""
     planes = dict.fromkeys(cell.setting.plane for cell in cells)
-    found = {plane: knee_of([cell for cell in cells if cell.setting.plane == plane], rtt_ms) for plane in planes}
-    known = {plane: knee for plane, knee in found.items() if knee is not None}
-    return dict(sorted(known.items(), key=lambda item: -_rate(item[1].best)))
+    knees_of = {plane: knee_of([cell for cell in cells if cell.setting.plane == plane], rtt_ms) for plane in planes}
+    defined = {plane: knee for plane, knee in knees_of.items() if knee is not None}
+    return dict(sorted(defined.items(), key=lambda item: -_rate(item[1].best)))
 
 
 def sentences(found: Knee, rtt_ms: float | None) -> list[str]:
-    """What the grid says of the path."""
+    """Description of the knee and of the path."""
     best, knee = found.best, found.knee
     said = [
         f"The knee is at {knee.setting}: {wording.rate(knee.throughput_bps)}."
@@ -131,7 +130,7 @@ def sentences(found: Knee, rtt_ms: float | None) -> list[str]:
 
 
 def lacking(cells: Iterable[Cell]) -> str | None:
-    """What is not measured; None where everything is."""
+    """Cells without a result, as text; None if complete."""
     everything = list(cells)
     others = Counter(
         "not run yet" if cell.outcome is None else cell.outcome.replace("_", " ")
@@ -151,7 +150,7 @@ def plane_label(plane: Plane) -> str:
 
 
 def window_label(window_bytes: float) -> str:
-    """As it was asked for: windows are powers of two more often than not."""
+    """Window as entered: mostly powers of two."""
     if math.isinf(window_bytes):
         return "the system's own window"
     for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):

@@ -1,8 +1,8 @@
-"""What limited a transfer, by the signs that it left, in one sentence with its evidence.
+"""Verdict on the limit of a transfer, from its signs, as a sentence with evidence.
 
-In: `Signs`, and the `Recording` for what was set and known beforehand. Out: a `Finding`. The limits are tried in a
-fixed order, from what would imitate the others down to what is left when they are ruled out: a starved processor looks
-like a slow reader, a pause like a small window. What fits none is `UNDETERMINED`, with the reason.
+In: `Signs`, and the `Recording` for settings and prior knowledge. Out: a `Finding`. The limits are tried in a fixed
+order, those that imitate others first: a starved CPU looks like a slow reader, a pause like a small window. If none
+fits, the verdict is `UNDETERMINED`, with the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from monitor.analysis.transfer.start import wanted_seconds
 from monitor.analysis.transfer.token_bucket import LEAST_GROUP
 
 CPU_FULL = 0.9
-"""A process that runs or waits to run for so much of the time has none left for the network."""
+"""Share of the time in which a process runs or waits for the CPU above which the CPU is the limit."""
 
 LEAST_STEADY_S = 0.5
 LEAST_STEADY_RTTS = 10.0
@@ -28,7 +28,7 @@ LEAST_STEADY_INTERVALS = 4
 """Less than all three of these show nothing but the start."""
 
 PAUSED = 0.1
-"""Of the time: what a pause costs then is more than tests of one path differ."""
+"""Share of the time: the cost of longer pauses exceeds the variation between tests on the same path."""
 
 COLLAPSES = 0.1
 WINDOW_BINDS = 0.5
@@ -54,14 +54,14 @@ BUSY = 0.8
 """Of the test: its sender had something to send but for the opening and small gaps."""
 
 ASKED = 0.9
-"""Of the rate that was asked for: the tool did as it was told."""
+"""Share of the requested rate at which the tool did as requested."""
 
 WINDOW_IN_BUFFER = 2.0
 """Linux offers about half of its buffer as window and keeps the rest for its own accounts."""
 
 
 class Verdict(StrEnum):
-    """What limited a transfer."""
+    """Limits of a transfer."""
 
     WINDOW_LIMITED = "window-limited"
     RANDOM_LOSS = "random loss"
@@ -76,7 +76,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One piece of evidence: what was measured, in which unit ("" is a ratio)."""
+    """A piece of evidence: name, value and unit ("" is a ratio)."""
 
     name: str
     value: float
@@ -93,12 +93,12 @@ class Finding:
 
 
 def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> Finding:
-    """The first limit whose signs are there; the start and the length of the test say whether it was long enough."""
+    """First limit whose signs are present; start and length of the test decide whether it was long enough."""
     return _too_short(signs, start_s, duration_s) or _first(signs, recording) or _undetermined(signs)
 
 
 def is_enough(signs: Signs) -> bool:
-    """Whether so much of a test was steady that something can be said of it."""
+    """Whether the steady part is long enough for a verdict."""
     rtt_s = 0.0 if math.isnan(signs.base_rtt_ms) else signs.base_rtt_ms / 1000.0
     least_s = max(LEAST_STEADY_S, LEAST_STEADY_RTTS * rtt_s)
     return signs.steady_s >= least_s and signs.steady_intervals >= LEAST_STEADY_INTERVALS
@@ -125,7 +125,7 @@ def _cpu_bound(signs: Signs, recording: Recording) -> Finding | None:
     full = {end: ratio for end, ratio in ends.items() if ratio is not None and ratio > CPU_FULL}
     if not full:
         return None
-    end = max(full, key=lambda one: full[one])
+    end = max(full, key=lambda role: full[role])
     return Finding(
         Verdict.CPU_BOUND,
         f"CPU-bound at {bit_rate(signs.throughput_bps)}: the {end}'s process used, or waited for, a processor for"
@@ -147,7 +147,7 @@ def _paused(signs: Signs, recording: Recording) -> Finding | None:
 
 
 def _idle(signs: Signs, recording: Recording) -> Finding | None:
-    """Pauses that no interval shows whole, by the kernel's own account."""
+    """Pauses too short for the intervals, by the kernel's counters."""
     if not signs.busy_ratio < BUSY:
         return None
     return Finding(
@@ -276,7 +276,7 @@ def _queued(signs: Signs, recording: Recording) -> Finding | None:
 
 
 def _paced_by_bbr(signs: Signs, recording: Recording) -> Finding | None:
-    """BBR sends at the rate of the bottleneck as it has measured it, and leaves hardly a queue and little to loss."""
+    """BBR sends at the measured bottleneck rate and causes hardly any queue or loss."""
     if not (recording.congestion_control or "").startswith("bbr") or not signs.busy_ratio >= BUSY:
         return None
     if signs.send_buffer_limited_ratio >= BUFFER_BINDS:

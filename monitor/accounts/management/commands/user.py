@@ -1,8 +1,8 @@
-"""`manage.py user …`: people who may see the pages, their roles, and tokens for their programs.
+"""`manage.py user …`: accounts, their roles, and tokens for their programs.
 
-`add NAME --role ROLE` asks for a password (or reads it from standard input), `role NAME ROLE` changes the role,
-`remove NAME` closes the account, `list` shows who there is. `token NAME --for WHAT` makes a token that reads the API
-(and acts there with `--operate`), `revoke NAME [--for WHAT]` ends such tokens.
+`add NAME --role ROLE` asks for a password (or reads it from standard input), `role NAME ROLE` changes the role, `remove
+NAME` deletes the account, `list` shows all accounts. `token NAME --for WHAT` creates a token that reads the API (and
+operates with `--operate`), `revoke NAME [--for WHAT]` revokes such tokens.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ ROLES = [str(role) for role in Role]
 
 
 class Command(BaseCommand):
-    help = "Add people, give them roles, and make tokens for their programs."
+    help = "Add users, set their roles, and create tokens for their programs."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="action", required=True)
-        add = verbs.add_parser("add", help="make an account; asks for the password, or reads it from standard input")
+        add = verbs.add_parser("add", help="create an account; asks for the password, or reads it from standard input")
         add.add_argument("name")
         add.add_argument("--role", required=True, choices=ROLES)
-        role = verbs.add_parser("role", help="give an account this role and no other")
+        role = verbs.add_parser("role", help="set the role of an account")
         role.add_argument("name")
         role.add_argument("role", choices=ROLES)
-        remove = verbs.add_parser("remove", help="close an account, its sessions and its tokens")
+        remove = verbs.add_parser("remove", help="delete an account, its sessions and its tokens")
         remove.add_argument("name")
-        verbs.add_parser("list", help="accounts with their roles and tokens")
-        token = verbs.add_parser("token", help="make a token for a program that reads the API, and print it")
-        token.add_argument("name", help="the account whose program it is")
-        token.add_argument("--for", dest="purpose", metavar="WHAT", default="a program", help="what it is for")
+        verbs.add_parser("list", help="list accounts with their roles and tokens")
+        token = verbs.add_parser("token", help="create a token for a program that reads the API, and print it")
+        token.add_argument("name", help="the account that owns the token")
+        token.add_argument("--for", dest="purpose", metavar="WHAT", default="a program", help="purpose of the token")
         token.add_argument(
             "--operate",
             action="store_true",
-            help="it may also acknowledge, silence and plan maintenance, as the account",
+            help="allow it to acknowledge, silence and schedule maintenance",
         )
-        revoke = verbs.add_parser("revoke", help="end the tokens of an account's programs")
+        revoke = verbs.add_parser("revoke", help="revoke the tokens of an account")
         revoke.add_argument("name")
-        revoke.add_argument("--for", dest="purpose", metavar="WHAT", help="only those for this")
+        revoke.add_argument("--for", dest="purpose", metavar="WHAT", help="only tokens for this purpose")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         if action == "list":
@@ -73,15 +73,15 @@ class Command(BaseCommand):
         with transaction.atomic():
             user.save()
             _give(user, role)
-        self.stdout.write(f"{name}: a new account, {role}")
+        self.stdout.write(f"{name}: account created, {role}")
 
     def _role(self, user: User, options: dict[str, Any]) -> None:
         _give(user, options["role"])
-        self.stdout.write(f"{user.username}: {options['role']} from now on")
+        self.stdout.write(f"{user.username}: role set to {options['role']}")
 
     def _remove(self, user: User, _: dict[str, Any]) -> None:
         user.delete()
-        self.stdout.write(f"{user.username}: the account and its tokens are gone")
+        self.stdout.write(f"{user.username}: account and tokens deleted")
 
     def _token(self, user: User, options: dict[str, Any]) -> None:
         may_operate = options["operate"]
@@ -106,14 +106,14 @@ class Command(BaseCommand):
 
 
 def _account(name: str) -> User:
-    found = User.objects.filter(username=name).first()
-    if found is None:
-        raise CommandError(f"{name} has no account; `manage.py user list` shows those that there are")
-    return found
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise CommandError(f"{name} has no account; `manage.py user list` lists all accounts")
+    return user
 
 
 def _give(user: User, role: str) -> None:
-    """This role and no other of ours."""
+    """Set this role and remove our other roles."""
     user.groups.remove(*Group.objects.filter(name__in=ROLES))
     user.groups.add(Group.objects.get(name=role))
     if user.is_superuser and role != Role.OPERATOR:
@@ -121,10 +121,10 @@ def _give(user: User, role: str) -> None:
 
 
 def _asked_password() -> str:
-    """Asked twice at a terminal; elsewhere the first line of standard input."""
+    """Prompt twice at a terminal; otherwise read the first line of standard input."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\n")
     password = getpass.getpass("Password: ")
     if getpass.getpass("Again: ") != password:
-        raise CommandError("the two are not the same; nothing was made")
+        raise CommandError("passwords do not match; no account created")
     return password

@@ -1,7 +1,7 @@
-"""`manage.py site …`: how agents come to the tokens that they show to the centre, and how these end.
+"""`manage.py site …`: create and revoke the tokens of agents.
 
 `enrol NAME` and `rotate NAME` print the command by which the site gets its token, `token NAME… [--out FILE | --out-dir
-DIR]` makes one here, `revoke NAME` ends them all.
+DIR]` creates a token here, `revoke NAME` revokes all tokens of a site.
 """
 
 from __future__ import annotations
@@ -30,28 +30,33 @@ LONGEST_HOURS = 24 * 30
 
 
 class Command(BaseCommand):
-    help = "Make, replace or revoke the tokens of a site's agent."
+    help = "Create, replace or revoke the tokens of a site's agent."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True)
         for name, summary in (
             ("enrol", "print the command by which the site joins, with a one-time code"),
-            ("rotate", "the same for a site that has joined; its earlier tokens end when the new one is there"),
+            ("rotate", "the same for an enrolled site; its earlier tokens are revoked once the code is used"),
         ):
             verb = commands.add_parser(name, help=summary)
             verb.add_argument("name", help="the site, as in mesh.toml")
-            verb.add_argument("--url", help="this centre as the site reaches it; default from SOUNDINGS_ALLOWED_HOSTS")
             verb.add_argument(
-                "--hours", type=int, default=LIFETIME // HOUR, help="how long the code holds (default %(default)s)"
+                "--url", help="URL of this centre as the site reaches it; default from SOUNDINGS_ALLOWED_HOSTS"
             )
-        token = commands.add_parser("token", help="make a token for the site's agent and print it")
+            verb.add_argument(
+                "--hours",
+                type=int,
+                default=LIFETIME // HOUR,
+                help="code valid for this many hours (default %(default)s)",
+            )
+        token = commands.add_parser("token", help="create a token for the site's agent and print it")
         token.add_argument("names", nargs="+", metavar="NAME", help="the site, as in mesh.toml")
         where = token.add_mutually_exclusive_group()
         where.add_argument(
-            "--out", type=Path, metavar="FILE", help="write it there, readable by the owner only; a valid one is kept"
+            "--out", type=Path, metavar="FILE", help="write it to FILE, readable by the owner only; keeps a valid token"
         )
         where.add_argument("--out-dir", type=Path, metavar="DIR", help="the same, for each site as DIR/NAME/token")
-        revoke = commands.add_parser("revoke", help="make all tokens of the site's agent, and its code, invalid")
+        revoke = commands.add_parser("revoke", help="revoke all tokens of the site's agent, and its code")
         revoke.add_argument("name", help="the site, as in mesh.toml")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
@@ -73,11 +78,11 @@ class Command(BaseCommand):
             raise CommandError(f"--hours {hours}: write 1 to {LONGEST_HOURS}")
         code = issue_code(site.pk, timezone.now(), lifetime=timedelta(hours=hours), replaces_tokens=replaces_tokens)
         self.stdout.write(f"python -m probes site join {url or _own_url()} {code}")
-        self.stderr.write(f"run this at {site.name}; the code holds once, for {hours} hours")
+        self.stderr.write(f"run this at {site.name}; the code works once, valid for {hours} hours")
 
     def _token(self, sites: list[Site], out: Path | None, out_dir: Path | None) -> None:
         if out_dir is None and len(sites) > 1:
-            raise CommandError("the tokens of several sites want a folder: --out-dir DIR")
+            raise CommandError("several sites need a folder: --out-dir DIR")
         for site in sites:
             if out_dir is not None:
                 self._write(site, out_dir / site.name / "token")
@@ -88,7 +93,7 @@ class Command(BaseCommand):
 
     def _revoke(self, site: Site) -> None:
         now = timezone.now()
-        # The code first: whoever is redeeming it is waited for, and the token revoked that came of it.
+        # The code first: this waits for a concurrent redemption, whose token is then revoked too.
         withdraw_codes(site.pk, now)
         count = AgentToken.objects.filter(site=site, revoked_at=None).update(revoked_at=now)
         self.stdout.write(f"{site.name}: {count} token{'' if count == 1 else 's'} revoked")
@@ -96,30 +101,30 @@ class Command(BaseCommand):
     def _write(self, site: Site, out: Path) -> None:
         try:
             if _holds_valid_token(out, site):
-                self.stdout.write(f"{site.name}: the token in {out} is valid and kept")
+                self.stdout.write(f"{site.name}: kept the valid token in {out}")
                 return
             out.parent.mkdir(parents=True, exist_ok=True)
             with transaction.atomic():
                 _write_private(out, _issue(site))
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{out}: {error}; give a file that can be written") from error
-        self.stdout.write(f"{site.name}: a new token is in {out}")
+        self.stdout.write(f"{site.name}: new token written to {out}")
 
 
 def _site_named(name: str) -> Site:
-    """The site. Raises `CommandError` where it is unknown, retired or has no agent."""
+    """Look up a site. Raises `CommandError` where it is unknown, retired or has no agent."""
     names = list(Site.objects.filter(retired_at=None, has_agent=True).values_list("name", flat=True))
     if name in names:
         return Site.objects.get(name=name)
     if Site.objects.filter(name=name, retired_at=None).exists():
         raise CommandError(f'site "{name}" has no agent; set agent = true in mesh.toml and apply it')
     close = difflib.get_close_matches(name, names, n=1)
-    known = f'did you mean "{close[0]}"?' if close else f"sites with an agent: {', '.join(names) or 'none'}"
-    raise CommandError(f'site "{name}" is not in the mesh ({known}); `manage.py mesh apply FILE` adds sites')
+    hint = f'did you mean "{close[0]}"?' if close else f"sites with an agent: {', '.join(names) or 'none'}"
+    raise CommandError(f'site "{name}" is not in the mesh ({hint}); `manage.py mesh apply FILE` adds sites')
 
 
 def _own_url() -> str:
-    """This centre by the first name that others can know it by; where there is none, as `manage.py up` serves it."""
+    """URL of this centre by its first public host name, else as served by `manage.py up`."""
     names = [name for name in settings.ALLOWED_HOSTS if name not in LOCAL_NAMES and not name.startswith(("*", "."))]
     return f"https://{names[0]}" if names else HERE
 
@@ -136,7 +141,7 @@ def _holds_valid_token(path: Path, site: Site) -> bool:
 
 
 def _write_private(path: Path, token: str) -> None:
-    """Replace the file at once; nobody but the owner can read it at any moment."""
+    """Replace the file atomically; only the owner can ever read it."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

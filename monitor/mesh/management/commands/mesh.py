@@ -1,4 +1,4 @@
-"""`manage.py mesh check FILE` says what is wrong with a mesh.toml; `mesh apply FILE` puts it into the database."""
+"""`manage.py mesh check FILE` checks a mesh.toml; `mesh apply FILE` applies it to the database."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from probes.toml_lines import suggestion
 
 
 class Command(BaseCommand):
-    help = "Check or apply a mesh.toml: what is measured. docs/mesh.md explains the file."
+    help = "Check or apply mesh.toml, the definition of the measurements. See docs/mesh.md."
     # Checking a file needs neither a database nor the rest of the project.
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True, metavar="check|apply")
         for name, text in (
-            ("check", "say what is wrong with the file; needs no database"),
-            ("apply", "make the database say what the file says, and print what that changes"),
+            ("check", "check the file; needs no database"),
+            ("apply", "apply the file to the database and print the changes"),
         ):
             command = commands.add_parser(name, help=text)
             command.add_argument("file", type=Path, metavar="FILE", help="the mesh.toml")
@@ -51,7 +51,7 @@ class Command(BaseCommand):
                 self.stderr.write(f"{file}: warning: {warning}")
 
     def _refuse(self, error: MeshError, *, as_json: bool) -> NoReturn:
-        """One line for each problem and nothing before it, so that editors can jump to the place."""
+        """Print a line for each problem and nothing before it, so that editors can jump to the place."""
         if as_json:
             self.stdout.write(json.dumps(_problems(error)))
         else:
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"problems": [], "warnings": warnings, "contents": counts}))
             return
         text = ", ".join(_count(count, kind) for kind, count in counts.items())
-        self.stdout.write(f"{file}: right: {text}")
+        self.stdout.write(f"{file}: OK: {text}")
 
     def _apply(self, document: MeshDocument, warnings: Sequence[str], *, as_json: bool) -> None:
         now = timezone.now()
@@ -89,12 +89,12 @@ class Command(BaseCommand):
 
 
 def _warnings(document: MeshDocument) -> list[str]:
-    """What may be right elsewhere: the channels are those of this environment, the file may be for another."""
-    known = channels()
+    """Warnings about channels missing in this environment; the file may be for another."""
+    configured = channels()
     return [
-        f'[[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "{name}" here{suggestion(name, known)}; '
-        "what is to be sent there is given up as a dead letter"
-        for name in unknown_channels(document.alerts, known)
+        f'[[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "{name}" here{suggestion(name, configured)}; '
+        "notifications to it become dead letters"
+        for name in unknown_channels(document.alerts, configured)
     ]
 
 
@@ -109,7 +109,7 @@ def _contents(document: MeshDocument) -> dict[str, int]:
         "host": sum(len(site.hosts) for site in document.sites),
         "test": len(document.tests),
         "group": len(document.groups),
-        "path": len({(one.source, one.destination) for one in wanted}),
+        "path": len({(measurement.source, measurement.destination) for measurement in wanted}),
         "measurement": len(wanted),
     }
 
@@ -119,16 +119,16 @@ def _problems(error: MeshError) -> dict[str, Any]:
 
 
 def _changes(changes: Changes) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        action: [{"kind": one.kind, "name": one.name, "detail": one.detail} for one in changes.of(action)]
+    actions: dict[str, Any] = {
+        action: [{"kind": change.kind, "name": change.name, "detail": change.detail} for change in changes.of(action)]
         for action in ACTIONS
     }
-    return {**found, "slots_deleted": changes.slots_deleted}
+    return {**actions, "slots_deleted": changes.slots_deleted}
 
 
 def _total(changes: Changes) -> str:
     if changes.is_empty:
-        return "nothing to change: the database already says what the file says"
+        return "no changes"
     return "; ".join(f"{action} {_counted(changes.counts(action))}" for action in ACTIONS)
 
 

@@ -1,4 +1,4 @@
-"""`manage.py up`: everything on one machine, until Ctrl-C."""
+"""`manage.py up`: run everything on this machine until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Command(BaseCommand):
         )
         what.add_argument("--mesh", type=Path, metavar="FILE", help="apply this mesh.toml first")
         parser.add_argument(
-            "--limits", type=Path, metavar="FILE", help="from now on, what the home site's agent lets be measured"
+            "--limits", type=Path, metavar="FILE", help="limits.toml of the home site's agent, kept for later runs"
         )
-        parser.add_argument("--data", type=Path, metavar="DIR", help="folder for everything that is written")
+        parser.add_argument("--data", type=Path, metavar="DIR", help="data folder")
         parser.add_argument("--port", type=int, default=8000, metavar="N", help="port of the page, on loopback")
 
     def handle(
@@ -86,15 +86,17 @@ class Command(BaseCommand):
                 if stop.is_set():
                     return
                 step()
-            self._say(f"the page: {stack.url}/   (ready after {time.monotonic() - started:.0f} s; Ctrl-C stops all)")
+            self._say(
+                f"web interface: {stack.url}/   (ready after {time.monotonic() - started:.0f} s; Ctrl-C stops all)"
+            )
             stack.supervisor.run_until(stop)
         finally:
             self._say("stopping")
             stack.stop()
-            self._say(f"stopped; the data stay in {stack.data}")
+            self._say(f"stopped; data kept in {stack.data}")
 
     def _start_sites(self, stack: Stack, lab: str | None, mesh: Path | None, limits: Path | None) -> None:
-        """Apply the mesh, start the centre, and the agents of the sites that this machine runs."""
+        """Apply the mesh, start the centre and the agents of local sites."""
         if lab is not None:
             self._start_lab(stack, lab)
             return
@@ -129,7 +131,7 @@ class Command(BaseCommand):
             stack.start_agent(site, in_lab=reason is None)
 
     def _say(self, line: str) -> None:
-        # A terminal that was closed must not keep us from stopping what we started.
+        # A closed terminal must not prevent the shutdown.
         with suppress(OSError):
             self.stdout.write(line)
             self.stdout.flush()
@@ -137,7 +139,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
-    """Hold the data folder for ourselves. Raises `StartError` when another `up` holds it."""
+    """Lock the data folder. Raises `StartError` when another `up` holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "up.lock").open("w") as lock:
         try:
