@@ -1,4 +1,4 @@
-"""The figures of a path in words, as page, mail and PDF show them: how each edge reads is decided here, once."""
+"""The figures of a path as text for page, mail and PDF, including all edge cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.reports.report import Goal, PathReport, Report
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure in words, what it is compared with or comes from, and how it is marked: by a word and by its colour."""
+    """A figure as text, a note with its comparison or source, and its rating as a word and a colour."""
 
     value: str
     note: str = ""
@@ -22,7 +22,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One path. `sign` stands for how it keeps the goal where there is no colour."""
+    """A row of the table of paths. `sign` shows the rating where there is no colour."""
 
     name: str
     note: str
@@ -44,7 +44,7 @@ SIGN_WORDS = "● missed the goal of under 0.1% loss, ○ too few packets to tel
 
 
 def row(path: PathReport, report: Report, numbers: Numbers) -> Row:
-    """A path as one line of the table."""
+    """Format a path as a row of the table."""
     return Row(
         name=path.name,
         note=_note(path, report),
@@ -81,7 +81,7 @@ def _loss(path: PathReport, report: Report, numbers: Numbers) -> Cell:
 
 
 def _rating(path: PathReport) -> tuple[str, str]:
-    """The band's word and its tone. With nothing lost the bound must lie in the best band, else there is none."""
+    """The loss band and its tone. Without loss the upper bound must lie in the best band, else the path is unrated."""
     if path.lost == path.sent:
         return "all lost", "bad"
     if path.lost > 0:

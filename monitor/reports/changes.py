@@ -1,8 +1,8 @@
-"""Which paths have changed beyond their own noise: days go in, `Changes` come out, by how much each figure has moved.
+"""Significant changes of paths. In: daily figures. Out: `Changes`, the largest first.
 
-The tests are in `monitor.analysis.noise`: the days of the period against the eight weeks before it. A change is told
-where its chance, corrected for the number of tests of the whole report, is at most `FALSE_SHARE`, and it is large
-enough to matter. All three figures of all paths are corrected together.
+The tests are in `monitor.analysis.noise`: the days of the period against the eight weeks before it. A change is
+reported if its p-value, corrected for the number of tests of the whole report, is at most `FALSE_SHARE`, and it is
+large enough to matter. All three figures of all paths are corrected together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FALSE_SHARE = 0.05
 LEAST_LOSS_RATIO = 0.0002
 LEAST_RTT_SHARE, LEAST_RTT_MS = 0.02, 0.1
 LEAST_THROUGHPUT_SHARE = 0.1
-"""Smaller changes are not worth a reader's time, however certain."""
+"""Smaller changes are not reported, however significant."""
 
 Floats = NDArray[np.float64]
 
@@ -41,26 +41,33 @@ def find(
     before, every = (first - since).days, (last - since).days
     lost, sent, rtt_ms = _ping_days(paths, days, since, every)
     rates_bps = _throughput_days(paths, throughput_days, since, every)
-    found = {
+    results = {
         Figure.LOSS: noise.loss_changes(lost[:, before:], sent[:, before:], lost[:, :before], sent[:, :before]),
         Figure.RTT: noise.value_changes(rtt_ms[:, before:], rtt_ms[:, :before]),
         Figure.THROUGHPUT: noise.value_changes(rates_bps[:, before:], rates_bps[:, :before]),
     }
-    chances = np.concatenate([one.chance for one in found.values()])
+    chances = np.concatenate([result.chance for result in results.values()])
     adjusted = noise.adjusted(chances).reshape(len(Figure), len(paths))
     told = [
-        Change(path, figure, float(one.now[row]), float(one.before[row]), float(one.chance[row]), float(corrected[row]))
-        for (figure, one), corrected in zip(found.items(), adjusted, strict=True)
+        Change(
+            path,
+            figure,
+            float(result.now[row]),
+            float(result.before[row]),
+            float(result.chance[row]),
+            float(corrected[row]),
+        )
+        for (figure, result), corrected in zip(results.items(), adjusted, strict=True)
         for row, path in enumerate(paths)
-        if corrected[row] <= FALSE_SHARE and _matters(figure, float(one.now[row]), float(one.before[row]))
+        if corrected[row] <= FALSE_SHARE and _matters(figure, float(result.now[row]), float(result.before[row]))
     ]
     told.sort(key=_size, reverse=True)
     tests = int((~np.isnan(chances)).sum())
     return Changes(
         tests=tests,
-        not_tested=int(np.isnan(found[Figure.LOSS].chance).sum()),
-        worse=tuple(one for one in told if one.is_worse),
-        better=tuple(one for one in told if not one.is_worse),
+        not_tested=int(np.isnan(results[Figure.LOSS].chance).sum()),
+        worse=tuple(change for change in told if change.is_worse),
+        better=tuple(change for change in told if not change.is_worse),
     )
 
 
@@ -74,8 +81,8 @@ def _matters(figure: Figure, now: float, before: float) -> bool:
 
 
 def _size(change: Change) -> float:
-    """How large a change is, so that those of different figures can stand in one order: a tenth of a percent of loss
-    counts as much as a change to double or to half."""
+    """The size of a change, comparable between figures: 0.1 percentage points of loss count as much as a factor of
+    two."""
     if change.figure is Figure.LOSS:
         return abs(change.now - change.before) / 0.001
     return abs(math.log2(change.now / change.before))

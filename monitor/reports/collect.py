@@ -1,7 +1,7 @@
-"""Asks all that a report is made from: a scope and a period go in, `Material` comes out. Nothing is worked out here.
+"""Load the data of a report. In: a scope and a period. Out: `Material`. Nothing is computed here.
 
-What was measured comes from the archive's named queries, what was planned and how things are called from the mesh,
-incidents from the alerts. How many statements that takes does not depend on how many paths there are.
+Measurements come from the archive's named queries, the plan and names from the mesh, incidents from the alerts. The
+number of queries does not depend on the number of paths.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from monitor.reports.periods import Period
 from monitor.reports.report import Scope
 
 DAYS_BEFORE = 56
-"""The days before a period that say what a path's noise is: eight weeks."""
+"""The days before a period that define a path's noise: eight weeks."""
 
 SPARKLINE_DAYS = 28
 
@@ -43,12 +43,12 @@ DayRow = TypeVar("DayRow", for_reports.PathDay, for_reports.ThroughputDay)
 
 
 class NoSuchScope(Exception):
-    """There is no such site or group; the text says which there are."""
+    """The site or group does not exist; the message lists the valid names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A path as the mesh has it."""
+    """A path with its place in the mesh."""
 
     path: Path
     place: Place
@@ -57,7 +57,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """What is known of a scope in a period, before anything is made of it. `sizes` has each path's largest packet."""
+    """All data of a scope in a period. `sizes` has each path's largest packet size."""
 
     mesh: str
     scope: Scope
@@ -87,14 +87,14 @@ class Material:
 
 
 def collect(scope: Scope, period: Period, now: datetime) -> Material:
-    """What is stored at `now`. A period that is not over is asked up to `now`. Raises `NoSuchScope`."""
+    """Load the data stored at `now`; a period that is not over ends at `now`. Raises `NoSuchScope`."""
     mesh = Mesh.objects.first()
     paths = _paths(scope)
     since, until = period.since, min(period.until, max(now, period.since))
     ids = list(paths)
-    found = path_summaries(since, until, path_ids=ids, exact=True)
+    summaries = path_summaries(since, until, path_ids=ids, exact=True)
     planned = {key: count for key, count in planned_bursts(since, until, path_ids=ids).items() if count > 0}
-    sizes = _sizes([(one.path_id, one.packet_bytes) for one in found], planned)
+    sizes = _sizes([(summary.path_id, summary.packet_bytes) for summary in summaries], planned)
     throughput = _by_path(throughput_summaries(since, until, path_ids=ids))
     told = {path_id: paths[path_id] for path_id in ids if path_id in sizes or path_id in throughput}
     first_day, last_day = end_of("day", since), start_of("day", until)
@@ -107,7 +107,7 @@ def collect(scope: Scope, period: Period, now: datetime) -> Material:
         now=now,
         paths=told,
         sizes=sizes,
-        summaries=_of_sizes(found, sizes),
+        summaries=_of_sizes(summaries, sizes),
         before=_summaries(period.before, sizes),
         year_before=_summaries(period.year_before, sizes),
         planned={path_id: planned[path_id, size] for path_id, size in series if (path_id, size) in planned},
@@ -125,14 +125,16 @@ def collect(scope: Scope, period: Period, now: datetime) -> Material:
         tests_below=_tests_below(since, until, levels, throughput),
         verdicts=_by_path(for_reports.transfer_verdicts(since, until, list(told))),
         days_of_tests=days_of_tests(since, sizes),
-        capacities={one.path_id: one.capacity_bps for one in for_reports.capacities(since, until, list(told))},
+        capacities={
+            capacity.path_id: capacity.capacity_bps for capacity in for_reports.capacities(since, until, list(told))
+        },
         coverage=tuple(ledger_of_paths(list(told), since, until)),
         incidents=_incidents(scope, set(paths), since, until),
     )
 
 
 def _paths(scope: Scope) -> dict[int, Described]:
-    """Every path there is or was within the scope."""
+    """Every present or retired path of the scope."""
     groups = groups_of_sites()
     began_at = dict(
         Measurement.objects.filter(test__kind=Kind.PING)
@@ -141,16 +143,16 @@ def _paths(scope: Scope) -> dict[int, Described]:
         .values_list("path_id", "began_at")
     )
     check_scope(scope)
-    found = {}
+    described = {}
     for path in Path.objects.with_hosts():
         place = place_of(path, groups)
         if _holds(scope, place):
-            found[path.pk] = Described(path, place, began_at.get(path.pk))
-    return found
+            described[path.pk] = Described(path, place, began_at.get(path.pk))
+    return described
 
 
 def check_scope(scope: Scope) -> None:
-    """Raises `NoSuchScope` where there is no such site or group."""
+    """Raise `NoSuchScope` if the site or group does not exist."""
     if scope.kind == "mesh":
         return
     rows = Site.objects.all() if scope.kind == "site" else Group.objects.all()
@@ -179,7 +181,7 @@ def _summaries(period: Period, sizes: Mapping[int, int]) -> dict[int, PathSummar
 
 
 def _of_sizes(summaries: Iterable[PathSummary], sizes: Mapping[int, int]) -> dict[int, PathSummary]:
-    return {one.path_id: one for one in summaries if sizes.get(one.path_id) == one.packet_bytes}
+    return {summary.path_id: summary for summary in summaries if sizes.get(summary.path_id) == summary.packet_bytes}
 
 
 def _throughput(period: Period, path_ids: Collection[int]) -> dict[int, ThroughputSummary]:
@@ -191,22 +193,24 @@ def _by_path(rows: Iterable[Row]) -> dict[int, Row]:
 
 
 def _listed(rows: Iterable[DayRow]) -> dict[int, list[DayRow]]:
-    found: dict[int, list[DayRow]] = defaultdict(list)
+    by_path: dict[int, list[DayRow]] = defaultdict(list)
     for row in rows:
-        found[row.path_id].append(row)
-    return dict(found)
+        by_path[row.path_id].append(row)
+    return dict(by_path)
 
 
 def _levels(mesh: Mesh | None, paths: Mapping[int, Described]) -> dict[int, ServiceLevel]:
     given = {} if mesh is None else mesh.service_levels
-    return {path_id: service_levels.settings_for(given, one.place) for path_id, one in paths.items()} if given else {}
+    return {path_id: service_levels.settings_for(given, path.place) for path_id, path in paths.items()} if given else {}
 
 
 def _hours_above(
     since: datetime, until: datetime, levels: Mapping[int, ServiceLevel], sizes: Mapping[int, int]
 ) -> dict[int, for_reports.Kept]:
     limits = {
-        (path_id, sizes[path_id]): one.rtt_ms for path_id, one in levels.items() if one.rtt_ms and path_id in sizes
+        (path_id, sizes[path_id]): level.rtt_ms
+        for path_id, level in levels.items()
+        if level.rtt_ms and path_id in sizes
     }
     return _by_path(for_reports.hours_above(since, until, limits)) if limits else {}
 
@@ -215,14 +219,14 @@ def _tests_below(
     since: datetime, until: datetime, levels: Mapping[int, ServiceLevel], tested: Collection[int]
 ) -> dict[int, for_reports.Kept]:
     limits = {
-        path_id: one.throughput_bps for path_id, one in levels.items() if one.throughput_bps and path_id in tested
+        path_id: level.throughput_bps for path_id, level in levels.items() if level.throughput_bps and path_id in tested
     }
     return _by_path(for_reports.tests_below(since, until, limits)) if limits else {}
 
 
 def _incidents(scope: Scope, path_ids: Collection[int], since: datetime, until: datetime) -> tuple[Incident, ...]:
-    """Those with a path of the scope; of the whole mesh all, those without any path too."""
-    found = incidents_between(since, until)
+    """Incidents with a path of the scope; for the whole mesh all incidents, also without paths."""
+    incidents = incidents_between(since, until)
     if scope.kind == "mesh":
-        return tuple(found)
-    return tuple(one for one in found if any(row.path_id in path_ids for row in one.paths.all()))
+        return tuple(incidents)
+    return tuple(incident for incident in incidents if any(row.path_id in path_ids for row in incident.paths.all()))

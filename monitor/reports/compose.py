@@ -1,4 +1,4 @@
-"""Makes the report: `Material` goes in, the whole tree of `monitor.reports.report` comes out. Nothing is asked here."""
+"""Compute the report. In: `Material`. Out: the tree of `monitor.reports.report`. No queries here."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from monitor.reports.report import CoverageLine, IncidentReport, PathReport, Rep
 
 
 def report_of(scope: Scope, period: Period, now: datetime, numbers: Numbers) -> Report:
-    """The report from what is stored at `now`. Raises `monitor.reports.collect.NoSuchScope`."""
+    """Load and compute the report at `now`. Raises `monitor.reports.collect.NoSuchScope`."""
     return compose(collect(scope, period, now), numbers)
 
 
 def compose(material: Material, numbers: Numbers) -> Report:
-    """`numbers` is how the sentences of the summary write them."""
+    """Compute the report; `numbers` is the number format of the summary's sentences."""
     everything = sorted((_path(material, path_id) for path_id in material.paths), key=_by_name)
     paths = tuple(path for path in everything if path.packet_bytes is not None)
-    found = changes.find(
+    path_changes = changes.find(
         everything,
         material.days,
         material.throughput_days,
@@ -48,8 +48,8 @@ def compose(material: Material, numbers: Numbers) -> Report:
         year_before=_state([path.year_before for path in paths], _rates(material.throughput_year_before)),
         paths=paths,
         throughput_only=tuple(path for path in everything if path.packet_bytes is None),
-        changes=found,
-        incidents=tuple(_incident(one, material.now) for one in material.incidents),
+        changes=path_changes,
+        incidents=tuple(_incident(incident, material.now) for incident in material.incidents),
         advice=throughput.advice(everything, limits),
         scores=throughput.scores(everything, limits, throughput.calibrated(everything, material.days_of_tests)),
         coverage=_coverage(material),
@@ -109,29 +109,31 @@ def _loss(day: PathDay | None) -> float | None:
 
 
 def _state(summaries: Sequence[PathSummary | None], rates_bps: Sequence[float]) -> State:
-    measured = [one for one in summaries if one is not None and one.sent]
-    bursts = sum(one.bursts for one in measured)
+    measured = [summary for summary in summaries if summary is not None and summary.sent]
+    bursts = sum(summary.bursts for summary in measured)
     return State(
         paths=len(summaries),
         measured=len(measured),
-        sent=sum(one.sent for one in measured),
-        lost=sum(one.lost for one in measured),
-        rtt_median_ms=_median(one.rtt_median_ms for one in measured),
-        ipdv_median_ms=_median(one.ipdv_ms for one in measured),
-        available_ratio=1.0 - sum(one.bursts_all_lost for one in measured) / bursts if bursts else None,
-        zero_loss_ratio=sum(one.bursts_none_lost for one in measured) / bursts if bursts else None,
+        sent=sum(summary.sent for summary in measured),
+        lost=sum(summary.lost for summary in measured),
+        rtt_median_ms=_median(summary.rtt_median_ms for summary in measured),
+        ipdv_median_ms=_median(summary.ipdv_ms for summary in measured),
+        available_ratio=1.0 - sum(summary.bursts_all_lost for summary in measured) / bursts if bursts else None,
+        zero_loss_ratio=sum(summary.bursts_none_lost for summary in measured) / bursts if bursts else None,
         throughput_median_bps=_median(rates_bps),
-        goals={goal: number for goal, number in Counter(goal_of(one) for one in summaries).items() if number},
+        goals={goal: number for goal, number in Counter(goal_of(summary) for summary in summaries).items() if number},
     )
 
 
 def _rates(summaries: Mapping[int, ThroughputSummary]) -> list[float]:
-    return [one.throughput_median_bps for one in summaries.values() if one.throughput_median_bps is not None]
+    return [
+        summary.throughput_median_bps for summary in summaries.values() if summary.throughput_median_bps is not None
+    ]
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    present = [value for value in values if value is not None]
+    return statistics.median(present) if present else None
 
 
 def _incident(incident: Incident, now: datetime) -> IncidentReport:

@@ -28,26 +28,26 @@ class WrittenReport:
 
     @property
     def pdf(self) -> Path | None:
-        """The same report as a PDF, if it was written too."""
+        """The PDF of the same report, if there is any."""
         beside = self.path.with_suffix(".pdf")
         return beside if beside.exists() else None
 
 
 def report_path(period: Period, scope: Scope, suffix: str = ".html") -> Path:
-    """The file of a report, whether it has been written or not."""
+    """The path of a report's file, which need not exist."""
     of = "" if scope.kind == "mesh" else f"-{scope.kind}-{scope.name}"
     return Path(settings.REPORT_DIR) / f"{period}{of}{suffix}"
 
 
 def written_reports() -> list[WrittenReport]:
     """The weekly reports of the whole mesh that there are, newest week first."""
-    found = []
+    reports = []
     for path in Path(settings.REPORT_DIR).glob("*-W??.html"):
         try:
-            found.append(WrittenReport(Week.parse(path.stem), path))
+            reports.append(WrittenReport(Week.parse(path.stem), path))
         except ValueError:
             continue  # somebody else's file
-    return sorted(found, reverse=True)
+    return sorted(reports, reverse=True)
 
 
 def write_report(scope: Scope, period: Period, now: datetime, numbers: Numbers, path: Path | None = None) -> list[Path]:
@@ -57,8 +57,8 @@ def write_report(scope: Scope, period: Period, now: datetime, numbers: Numbers, 
     """
     report = report_of(scope, period, now, numbers)
     paths = [path] if path is not None else [report_path(period, scope, suffix) for suffix in SUFFIXES]
-    for one in paths:
-        _write(one, as_bytes(report, numbers, one.suffix))
+    for file in paths:
+        _write(file, as_bytes(report, numbers, file.suffix))
     return paths
 
 

@@ -1,4 +1,4 @@
-"""A report as a mail: HTML that is right where no picture, script or style sheet is shown, and plain text beside.
+"""A report as a mail: HTML that needs no images, scripts or style sheets, and plain text.
 
 Styles are inline and sparklines are letters. The HTML stays under 200 KB whatever the mesh: of many paths it has those
 with most loss, of long lists the first, and says so.
@@ -38,7 +38,7 @@ STYLES = {
 
 
 def message(report: Report, numbers: Numbers, *, to: str, format_: Format, unsubscribe: str) -> EmailMultiAlternatives:
-    """The mail to one recipient, not sent; as `pdf` the whole report is attached too."""
+    """Compose the mail to a recipient; with `pdf` the whole report is attached."""
     view = view_of(report, numbers)
     made = EmailMultiAlternatives(
         subject=f"{view.title}, {view.name}",
@@ -77,7 +77,7 @@ def _bars(values: Sequence[float | None]) -> str:
 
 
 def _trouble(path: PathReport) -> tuple[bool, float]:
-    """Most loss first, then the paths without data, then those without loss."""
+    """Sort by loss, highest first, then paths without data, then paths without loss."""
     return path.sent > 0 and path.lost == 0, -(path.lost / path.sent) if path.sent else 0.0
 
 
@@ -86,7 +86,9 @@ def _shortened(view: View, report: Report) -> View:
         view,
         changes=view.changes[:MOST_LINES],
         budgets=view.budgets[:MOST_LINES],
-        incidents=tuple(replace(one, paths=one.paths[:MOST_LINES]) for one in view.incidents[:MOST_LINES]),
+        incidents=tuple(
+            replace(incident, paths=incident.paths[:MOST_LINES]) for incident in view.incidents[:MOST_LINES]
+        ),
         coverage=view.coverage[:MOST_LINES],
         throughput_only=view.throughput_only[:MOST_LINES],
         notices=(*view.notices, *_left_out(view, report)),
@@ -95,6 +97,6 @@ def _shortened(view: View, report: Report) -> View:
 
 def _left_out(view: View, report: Report) -> tuple[str, ...]:
     lists = (view.changes, view.budgets, view.incidents, view.coverage, view.throughput_only)
-    if not any(len(one) > MOST_LINES for one in lists):
+    if not any(len(lines) > MOST_LINES for lines in lists):
         return ()
     return (f"Of long lists this mail has the first {MOST_LINES}; the whole report is {report.period}.",)

@@ -11,9 +11,9 @@ from django.db import models
 
 
 class Subscriber(models.Model):
-    """One recipient of one scope's report, each week at `weekday` (0 is Monday) and `hour` in its own time zone.
+    """A subscription to a scope's weekly report, sent at `weekday` (0 is Monday) and `hour` in its own time zone.
 
-    `token` is the secret of the link that ends it. One that has ended keeps its row, and so what was sent.
+    `token` is the secret of the unsubscribe link. Ended subscriptions keep their row and deliveries.
     """
 
     recipient = models.EmailField()

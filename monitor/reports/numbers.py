@@ -54,7 +54,7 @@ class Numbers:
         return self._marked(f"{change:+,.{decimals}f}".replace("-", "\N{MINUS SIGN}"))
 
     def chance(self, chance: float) -> str:
-        """How probable: 0.013, and below a thousandth the power of ten that it is less than."""
+        """Format a probability: 0.013, and below a thousandth as the next higher power of ten."""
         if chance >= 0.001:
             return self._marked(f"{chance:.2g}")
         return f"< 1e{math.ceil(math.log10(chance))}" if chance > 0 else "< 1e-300"

@@ -1,4 +1,4 @@
-"""A report as one HTML file: a page that needs nothing else, neither styles nor scripts nor images from elsewhere."""
+"""A report as a self-contained HTML file, without external styles, scripts or images."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADS = {
 
 
 def render(report: Report, numbers: Numbers) -> str:
-    """The report as a whole HTML page."""
+    """Render the report as an HTML page."""
     view = view_of(report, numbers)
     rows = [
         (

@@ -38,7 +38,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The lines of one page and the drawing beside them."""
+    """The lines of a page and the drawing beside them."""
 
     text: str
     path: str

@@ -1,4 +1,4 @@
-"""What a report is about in time: an ISO week, or any days, in the time zone of its reader.
+"""Periods of reports: an ISO week, or any days, in the reader's time zone.
 
 In: `2026-W47`, or two dates, and a zone. Out: a `Period` with its bounds as aware UTC times. Summaries begin at whole
 hours of UTC, and so do periods: in a zone that is half an hour off, at the first whole hour after midnight.
@@ -34,7 +34,7 @@ class Week:
 
     @classmethod
     def parse(cls, text: str) -> Week:
-        """The week written as `2026-W47`. Raises ValueError with what to write instead."""
+        """Parse a week such as `2026-W47`. Raises ValueError with the expected format."""
         written = _WRITTEN.fullmatch(text)
         if written is None:
             raise ValueError(f"{text!r} is not an ISO week; write the year and the week, as in 2026-W47")
@@ -138,7 +138,7 @@ class Period:
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """The time zone of this name. Raises ValueError with what to write instead."""
+    """The time zone of this name. Raises ValueError with an example."""
     if name not in available_timezones():
         close = difflib.get_close_matches(name, sorted(available_timezones()), n=1)
         hint = f'did you mean "{close[0]}"?' if close else 'write it as in "Europe/Zurich", or "UTC"'

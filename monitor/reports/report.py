@@ -1,4 +1,4 @@
-"""A report as typed data: one tree of frozen records, from which page, mail and PDF are drawn.
+"""A report as typed data: a tree of frozen dataclasses, the source of page, mail and PDF.
 
 Made by `monitor.reports.compose` from what `monitor.reports.collect` has asked. Ratios are 0 to 1; absence is None. No
 text for readers but for the sentences of the summary, and no HTML.
@@ -23,7 +23,7 @@ GOAL_LOSS_RATIO = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a report is about, by `kind`: the whole "mesh", the paths from and to a "site", those within a "group"."""
+    """The scope of a report by `kind`: the whole "mesh", the paths from and to a "site", the paths within a "group"."""
 
     kind: str = "mesh"
     name: str = ""
@@ -33,7 +33,7 @@ class Scope:
 
 
 class Goal(StrEnum):
-    """How a path stands to the goal of under 0.1% loss."""
+    """Whether a path met the goal of less than 0.1% loss."""
 
     MET = "met"
     MISSED = "missed"
@@ -42,7 +42,7 @@ class Goal(StrEnum):
 
 
 class Target(StrEnum):
-    """What a service level sets."""
+    """The figure that a service level limits."""
 
     LOSS = "loss"
     AVAILABILITY = "availability"
@@ -149,7 +149,7 @@ class State:
 
 
 class Figure(StrEnum):
-    """What is tested for changes."""
+    """A figure that is tested for changes."""
 
     LOSS = "loss"
     RTT = "round trip"
@@ -158,7 +158,7 @@ class Figure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A path's figure that has left its own noise. `chance` is for this test alone, `adjusted` among all of them."""
+    """A significant change of a path's figure. `chance` is this test's p-value, `adjusted` that among all tests."""
 
     path: PathReport
     figure: Figure
@@ -174,7 +174,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What the tests for changes found: `worse` and `better` by size. Of `paths` paths some had too few days."""
+    """The significant changes: `worse` and `better` by size. `not_tested` paths had too few days."""
 
     tests: int
     not_tested: int
@@ -196,7 +196,7 @@ class IncidentReport:
 
 
 class Measure(StrEnum):
-    """What can be done for a path's throughput."""
+    """A measure that would raise a path's throughput."""
 
     RECEIVE_BUFFER = "raise the receive buffer"
     SEND_BUFFER = "raise the send buffer"
@@ -244,7 +244,7 @@ class CoverageLine:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of the summary, the rule that made it, and the figures it rests on, by their names in this tree."""
+    """A sentence of the summary, the rule that wrote it, and its figures, by their names in this tree."""
 
     rule: str
     text: str
@@ -253,7 +253,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All of it. `paths` are those that are pinged, by name; `throughput_only` those that are never pinged."""
+    """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged."""
 
     mesh: str
     scope: Scope

@@ -1,9 +1,9 @@
-"""Mails reports: what is due goes to its recipients, once.
+"""Mail reports that are due to their recipients, each at most once.
 
-In: subscriptions and the time. Out: mails through the server of SOUNDINGS_SMTP_URL, and `Delivery` rows that say what
-became of each. What an outage kept back is made up, up to `MOST_WEEKS_BACK` weeks. A server that says no, or cannot be
-reached, is asked again after 2, 4, 8 minutes and so on, ten times over a day and a half. Nothing is ever sent twice: a
-mail of which it is not known whether the server took it is not tried again, and `manage.py report subscribers` tells.
+In: subscriptions and the time. Out: mails through the server of SOUNDINGS_SMTP_URL, and `Delivery` rows with the result
+of each. Reports missed in an outage are sent later, up to `MOST_WEEKS_BACK` weeks back. A server that rejects a mail or
+cannot be reached is retried after 2, 4, 8 minutes and so on, ten times over a day and a half. Nothing is sent twice: a
+mail that the server may have accepted is not retried, and `manage.py report subscribers` shows it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Reports = dict[tuple[Scope, Period, str], Report]
 
 
 class NotTaken(Exception):
-    """The server did not take a mail, for certain. The text says why."""
+    """The server rejected a mail; the text says why."""
 
 
 class ServerAway(NotTaken):
@@ -46,18 +46,18 @@ class ServerAway(NotTaken):
 
 
 class NotKnown(Exception):
-    """It is not known whether the server took a mail. The text says what happened."""
+    """The server may have accepted a mail; the text describes the error."""
 
 
 def send_due(now: datetime) -> int:
-    """Write down what has become due and send it, at most `MAILS_PER_RUN`. Returns how many mails were taken."""
+    """Queue due reports and send them, at most `MAILS_PER_RUN`. Returns how many mails were accepted."""
     for subscriber in subscribers.active():
         enqueue(subscriber, _due_periods(subscriber, now), now)
     return deliver(_due(now)[:MAILS_PER_RUN], now)
 
 
 def enqueue(subscriber: Subscriber, periods: Iterable[Period], now: datetime) -> None:
-    """Write down that the reports of these periods are to be sent, but for those that are known already."""
+    """Queue the reports of these periods; idempotent."""
     rows = [Delivery(subscriber=subscriber, period=str(period), due_at=now) for period in periods]
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)
 
@@ -104,12 +104,12 @@ def _due_periods(subscriber: Subscriber, now: datetime) -> list[Period]:
     """The weeks whose hour has come since the subscription, oldest first."""
     zone = ZoneInfo(subscriber.zone)
     week = Week.of(now, zone).before
-    found = []
+    periods = []
     for _ in range(MOST_WEEKS_BACK):
         if subscriber.subscribed_at < send_at(subscriber, week) <= now:
-            found.append(Period.of_week(week, zone))
+            periods.append(Period.of_week(week, zone))
         week = week.before
-    return found[::-1]
+    return periods[::-1]
 
 
 def _open() -> QuerySet[Delivery]:
@@ -123,7 +123,7 @@ def _due(now: datetime) -> QuerySet[Delivery]:
 
 
 def _claim(delivery: Delivery, now: datetime) -> bool:
-    """Take this attempt; false when another worker has it. Until `due_at` nobody else tries."""
+    """Claim this attempt until `due_at`; false if another worker has claimed it."""
     retry_at = now + timedelta(seconds=FIRST_RETRY_S * 2**delivery.attempts)
     claimed = Delivery.objects.filter(
         pk=delivery.pk, handed_at=None, attempts=delivery.attempts, due_at__lte=now

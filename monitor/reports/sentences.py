@@ -1,7 +1,7 @@
-"""The summary in plain words: figures go in, one sentence comes out of each rule that has something to say.
+"""The summary of a report in sentences, at most one for each rule.
 
-Each sentence carries the name of its rule and the figures it rests on. The rules, in the order of the paragraph, are
-`RULES`; docs/report.md says what makes each speak. At most `MOST_NAMED` paths are named in one, the others counted.
+Each sentence carries the name of its rule and its figures. `RULES` has the rules in the order of the paragraph;
+docs/report.md describes when each applies. A sentence names at most `MOST_NAMED` paths and counts the others.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def of(report: Report, numbers: Numbers) -> tuple[Sentence, ...]:
     if not report.paths:
         words = "No pings were planned and none were measured in this period."
         return (Sentence("nothing", words, {"paths": 0}),)
-    found = (rule(report, numbers) for rule in RULES)
-    return tuple(sentence for sentence in found if sentence is not None)
+    candidates = (rule(report, numbers) for rule in RULES)
+    return tuple(sentence for sentence in candidates if sentence is not None)
 
 
 def paths(number: int, numbers: Numbers) -> str:
@@ -46,9 +46,9 @@ def _goal(report: Report, numbers: Numbers) -> Sentence | None:
     words = (
         f"{numbers.count(met)} of {paths(judged, numbers)} ({numbers.percent(met / judged)}) had less than 0.1% loss"
     )
-    untold = report.state.measured - judged
-    if untold:
-        words += f" (of {numbers.count(untold)} more it cannot be told: too few packets)"
+    undetermined = report.state.measured - judged
+    if undetermined:
+        words += f" ({numbers.count(undetermined)} more undetermined: too few packets)"
     if was_judged:
         words += f", against {numbers.percent(was_met / was_judged)} {the_time_before(report)}"
     figures = {
@@ -62,7 +62,7 @@ def _goal(report: Report, numbers: Numbers) -> Sentence | None:
 
 
 def met_of(state: State) -> tuple[int, int]:
-    """How many paths met the goal, of how many of which it can be told."""
+    """The number of paths that met the goal, and the number that could be judged."""
     met, missed = state.goals.get(Goal.MET, 0), state.goals.get(Goal.MISSED, 0)
     return met, met + missed
 
@@ -79,14 +79,16 @@ def _better(report: Report, numbers: Numbers) -> Sentence | None:
     return _changed("better", report.changes.better, numbers)
 
 
-def _changed(rule: str, found: Sequence[Change], numbers: Numbers) -> Sentence | None:
-    if not found:
+def _changed(rule: str, changes: Sequence[Change], numbers: Numbers) -> Sentence | None:
+    if not changes:
         return None
-    told = "; ".join(change_words(one, numbers) for one in found[:MOST_CHANGES])
-    more = len(found) - MOST_CHANGES
+    told = "; ".join(change_words(change, numbers) for change in changes[:MOST_CHANGES])
+    more = len(changes) - MOST_CHANGES
     ending = f"; and {numbers.count(more)} more" if more > 0 else ""
-    words = f"{rule.capitalize()} than the eight weeks before, beyond the noise: {told}{ending}."
-    return Sentence(rule, words, {f"{one.path.name} {one.figure}": (one.before, one.now) for one in found})
+    words = f"Significantly {rule} than the eight weeks before: {told}{ending}."
+    return Sentence(
+        rule, words, {f"{change.path.name} {change.figure}": (change.before, change.now) for change in changes}
+    )
 
 
 def change_words(change: Change, numbers: Numbers) -> str:
@@ -101,26 +103,28 @@ def change_figures(change: Change, numbers: Numbers) -> tuple[str, str]:
 
 
 def _steady(report: Report, numbers: Numbers) -> Sentence | None:
-    found = report.changes
-    if found.worse or found.better or not found.tests:
+    changes = report.changes
+    if changes.worse or changes.better or not changes.tests:
         return None
-    return Sentence("steady", "No path left its own noise of the eight weeks before.", {"changes.tests": found.tests})
+    return Sentence(
+        "steady", "No significant changes against the eight weeks before.", {"changes.tests": changes.tests}
+    )
 
 
 def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
-    found = report.incidents
-    if not found:
-        return Sentence("incidents", "There was no incident.", {"incidents": 0})
-    longest = max(found, key=lambda one: one.seconds)
-    touched = {name for one in found for name in one.paths}
+    incidents = report.incidents
+    if not incidents:
+        return Sentence("incidents", "No incidents.", {"incidents": 0})
+    longest = max(incidents, key=lambda incident: incident.seconds)
+    touched = {name for incident in incidents for name in incident.paths}
     length = numbers.duration(longest.seconds)
     words = (
         f"One incident on {paths(len(touched), numbers)}, {longest.cause} for {length}."
-        if len(found) == 1
-        else f"{numbers.count(len(found))} incidents on {paths(len(touched), numbers)}, the longest {longest.cause} "
-        f"for {length}."
+        if len(incidents) == 1
+        else f"{numbers.count(len(incidents))} incidents on {paths(len(touched), numbers)}, the longest "
+        f"{longest.cause} for {length}."
     )
-    return Sentence("incidents", words, {"incidents": len(found), "longest.seconds": longest.seconds})
+    return Sentence("incidents", words, {"incidents": len(incidents), "longest.seconds": longest.seconds})
 
 
 def _levels(report: Report, numbers: Numbers) -> Sentence | None:
@@ -139,18 +143,18 @@ def _levels(report: Report, numbers: Numbers) -> Sentence | None:
 
 
 def _dead(report: Report, numbers: Numbers) -> Sentence | None:
-    found = [path.name for path in report.paths if 0 < path.sent == path.lost]
-    return _of_paths("all lost", "Every packet was lost on", found, numbers)
+    names = [path.name for path in report.paths if 0 < path.sent == path.lost]
+    return _of_paths("all lost", "100% loss on", names, numbers)
 
 
 def _silent(report: Report, numbers: Numbers) -> Sentence | None:
-    found = [path.name for path in report.paths if path.sent == 0]
-    return _of_paths("no data", "There is no data of", found, numbers)
+    names = [path.name for path in report.paths if path.sent == 0]
+    return _of_paths("no data", "No data of", names, numbers)
 
 
 def _thin(report: Report, numbers: Numbers) -> Sentence | None:
-    found = [path.name for path in report.paths if path.sent and _is_thin(path)]
-    return _of_paths("coverage", "Under 95% of the planned bursts were measured on", found, numbers)
+    names = [path.name for path in report.paths if path.sent and _is_thin(path)]
+    return _of_paths("coverage", "Under 95% of the planned bursts were measured on", names, numbers)
 
 
 def _is_thin(path: PathReport) -> bool:
@@ -169,7 +173,7 @@ def _advice(report: Report, numbers: Numbers) -> Sentence | None:
     if not report.advice:
         return None
     best = report.advice[0]
-    words = f"What would gain most throughput: {best.measure}{_where(best.measure)}{best.site}"
+    words = f"Largest possible throughput gain: {best.measure}{_where(best.measure)}{best.site}"
     words += f" ({paths(len(best.paths), numbers)}, about {numbers.times(best.times)} times)."
     return Sentence("advice", words, {"paths": best.paths, "times": best.times, "gain_bps": best.gain_bps})
 
@@ -180,18 +184,19 @@ def _where(measure: Measure) -> str:
 
 def advice_words(report: Report, numbers: Numbers) -> list[str]:
     """Each advice: `raise the receive buffer at fnal, to 4.2 MB at least: 4 paths, about 2.5 times (…)`."""
-    found = []
-    for one in report.advice:
+    lines = []
+    for advice in report.advice:
         needed = ""
-        if one.window_bytes is not None:
-            needed = f", to {numbers.size(one.window_bytes)} at least"
-        elif one.loss_ratio is not None:
-            needed = f", to {numbers.percent(one.loss_ratio)} at most"
-        found.append(
-            f"{one.measure.capitalize()}{_where(one.measure)}{one.site}{needed}: {paths(len(one.paths), numbers)}, "
-            f"about {numbers.times(one.times)} times ({listed(one.paths, numbers)})."
+        if advice.window_bytes is not None:
+            needed = f", to {numbers.size(advice.window_bytes)} at least"
+        elif advice.loss_ratio is not None:
+            needed = f", to {numbers.percent(advice.loss_ratio)} at most"
+        lines.append(
+            f"{advice.measure.capitalize()}{_where(advice.measure)}{advice.site}{needed}: "
+            f"{paths(len(advice.paths), numbers)}, about {numbers.times(advice.times)} times "
+            f"({listed(advice.paths, numbers)})."
         )
-    return found
+    return lines
 
 
 RULES: tuple[Rule, ...] = (

@@ -11,10 +11,10 @@ GAP = "·"
 def svg_path(values: Sequence[float | None], width: float, height: float, x: float = 0.0, y: float = 0.0) -> str:
     """The `d` of a path from the first value to the last in a box at (x, y), least at its foot. A day without a value
     breaks the line; a day alone is a dot. Equal values lie in the middle."""
-    known = [value for value in values if value is not None]
-    if not known:
+    present = [value for value in values if value is not None]
+    if not present:
         return ""
-    low, high = min(known), max(known)
+    low, high = min(present), max(present)
     step = width / max(len(values) - 1, 1)
     parts = []
     drawing = False
@@ -32,10 +32,10 @@ def svg_path(values: Sequence[float | None], width: float, height: float, x: flo
 
 def text(values: Sequence[float | None]) -> str:
     """A bar for each value, the least the lowest, and a dot where there is none; empty without any value."""
-    known = [value for value in values if value is not None]
-    if not known:
+    present = [value for value in values if value is not None]
+    if not present:
         return ""
-    low, high = min(known), max(known)
+    low, high = min(present), max(present)
     scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
     return "".join(GAP if value is None else BARS[round((value - low) * scale)] for value in values)
 

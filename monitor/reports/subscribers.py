@@ -1,7 +1,7 @@
-"""Subscriptions to reports: who gets which, when, and how it ends.
+"""Subscriptions to reports: subscribe, list, unsubscribe.
 
-In: what `manage.py report subscribe` and the page of the unsubscribe link say. Out: rows of `Subscriber`. What is sent
-follows from them in `monitor.reports.sending`.
+In: requests of `manage.py report subscribe` and of the unsubscribe page. Out: rows of `Subscriber`, from which
+`monitor.reports.sending` sends reports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOKEN_BYTES = 24
 
 
 class SubscriptionError(Exception):
-    """It cannot be subscribed so; the text says why and what to do."""
+    """The subscription is invalid; the message says why, with a fix."""
 
 
 @dataclass(frozen=True, slots=True)

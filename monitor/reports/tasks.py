@@ -27,5 +27,5 @@ def write_last_week() -> None:
 
 @shared_task(name="reports.send")
 def send_reports() -> int:
-    """Mail what is due. Returns how many mails were taken."""
+    """Mail due reports. Returns how many mails were accepted."""
     return send_due(timezone.now())

@@ -1,12 +1,11 @@
-"""What would gain most throughput, and how well estimates did: path reports go in, advice and scores come out.
+"""Advice on throughput, and scores of the estimates, from path reports.
 
-Advice rests on what the tests of a path found to limit it, and on the limits of `monitor.analysis.tcp` for one CUBIC
-stream, for all paths at once. A window that limits is the one that the measured rate shows; without it the path would
-get what its loss (with none lost, the bound of it) and its capacity let through, and wants a buffer for that. Where
-loss limits, the advice is for twice as much.
+Advice uses the bottleneck that a path's tests identified, and the limits of `monitor.analysis.tcp` for a CUBIC stream.
+If a window is the bottleneck, the path could reach the limit by its loss (without loss, its upper bound) and capacity,
+and needs a buffer for that rate. If loss is the bottleneck, the advice is for twice the throughput.
 
-Paths whose tests of the eight weeks before have calibrated their loss are scored once more, with the calibration and
-without it: the tests of the report have no part in it.
+Paths whose loss was calibrated by tests of the eight weeks before are scored again, with and without the calibration;
+the report's own tests are not used for it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ RECEIVERS_WINDOW = "receiver's window"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What loss and capacity let through on a path of this round trip, as far as they are known."""
+    """The throughput that loss and capacity allow on a path of this RTT, as far as they are known."""
 
     rtt_ms: float
     rate_bps: float
@@ -67,18 +66,18 @@ class _Gain:
 
 def limits(paths: Iterable[PathReport]) -> dict[int, Limit]:
     """Of each path to which anything came back, by its id."""
-    known = [
+    answered = [
         (path, path.summary, path.summary.rtt_median_ms)
         for path in paths
         if path.summary is not None and path.summary.received and path.summary.rtt_median_ms
     ]
-    losses = [Loss.counted(summary.lost, summary.sent) for _, summary, _ in known]
+    losses = [Loss.counted(summary.lost, summary.sent) for _, summary, _ in answered]
     rates_bps = loss_limit_bps(
-        CongestionControl.CUBIC, [rtt_ms for *_, rtt_ms in known], [loss.bound_ratio for loss in losses]
+        CongestionControl.CUBIC, [rtt_ms for *_, rtt_ms in answered], [loss.bound_ratio for loss in losses]
     ).tolist()
     return {
         path.path_id: _limit(rtt_ms, rate_bps, path.capacity_bps, loss.sign_of_rate)
-        for (path, _, rtt_ms), loss, rate_bps in zip(known, losses, rates_bps, strict=True)
+        for (path, _, rtt_ms), loss, rate_bps in zip(answered, losses, rates_bps, strict=True)
     }
 
 
@@ -89,11 +88,11 @@ def _limit(rtt_ms: float, by_loss_bps: float, capacity_bps: float | None, sign: 
     return Limit(rtt_ms, capacity_bps, Sign.ABOUT)
 
 
-def advice(paths: Iterable[PathReport], known: Mapping[int, Limit]) -> tuple[Advice, ...]:
+def advice(paths: Iterable[PathReport], limits: Mapping[int, Limit]) -> tuple[Advice, ...]:
     """The changes that would gain most bit/s, the same change at the same site taken together, at most three."""
     together: dict[tuple[Measure, str], list[_Gain]] = defaultdict(list)
     for path in paths:
-        gain = _gain(path, known.get(path.path_id))
+        gain = _gain(path, limits.get(path.path_id))
         if gain is not None:
             together[gain.measure, gain.site].append(gain)
     ordered = sorted(together.values(), key=lambda gains: (-_sum_bps(gains), gains[0].site))
@@ -101,17 +100,17 @@ def advice(paths: Iterable[PathReport], known: Mapping[int, Limit]) -> tuple[Adv
 
 
 def _sum_bps(gains: Iterable[_Gain]) -> float:
-    return sum(one.gain_bps for one in gains)
+    return sum(gain.gain_bps for gain in gains)
 
 
 def _joined(gains: Sequence[_Gain]) -> Advice:
-    targets_bps, rtts_ms = [one.times * one.rate_bps for one in gains], [one.rtt_ms for one in gains]
+    targets_bps, rtts_ms = [gain.times * gain.rate_bps for gain in gains], [gain.rtt_ms for gain in gains]
     of_loss = gains[0].measure is Measure.LOSS
     return Advice(
         measure=gains[0].measure,
         site=gains[0].site,
-        paths=tuple(one.path for one in gains),
-        times=statistics.median(one.times for one in gains),
+        paths=tuple(gain.path for gain in gains),
+        times=statistics.median(gain.times for gain in gains),
         gain_bps=_sum_bps(gains),
         window_bytes=None if of_loss else float(buffer_bytes(targets_bps, rtts_ms).max()),
         loss_ratio=float(loss_ratio_for(CongestionControl.CUBIC, targets_bps, rtts_ms).min()) if of_loss else None,
@@ -137,7 +136,7 @@ def _gain(path: PathReport, limit: Limit | None) -> _Gain | None:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What loss and capacity let through on a path, for the kind of transfer that it is tested with."""
+    """The throughput that loss and capacity allow on a path, for the kind of transfer of its tests."""
 
     limit: Limit
     uncalibrated: Limit
@@ -145,7 +144,7 @@ class Calibrated:
 
 def calibrated(paths: Iterable[PathReport], days: Mapping[int, Sequence[DayOfTests]]) -> dict[int, Calibrated]:
     """Of each path whose own tests before the period calibrate its loss, by its id."""
-    found = {}
+    by_path = {}
     for path in paths:
         summary, tested = path.summary, days.get(path.path_id)
         if summary is None or not summary.rtt_median_ms or not tested:
@@ -154,20 +153,20 @@ def calibrated(paths: Iterable[PathReport], days: Mapping[int, Sequence[DayOfTes
         learnt = calibration(tested, sender, streams)
         if learnt is not None and learnt.used is not None:
             transfer = Transfer(control=control_of(sender), streams=streams)
-            found[path.path_id] = Calibrated(_by(path, transfer, learnt.used), _by(path, transfer, None))
-    return found
+            by_path[path.path_id] = Calibrated(_by(path, transfer, learnt.used), _by(path, transfer, None))
+    return by_path
 
 
 def _by(path: PathReport, transfer: Transfer, used: Calibration | None) -> Limit:
     assert path.summary is not None
     rtt = Rtt(path.summary.rtt_median_ms or 0.0)
-    found = estimate(rtt, Loss.counted(path.summary.lost, path.summary.sent), transfer, calibration=used)
-    by_loss = next(limit for limit in found.limits if limit.name is LimitName.LOSS)
+    estimated = estimate(rtt, Loss.counted(path.summary.lost, path.summary.sent), transfer, calibration=used)
+    by_loss = next(limit for limit in estimated.limits if limit.name is LimitName.LOSS)
     return _limit(rtt.median_ms, by_loss.throughput_bps, path.capacity_bps, by_loss.sign)
 
 
 def scores(
-    paths: Iterable[PathReport], known: Mapping[int, Limit], by_tests: Mapping[int, Calibrated]
+    paths: Iterable[PathReport], limits: Mapping[int, Limit], by_tests: Mapping[int, Calibrated]
 ) -> tuple[Score, ...]:
     """How the estimate of the pages, and the one for CUBIC with the capacity where it is known, stood to the tests; and
     the calibrated one, of the paths that have it."""
@@ -175,9 +174,12 @@ def scores(
     learnt = [(by_tests[path.path_id], rate_bps) for path, rate_bps in measured if path.path_id in by_tests]
     return (
         _score("Reno index", [(_reno(path), rate_bps) for path, rate_bps in measured]),
-        _score("CUBIC", [(_of(known.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
-        _score("calibrated", [(_of(one.limit), rate_bps) for one, rate_bps in learnt]),
-        _score("the same paths, not calibrated", [(_of(one.uncalibrated), rate_bps) for one, rate_bps in learnt]),
+        _score("CUBIC", [(_of(limits.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
+        _score("calibrated", [(_of(calibration.limit), rate_bps) for calibration, rate_bps in learnt]),
+        _score(
+            "the same paths, not calibrated",
+            [(_of(calibration.uncalibrated), rate_bps) for calibration, rate_bps in learnt],
+        ),
     )
 
 
@@ -195,9 +197,9 @@ def _of(limit: Limit | None) -> Estimated:
 
 
 def _score(model: str, pairs: Iterable[tuple[Estimated, float]]) -> Score:
-    known = [(found[0], found[1], rate_bps) for found, rate_bps in pairs if found is not None]
-    ratios = [figure_bps / rate_bps for figure_bps, sign, rate_bps in known if sign is Sign.ABOUT]
-    bounds = [(figure_bps, sign, rate_bps) for figure_bps, sign, rate_bps in known if sign in _HOLDS]
+    estimates = [(estimated[0], estimated[1], rate_bps) for estimated, rate_bps in pairs if estimated is not None]
+    ratios = [figure_bps / rate_bps for figure_bps, sign, rate_bps in estimates if sign is Sign.ABOUT]
+    bounds = [(figure_bps, sign, rate_bps) for figure_bps, sign, rate_bps in estimates if sign in _HOLDS]
     return Score(
         model=model,
         figures=len(ratios),

@@ -1,4 +1,4 @@
-"""The address that ends a subscription: its token is all that it asks for."""
+"""The address of the unsubscribe link, authenticated by its token."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""A report in words, section by section: `Report` goes in, a `View` for page, mail and PDF comes out.
+"""A report as text, section by section. In: a `Report`. Out: a `View` for page, mail and PDF.
 
 The paths' own figures are worded in `monitor.reports.cells`.
 """
@@ -59,7 +59,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Everything that is shown, worded. Tables are rows of cells; an empty one has nothing to show."""
+    """All text of a report. Tables are rows of cells; an empty table is not shown."""
 
     title: str
     name: str
@@ -103,17 +103,17 @@ def view_of(report: Report, numbers: Numbers) -> View:
         written=_moment(report.written_at, report.period.zone),
         sentences=report.sentences,
         state=_state(report, numbers),
-        state_heads=("", "now", the_time_before(report), f"a year before ({report.period.year_before})"),
-        changes=tuple(_change(one, numbers) for one in (*report.changes.worse, *report.changes.better)),
+        state_heads=("", "this period", the_time_before(report), f"a year before ({report.period.year_before})"),
+        changes=tuple(_change(change, numbers) for change in (*report.changes.worse, *report.changes.better)),
         changes_note=_changes_note(report, numbers),
         worst=worst,
         best=best,
         levels=_levels(report, numbers),
         budgets=_budgets(report, numbers),
-        incidents=tuple(_event(one, report, numbers) for one in report.incidents),
+        incidents=tuple(_event(incident, report, numbers) for incident in report.incidents),
         advice=tuple(advice_words(report, numbers)),
         verdicts=_verdicts(report, numbers),
-        scores=tuple(_score(one, numbers) for one in report.scores if one.figures or one.bounds),
+        scores=tuple(_score(score, numbers) for score in report.scores if score.figures or score.bounds),
         coverage=_coverage(report, numbers),
         rows=tuple(row(path, report, numbers) for path in report.paths),
         throughput_only=tuple((path.name, measured(path, numbers)) for path in report.throughput_only),
@@ -136,15 +136,15 @@ def _when(report: Report) -> str:
 
 
 def _notices(report: Report) -> tuple[str, ...]:
-    found = []
+    notices = []
     if not report.is_over:
-        found.append(f"The {_kind(report)} is not over: these are the figures so far.")
+        notices.append(f"The {_kind(report)} is not over: these are the figures so far.")
     if report.period.hours != 24 * report.period.days:
-        found.append(f"The clocks changed: the {_kind(report)} has {report.period.hours} hours.")
+        notices.append(f"The clocks changed: the {_kind(report)} has {report.period.hours} hours.")
     families = {path.family for path in report.paths}
     if len(families) == 1:
-        found.append(f"All paths are IPv{families.pop()}.")
-    return tuple(found)
+        notices.append(f"All paths are IPv{families.pop()}.")
+    return tuple(notices)
 
 
 def _kind(report: Report) -> str:
@@ -158,14 +158,14 @@ def _moment(at: datetime, zone: ZoneInfo) -> str:
 def _state(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     states = (report.state, report.before, report.year_before)
     return (
-        ("paths measured", *(f"{numbers.count(one.measured)} of {numbers.count(one.paths)}" for one in states)),
-        ("loss of all packets", *(numbers.loss(one.lost, one.sent) for one in states)),
-        ("under 0.1% loss", *(_goal(one, numbers) for one in states)),
-        ("RTT, median of paths", *(numbers.milliseconds(one.rtt_median_ms) for one in states)),
-        ("IPDV, median of paths", *(numbers.milliseconds(one.ipdv_median_ms) for one in states)),
-        ("available", *(numbers.percent(one.available_ratio) for one in states)),
-        ("bursts without loss", *(numbers.percent(one.zero_loss_ratio) for one in states)),
-        ("throughput, median of paths", *(numbers.bit_rate(one.throughput_median_bps) for one in states)),
+        ("paths measured", *(f"{numbers.count(state.measured)} of {numbers.count(state.paths)}" for state in states)),
+        ("loss of all packets", *(numbers.loss(state.lost, state.sent) for state in states)),
+        ("paths below 0.1% loss", *(_goal(state, numbers) for state in states)),
+        ("RTT, median of paths", *(numbers.milliseconds(state.rtt_median_ms) for state in states)),
+        ("IPDV, median of paths", *(numbers.milliseconds(state.ipdv_median_ms) for state in states)),
+        ("availability", *(numbers.percent(state.available_ratio) for state in states)),
+        ("bursts without loss", *(numbers.percent(state.zero_loss_ratio) for state in states)),
+        ("throughput, median of paths", *(numbers.bit_rate(state.throughput_median_bps) for state in states)),
     )
 
 
@@ -190,12 +190,12 @@ def _change(change: Change, numbers: Numbers) -> Line:
 
 
 def _changes_note(report: Report, numbers: Numbers) -> str:
-    found = report.changes
-    if not found.tests:
+    changes = report.changes
+    if not changes.tests:
         return "Nothing could be tested: that takes 3 days of the period and 14 of the eight weeks before it."
-    skipped = f"; {numbers.count(found.not_tested)} paths have too few days" if found.not_tested else ""
+    skipped = f"; {numbers.count(changes.not_tested)} paths have too few days" if changes.not_tested else ""
     return (
-        f"{numbers.count(found.tests)} tests of the days against those of the eight weeks before{skipped}. "
+        f"{numbers.count(changes.tests)} tests of the days against those of the eight weeks before{skipped}. "
         "p is the chance of so much by the path's own noise; corrected, it counts how many tests there were (Benjamini "
         f"and Hochberg), and changes with at most {numbers.percent(FALSE_SHARE)} are listed."
     )
@@ -203,10 +203,10 @@ def _changes_note(report: Report, numbers: Numbers) -> str:
 
 def _extremes(paths: Sequence[PathReport], numbers: Numbers) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
     """By loss; among equals by round trip. Paths without a reply are among the worst, those without data nowhere."""
-    known = [path for path in paths if path.summary is not None and path.sent]
-    known.sort(key=_badness)
-    worst = [path for path in reversed(known) if path.lost][:MOST_EXTREMES]
-    best = [path for path in known if path not in worst][:MOST_EXTREMES]
+    judged = [path for path in paths if path.summary is not None and path.sent]
+    judged.sort(key=_badness)
+    worst = [path for path in reversed(judged) if path.lost][:MOST_EXTREMES]
+    best = [path for path in judged if path not in worst][:MOST_EXTREMES]
     return tuple(_extreme(path, numbers) for path in worst), tuple(_extreme(path, numbers) for path in best)
 
 
@@ -224,44 +224,44 @@ def _extreme(path: PathReport, numbers: Numbers) -> Line:
 def _levels(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     """Of each target: how many paths have it, and how many kept it."""
     counts: Counter[tuple[Target, bool]] = Counter(
-        (one.target, one.is_kept) for path in report.paths for one in path.targets
+        (target.target, target.is_kept) for path in report.paths for target in path.targets
     )
-    found = []
+    lines = []
     for target in Target:
         kept, missed = counts[target, True], counts[target, False]
         if kept or missed:
             share = numbers.percent(kept / (kept + missed))
-            found.append((str(target), f"{numbers.count(kept)} of {numbers.count(kept + missed)} paths", share))
-    return tuple(found)
+            lines.append((str(target), f"{numbers.count(kept)} of {numbers.count(kept + missed)} paths", share))
+    return tuple(lines)
 
 
 def _budgets(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     """Each target that was missed, the most used budget first."""
-    missed = [(path, one) for path in report.paths for one in path.targets if not one.is_kept]
+    missed = [(path, target) for path in report.paths for target in path.targets if not target.is_kept]
     missed.sort(key=lambda pair: -pair[1].budget_used)
     return tuple(
         (
             path.name,
-            str(one.target),
-            *_target_words(one, numbers),
-            numbers.percent(one.budget_used)
-            if one.budget_used < 1
-            else f"{numbers.count(round(100 * one.budget_used))}%",
+            str(target.target),
+            *_target_words(target, numbers),
+            numbers.percent(target.budget_used)
+            if target.budget_used < 1
+            else f"{numbers.count(round(100 * target.budget_used))}%",
         )
-        for path, one in missed
+        for path, target in missed
     )
 
 
-def _target_words(one: TargetKept, numbers: Numbers) -> Line:
-    actual = numbers.percent(one.actual)
-    if one.target is Target.LOSS:
-        return f"at most {numbers.percent(one.limit)}", actual
-    if one.target is Target.AVAILABILITY:
-        return f"at least {numbers.percent(one.limit)}", actual
-    share = numbers.percent(one.kept_ratio)
-    if one.target is Target.RTT:
-        return f"at most {numbers.milliseconds(one.limit)} in {share} of the hours", f"in {actual}"
-    return f"at least {numbers.bit_rate(one.limit)} in {share} of the tests", f"in {actual}"
+def _target_words(target: TargetKept, numbers: Numbers) -> Line:
+    actual = numbers.percent(target.actual)
+    if target.target is Target.LOSS:
+        return f"at most {numbers.percent(target.limit)}", actual
+    if target.target is Target.AVAILABILITY:
+        return f"at least {numbers.percent(target.limit)}", actual
+    share = numbers.percent(target.kept_ratio)
+    if target.target is Target.RTT:
+        return f"at most {numbers.milliseconds(target.limit)} in {share} of the hours", f"in {actual}"
+    return f"at least {numbers.bit_rate(target.limit)} in {share} of the tests", f"in {actual}"
 
 
 def _event(incident: IncidentReport, report: Report, numbers: Numbers) -> Event:
@@ -279,15 +279,15 @@ def _short_moment(at: datetime, report: Report) -> str:
 
 
 def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """What limited the tests: how many paths, and the newest words of one of them."""
+    """The bottlenecks of tests: the number of paths of each, and the newest verdict of an example."""
     paths = (*report.paths, *report.throughput_only)
     told = [(path, path.verdict) for path in paths if path.verdict is not None]
     counts = Counter(verdict.verdict for _, verdict in told)
-    found = []
+    lines = []
     for name, number in counts.most_common():
-        path, verdict = next((path, one) for path, one in told if one.verdict == name)
-        found.append((name, numbers.count(number), f"{path.name}: {verdict.sentence}"))
-    return tuple(found)
+        path, verdict = next((path, candidate) for path, candidate in told if candidate.verdict == name)
+        lines.append((name, numbers.count(number), f"{path.name}: {verdict.sentence}"))
+    return tuple(lines)
 
 
 def _score(score: Score, numbers: Numbers) -> Line:
@@ -302,15 +302,15 @@ def _score(score: Score, numbers: Numbers) -> Line:
 
 def _coverage(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     planned: Counter[str] = Counter()
-    for one in report.coverage:
-        planned[one.test] += one.count
+    for line in report.coverage:
+        planned[line.test] += line.count
     return tuple(
         (
-            one.test,
-            OUTCOME_WORDS.get(one.outcome, one.outcome)
-            + (f": {one.reason.replace('_', ' ')}" if one.reason is not None else ""),
-            numbers.count(one.count),
-            numbers.percent(one.count / planned[one.test]),
+            line.test,
+            OUTCOME_WORDS.get(line.outcome, line.outcome)
+            + (f": {line.reason.replace('_', ' ')}" if line.reason is not None else ""),
+            numbers.count(line.count),
+            numbers.percent(line.count / planned[line.test]),
         )
-        for one in report.coverage
+        for line in report.coverage
     )

@@ -1,4 +1,4 @@
-"""The page behind the unsubscribe link of a mail: it asks once, and one POST ends the subscription.
+"""The unsubscribe page of a mail's link: a confirmation, and a POST that ends the subscription.
 
 Following a link changes nothing, since programs follow links too. Mail clients with a button of their own send the POST
 by themselves (RFC 8058), so no CSRF token is asked for: the token in the address is the secret.

@@ -56,7 +56,7 @@ def test_what_was_planted_is_named_and_noise_is_not(report):
 def test_the_paragraph_says_it(report):
     (worse,) = [one.text for one in report.sentences if one.rule == "worse"]
 
-    assert worse.startswith("Worse than the eight weeks before, beyond the noise: loss of slac → cern from 0.0")
+    assert worse.startswith("Significantly worse than the eight weeks before: loss of slac → cern from 0.0")
     assert "cern → slac" not in " ".join(one.text for one in report.sentences if one.rule in ("worse", "better"))
     assert len({one.rule for one in report.sentences}) <= len(RULES)
 
@@ -87,7 +87,7 @@ def test_the_pdf_has_bookmarks_page_numbers_and_is_small(made_pdf):
     titles = [one.title for one in _flat(reader.outline)]
 
     assert titles[0] == "Laboratories, week 2026-W47"
-    assert {"What mattered", "Incidents", "Service levels", "Throughput", "Coverage", "Paths"} <= set(titles)
+    assert {"Summary", "Incidents", "Service levels", "Throughput", "Coverage", "Paths"} <= set(titles)
     for number, one in enumerate(reader.pages, 1):
         assert f"page {number} of {len(reader.pages)}" in " ".join(one.extract_text().split())
     assert len(made_pdf) < 2_000_000

@@ -143,7 +143,9 @@ class Command(BaseCommand):
             raise CommandError(f"nobody subscribes to the report of {scope}; add them with manage.py report subscribe")
         self.stdout.write(f"{sent} of {recipients} sent")
         failed = Delivery.objects.filter(period=str(period), subscriber__in=of_scope(scope), sent_at=None)
-        problems = [f"{one.subscriber.recipient}: {one.problem}" for one in failed.select_related("subscriber")]
+        problems = [
+            f"{delivery.subscriber.recipient}: {delivery.problem}" for delivery in failed.select_related("subscriber")
+        ]
         if problems:
             raise CommandError("\n".join(problems))
 
@@ -172,7 +174,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{recipient} gets no more reports of {scope}")
 
     def _subscribers(self, *, as_json: bool) -> None:
-        rows = [_told(one) for one in active().prefetch_related("deliveries")]
+        rows = [_told(subscriber) for subscriber in active().prefetch_related("deliveries")]
         if as_json:
             self.stdout.write(json.dumps(rows))
             return
@@ -203,7 +205,7 @@ def _told(subscriber: Subscriber) -> dict[str, str]:
         "when": f"{WEEKDAYS[subscriber.weekday]} {subscriber.hour:02d}:00",
         "zone": subscriber.zone,
         "numbers": subscriber.numbers,
-        "last": _last(max(subscriber.deliveries.all(), key=lambda one: one.pk, default=None)),
+        "last": _last(max(subscriber.deliveries.all(), key=lambda delivery: delivery.pk, default=None)),
     }
 
 
