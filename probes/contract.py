@@ -1,7 +1,7 @@
-"""What every kind of measurement is: a spec goes in, a result with exactly one outcome comes out.
+"""The interface of every kind of measurement: takes a spec, returns a result with exactly one outcome.
 
-A probe measures and nothing else. It raises `ProbeError` when it cannot; whoever runs it turns that into a result.
-The deadline, storage, delivery and schedule belong to the runner (`probes.site`) and not to the probe.
+A probe measures and nothing else. It raises `ProbeError` when it cannot; the runner turns that into a result.
+Deadline, storage, delivery and schedule belong to the runner (`probes.site`), not to the probe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 
 class Outcome(StrEnum):
-    """How a planned measurement ended. Total loss is `MEASURED`: it is a result, not a failure."""
+    """The outcome of a planned measurement. Total loss is `MEASURED`: it is a result, not a failure."""
 
     MEASURED = "measured"
     DNS_FAILURE = "dns_failure"
@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 
 
 class ProbeError(Exception):
-    """A measurement that could not be made: its outcome, and whether trying again can help."""
+    """A measurement that failed: its outcome, and whether the failure is permanent, so that a retry cannot help."""
 
     outcome: Outcome = Outcome.TOOL_FAILURE
     permanent: bool = False
@@ -52,7 +52,7 @@ class NoRoute(ProbeError):
 
 
 class Deadline:
-    """A moment on the monotonic clock by which a measurement must have ended."""
+    """The time on the monotonic clock by which a measurement must have ended."""
 
     __slots__ = ("_at",)
 
@@ -74,10 +74,10 @@ ResultT = TypeVar("ResultT", covariant=True)
 
 
 class Probe(Protocol[SpecT, ResultT]):
-    """One kind of measurement; `probes.registry` lists them all."""
+    """A kind of measurement; `probes.registry` lists all kinds."""
 
     def can_run(self, spec: SpecT) -> list[str]:
-        """Reasons why `spec` cannot be measured from here, each with its mend; empty if it can."""
+        """Reasons why this host cannot measure `spec`, each with a fix; empty if it can."""
 
     def run(self, spec: SpecT, deadline: Deadline) -> ResultT:
-        """Measure. Raises `ProbeError`; every other exception is a bug."""
+        """Measure. Raises `ProbeError`; any other exception is a bug."""

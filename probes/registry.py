@@ -1,4 +1,4 @@
-"""Every kind of measurement and the probe that makes it."""
+"""The registry of measurement kinds: the probe of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Measures the capacity of a path to a host that answers pings: `CapacitySpec` in, one `CapacityRun` out.
+"""Measures the capacity of a path to a host that answers pings: takes a `CapacitySpec`, returns a `CapacityRun`.
 
-First a few single echo requests of full size: what they end in ends the measurement, and a host that answers none of
-them is left in peace. Then the trains of `probes.capacity.echo_trains`; `probes.capacity.estimate` says what they mean.
+A few single echo requests of full size go first: if they fail or get no reply, the measurement ends there. Then come
+the trains of `probes.capacity.echo_trains`, which `probes.capacity.estimate` interprets.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MTU_ROUNDS = 2
 MAX_PACKETS = MTU_ROUNDS * SINGLES + PACKETS
 
 TRAIN_TIMEOUT_S = 0.5
-"""Beyond twice the longest round trip of the single requests: what ten packets take on a link of 250 kbit/s."""
+"""In addition to twice the maximum RTT of the single requests: ten packets take this long at 250 kbit/s."""
 
 LONGEST_TRAIN_S = 2.5
-"""With a round trip of 800 ms, and a packet lost."""
+"""With an RTT of 800 ms, and a packet lost."""
 
 MIN_SPACING_S = 0.01
 LARGEST_IP_BYTES = 1500
@@ -39,10 +39,10 @@ MIN_PACKET_BYTES = 200
 
 
 class CapacityProbe:
-    """The `capacity` measurement made with ICMP echo requests (`probes.contract.Probe`)."""
+    """Measures capacity with ICMP echo requests (`probes.contract.Probe`)."""
 
     def can_run(self, spec: CapacitySpec) -> list[str]:
-        """Reasons why not, each with its mend."""
+        """Reasons it cannot run, each with a fix."""
         singles = PingSpec(targets=(PingTarget(address=spec.address, family=spec.family),))
         return [*problems(spec), *IcmpProbe().can_run(singles)]
 
@@ -52,28 +52,28 @@ class CapacityProbe:
 
 
 def problems(spec: CapacitySpec) -> list[str]:
-    """What is wrong with the numbers of a spec; empty if nothing is."""
-    found = []
+    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    reasons = []
     most = LARGEST_IP_BYTES - HEADER_BYTES[spec.family]
     if spec.packet_bytes is not None and not MIN_PACKET_BYTES <= spec.packet_bytes <= most:
-        found.append(
+        reasons.append(
             f"packet_bytes {spec.packet_bytes}: must be from {MIN_PACKET_BYTES} to {most} over IPv{spec.family}"
         )
     if not MIN_SPACING_S <= spec.spacing_s <= 60:
-        found.append(f"spacing_s {spec.spacing_s}: must be from {MIN_SPACING_S} to 60; we are guests at the far end")
-    return found
+        reasons.append(f"spacing_s {spec.spacing_s}: must be from {MIN_SPACING_S} to 60; we are guests at the far end")
+    return reasons
 
 
 def longest_s(spec: CapacitySpec) -> float:
-    """How long a measurement can take, with long round trips and a packet lost of every train. Most are far shorter."""
+    """Maximum duration: high RTTs, and a packet lost from every train. Most measurements take far less."""
     singles_s = MTU_ROUNDS * (SINGLES * max(SINGLE_SPACING_S, spec.spacing_s) + SINGLE_TIMEOUT_S)
     return RESOLVE_S + singles_s + PACKETS * spec.spacing_s * LONGEST_PAUSE + TRAINS * LONGEST_TRAIN_S
 
 
 def measure(spec: CapacitySpec, deadline: Deadline) -> CapacityRun:
-    """Estimate the capacity of the path to `spec.address`. Takes about 14 s with the spacing that a spec has by itself.
+    """Estimate the capacity of the path to `spec.address`. Takes about 14 s with the default spacing.
 
-    Raises ProbeError only where the spec itself is wrong. What cannot be measured is a run with its outcome.
+    Raises ProbeError only for an invalid spec. A failed measurement is a run with its outcome.
     """
     wrong = problems(spec)
     if wrong:
@@ -86,7 +86,7 @@ def measure(spec: CapacitySpec, deadline: Deadline) -> CapacityRun:
 
 
 def not_measured(spec: CapacitySpec, started_at: datetime, outcome: Outcome, detail: str) -> CapacityRun:
-    """The run of a measurement that ended in `outcome`, without any figure."""
+    """The run of a measurement that ended in `outcome`, without figures."""
     return CapacityRun(
         target=spec.address, address=None, family=spec.family, started_at=started_at, outcome=outcome, detail=detail
     )
@@ -101,34 +101,34 @@ def _measured(spec: CapacitySpec, started_at: datetime, deadline: Deadline) -> C
     if last.outcome is not Outcome.MEASURED:
         raise ProbeError(last.detail or "no echo request could be sent", outcome=last.outcome)
     trains = _trains(spec, answer, last, deadline) if last.received else []
-    found = estimate(trains) if trains else _silent(last)
+    estimated = estimate(trains) if trains else _no_reply(last)
     return CapacityRun(
         target=spec.address,
         address=_text(answer),
         family=spec.family,
         started_at=started_at,
         outcome=Outcome.MEASURED,
-        verdict=found.verdict,
-        capacity_bps=found.capacity_bps,
-        capacity_low_bps=found.low_bps,
-        capacity_high_bps=found.high_bps,
+        verdict=estimated.verdict,
+        capacity_bps=estimated.capacity_bps,
+        capacity_low_bps=estimated.low_bps,
+        capacity_high_bps=estimated.high_bps,
         packet_bytes=last.packet_bytes,
         sent=sum(burst.sent for burst in singles) + sum(len(train) for train in trains),
         received=sum(burst.received for burst in singles) + sum(int(train.answered.sum()) for train in trains),
-        method=found.method,
-        detail=found.detail,
+        method=estimated.method,
+        detail=estimated.detail,
     )
 
 
-def _silent(singles: Burst) -> Estimate:
-    said = f"none of {singles.sent} echo requests of {singles.packet_bytes} bytes was answered"
-    return Estimate(Verdict.NO_REPLY, said if singles.detail is None else f"{said}; {singles.detail}")
+def _no_reply(singles: Burst) -> Estimate:
+    detail = f"none of {singles.sent} echo requests of {singles.packet_bytes} bytes was answered"
+    return Estimate(Verdict.NO_REPLY, detail if singles.detail is None else f"{detail}; {singles.detail}")
 
 
 def _singles(spec: CapacitySpec, address: SocketAddress, deadline: Deadline) -> list[Burst]:
-    """Ping with the size of the trains: whether that is answered at all, and how long it takes.
+    """Ping with the packet size of the trains, to see whether the host answers and how long it takes.
 
-    Once more and smaller, if a router told the kernel of a smaller MTU in answer to the first.
+    Repeat with smaller packets if a router reported a smaller MTU.
     """
     bursts: list[Burst] = []
     target = PingTarget(address=_text(address), family=spec.family, source=spec.source)
@@ -152,14 +152,14 @@ def _singles(spec: CapacitySpec, address: SocketAddress, deadline: Deadline) -> 
 
 def _packet_bytes(spec: CapacitySpec, address: SocketAddress) -> int:
     mtu_bytes = path_mtu_bytes(address, spec.family)
-    # Without a route the ping that follows says so, with the outcome that belongs to it.
+    # Without a route, the ping that follows fails with the right outcome.
     ip_bytes = LARGEST_IP_BYTES if mtu_bytes is None else min(LARGEST_IP_BYTES, mtu_bytes)
     fitting_bytes = ip_bytes - HEADER_BYTES[spec.family]
     return fitting_bytes if spec.packet_bytes is None else min(spec.packet_bytes, fitting_bytes)
 
 
 def _text(address: SocketAddress) -> str:
-    """The address in numbers, with the interface where it needs one."""
+    """The numeric address, with the interface if it needs one."""
     return f"{address[0]}%{address[3]}" if len(address) == 4 and address[3] else address[0]
 
 

@@ -1,4 +1,4 @@
-"""The fields of a capacity measurement: what is asked (`CapacitySpec`) and what comes back (`CapacityRun`)."""
+"""The fields of a capacity measurement: its request (`CapacitySpec`) and its result (`CapacityRun`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 from probes.contract import Outcome
 
 USUAL_S = 30.0
-"""What a measurement by an agent takes, with the spacing that its limits ask for by default."""
+"""Duration of a measurement by an agent, with the spacing of the default limits."""
 
 
 class Verdict(StrEnum):
-    """What the replies said: `MEASURED` is an estimate, every other says why there is none."""
+    """Whether the replies give an estimate (`MEASURED`), and if not, the reason."""
 
     MEASURED = "measured"
     NO_REPLY = "no_reply"
@@ -30,11 +30,11 @@ class Verdict(StrEnum):
 
 
 class CapacitySpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One estimate of the narrowest link between here and `address`, there or back.
+    """Estimate the bottleneck capacity between this host and `address`, in either direction.
 
-    `packet_bytes` is the ICMP payload; None takes what fills an IP packet of the path's MTU, at most 1500 bytes.
-    A train is followed by a pause of at least `spacing_s` for each of its packets, so that on average no more than one
-    is sent in that time.
+    `packet_bytes` is the ICMP payload; None fills an IP packet of the path MTU, at most 1500 bytes.
+    Each train is followed by a pause of at least `spacing_s` per packet, so that the average rate is at most one packet
+    per `spacing_s`.
     """
 
     address: str
@@ -45,10 +45,10 @@ class CapacitySpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityRun(msgspec.Struct, frozen=True, kw_only=True, tag="capacity", tag_field="kind"):
-    """One capacity measurement. Rates count the bits of IP packets, without the headers of the links.
+    """The result of a capacity measurement. Rates count the bits of IP packets, without link headers.
 
-    `verdict` is None where the outcome is not `measured`. `capacity_bps` is there only with the verdict `measured`;
-    `capacity_low_bps` alone is a lower bound. `detail` says why there is no estimate, or what to know about it.
+    `verdict` is None if the outcome is not `measured`. `capacity_bps` is set only with the verdict `measured`;
+    `capacity_low_bps` alone is a lower bound. `detail` explains a missing estimate, or qualifies it.
     """
 
     target: str

@@ -1,4 +1,4 @@
-"""The fields of a ping measurement: what is asked (`PingSpec`) and what comes back (`Burst`)."""
+"""The fields of a ping measurement: its request (`PingSpec`) and its result (`Burst`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probes.contract import Outcome
 
 
 class PingTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom to ping. `source` is the local address to send from; where it is not ours it is not bound."""
+    """A host to ping. `source` is the local address to send from; ignored if this host does not have it."""
 
     address: str
     family: Literal[4, 6] = 4
@@ -20,14 +20,13 @@ class PingTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One cycle: for each target and each size, `count` echo requests `spacing_s` apart.
+    """A ping cycle: `count` echo requests per target and packet size, `spacing_s` apart.
 
-    `packet_bytes` are sizes of ICMP payload. A reply later than `timeout_s` after its request is lost; it is counted
-    as late if it comes within `late_s` more. Before anything is counted, one request of `priming_bytes` wakes what
-    sleeps on the path (ARP, flow set-up), as PingER did; None sends none. With `dont_fragment` a request that does not
-    fit the path is refused or comes back as an ICMP error, and is never cut. `check_rate_limit`: a target that lost
-    some requests, but not all, is sent more at a higher rate, to learn whether the loss is our own rate's; even then
-    no two requests to it are nearer together than `min_spacing_s`.
+    `packet_bytes` are sizes of ICMP payload. A reply later than `timeout_s` after its request counts as lost, and as
+    late if it arrives within another `late_s`. As in PingER, an uncounted request of `priming_bytes` goes first, to
+    fill ARP and flow caches along the path; None sends none. With `dont_fragment`, a request larger than the path MTU
+    is refused or answered with an ICMP error, never fragmented. With `check_rate_limit`, a target with partial loss is
+    sent more requests at a higher rate, to detect rate limiting, but never less than `min_spacing_s` apart.
     """
 
     targets: tuple[PingTarget, ...]
@@ -43,20 +42,20 @@ class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def requests(self) -> int:
-        """Echo requests to one target, the priming one included."""
+        """Number of echo requests per target, including the priming request."""
         return len(self.packet_bytes) * self.count + (self.priming_bytes is not None)
 
     @property
     def duration_s(self) -> float:
-        """Longest time a cycle can take, without the resolving of names and the check of a rate limit."""
+        """Maximum duration of a cycle, excluding name resolution and the rate-limit check."""
         return self.requests * self.spacing_s + self.timeout_s + self.late_s
 
 
 class IcmpError(msgspec.Struct, frozen=True, kw_only=True):
-    """What a router, or the target itself, said of `count` requests of a burst: each of those is lost.
+    """An ICMP error that a router or the target sent about `count` requests of a burst, all of them lost.
 
-    `name` is the field's word for type and code, as in `administratively_prohibited`. `mtu_bytes` is what the next
-    link carries, where the error says so.
+    `name` is the standard term for type and code, such as `administratively_prohibited`. `mtu_bytes` is the next-hop
+    MTU if the error carries it.
     """
 
     name: str
@@ -71,18 +70,18 @@ Stamp = Literal["hardware", "kernel", "user"]
 
 
 class Burst(msgspec.Struct, frozen=True, kw_only=True, tag="ping", tag_field="kind"):
-    """One PingER measurement: `sent` echo requests of one size to one target.
+    """A PingER measurement: `sent` echo requests of the same size to the same target.
 
-    `rtts_ms` has one entry for each request sent, in the order of sending, None where no reply came in time;
+    `rtts_ms` has an entry for each request sent, in the order of sending, None if no reply came in time;
     `sent` is its length, `received` the number of entries that are not None. When the outcome is not
-    `measured`, nothing was sent, `rtts_ms` is empty and `detail` says why.
+    `measured`, nothing was sent, `rtts_ms` is empty and `detail` gives the reason.
 
-    `late` of the lost were answered after the timeout. `ttl` is what the first reply in time had left, `ttl_changes`
-    how many of the others differ from the one before. `stamp` is the poorest stamp that any round trip rests on,
-    `stamps_lost` how many rest on the program's own clock though the kernel was asked for its stamps. `clock_source`
-    is what the kernel keeps time by. `waited` requests found the send buffer full and went out later than planned.
-    `path_mtu_bytes` is known where a request did not fit. `rate_limited`: whether the loss grows with our own rate;
-    None where that was not asked or cannot be told.
+    `late` counts lost requests with a reply after the timeout. `ttl` is the remaining TTL of the first reply in time,
+    `ttl_changes` the number of later replies whose TTL differs from the reply before. `stamp` is the least accurate
+    source of timestamps among the RTTs; `stamps_lost` counts RTTs that had to use the program's clock because a kernel
+    timestamp was missing. `clock_source` is the kernel's clock source. `waited` counts requests delayed by a full send
+    buffer. `path_mtu_bytes` is set if a request exceeded the path MTU. `rate_limited`: whether loss grows with our own
+    rate; None if not checked or undetermined.
     """
 
     target: str
