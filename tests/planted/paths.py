@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.backtest.recorded import Bursts, Past
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.evaluate import Scope
+from monitor.alerts.evaluate import RuleScope
 from monitor.mesh import alert_rules
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
@@ -56,7 +56,7 @@ def scope(
     pinged: Mapping[int, MeasuredPath],
     tested: Mapping[int, MeasuredPath] | None = None,
     alerts: Mapping[str, Any] | None = None,
-) -> Scope:
+) -> RuleScope:
     """The scope of these paths, by the settings of mesh.toml or the defaults."""
     tested = tested or {}
     settings = {
@@ -65,7 +65,7 @@ def scope(
         )
         for name in RULES
     }
-    return Scope(dict(pinged), dict(tested), settings)
+    return RuleScope(dict(pinged), dict(tested), settings)
 
 
 def bursts(

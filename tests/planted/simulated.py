@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from monitor.alerts.backtest.recorded import Bursts, MeasuredTests, Recorded
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules import counts, loss, throughput, windows
-from monitor.alerts.evaluate import Scope, findings
+from monitor.alerts.evaluate import RuleScope, findings
 from monitor.analysis.alarms import ranks, rises
 from monitor.analysis.changes import detector
 from monitor.mesh.alert_rules import LossRule
@@ -241,7 +241,7 @@ def most_alarms(expected: float) -> int:
 
 
 def _first_found(
-    scope: Scope, source: Recorded, rules: tuple[str, ...], begin: datetime | None = None, steps: int | None = None,
+    scope: RuleScope, source: Recorded, rules: tuple[str, ...], begin: datetime | None = None, steps: int | None = None,
     every_s: float = CYCLE_S,
 ) -> Floats:  # fmt: skip
     """After how many cycles (tests) since the fault each path is found; infinite where it is not."""
@@ -260,7 +260,7 @@ def _first_found(
     return first[1:]
 
 
-def _incidents(scope: Scope, source: Recorded, times: Iterator[datetime]) -> list[Alarm]:
+def _incidents(scope: RuleScope, source: Recorded, times: Iterator[datetime]) -> list[Alarm]:
     runner = Replay(scope, source)
     for now in times:
         runner.at(now)
