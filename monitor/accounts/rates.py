@@ -1,25 +1,14 @@
 """Rate limits: a token bucket for each key, in the centre's Redis.
 
 `wait_s` takes a token from the bucket and returns 0, or returns the seconds until the next token. Fails open: while
-Redis is unavailable nothing is limited, and it is not contacted for a few seconds.
+Redis is unavailable nothing is limited.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
-import redis
-from django.conf import settings
-
-from probes.broker import client_url
-
-REDIS_TIMEOUT_S = 0.25
-LEFT_ALONE_S = 5.0
+from monitor.redis_client import RedisClient, centre
 
 # The clock is Redis's own, so that all web processes agree. HSET keeps the bucket only until it would be full again.
 TAKE = """
@@ -34,8 +23,6 @@ redis.call('HSET', KEYS[1], 'left', tostring(left), 'at', tostring(at))
 redis.call('PEXPIRE', KEYS[1], math.ceil(most / per_s * 1000) + 1000)
 return tostring(wait)
 """
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +44,7 @@ LOGIN_OF_ACCOUNT = Rate(per_s=1 / 60, most=30)
 """From all addresses together: half a million guesses a year at a password, and common passwords are rejected."""
 
 
-class Buckets:
-    """Buckets in a Redis."""
-
-    def __init__(self, url: str) -> None:
-        client: Any = redis.Redis.from_url(
-            client_url(url), socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
-        )
-        self._take = client.register_script(TAKE)
-        self._lock = threading.Lock()
-        self._left_alone_until = 0.0
-
-    def wait_s(self, key: str, rate: Rate) -> float:
-        """0 if `key` may proceed, else the seconds to wait."""
-        if time.monotonic() < self._left_alone_until:
-            return 0.0
-        try:
-            return float(self._take(keys=[f"rate:{key}"], args=[rate.per_s, rate.most]))
-        except (redis.RedisError, OSError) as error:
-            self._leave_alone(error)
-            return 0.0
-
-    def _leave_alone(self, error: Exception) -> None:
-        with self._lock:
-            is_known = time.monotonic() < self._left_alone_until
-            self._left_alone_until = time.monotonic() + LEFT_ALONE_S
-        if not is_known:
-            logger.warning("rate limits are off: Redis does not answer (%s)", type(error).__name__)
-
-
-@lru_cache(maxsize=1)
-def _buckets(url: str) -> Buckets:
-    return Buckets(url)
-
-
-def wait_s(key: str, rate: Rate) -> float:
-    """As `Buckets.wait_s`, in the centre's Redis."""
-    return _buckets(settings.CELERY_BROKER_URL).wait_s(key, rate)
+def wait_s(key: str, rate: Rate, client: RedisClient | None = None) -> float:
+    """0 if `key` may proceed, else the seconds to wait; in the centre's Redis unless a `client` is given."""
+    answer = (client or centre()).script(TAKE, [f"rate:{key}"], [rate.per_s, rate.most])
+    return 0.0 if answer is None else float(answer)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Any
 
 import redis
 
-from probes.broker import client_url
+from monitor.redis_client import connect
 
 HEALTH = "/health"
 """Path of the web server's health endpoint (`monitor.wsgi`)."""
@@ -29,11 +28,8 @@ def web_answers(path: Path, timeout_s: float) -> bool:
 
 def redis_answers(broker_url: str) -> bool:
     """Whether the Redis at this Celery URL answers, errors included."""
-    client: Any = redis.Redis.from_url(
-        client_url(broker_url), socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
-    )
     try:
-        with client:
+        with connect(broker_url, REDIS_TIMEOUT_S) as client:
             client.ping()
     except (redis.AuthenticationError, redis.ResponseError):
         return True

@@ -17,6 +17,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 import probes
+from monitor import redis_client
 from monitor.accounts.models import issue_user_token
 from monitor.agents import health
 from monitor.alerts.models import Incident
@@ -64,7 +65,7 @@ def redis_url(tmp_path_factory):
 def redis(redis_url, settings):
     """An empty Redis of the centre."""
     settings.CELERY_BROKER_URL = redis_url
-    client = samples.redis.Redis.from_url(broker.client_url(redis_url))
+    client = redis_client.connect(redis_url, 5.0)
     client.flushall()
     return client
 

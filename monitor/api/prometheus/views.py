@@ -10,11 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
-import redis
-from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -22,10 +19,10 @@ from django.views.decorators.http import require_safe
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from monitor import redis_client
 from monitor.api.prometheus.paths import PathCollector
 from monitor.api.prometheus.system import SystemCollector
 from monitor.archive.queries.for_prometheus import path_counters
-from probes.broker import client_url
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 KEPT_S = 5
@@ -34,7 +31,6 @@ MOST_SERIES = 1000
 """Maximum of paths and packet sizes in a scrape of /metrics/paths: each is 27 samples and a millisecond or more."""
 STATEMENT_TIMEOUT = "8s"
 """Prometheus hangs up after 10 s."""
-REDIS_TIMEOUT_S = 0.25
 
 logger = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
@@ -68,11 +64,11 @@ def _counters(source: str | None) -> Any:
 
 
 def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:
-    cache = _cache(settings.CELERY_BROKER_URL)
-    text = cache.get(key)
+    cache = redis_client.centre()
+    text: bytes | None = cache.command("get", f"metrics:{key}")
     if text is None:
         with _one_at_a_time:
-            text = cache.get(key)
+            text = cache.command("get", f"metrics:{key}")
             if text is None:
                 try:
                     text = _exposed(make)
@@ -81,7 +77,7 @@ def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:
                 except (DatabaseError, InterfaceError) as error:
                     logger.warning("no metrics: the database does not answer: %s", error)
                     return _refused(503, "the database does not answer; try again")
-                cache.put(key, text)
+                cache.command("set", f"metrics:{key}", text, ex=KEPT_S, nx=True)
     return HttpResponse(text, content_type=CONTENT_TYPE)
 
 
@@ -98,30 +94,3 @@ def _refused(status: int, detail: str) -> HttpResponse:
     if status == 503:
         response["Retry-After"] = str(KEPT_S)
     return response
-
-
-class Cache:
-    """Answers in Redis; without it there are none."""
-
-    def __init__(self, url: str) -> None:
-        self._client: Any = redis.Redis.from_url(
-            client_url(url), socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
-        )
-
-    def get(self, key: str) -> bytes | None:
-        try:
-            text: bytes | None = self._client.get(f"metrics:{key}")
-        except (redis.RedisError, OSError):
-            return None
-        return text
-
-    def put(self, key: str, text: bytes) -> None:
-        try:
-            self._client.set(f"metrics:{key}", text, ex=KEPT_S, nx=True)
-        except (redis.RedisError, OSError) as error:
-            logger.warning("metrics are not kept: Redis does not answer (%s)", type(error).__name__)
-
-
-@lru_cache(maxsize=1)
-def _cache(url: str) -> Cache:
-    return Cache(url)

@@ -6,27 +6,19 @@ that beat and worker are running.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-import redis
-from django.conf import settings
-
+from monitor import redis_client
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.statements import ask, records
-from probes.broker import client_url
 
 QUEUE = "celery"
 UNACKNOWLEDGED = "unacked"
 """Names in Redis, set by kombu: the list of queued tasks, and the hash of unfinished tasks taken by a worker."""
-REDIS_TIMEOUT_S = 1.0
 EVERY = timedelta(minutes=1)
 LONGEST = timedelta(hours=1)
 """Maximum period for which deliveries are counted after a pause."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +48,9 @@ class Sample:
 
 def queue() -> Queue | None:
     """Tasks in Redis; None while it does not answer."""
-    client: Any = redis.Redis.from_url(
-        client_url(settings.CELERY_BROKER_URL), socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
-    )
-    try:
-        with client:
-            return Queue(waiting=client.llen(QUEUE), taken=client.hlen(UNACKNOWLEDGED))
-    except (redis.RedisError, OSError) as error:
-        logger.warning("queue length unknown: Redis does not answer (%s)", type(error).__name__)
-        return None
+    client = redis_client.centre()
+    waiting, taken = client.command("llen", QUEUE), client.command("hlen", UNACKNOWLEDGED)
+    return None if waiting is None or taken is None else Queue(waiting, taken)
 
 
 def take(now: datetime) -> Sample:

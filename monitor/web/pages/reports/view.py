@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from csp.constants import HEADER
+from csp.utils import build_policy
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -17,6 +19,6 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
             return HttpResponse(written.pdf.read_bytes(), content_type="application/pdf")
         if str(written.week) == name:
             response = HttpResponse(written.path.read_bytes(), content_type="text/html; charset=utf-8")
-            response.headers[policy.HEADER] = policy.STORED_DOCUMENT
+            response.headers[HEADER] = build_policy(policy.STORED_DOCUMENT)
             return response
     raise Http404(f"There is no report {name}; `manage.py report weekly` writes last week's.")
