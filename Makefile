@@ -48,7 +48,7 @@ bench: setup system-test ## benchmarks, side by side with the usual tools, as ra
 bench-archive: setup system-test ## the archive's queries on 10,000 paths with 30 days of hours; minutes, 4 GB of disk
 	$(BIN)/python -m tests.bench archive_queries
 
-reproduce: setup system-test ## TCP's models and published paths, in the lab; 40 minutes, tables into docs/reproduce.md
+reproduce: setup system-test ## TCP's models and published paths, in the lab; 40 minutes, tables into docs/method/reproduce.md
 	$(BIN)/python -m tests.reproduce --write
 	$(BIN)/python -m pytest tests/net -m long
 

@@ -1,4 +1,4 @@
-"""Mathis in the lab, on two cells of the table in docs/reproduce.md, and the two ends that all reproductions use.
+"""Mathis in the lab, on two cells of the table in docs/method/reproduce.md, and the two ends of all reproductions.
 
 The bound of 30% is kept by a machine with other work, as rate and loss are counted over the same time, and a run in
 which the relay or the sender lacked processor time is not counted but repeated. With 60 losses the sampling error is

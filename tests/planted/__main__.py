@@ -1,4 +1,7 @@
-"""Plant faults and see what the rules find: `python -m tests.planted [NAME…] [--write]`; tables: docs/planted.md."""
+"""Plant faults and count which the rules detect: `python -m tests.planted [NAME…] [--write]`.
+
+The tables go to docs/method/planted.md.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tests.planted import lab, simulated
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "planted.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "planted.md"
 TABLES: dict[str, Callable[[Sizes], Table]] = {
     "loss": simulated.loss_regression,
     "threshold": simulated.loss_above,

@@ -1,4 +1,4 @@
-"""What a reproduction gives: a table, and how its Markdown gets between the markers of docs/reproduce.md."""
+"""What a reproduction gives: a table, and how its Markdown gets between the markers of docs/method/reproduce.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.bench.__main__ import processor
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reproduce.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "reproduce.md"
 
 
 @dataclass(slots=True)

@@ -133,7 +133,7 @@ def test_the_distance_of_a_path_does_not_matter(steps_ms, seed, further_ms):
 
 
 def test_the_evidence_is_the_mean_log_likelihood_ratio():
-    """Written out in plain Python from the definition in docs/changes.md."""
+    """Written out in plain Python from the definition in docs/method/changes.md."""
     random = np.random.default_rng(5)
     window = (170.0 + random.exponential(0.2, WINDOW) + np.repeat([0.0, 4.0], [BEFORE, AFTER])).tolist()
 

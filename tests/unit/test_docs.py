@@ -1,7 +1,8 @@
-"""What the documents point to is there, and every picture is pointed to and can be made again."""
+"""Links, paths, commands and names in the documents exist, and every picture is shown and can be made again."""
 
 import importlib
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,19 +11,75 @@ from tests.screenshots import IMAGES, MOST_BYTES, SHOTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OPTIONS_OF_OTHERS = {
+    *("--cap-drop", "--command", "--detach", "--force-recreate", "--network", "--no-deps", "--now", "--publish"),
+    *("--restart", "--rm", "--tag", "--volume"),
+}
+"""Options of Docker, psql and systemctl in examples."""
+
+TOP_FOLDERS = "dashboards|docs|monitor|packaging|probes|scripts|tests"
+
+every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_somewhere(document):
-    targets = re.findall(r"\]\(([^)#\s]+)", document.read_text())
-    local = [target for target in targets if "://" not in target]
+@every_document
+def test_every_link_and_anchor_exists(document):
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()) if "://" not in link]
 
-    missing = [target for target in local if not (document.parent / target).exists()]
-
-    assert missing == []
+    assert [link for link in links if not _leads_somewhere(document, link)] == []
 
 
-def test_every_picture_is_shown_somewhere_with_words_for_who_cannot_see_it_and_is_made_by_the_command():
+@every_document
+def test_every_file_named_in_code_marks_exists(document):
+    named = re.findall(rf"`((?:{TOP_FOLDERS})/[\w./-]+)`", document.read_text())
+
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@every_document
+def test_every_module_and_function_named_exists(document):
+    names = re.findall(r"`((?:probes|monitor|tests)(?:\.\w+)+)(?:\(\))?`", document.read_text())
+
+    assert [name for name in names if not _exists(name)] == []
+
+
+@every_document
+def test_every_command_and_make_target_exists(document):
+    text = document.read_text()
+    commands = re.findall(r"manage\.py ([a-z]\w*)", text)
+    modules = re.findall(r"python3? -m ((?:probes|dashboards|tests)[\w.]*)", text)
+    targets = re.findall(r"(?:`|^\$ )make ([a-z-]+)|^make ([a-z-]+) +#", text, re.MULTILINE)
+
+    assert [command for command in commands if command not in _management_commands()] == []
+    assert [module for module in modules if not _is_program(module.rstrip("."))] == []
+    assert [
+        "".join(target) for target in targets if f"\n{''.join(target)}:" not in (ROOT / "Makefile").read_text()
+    ] == []
+
+
+@every_document
+def test_every_variable_named_is_read_somewhere(document):
+    variables = set(re.findall(r"\b(?:SOUNDINGS|GRAFANA)_[A-Z0-9_]+[A-Z0-9]\b", document.read_text()))
+
+    assert sorted(name for name in variables if name not in _words_of_the_tree()) == []
+
+
+@every_document
+def test_every_option_named_stands_in_the_code(document):
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", document.read_text()))
+
+    assert sorted(options - _words_of_the_tree() - OPTIONS_OF_OTHERS) == []
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs/README.md").read_text()
+    linked = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([^)#\s]+)", index)}
+    pages = {path for path in DOCUMENTS if "docs" in path.relative_to(ROOT).parts and path.parent.name != "adr"}
+
+    assert pages - linked - {ROOT / "docs/README.md"} == set()
+
+
+def test_every_picture_is_shown_and_described():
     shown = [
         ((document.parent / target).resolve(), words)
         for document in DOCUMENTS
@@ -38,22 +95,59 @@ def test_no_picture_is_large():
     assert {path.name: path.stat().st_size for path in IMAGES.iterdir() if path.stat().st_size > MOST_BYTES} == {}
 
 
-def test_the_functions_that_the_architecture_page_names_exist():
+def test_the_architecture_page_names_functions():
     names = re.findall(r"`((?:probes|monitor)(?:\.\w+)+)`", (ROOT / "docs/architecture.md").read_text())
 
     assert len(names) > 20
-    assert [name for name in names if not _exists(name)] == []
+
+
+def _leads_somewhere(document, link):
+    path, _, anchor = link.partition("#")
+    target = document.parent / path if path else document
+    return target.exists() and (not anchor or anchor in _anchors(target))
+
+
+@cache
+def _anchors(document):
+    """Anchors of the headings, as GitHub makes them: lower case, spaces as hyphens, punctuation left out."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    shown = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in shown}
 
 
 def _exists(name):
-    """Whether a dotted name leads to a module, or to something in one."""
+    """Whether a dotted name is a module, or a name in a module."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:
-            found = importlib.import_module(".".join(parts[:count]))
+            value = importlib.import_module(".".join(parts[:count]))
         except ModuleNotFoundError:
             continue
         for part in parts[count:]:
-            found = getattr(found, part, None)
-        return found is not None
+            value = getattr(value, part, None)
+        return value is not None
     return False
+
+
+@cache
+def _management_commands():
+    own = {path.stem for path in ROOT.glob("monitor/**/management/commands/*.py")}
+    return own | {"check", "dbshell", "migrate", "makemigrations", "createsuperuser"}
+
+
+@cache
+def _is_program(module):
+    path = ROOT / module.replace(".", "/")
+    return path.with_suffix(".py").exists() or (path / "__main__.py").exists()
+
+
+@cache
+def _words_of_the_tree():
+    """Options and upper-case names that stand in any file outside the documents."""
+    folders = [ROOT / name for name in ("monitor", "probes", "dashboards", "packaging", "scripts", "tests")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".sh", ".sql", ".json")]
+    text = "\n".join(
+        path.read_text() for path in [*files, *ROOT.glob("*.yml"), ROOT / "Makefile", ROOT / ".env.example"]
+    )
+    return set(re.findall(r"--[a-z][a-z0-9-]+|[A-Z0-9_]{6,}", text))

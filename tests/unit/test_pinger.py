@@ -11,7 +11,7 @@ from monitor.analysis import loss, pinger
 from monitor.analysis.loss import LossBand
 from monitor.analysis.pinger import LossRuns, Occurrence
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "metrics.md"
 LOST = math.nan
 FIVE_ROUND_TRIPS = [100, 102, 103, 100, 99]
 ALL_LOST = [[LOST] * 10] * 3

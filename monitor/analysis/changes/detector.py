@@ -9,7 +9,7 @@ the excess over the path's floor, so that a jump of the floor and the onset of c
 hardly do. Twice the same stretch against two different ones gives the evidence; it is averaged over four windows, as
 short windows place short episodes and long ones prove small steps. D. V. Hinkley, "Inference about the change-point in
 a sequence of random variables" (Biometrika 57, 1970); M. Basseville and I. Nikiforov, "Detection of Abrupt Changes"
-(1993), section 2.4. The constants were set on labelled traces, all traces together: docs/changes.md.
+(1993), section 2.4. The constants were set on labelled traces, all traces together: docs/method/changes.md.
 """
 
 from __future__ import annotations
