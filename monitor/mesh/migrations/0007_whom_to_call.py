@@ -8,6 +8,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="site",
             name="contact",
-            field=models.TextField(default="", db_default="", help_text="Whom to call, as people write it."),
+            field=models.TextField(default="", db_default="", help_text="Contact, as free text."),
         ),
     ]

@@ -1,0 +1,64 @@
+"""Measurements: raw results, summaries, and the records of deliveries.
+
+Written only by `ingest` and `rollup`, read only by `queries`.
+"""
+
+from __future__ import annotations
+
+from monitor.archive.models.deliveries import (
+    AgentAccount,
+    AgentGap,
+    CycleDay,
+    DeliveredDay,
+    ReceivedBatch,
+    RefusedResult,
+)
+from monitor.archive.models.results import Burst, CapacityResult, DiskToDiskTest, ThroughputTest, UndiagnosedTest
+from monitor.archive.models.summaries import (
+    BurstDay,
+    BurstHour,
+    BurstMonth,
+    BurstSummary,
+    BurstYear,
+    DirtyHour,
+    DirtySummary,
+    ThroughputDay,
+    ThroughputHour,
+    ThroughputMonth,
+    ThroughputSummary,
+    ThroughputYear,
+)
+from monitor.archive.models.sweeps import SweepCell, ThroughputSweep
+from monitor.archive.models.upkeep import CentreSample, KeptSince, LastRun, TableSize
+
+__all__ = [
+    "AgentAccount",
+    "AgentGap",
+    "Burst",
+    "BurstDay",
+    "BurstHour",
+    "BurstMonth",
+    "BurstSummary",
+    "BurstYear",
+    "CapacityResult",
+    "CentreSample",
+    "CycleDay",
+    "DeliveredDay",
+    "DirtyHour",
+    "DirtySummary",
+    "DiskToDiskTest",
+    "KeptSince",
+    "LastRun",
+    "ReceivedBatch",
+    "RefusedResult",
+    "SweepCell",
+    "TableSize",
+    "ThroughputDay",
+    "ThroughputHour",
+    "ThroughputMonth",
+    "ThroughputSummary",
+    "ThroughputSweep",
+    "ThroughputTest",
+    "ThroughputYear",
+    "UndiagnosedTest",
+]

@@ -1,0 +1,158 @@
+"""Raw results, a row each.
+
+Keys contain the time column, as hypertables require. There are no foreign keys to the mesh: ingest checks the path once
+per batch. With TimescaleDB, `burst`, `throughput_test` and `capacity_result` are hypertables.
+"""
+
+from __future__ import annotations
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+
+from monitor.archive.fields import RealField
+
+
+class Burst(models.Model):
+    """A PingER burst of a path, as the agent's `probes.ping.spec.Burst`. Loss is derived.
+
+    The time comes before the size in the key, so that an hour of a path is contiguous in the index.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at", "packet_bytes")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    packet_bytes = models.IntegerField()
+    outcome = models.TextField()
+    sent = models.SmallIntegerField()
+    received = models.SmallIntegerField()
+    duplicates = models.SmallIntegerField()
+    reordered = models.SmallIntegerField()
+    late = models.SmallIntegerField(db_default=0, help_text="of the lost, those answered after the timeout")
+    ttl = models.SmallIntegerField(null=True)
+    ttl_changes = models.SmallIntegerField(db_default=0)
+    during_test = models.BooleanField()
+    rate_limited = models.BooleanField(null=True, help_text="the loss grows with our own rate; null where not known")
+    stamp = models.TextField(null=True)
+    stamps_lost = models.SmallIntegerField(db_default=0)
+    clock_source = models.TextField(null=True)
+    waited = models.SmallIntegerField(db_default=0, help_text="requests that found our send buffer full")
+    errors = models.JSONField(null=True, help_text="ICMP errors as probes.ping.spec.IcmpError; null where none came")
+    path_mtu_bytes = models.IntegerField(null=True)
+    address = models.GenericIPAddressField(null=True)
+    detail = models.TextField(null=True)
+    rtts_ms = ArrayField(RealField(null=True), help_text="in the order of sending, null where lost")
+
+    class Meta:
+        db_table = "burst"
+        indexes = [models.Index(fields=["measured_at"], name="burst_by_time")]
+
+
+class ThroughputTest(models.Model):
+    """A throughput test of a path. Unmeasured values are null, never 0.
+
+    `throughput_bps` is the rate after slow start where the intervals allow to compute it (`steady_s` is the length of
+    that part in seconds), otherwise the average of the test, which `average_bps` always holds.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    slot_id = models.BigIntegerField(null=True)
+    outcome = models.TextField()
+    streams = models.SmallIntegerField()
+    duration_s = models.FloatField(null=True)
+    throughput_bps = models.FloatField(null=True)
+    average_bps = models.FloatField(null=True, help_text="of the whole test, what the tool omitted left out")
+    steady_s = models.FloatField(null=True, help_text="null where throughput_bps is the average")
+    protocol = models.TextField(db_default="tcp", help_text="tcp or udp")
+    asked_bps = models.FloatField(null=True, help_text="the rate that the sender was told to keep to")
+    sent_bytes = models.BigIntegerField(null=True)
+    received_bytes = models.BigIntegerField(null=True)
+    retransmits = models.IntegerField(null=True)
+    rtt_mean_ms = RealField(null=True)
+    congestion_control = models.TextField(null=True)
+    tool = models.TextField(null=True)
+    detail = models.TextField(null=True)
+    verdict = models.TextField(null=True, help_text="what limited it, as monitor.analysis.transfer.Verdict")
+    sentence = models.TextField(null=True, help_text="the verdict with its evidence, in words")
+    diagnosis = models.JSONField(null=True, help_text="the rest of it, as monitor.archive.diagnosis.findings.Findings")
+    transfer = models.JSONField(null=True, help_text="as probes.throughput.spec.Transfer")
+
+    class Meta:
+        db_table = "throughput_test"
+        indexes = [models.Index(fields=["measured_at"], name="throughput_by_time")]
+
+
+class UndiagnosedTest(models.Model):
+    """A stored throughput test queued for diagnosis, or for a new diagnosis after its other end reported."""
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "undiagnosed_test"
+
+
+class DiskToDiskTest(models.Model):
+    """A disk-to-disk measurement of a path; columns as in `probes.disk_to_disk.spec.DiskToDiskRun`.
+
+    Every rate is null unless `outcome` is `measured`, never 0. `verdict` is the limit, a
+    `monitor.analysis.transfer.Limit`; `sentence` is the verdict with its evidence.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    slot_id = models.BigIntegerField(null=True)
+    outcome = models.TextField()
+    tool = models.TextField(help_text="fetch or iperf3")
+    streams = models.SmallIntegerField()
+    file_bytes = models.BigIntegerField(null=True)
+    moved_bytes = models.BigIntegerField(null=True, help_text="of the file, in the time that it had")
+    moving_s = models.FloatField(null=True, help_text="until the last byte had arrived")
+    syncing_s = models.FloatField(null=True, help_text="from then on, until the receiver's disk had all")
+    disk_to_disk_bps = models.FloatField(null=True, help_text="of both times together")
+    memory_to_memory_bps = models.FloatField(null=True)
+    read_bps = models.FloatField(null=True, help_text="of the sender's disk alone")
+    read_cached_ratio = models.FloatField(null=True, help_text="of the file that memory still held then")
+    write_bps = models.FloatField(null=True, help_text="of the receiver's disk alone, until it had all")
+    is_verified = models.BooleanField(null=True, help_text="checksums are alike; null where nobody looked")
+    verdict = models.TextField(null=True)
+    sentence = models.TextField(null=True)
+    detail = models.TextField(null=True)
+
+    class Meta:
+        db_table = "disk_to_disk_test"
+        indexes = [models.Index(fields=["measured_at"], name="disk_to_disk_by_time")]
+
+
+class CapacityResult(models.Model):
+    """An estimate of a path's bottleneck capacity, forward or reverse; columns as in
+    `probes.capacity.spec.CapacityRun`.
+
+    `capacity_bps` is null unless `verdict` is `measured`; `capacity_low_bps` without it is a lower bound.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    outcome = models.TextField()
+    verdict = models.TextField(null=True)
+    capacity_bps = models.FloatField(null=True)
+    capacity_low_bps = models.FloatField(null=True)
+    capacity_high_bps = models.FloatField(null=True)
+    packet_bytes = models.IntegerField(null=True, help_text="of ICMP payload")
+    sent = models.SmallIntegerField()
+    received = models.SmallIntegerField()
+    method = models.TextField(null=True)
+    during_test = models.BooleanField()
+    address = models.GenericIPAddressField(null=True)
+    detail = models.TextField(null=True)
+
+    class Meta:
+        db_table = "capacity_result"
+        indexes = [models.Index(fields=["measured_at"], name="capacity_by_time")]

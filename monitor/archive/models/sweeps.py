@@ -1,0 +1,38 @@
+"""Throughput sweeps: grids of requested tests."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class ThroughputSweep(models.Model):
+    """A named grid of on-demand tests on a path."""
+
+    path_id = models.IntegerField()
+    name = models.TextField()
+    asked_at = models.DateTimeField()
+    asked_by = models.TextField()
+
+    class Meta:
+        db_table = "throughput_sweep"
+
+
+class SweepCell(models.Model):
+    """A cell of a sweep with the outcome of its test. `slot_id` is null until the test is requested, `outcome` until it
+    has ended; figures are null unless measured. Cells outlive their slots and raw tests."""
+
+    sweep = models.ForeignKey(ThroughputSweep, on_delete=models.CASCADE, related_name="cells", db_index=False)
+    place = models.SmallIntegerField(help_text="in the order of running")
+    parameters = models.JSONField(help_text="as monitor.mesh.on_demand.Settings")
+    slot_id = models.BigIntegerField(null=True)
+    outcome = models.TextField(null=True)
+    detail = models.TextField(null=True)
+    measured_at = models.DateTimeField(null=True)
+    throughput_bps = models.FloatField(null=True)
+    idle_rtt_ms = models.FloatField(null=True)
+    verdict = models.TextField(null=True)
+    sentence = models.TextField(null=True)
+
+    class Meta:
+        db_table = "throughput_sweep_cell"
+        constraints = [models.UniqueConstraint(fields=["sweep", "place"], name="one_cell_a_place")]

@@ -1,0 +1,59 @@
+"""Records of the archive about itself: load, table sizes, retention, last runs."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class CentreSample(models.Model):
+    """Load of the centre, sampled each minute by its worker; the newest row also shows when Celery beat last worked."""
+
+    at = models.DateTimeField(primary_key=True)
+    since = models.DateTimeField(help_text="from when on deliveries are counted: the sample before")
+    accepted = models.IntegerField(help_text="results that came in this time and were stored")
+    refused = models.IntegerField()
+    newest_measured_at = models.DateTimeField(null=True, help_text="of all results")
+    queued = models.BigIntegerField(help_text="results in all agents' spools, as they last said")
+    queue_length = models.IntegerField(null=True, help_text="tasks that wait in Redis; null while it is away")
+    hours_waiting = models.IntegerField(help_text="hours that wait for their summary")
+    waited_s = models.FloatField(help_text="the longest of them; 0 where none waits")
+    database_bytes = models.BigIntegerField()
+
+    class Meta:
+        db_table = "centre_sample"
+
+
+class TableSize(models.Model):
+    """Size of a table, recorded each hour to compute its growth."""
+
+    pk = models.CompositePrimaryKey("name", "at")
+    name = models.TextField()
+    at = models.DateTimeField()
+    row_estimate = models.BigIntegerField()
+    total_bytes = models.BigIntegerField()
+
+    class Meta:
+        db_table = "table_size"
+
+
+class KeptSince(models.Model):
+    """Time since which all records of a retention key are complete; earlier records were deleted and are not
+    missing."""
+
+    key = models.TextField(help_text="ledger or slots")
+    since = models.DateTimeField()
+
+    class Meta:
+        db_table = "kept_since"
+        constraints = [models.UniqueConstraint(fields=["key"], name="one_time_a_key")]
+
+
+class LastRun(models.Model):
+    """Last completion of a task of the centre, named as in `monitor.archive.upkeep.freshness.Work`."""
+
+    name = models.TextField()
+    at = models.DateTimeField()
+
+    class Meta:
+        db_table = "last_run"
+        constraints = [models.UniqueConstraint(fields=["name"], name="one_last_run_a_name")]
