@@ -1,10 +1,10 @@
-"""A file from a disk here to a disk at the peer, what each disk does alone, and the same way from memory to memory.
+"""Transfer a file from a local disk to a disk at the peer, beside local disk rates and a memory-to-memory transfer.
 
-`DiskToDiskProbe` and `send` are the sender, which measures and reports; `receive` is the other end, `decline` says to
-the sender why there will be none. Both write a file of their own and time that; the sender reads its file with the page
-cache emptied of it. Then the sender orders two transfers: from memory to memory, and from disk to disk, until the
-receiver's disk has it all. How the data go is the tool's: parallel streams of our own (`streams`), whose checksum is
-compared, or iperf3 (`-F`). Files have no names and are gone when either end is.
+`DiskToDiskProbe` and `send` are the sender, which measures and reports; `receive` is the receiver, and `decline` tells
+the sender why the receiver does not take part. Both ends write a local file and time it; the sender reads its file
+after dropping it from the page cache. The sender then requests two transfers: memory to memory, and disk to disk
+including the receiver's fsync. The tool carries the data: `fetch` uses parallel TCP streams (`streams`) and compares
+checksums, `iperf3` uses its `-F`. Files are unnamed and disappear with the process that opened them.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 class Broken(ProbeError):
-    """What arrived is not what was sent."""
+    """The received data differ from the sent data."""
 
 
 class DiskToDiskProbe:
-    """The probe of kind `disk-to-disk`: the sender."""
+    """The sender of a disk-to-disk test."""
 
     def can_run(self, asked: PermittedSpec) -> list[str]:
-        """Reasons why not, each with its mend."""
+        """Reasons why the test cannot run from here, each with a fix; empty if it can."""
         reasons = []
         if asked.spec.one_time_key is None:
             reasons.append(NO_KEY)
@@ -66,14 +66,13 @@ class DiskToDiskProbe:
         return reasons
 
     def run(self, asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
-        """Measure from here to the peer that runs `receive`. Raises `ProbeError`."""
+        """Run the test to the peer that runs `receive`. Raises `ProbeError`."""
         return send(asked, deadline)
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the receiver got of a transfer. `moving_s` lasts until the last byte, `syncing_s` from then until its disk
-    had them all."""
+    """A transfer as the receiver measured it: `moving_s` until the last byte arrived, then `syncing_s` for fsync."""
 
     moved_bytes: int
     moving_s: float
@@ -82,7 +81,7 @@ class Taken:
 
     @property
     def rate_bps(self) -> float:
-        """Raises `Broken` where nothing came: that is no rate."""
+        """Bits per second including fsync. Raises `Broken` if no data arrived: that is a failure, not 0 bit/s."""
         rate_bps = Moved(self.moved_bytes, self.moving_s + self.syncing_s).rate_bps
         if rate_bps is None:
             raise Broken("the streams were open, but no data arrived")
@@ -90,7 +89,7 @@ class Taken:
 
 
 def measure(asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
-    """As `send`, but what could not be measured comes back as a run with its outcome."""
+    """Run `send` and return a failure as a result with its outcome."""
     started_at = datetime.now(UTC)
     try:
         return send(asked, deadline)
@@ -99,7 +98,7 @@ def measure(asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
 
 
 def send(asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
-    """The sender's end. Raises `ProbeError`."""
+    """Run the sender's end of the test. Raises `ProbeError`."""
     spec, started_at = asked.spec, datetime.now(UTC)
     address = resolve(spec.address, spec.family)
     key = _key(spec)
@@ -138,7 +137,7 @@ def send(asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
 
 
 def receive(asked: PermittedSpec, deadline: Deadline) -> None:
-    """The receiver's end, until the sender has had all it wanted. Raises `ProbeError`, which the sender is told."""
+    """Run the receiver's end until the sender ends the test. Raises `ProbeError`, after reporting it to the sender."""
     spec = asked.spec
     with scratch_file(asked.folder) as file:
         try:
@@ -161,7 +160,7 @@ def _write_alone(asked: PermittedSpec, file: int, deadline: Deadline) -> Moved:
 
 
 def decline(spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-    """Tell the sender why this end does not take part; nothing is done where he cannot be told."""
+    """Tell the sender why the receiver does not take part; do nothing if the sender cannot be reached."""
     try:
         with knocking(spec, _key(spec), deadline) as talk:
             talk.say(Unable(outcome=outcome, detail=detail))
@@ -170,7 +169,7 @@ def decline(spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadl
 
 
 def _obey(talk: Conversation, asked: PermittedSpec, file: int, deadline: Deadline) -> None:
-    """Carry out the sender's orders until there are no more. What goes wrong here the sender is told."""
+    """Serve the sender's requests until it ends the test, and report local failures to the sender."""
     while isinstance(order := talk.hear(deadline), Transfer):
         try:
             talk.say(_taken(talk, asked.spec, order, file, deadline))
@@ -182,7 +181,7 @@ def _obey(talk: Conversation, asked: PermittedSpec, file: int, deadline: Deadlin
 
 
 def _taken(talk: Conversation, spec: DiskToDiskSpec, order: Transfer, file: int, deadline: Deadline) -> Arrived:
-    """Receive one transfer, no more than the spec has, and have the disk take it."""
+    """Receive a transfer that stays within the spec, and fsync it."""
     if (order.tool, order.streams) != (spec.tool, spec.streams) or (order.file_bytes or 0) > spec.file_bytes:
         raise NotPermitted("the sender wants to send otherwise than was agreed")
     if spec.tool == "fetch":
@@ -195,7 +194,7 @@ def _taken(talk: Conversation, spec: DiskToDiskSpec, order: Transfer, file: int,
 
 
 def _fetched(talk: Conversation, spec: DiskToDiskSpec, order: Transfer, file: int, deadline: Deadline) -> Arrived:
-    """Receive by streams of our own."""
+    """Receive a transfer over the TCP streams of the tool `fetch`."""
     to_disk = order.file_bytes is not None
     parts = streams.stretches(order.file_bytes or 0, order.streams)
 
@@ -215,7 +214,7 @@ def _fetched(talk: Conversation, spec: DiskToDiskSpec, order: Transfer, file: in
 
 
 def _transfer(talk: Conversation, door: Door, spec: DiskToDiskSpec, file: int | None, deadline: Deadline) -> Taken:
-    """Order one transfer and make it, from memory or from the file; what the receiver got. Raises `ProbeError`."""
+    """Request a transfer and send it, from memory or from the file. Raises `ProbeError`."""
     file_bytes = None if file is None else spec.file_bytes
     talk.say(Transfer(tool=spec.tool, streams=spec.streams, duration_s=spec.duration_s, file_bytes=file_bytes))
     if spec.tool == "fetch":
@@ -227,7 +226,7 @@ def _transfer(talk: Conversation, door: Door, spec: DiskToDiskSpec, file: int | 
 
 
 def _served(talk: Conversation, door: Door, spec: DiskToDiskSpec, file: int | None, deadline: Deadline) -> Taken:
-    """Send by streams of our own, and have the checksum compared."""
+    """Send a transfer over the TCP streams of the tool `fetch`, and compare checksums."""
     parts = streams.stretches(spec.file_bytes, spec.streams)
 
     def give(number: int, one: socket.socket) -> int:
@@ -249,19 +248,19 @@ def _served(talk: Conversation, door: Door, spec: DiskToDiskSpec, file: int | No
 
 
 def _there(parts: list[tuple[int, int]], counts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Of each stream's stretch what went through: there may not have been time for all."""
+    """The transferred part of each stream's byte range: a transfer may end before its file does."""
     return [(start, start + count) for (start, _), count in zip(parts, counts, strict=True)]
 
 
 def _sync(file: int) -> float:
-    """Seconds until the disk has all of a file."""
+    """Run fsync on a file; returns its duration in seconds."""
     began_s = time.monotonic()
     os.fsync(file)
     return time.monotonic() - began_s
 
 
 def _hear(talk: Conversation, kind: type[MessageT], deadline: Deadline) -> MessageT:
-    """The receiver's next message, which must be of this kind. Raises `ProbeError` with what it says instead."""
+    """Read the receiver's next message, which must be of this type. Raises `ProbeError` if it is another."""
     message = talk.hear(deadline)
     if isinstance(message, Unable):
         raise ProbeError(f"the receiver: {message.detail}", outcome=message.outcome)

@@ -1,4 +1,4 @@
-"""The fields of a disk-to-disk measurement: what is asked (`DiskToDiskSpec`) and what comes back (`DiskToDiskRun`)."""
+"""The fields of a disk-to-disk test: its parameters (`DiskToDiskSpec`) and its result (`DiskToDiskRun`)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from probes.contract import Outcome
 Tool = Literal["fetch", "iperf3"]
 
 SLOT_MARGIN_S = 5
-"""What a slot lasts beyond its steps: connecting, clocks that differ."""
+"""Time of a slot beyond its steps: connection setup and clock differences."""
 STEPS = 6
-"""Each is given `duration_s`: the file is written and read by itself, goes from memory to memory and from disk to disk,
-is waited for until the disk has it, and read again for its checksum."""
+"""Each takes at most `duration_s`: local write, local read, memory-to-memory transfer, disk-to-disk transfer, fsync,
+and the read for the checksum."""
 
 
 class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A file from a disk at `source` to a disk at `address`, and the same way from memory to memory.
+    """Transfer of a file from a disk at `source` to a disk at `address`, and a memory-to-memory transfer on that path.
 
     Each of the two transfers takes at most `duration_s`. The sender listens on `port` for the receiver; with the tool
-    `iperf3` the receiver then listens on it for the sender's streams. `one_time_key` is known to both ends and nobody
-    else. `peer_iperf3` is as in `probes.throughput.spec`. Where the files lie is not asked here: each site says it
-    itself.
+    `iperf3` the receiver then listens on it for the sender's streams. `one_time_key` is a secret shared by the two
+    ends. `peer_iperf3` is as in `probes.throughput.spec`. The folders are not set here: each site sets its own.
     """
 
     address: str
@@ -40,30 +39,30 @@ class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length_s(self) -> float:
-        """How long it fills the path, at most."""
+        """Maximum seconds for which the test loads the path."""
         return 2.0 * self.duration_s
 
     @property
     def rate_bps(self) -> int | None:
-        """It keeps to no rate."""
+        """None: there is no rate limit."""
         return None
 
 
 class PermittedSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, and the folder of this site in which its file may lie."""
+    """A spec and the folder in which this site permits the test file."""
 
     spec: DiskToDiskSpec
     folder: str
 
 
 class DiskToDiskRun(msgspec.Struct, frozen=True, kw_only=True, tag="disk-to-disk", tag_field="kind"):
-    """One disk-to-disk measurement; every figure is None unless the outcome is `measured`. `carried_bytes` are those of
-    both transfers.
+    """Result of a disk-to-disk test; every figure is None unless the outcome is `measured`.
 
-    `disk_to_disk_bps` counts `moved_bytes` over `moving_s`, until the last byte had arrived, and `syncing_s`, until the
-    receiver's disk had them all (fsync). `read_bps` is the sender's disk alone, the file's pages dropped from the cache
-    before, of which `read_cached_ratio` stayed; `write_bps` the receiver's disk alone, fsync included. With
-    `is_verified` what lies on the receiver's disk has the checksum of what the sender read; None where nobody looked.
+    `carried_bytes` is the sum of both transfers. `disk_to_disk_bps` is `moved_bytes` over `moving_s` (until the last
+    byte arrived) plus `syncing_s` (the receiver's fsync). `read_bps` is the sender's local read rate after its pages
+    were dropped from the page cache, of which the share `read_cached_ratio` remained; `write_bps` is the receiver's
+    local write rate, including fsync. `is_verified` is true if the checksums of the sent and the stored file agree,
+    None if they were not compared.
     """
 
     target: str
@@ -88,12 +87,12 @@ class DiskToDiskRun(msgspec.Struct, frozen=True, kw_only=True, tag="disk-to-disk
 
 
 def slot_length_s(duration_s: int) -> int:
-    """How long a measurement has its hosts to itself."""
+    """Seconds for which a disk-to-disk test reserves its hosts."""
     return STEPS * duration_s + SLOT_MARGIN_S
 
 
 def not_measured(spec: DiskToDiskSpec, started_at: datetime, outcome: Outcome, detail: str) -> DiskToDiskRun:
-    """The run of a measurement that ended in `outcome`, without any figure."""
+    """The result of a test that ended in `outcome`, without figures."""
     return DiskToDiskRun(
         target=spec.address,
         address=None,

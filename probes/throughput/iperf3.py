@@ -1,8 +1,8 @@
-"""Throughput with iperf3: one transfer to a peer that runs a single-use server.
+"""Throughput with iperf3: a transfer to a peer that runs a single-use server.
 
-`measure` and `Iperf3Probe` take a `ThroughputSpec` and give a `ThroughputRun`; `serve` is the receiving end. A test
-that did not work ends in an outcome with a detail and no throughput, never in 0 bit/s. What iperf3 writes is read in
-`report`. When both ends run, and for how long the server listens, is decided by who calls (`probes.site.runner.slot`).
+`measure` and `Iperf3Probe` take a `ThroughputSpec` and return a `ThroughputRun`; `serve` runs the server. A failed test
+has an outcome with a detail and no throughput, never 0 bit/s. `report` parses the output of iperf3. The caller
+(`probes.site.runner.slot`) decides when both ends run and for how long the server listens.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ LISTEN_AGAIN_S = 0.5
 CONNECT_TIMEOUT_MS = 3000
 MOST_INTERVALS = 1000
 LEAST_INTERVAL_S = 0.1
-"""The shortest that iperf3 reports."""
+"""The minimum that iperf3 accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A file of this process that iperf3 reads or writes instead of its memory (`-F`), so many bytes at most."""
+    """An open file that iperf3 reads or writes instead of memory (`-F`), with its maximum size."""
 
     descriptor: int
     most_bytes: int
@@ -65,10 +65,10 @@ class OpenFile:
 
 
 class Iperf3Probe:
-    """The probe of kind `throughput`."""
+    """The client of a throughput test."""
 
     def can_run(self, spec: ThroughputSpec) -> list[str]:
-        """Reasons why `spec` cannot be measured from here, each with its mend; empty if it can."""
+        """Reasons why the test cannot run from here, each with a fix; empty if it can."""
         reasons = [] if shutil.which("iperf3") else [MISSING]
         checks = (
             lambda: resolve(spec.address, spec.family),
@@ -99,7 +99,7 @@ def run_client(
     credentials: Credentials,
     file: OpenFile | None = None,
 ) -> ThroughputRun:
-    """Run a client's command, watch it, and read its report. Raises `ProbeError`."""
+    """Run a client's command, sample its streams, and parse its report. Raises `ProbeError`."""
     sends = spec.protocol == "tcp" and not spec.reverse
     streams = Streams(address, spec.port) if sends else None
     with (
@@ -117,7 +117,7 @@ def run_client(
 
 
 def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
-    """As `Iperf3Probe.run`, but a test that could not be made comes back as a run with its outcome."""
+    """Run `Iperf3Probe.run` and return a failure as a result with its outcome."""
     started_at = datetime.now(UTC)
     try:
         return Iperf3Probe().run(spec, deadline)
@@ -126,7 +126,7 @@ def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
 
 
 def not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str) -> ThroughputRun:
-    """The run of a test that ended in `outcome`, without any figure."""
+    """The result of a test that ended in `outcome`, without figures."""
     return ThroughputRun(
         target=spec.address,
         address=None,
@@ -143,18 +143,18 @@ def not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, d
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the end that listens saw of a test that it served, from outside the tool. `kernel` is there if it sent."""
+    """Statistics sampled outside iperf3 while the server ran. `kernel` is set if the server sent the data."""
 
     wanted_ratio: float | None = None
     kernel: KernelCounts | None = None
 
 
 def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None) -> Seen | None:
-    """Listen on `spec.address` and `spec.port` for one test of the peer at `spec.source`, or of anybody who has the
-    one-time key where the plan does not say its address; what was seen of its test, None if it did not come in time.
+    """Serve a single test on `spec.address` and `spec.port`; returns its statistics, None if no client connected.
 
-    A server that ends without having served the peer (a port scan, a stranger, a peer that died) is started again.
-    Raises `ProbeError` if it could not listen at all until the deadline.
+    The client must connect from `spec.source`, or, if that is None, hold the one-time key. A server that ends without
+    serving this client (a port scan, another host, a client that died) is restarted until the deadline. Raises
+    `ProbeError` if it could never listen.
     """
     address = resolve(spec.address, spec.family)
     congestion_control.check(spec.congestion_control)
@@ -179,13 +179,13 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
 
 
 def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
-    """The command of the end that connects."""
+    """The client's command line."""
     arguments = ["iperf3", f"-{spec.family}", "-J", "--get-server-output", "-i", interval(spec)]
     arguments += ["-c", address, "-p", str(spec.port), "--connect-timeout", str(CONNECT_TIMEOUT_MS)]
     arguments += ["-t", str(spec.duration_s), "-O", str(spec.omit_s), "-P", str(spec.streams)]
     options = {
         "-B": spec.source if spec.source is not None and is_local(spec.source) else None,
-        # iperf3 keeps each stream to this; the plan means all of them together.
+        # iperf3 applies the limit to each stream; the plan gives their sum.
         "-b": None if spec.rate_bps is None else spec.rate_bps // spec.streams,
         "-w": spec.window_bytes,
         "-C": spec.congestion_control,
@@ -197,7 +197,7 @@ def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
 
 
 def server_arguments(spec: ThroughputSpec, address: str) -> list[str]:
-    """The command of the end that listens, for one test. Behind a translated address it listens on all of its own."""
+    """The server's command line for a single test. Behind NAT it listens on all local addresses."""
     arguments = ["iperf3", f"-{spec.family}", "-J", "-i", interval(spec), "-s", "-1", "-p", str(spec.port)]
     if is_local(address):
         arguments += ["-B", address]
@@ -205,7 +205,7 @@ def server_arguments(spec: ThroughputSpec, address: str) -> list[str]:
 
 
 def interval(spec: ThroughputSpec) -> str:
-    """Seconds between two reports of iperf3: the least that it can, longer only where there would be too many."""
+    """Report interval of iperf3 in seconds: its minimum, or more if there would be too many intervals."""
     wanted_s = math.ceil(10 * (spec.duration_s + spec.omit_s) / MOST_INTERVALS) / 10
     return f"{max(LEAST_INTERVAL_S, wanted_s):g}"
 
@@ -218,8 +218,7 @@ def _serve_once(
     credentials: Credentials,
     file: OpenFile | None,
 ) -> tuple[Json, Seen]:
-    """Run a server until it ends or the deadline passes; what it reports, empty where that cannot be read, and what was
-    seen of it meanwhile."""
+    """Run a server until it ends or the deadline passes; returns its report (empty if unreadable) and statistics."""
     sends_to = Streams(peer, spec.port, from_port=True) if peer is not None and spec.reverse else None
     with (
         _started(server_arguments(spec, address), credentials, file) as process,
@@ -241,7 +240,7 @@ def _serve_once(
 
 
 def _served(report: Json, peer: str | None) -> bool:
-    """Whether a server's test was the one that it was started for."""
+    """Whether the server served the expected client."""
     if received_bytes(report) <= 0:
         return False
     came = peer_of(report)
@@ -255,7 +254,7 @@ def _served(report: Json, peer: str | None) -> bool:
 def _started(
     arguments: list[str], credentials: Credentials, file: OpenFile | None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """iperf3 as a child that is gone when the context is left. Raises `ToolFailure`."""
+    """Run iperf3 as a child process that ends with the context. Raises `ToolFailure`."""
     try:
         process = subprocess.Popen(
             [*arguments, *credentials.arguments, *(() if file is None else file.arguments)],
@@ -271,7 +270,7 @@ def _started(
         raise ToolFailure(f"cannot start iperf3: {error.strerror}") from error
     try:
         if file is not None:
-            # Whatever a peer sends, it fills the disk no further.
+            # A peer that sends more must not fill the disk.
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file.most_bytes, file.most_bytes))
         yield process
     finally:
@@ -280,7 +279,7 @@ def _started(
 
 
 def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, ending_is_failure: bool = True) -> bytes:
-    """What iperf3 writes until it ends or the deadline passes. Raises `ToolFailure`."""
+    """The output of iperf3 until it ends or the deadline passes. Raises `ToolFailure`."""
     try:
         output, _ = process.communicate(timeout=deadline.remaining_s)
     except subprocess.TimeoutExpired:
@@ -293,7 +292,7 @@ def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, ending_is_f
 
 
 def _end(process: subprocess.Popen[bytes]) -> bytes:
-    """Stop iperf3, kindly first; what it wrote."""
+    """Stop iperf3, by SIGTERM and then SIGKILL; returns its output."""
     process.terminate()
     try:
         output, _ = process.communicate(timeout=STOP_GRACE_S)
@@ -304,7 +303,7 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def _with_watched(run: ThroughputRun, watch: Watch) -> ThroughputRun:
-    """The run with what was seen from outside: this end is the sender, but with `reverse`."""
+    """Add the sampled statistics to the result. The client is the sender unless `reverse` is set."""
     transfer = run.transfer
     if transfer is None:
         return run

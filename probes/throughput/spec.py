@@ -1,8 +1,8 @@
-"""The fields of a throughput measurement: what is asked (`ThroughputSpec`) and what comes back (`ThroughputRun`).
+"""The fields of a throughput test: its parameters (`ThroughputSpec`) and its result (`ThroughputRun`).
 
-Intervals are kept as columns of one length, with numbers summed over the streams and round trips averaged. Seconds
-count from the start of the transfer, the omitted part included; an interval begins where the one before ended. A column
-that the system does not tell is None as a whole.
+Intervals are stored as columns of equal length, with counts summed over the streams and RTTs averaged. Seconds count
+from the start of the transfer, including the omitted part; an interval begins where the previous interval ends. A
+column that the system does not report is None as a whole.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ Protocol = Literal["tcp", "udp"]
 
 
 class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One memory-to-memory transfer from here to `address`, where a peer listens on `port`; with `reverse` from there
-    to here.
+    """A memory-to-memory transfer to `address`, where the peer listens on `port`; with `reverse`, data flow back.
 
-    `rate_bps` is what to keep to, in all streams together; without it TCP takes what it gets. `window_bytes` is the
-    socket buffer of both ends, None the system's own. `one_time_key` is known to both ends and nobody else.
-    `peer_iperf3` is the other end's version of iperf3, as `3.12`, None where it is not known: builds authenticate alike
-    only as far as they know of each other.
+    `rate_bps` limits the rate of all streams together; None is no limit. `window_bytes` is the socket buffer of both
+    ends, None for the system's default. `one_time_key` is a secret shared by the two ends. `peer_iperf3` is the peer's
+    version of iperf3, such as `3.12`, None if unknown: the padding of iperf3's authentication depends on both versions.
     """
 
     address: str
@@ -45,12 +43,12 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length_s(self) -> float:
-        """How long it fills the path, what is left out included."""
+        """Seconds for which the test loads the path, including the omitted part."""
         return float(self.duration_s + self.omit_s)
 
 
 class SentIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the sender saw. Windows and round trips are those at the end of each interval; `packets` are of UDP."""
+    """The sender's intervals. Windows and RTTs are those at the end of each interval; `packets` is for UDP only."""
 
     end_s: tuple[float, ...]
     sent_bytes: tuple[int, ...]
@@ -64,7 +62,7 @@ class SentIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ReceivedIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the receiver read, in intervals of its own; what is behind the bytes is of UDP."""
+    """The receiver's intervals, with their own ends; the fields after `received_bytes` are set for UDP only."""
 
     end_s: tuple[float, ...]
     received_bytes: tuple[int, ...]
@@ -74,10 +72,10 @@ class ReceivedIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class CpuUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The tool's share of one processor at one end, 0 to 1 and above with several threads, as it says itself.
+    """CPU use of the tool at either end, as a share of a single CPU, as the tool reports it; several threads exceed 1.
 
-    `wanted_ratio` is the share of the time in which its busiest thread ran or was ready and waited to run, by its
-    system; None where that was not watched.
+    `wanted_ratio` is the share of the time in which its busiest thread ran or was runnable, according to the kernel;
+    None if that was not sampled.
     """
 
     total_ratio: float
@@ -87,11 +85,11 @@ class CpuUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the sender's kernel counted of its TCP streams, at the last look before the end (TCP_INFO, as `ss -ti`
-    shows it). Times and round trips are means over the streams, the rest sums.
+    """TCP_INFO of the sender's streams, as `ss -ti` shows it, sampled last before the end of the test.
 
-    Times run while there was something to send (`busy_s`): those with the peer's window used up and with the send
-    buffer full are parts of it. `duplicates` are resent segments that the peer had already (RFC 2883).
+    Times and RTTs are means over the streams, the rest are sums. `busy_s` is the time with unacknowledged or unsent
+    data; it includes the time limited by the peer's window and by the send buffer. `duplicates` counts retransmitted
+    segments that the peer already had (RFC 2883).
     """
 
     age_s: float
@@ -106,7 +104,7 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Datagrams of a UDP test: sent, not arrived, arrived late, and their jitter (RFC 3550)."""
+    """Datagrams of a UDP test: sent, lost and out of order, and their jitter (RFC 3550)."""
 
     packets: int
     lost_packets: int
@@ -115,8 +113,10 @@ class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that was seen of a transfer. `omitted_s` is the length of the first part, which the tool leaves out of its
-    figures; None is not known. Where only one end told of its intervals, the other's are None."""
+    """Details of a transfer. `omitted_s` is the length of the first part, which the tool leaves out of its figures.
+
+    If only the sender or only the receiver reported its intervals, the other's are None.
+    """
 
     sent: SentIntervals | None = None
     received: ReceivedIntervals | None = None
@@ -129,8 +129,8 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, tag="throughput", tag_field="kind"):
-    """One throughput test. `throughput_bps` is what the receiver got on average, the omitted part left out; None
-    whenever the outcome is not `measured`. `asked_bps` is the rate that the sender was told to keep to."""
+    """Result of a throughput test. `throughput_bps` is the mean rate at the receiver without the omitted part, None
+    unless the outcome is `measured`. `asked_bps` is the rate limit that the sender was given."""
 
     target: str
     address: str | None
@@ -154,10 +154,11 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, tag="throughput",
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True, tag="served", tag_field="kind"):
-    """What the end that listened says of a slot, besides the `ThroughputRun` of the end that connected.
+    """Report of the listening end on a slot, beside the `ThroughputRun` of the end that connected.
 
-    `measured` is a test that it served, `missed` that nobody came; `detail` says it in words. `sends` tells that the
-    data went from here, as with `reverse`; `kernel` is there then. `wanted_ratio` is as in `CpuUse`.
+    The outcome is `measured` if it served the test, `missed` if no client connected; `detail` explains it. `sends` is
+    true if the listening end sent the data, as with `reverse`; `kernel` is set only then. `wanted_ratio` is as in
+    `CpuUse`.
     """
 
     family: Literal[4, 6]
@@ -170,7 +171,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, tag="served", tag_field=
 
 
 def seen_from_both_ends(transfer: Transfer, served: Served) -> Transfer:
-    """What was seen of a transfer, with what only the end that listened could see."""
+    """Add the figures that only the listening end could sample to a transfer."""
     end = "sender_cpu" if served.sends else "receiver_cpu"
     use: CpuUse | None = getattr(transfer, end)
     if use is not None and served.wanted_ratio is not None:
