@@ -386,7 +386,7 @@ def test_compare_adds_paths_and_takes_them_away(browser, served, path_ids):
 
     assert added == [path_ids["bern", "rome"], path_ids["rome", "boston"]]
     assert drawn == 2
-    assert [line.split(" take")[0].strip() for line in left] == ["rome → boston"]
+    assert [line.split(" remove")[0].strip() for line in left] == ["rome → boston"]
     assert visit.wrong == []
 
 
