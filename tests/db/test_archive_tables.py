@@ -105,7 +105,7 @@ def test_a_grid_of_a_year_takes_months_and_the_days_at_its_edges(mesh, deliver):
 
 
 def test_throughput_has_no_packet_size_and_no_grid(mesh):
-    with pytest.raises(ValueError, match="ask throughput_summaries"):
+    with pytest.raises(ValueError, match="use throughput_summaries"):
         tables.grid(Metric.THROUGHPUT, HOUR, NOW)
 
 

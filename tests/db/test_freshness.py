@@ -1,5 +1,6 @@
 """What is no longer current, and that neither pages nor API nor metrics say otherwise."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -130,16 +131,15 @@ def test_no_page_says_so_while_all_is_done(client, evaluated_now):
 def test_that_nothing_is_open_is_said_only_as_of_the_last_evaluation(client, evaluated_long_ago, address):
     said = text(client, address)
 
-    assert "None was open at 2026-11-21 10:30" in said
-    for calm in ("no incident open", "none open", "No incident is open", "None is open"):
-        assert calm not in said
+    assert "No open incidents at 2026-11-21 10:30" in said
+    assert not re.search("no open incidents(?! at)", said, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("address", ["/", "/incidents/", "/sites/cern/"])
 def test_that_nothing_is_open_is_said_while_it_is_known(client, evaluated_now, address):
     said = text(client, address)
 
-    assert "None is open" in said or "No incident is open" in said
+    assert re.search("no open incidents(?! at)", said, re.IGNORECASE)
 
 
 def test_the_api_says_what_is_stale(client, evaluated_long_ago):

@@ -139,7 +139,7 @@ def test_a_migration_gives_way_to_deliveries_and_comes_again(full, delivering):
             reader.rollback()
             _, rest = migrating.communicate(timeout=120)
 
-    assert "attempt 1 of 10: canceling statement due to lock timeout; undone, deliveries go on" in said
+    assert "attempt 1 of 10: canceling statement due to lock timeout; rolled back" in said
     assert migrating.returncode == 0, rest
     assert manage(full, "migrate", "--check")[0] == 0
 
@@ -156,7 +156,7 @@ def test_a_migration_that_never_gets_its_lock_says_who_may_hold_it(monkeypatch):
     with psycopg.connect(own_dsn()) as reader:
         reader.execute("SELECT FROM burst LIMIT 1")
 
-        with pytest.raises(CommandError, match=r"each of 2 attempts: .*Run it again when no backup and no long query"):
+        with pytest.raises(CommandError, match=r"each of 2 attempts: .*Retry when no backup and no long query"):
             call_command("migrate", verbosity=0)
 
     with connection.cursor() as cursor:
