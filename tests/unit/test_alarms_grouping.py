@@ -63,7 +63,7 @@ def test_what_is_not_known_speaks_against_nothing():
     assert (cause.kind, cause.known) == (Kind.OUTBOUND, 2)
 
 
-def test_both_directions_of_a_pair_are_the_pair_and_one_alone_is_a_path():
+def test_both_bad_directions_make_a_pair_a_single_one_a_path():
     there, back = ids(SIX, source="cern", destination="slac"), ids(SIX, source="slac", destination="cern")
 
     assert named(explain(SIX, there | back)) == [(Kind.PAIR, "cern ↔ slac")]
@@ -99,7 +99,7 @@ def test_everything_bad_is_everything():
     assert named(explain(SIX, {line.path_id for line in SIX})) == [(Kind.ALL, "")]
 
 
-def test_a_link_that_all_bad_paths_cross_and_no_other_does_is_the_link():
+def test_a_link_crossed_by_all_bad_paths_and_no_other_is_the_cause():
     bad = ids(SIX, source_site="slac", destination_site="cern") | ids(SIX, source_site="fnal", destination_site="desy")
     bad |= ids(SIX, source_site="anl", destination_site="cern")
 
@@ -137,7 +137,7 @@ def test_no_set_of_causes_is_cheaper(bad, unknown):
 
 @settings(max_examples=60, deadline=None)
 @given(st.sets(st.integers(1, 30), min_size=1), st.sets(st.integers(1, 30), max_size=3))
-def test_an_account_by_greed_never_costs_more_than_to_leave_all_to_itself(bad, unknown):
+def test_the_greedy_account_never_costs_more_than_separate_causes(bad, unknown):
     bad_ids, known = frozenset(bad - unknown), frozenset(range(1, 31)) - unknown
     general = grouping.candidates(SIX, {})
 
@@ -147,7 +147,7 @@ def test_an_account_by_greed_never_costs_more_than_to_leave_all_to_itself(bad, u
     assert grouping.price(chosen, bad_ids, known) == pytest.approx(price(chosen, bad_ids, known))
 
 
-def test_when_there_is_no_time_for_the_exact_search_a_site_is_still_a_site(monkeypatch):
+def test_a_site_is_found_without_time_for_the_exact_search(monkeypatch):
     monkeypatch.setattr(grouping, "LONGEST_SEARCH_S", 0.0)
     sites = [f"s{number}" for number in range(20)]
     lines = mesh(*sites)
@@ -161,7 +161,7 @@ def test_when_there_is_no_time_for_the_exact_search_a_site_is_still_a_site(monke
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_planted_causes_are_found_although_a_path_in_ten_looks_otherwise(seed):
+def test_planted_causes_are_found_with_a_tenth_of_paths_misleading(seed):
     """One or two sites, directions or pairs, far apart, in a mesh of nine; paths fail to show it by chance."""
     chance = random.Random(seed)
     sites = [f"s{number}" for number in range(9)]

@@ -95,6 +95,6 @@ def test_the_cheap_look_rules_no_fall_out_that_the_test_would_find(seed, number,
         assert ranks.may_have_fallen(values[np.newaxis, :], below_ratio)[0]
 
 
-def test_the_cheap_look_rules_out_what_hardly_moves_and_what_has_no_values():
+def test_the_cheap_check_excludes_small_shifts_and_missing_values():
     assert not ranks.may_have_fallen(np.full((1, 60), 9.4e8), 0.85)[0]
     assert not ranks.may_have_fallen(np.full((1, 60), np.nan), 0.85)[0]

@@ -27,7 +27,7 @@ def upper_bound(events: int, bursts: int, chance: float) -> float:
 
 
 @given(st.integers(1, 40), st.data())
-def test_the_chance_is_the_tail_at_the_baselines_bound_and_the_bounds_own(bursts, data):
+def test_the_chance_adds_the_tail_at_the_bound_and_the_bounds_risk(bursts, data):
     events = data.draw(st.integers(0, bursts))
     base = data.draw(st.integers(1, 60))
     base_events = data.draw(st.integers(0, base - 1))
@@ -43,7 +43,7 @@ def test_without_bursts_on_either_side_nothing_is_improbable(bursts, base):
     assert rises.chance(bursts, bursts, 0, base, 1e-6) == 1.0
 
 
-def test_dispersion_is_the_variance_of_hours_over_that_of_independent_bursts():
+def test_dispersion_is_hourly_over_independent_burst_variance():
     bursts, events = np.array([100.0] * 4), np.array([0.0, 20.0, 0.0, 20.0])
     ratio = 0.1
     by_hand = sum((e - 100 * ratio) ** 2 / (100 * ratio * (1 - ratio)) for e in events) / 3
@@ -101,7 +101,7 @@ def test_false_alarms_are_at_most_as_many_as_stated(ratio, base):
 @pytest.mark.parametrize(
     ("before", "after"), [(0.0, 0.003), (0.001, 0.01), (0.01, 0.03)], ids=["0 to 0.3%", "0.1 to 1%", "1 to 3%"]
 )
-def test_a_rise_is_found_within_one_and_a_half_times_the_samples_that_any_test_needs(before, after):
+def test_a_rise_is_found_within_1_5_times_the_minimum_samples(before, after):
     """No test with a false alarm in 10,000 path-hours (600,000 looks) can be quicker on average than their logarithm
     over the information of a packet (G. Lorden, Annals of Mathematical Statistics 42, 1971)."""
     packets_a_burst = 10

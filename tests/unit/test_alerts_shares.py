@@ -26,7 +26,7 @@ def ids(source=None, destination=None):
     }
 
 
-def test_a_direction_of_a_site_has_the_opposite_one_and_the_rest_beside_it():
+def test_a_site_direction_is_compared_with_its_reverse_and_the_rest():
     outbound = ids("cern")
 
     assert Shares(PATHS, outbound, ()).of(outbound) == [Share("paths to cern", 0, 4), Share("elsewhere", 0, 12)]

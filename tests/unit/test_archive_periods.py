@@ -36,7 +36,7 @@ def at(text):
         ("2025-01-01", "2026-01-01", [("month", "2025-01-01", "2026-01-01")]),
     ],
 )
-def test_the_longest_summaries_that_fit_with_shorter_ones_at_the_edges(since, until, expected):
+def test_the_longest_summaries_fill_a_period_shorter_ones_its_edges(since, until, expected):
     assert cover(at(since), at(until)) == [Stretch(tier, at(first), at(last)) for tier, first, last in expected]
 
 
@@ -45,7 +45,7 @@ def test_an_empty_period_has_no_stretch():
 
 
 @given(moments, lengths)
-def test_stretches_cover_the_period_without_gaps_and_begin_with_their_tier(since, length):
+def test_stretches_cover_the_period_and_align_with_their_tier(since, length):
     stretches = cover(since, since + length)
 
     for before, after in pairwise(stretches):

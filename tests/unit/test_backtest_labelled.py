@@ -77,7 +77,7 @@ def test_the_changes_are_those_of_the_detector_on_the_bare_series(folder):
     assert outcome.score.matched == len(CHANGES) * len(traces)
 
 
-def test_changes_far_from_the_marks_are_false_and_missed_ones_are_counted(folder):
+def test_far_changes_are_false_and_missed_marks_are_counted(folder):
     file = folder / "2.csv"
     head, *lines = file.read_text().split("\n")
     marked_elsewhere = [head, *(f"{line[:-1]}0" for line in lines)]

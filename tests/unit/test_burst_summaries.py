@@ -63,7 +63,7 @@ def test_unpredictability_follows_from_the_means_and_the_greatest(made):
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(0, 5)), max_size=40))
-def test_a_weighted_median_is_the_least_value_with_half_of_the_weight_at_or_below_it(entries):
+def test_a_weighted_median_has_half_the_weight_at_or_below_it(entries):
     group, values, weights = np.array(entries).reshape(-1, 3).T
 
     found = grouped_weighted_medians(group, values.astype(float), weights, GROUPS)

@@ -105,7 +105,7 @@ def test_other_traffic_on_the_narrow_link_does_not_hide_it(narrow, load, seed):
 
 @settings(max_examples=60)
 @given(narrow=st.floats(5, 100), seed=st.integers(0, 10**6))
-def test_other_traffic_before_and_behind_the_narrow_link_does_not_hide_it(narrow, seed):
+def test_cross_traffic_does_not_hide_the_narrow_link(narrow, seed):
     found = estimate(trains_over(Hop(2 * narrow, 0.3), Hop(narrow), Hop(2 * narrow, 0.3), seed=seed))
 
     assert found.verdict is Verdict.MEASURED
@@ -139,7 +139,7 @@ def test_stamps_that_waver_more_may_hide_it_but_make_no_false_figure(mbps):
 
 
 @given(factor=st.sampled_from([2, 3, 7]))
-def test_a_path_that_is_slower_by_a_factor_has_a_lower_capacity_by_that_factor(factor):
+def test_capacity_scales_with_the_speed_of_the_path(factor):
     trains = trains_over(Hop(1000), Hop(40, 0.3))
     before = estimate(trains)
 
@@ -273,7 +273,7 @@ def test_the_headers_of_a_link_are_not_taken_for_spacing_by_packets():
     assert found.capacity_bps == pytest.approx(100e6 * 1500 / 1538, rel=0.01)
 
 
-def test_credit_that_a_shaper_saved_up_for_a_pair_does_not_outweigh_the_trains():
+def test_trains_outweigh_pairs_sent_on_a_shapers_saved_credit():
     def credited(train: EchoTrain) -> EchoTrain:
         credit_ns = np.where(np.arange(len(train)) > 0, 70_000, 0)
         return arriving(train, train.arrived_ns - credit_ns)

@@ -68,7 +68,7 @@ def test_a_single_spike_is_not_a_change_however_high():
     assert places(rtts_ms) == []
 
 
-def test_whole_milliseconds_that_alternate_seldom_make_a_notice_and_never_a_warning():
+def test_alternating_milliseconds_rarely_notice_and_never_warn():
     """Quantised round trips leave some stretches without any deviation at all."""
     found = detector.changes(np.round(quiet_path(5000, base_ms=30.3)))
 
@@ -112,7 +112,7 @@ def test_only_the_past_counts(steps_ms, seed, data):
 
 @settings(deadline=None)
 @given(step_series, st.integers(0, 2**16))
-def test_changes_lie_within_15_samples_of_their_raising_and_never_crowd(steps_ms, seed):
+def test_changes_lie_within_15_samples_of_detection_and_apart(steps_ms, seed):
     rtts_ms = steps_ms + np.random.default_rng(seed).exponential(1.0, len(steps_ms))
 
     found = detector.changes(rtts_ms)

@@ -238,7 +238,7 @@ def test_every_variable_of_our_image_is_one_that_the_settings_read(name: str) ->
 
 
 @pytest.mark.parametrize("name", ["web", "worker", "beat", "migrate"])
-def test_the_centre_is_told_how_long_what_is_kept_with_the_defaults_of_the_settings(name: str) -> None:
+def test_compose_sets_retention_with_the_defaults_of_the_settings(name: str) -> None:
     environment = SERVICES[name]["environment"]
 
     told = {variable: environment[variable] for variable in VARIABLES if variable.startswith("SOUNDINGS_RETENTION_")}
@@ -261,7 +261,7 @@ def provisioned_variables() -> set[str]:
     return {found for value in values for found in re.findall(r"\$([A-Z]\w+)", value)}
 
 
-def test_what_can_be_configured_is_in_the_example_with_the_same_default() -> None:
+def test_every_setting_is_in_the_example_with_its_default() -> None:
     example = dict(
         line.split("=", 1)
         for line in (ROOT / ".env.example").read_text().splitlines()
@@ -433,7 +433,7 @@ def test_folders_that_volumes_cover_belong_to_the_user_of_the_image() -> None:
 # --- the mesh and the agent
 
 
-def test_the_mesh_that_compose_applies_is_right_and_its_home_is_the_site_whose_agent_runs() -> None:
+def test_the_mesh_of_compose_is_valid_and_its_home_site_has_the_agent() -> None:
     (source,) = [mount.source for mount in mounts("migrate") if mount.is_file]
     mesh = tomllib.loads((ROOT / source).read_text())
     document.read(ROOT / source)
@@ -444,7 +444,7 @@ def test_the_mesh_that_compose_applies_is_right_and_its_home_is_the_site_whose_a
     assert {host["address"] for site in mesh["site"] for host in site["host"]} <= SERVICES.keys()
 
 
-def test_the_agent_reaches_its_centre_on_loopback_with_the_token_that_was_made_for_it() -> None:
+def test_the_agent_reaches_the_centre_on_loopback_with_its_token() -> None:
     agent = dict(zip(*[iter(SERVICES["agent"]["command"][4:])] * 2, strict=True))
     (token,) = [line for line in command_lines("migrate") if line[2:4] == ["site", "token"]]
     made_at, read_at = (
@@ -496,7 +496,7 @@ def test_what_a_service_waits_for_exists_and_can_come_true(name: str) -> None:
                 pytest.fail(f"{name} waits for {other}: {condition}")
 
 
-def test_shared_networks_are_those_of_services_and_publish_nothing_themselves() -> None:
+def test_services_sharing_a_network_publish_no_ports_themselves() -> None:
     for name, service in SERVICES.items():
         if "network_mode" in service:
             kind, _, other = service["network_mode"].partition(":")

@@ -20,7 +20,7 @@ def listed(which):
     return sorted(told.split())
 
 
-def test_what_sysctl_has_can_be_used_and_so_can_the_kernels_own_choice():
+def test_algorithms_of_sysctl_and_the_kernels_default_are_usable():
     available = listed("available")
     assert available
     for name in (*available, None):

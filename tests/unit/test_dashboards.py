@@ -114,7 +114,7 @@ def test_a_panel_explains_itself(panel: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("panel", panels(), ids=panel_title)
-def test_what_a_panel_sets_for_a_column_names_one_that_its_queries_return(panel: dict[str, Any]) -> None:
+def test_column_overrides_of_a_panel_name_columns_of_its_queries(panel: dict[str, Any]) -> None:
     returned = set().union(*(columns(target["rawSql"]) for target in panel["targets"]))
     for override in panel["fieldConfig"]["overrides"]:
         assert override["matcher"]["id"] == "byName"
@@ -162,7 +162,7 @@ def test_a_cell_of_a_matrix_without_a_figure_is_grey_and_says_so(panel: dict[str
 
 
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
-def test_a_dashboard_leads_to_the_others_to_our_pages_and_shows_incidents(dashboard: dict[str, Any]) -> None:
+def test_a_dashboard_links_to_others_and_pages_and_shows_incidents(dashboard: dict[str, Any]) -> None:
     others, page = dashboard["links"]
     [incidents] = dashboard["annotations"]["list"]
 
@@ -173,7 +173,7 @@ def test_a_dashboard_leads_to_the_others_to_our_pages_and_shows_incidents(dashbo
     assert {"time", "timeEnd", "text", "tags"} == columns(incidents["target"]["rawSql"])
 
 
-def test_links_between_dashboards_name_one_that_is_there_and_its_variables() -> None:
+def test_dashboard_links_name_existing_dashboards_and_variables() -> None:
     variables = {one["uid"]: {v["name"] for v in one["templating"]["list"]} for one in dashboards()}
     found = re.findall(r'"url": "(/d/[^"]+)"', "".join(file.read_text() for file in render.JSON_DIR.glob("*.json")))
 
@@ -273,7 +273,7 @@ def test_every_query_goes_to_the_data_source_that_is_provisioned() -> None:
             ]
 
 
-def test_the_data_source_has_a_name_for_every_grafana_from_10_to_12_and_no_secret_in_it() -> None:
+def test_the_data_source_serves_grafana_10_to_12_without_a_secret() -> None:
     (source,) = DATA_SOURCES
     assert source["type"] == "postgres"
     assert "database" not in source, "Grafana 12 reads the name only from jsonData when the type is the old one"

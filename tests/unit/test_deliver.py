@@ -218,9 +218,7 @@ def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypa
     ],
     ids=str,
 )
-def test_after_a_failure_the_same_batch_comes_again_once_the_pause_is_over(
-    spool, delivery, server, clock, caplog, answer, said
-):
+def test_a_failed_batch_is_sent_again_after_the_pause(spool, delivery, server, clock, caplog, answer, said):
     spool.put([result(1), result(2)])
     server.answers.append(answer)
 
@@ -239,7 +237,7 @@ def test_after_a_failure_the_same_batch_comes_again_once_the_pause_is_over(
     assert [(batch.number, len(batch.results)) for batch in server.batches][-2:] == [(1, 2), (2, 1)]
 
 
-def test_an_agent_says_who_it_is_and_knows_why_it_is_refused_until_it_is_not(tmp_path, spool, server, clock):
+def test_an_agent_identifies_itself_and_keeps_why_it_is_refused(tmp_path, spool, server, clock):
     (tmp_path / "token").write_text(TOKEN)
     centre = Centre(server.url, tmp_path / "token", identity="00aa.7")
     delivery = Delivery(spool, centre, back_off=BackOff(clock=clock))
@@ -256,7 +254,7 @@ def test_an_agent_says_who_it_is_and_knows_why_it_is_refused_until_it_is_not(tmp
     assert centre.refusal is None
 
 
-def test_an_agent_of_another_protocol_keeps_all_and_says_what_to_upgrade(spool, delivery, centre, server, clock):
+def test_a_protocol_mismatch_keeps_all_and_names_the_upgrade(spool, delivery, centre, server, clock):
     said = "the agent speaks protocol 1, the centre 2 to 3: upgrade the agent"
     server.fails = lambda batch: 426
     server.said = json.dumps({"error": said}).encode()
@@ -291,7 +289,7 @@ def test_batches_that_are_too_large_are_halved_until_they_pass(spool, delivery, 
     assert [batch.number for batch in server.batches] == list(range(1, len(server.batches) + 1))
 
 
-def test_a_single_result_that_is_too_large_is_set_aside_and_the_rest_goes_on(spool, delivery, server):
+def test_a_result_that_is_too_large_is_quarantined_alone(spool, delivery, server):
     server.max_results = 0
     spool.put([result(1)])
 
@@ -315,7 +313,7 @@ def test_what_the_centre_refuses_is_set_aside_with_its_reason(spool, delivery, s
     assert spool.queued() == 0
 
 
-def test_a_result_that_spoils_its_batch_is_found_and_set_aside_with_the_centres_reason(spool, delivery, server):
+def test_a_bad_result_is_quarantined_with_the_centres_reason(spool, delivery, server):
     server.poison = {17, 180}
     spool.put([result(label) for label in range(600)])
 
@@ -328,7 +326,7 @@ def test_a_result_that_spoils_its_batch_is_found_and_set_aside_with_the_centres_
     assert spool.queued() == 0
 
 
-def test_where_the_centre_cannot_read_even_a_batch_of_nothing_all_is_kept(spool, delivery, server, clock):
+def test_all_is_kept_if_the_centre_rejects_even_an_empty_batch(spool, delivery, server, clock):
     server.answers = [(400, b'{"error": "not a batch"}')] * 2
     spool.put([result(label) for label in range(50)])
 
@@ -392,7 +390,7 @@ def test_a_lone_result_is_set_aside_only_when_others_were_taken(spool, delivery,
     assert sorted(server.stored.values()) == [100 + minute for minute in range(60)]
 
 
-def test_a_batch_that_is_too_slow_to_store_is_halved_and_never_set_aside(spool, delivery, server, clock):
+def test_a_batch_too_slow_to_store_is_halved_never_quarantined(spool, delivery, server, clock):
     server.fails = lambda batch: 503 if len(batch.results) > 10 or has(3)(batch) else None
     spool.put([result(label) for label in range(100)])
 
@@ -476,7 +474,7 @@ class TimedCentre:
         return Receipt(number=batch.number, accepted=len(batch.results))
 
 
-def test_batches_grow_while_the_answers_are_quick_and_shrink_when_they_are_slow(spool, clock):
+def test_batches_grow_with_quick_answers_and_shrink_with_slow_ones(spool, clock):
     spool.put([result(label) for label in range(20_000)])
     centre = TimedCentre(clock, lambda batch: len(batch.results) * 2 * SLOW_S / 1000)
     quick = TimedCentre(clock, lambda batch: QUICK_S / 2)
@@ -491,7 +489,7 @@ def test_batches_grow_while_the_answers_are_quick_and_shrink_when_they_are_slow(
     assert [size for _, size in centre.came][:2] == [FIRST_RESULTS, FIRST_RESULTS]
 
 
-def test_after_an_outage_the_sites_begin_small_and_one_after_the_other(tmp_path, clock, monkeypatch):
+def test_sites_start_small_and_staggered_after_an_outage(tmp_path, clock, monkeypatch):
     """200 sites with a long queue: each knocks with a small batch; the rest of theirs begins over SPREAD_S seconds."""
     monkeypatch.setattr("probes.site.delivery.deliver.FIRST_RESULTS", 5)
     began = []
@@ -528,7 +526,7 @@ def test_an_outage_that_left_little_delays_nothing(spool, clock):
     assert delivery.run() == 2
 
 
-def test_a_spool_that_cannot_be_written_ends_no_thread_and_is_tried_again(spool, centre, clock, caplog):
+def test_an_unwritable_spool_ends_no_thread_and_is_retried(spool, centre, clock, caplog):
     delivery = Delivery(spool, centre, back_off=BackOff(clock=clock))
     spool.put([result(1)])
     with mock.patch.object(spool, "next_batch", side_effect=NoRoom("spool: the disk is full")):
@@ -647,7 +645,7 @@ def test_an_answer_that_is_not_a_plan_changes_nothing(server, centre, cache, cap
     assert "is not a Plan" in caplog.text
 
 
-def test_a_plan_that_cannot_be_kept_leaves_the_old_one_and_is_pulled_again(server, centre, cache, clock, caplog):
+def test_a_plan_that_cannot_be_stored_is_pulled_again(server, centre, cache, clock, caplog):
     cache.store(plan("v1"))
     server.plan = plan("v2")
     puller = PlanPuller(cache, centre, back_off=BackOff(clock=clock))

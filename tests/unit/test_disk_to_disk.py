@@ -271,7 +271,7 @@ def test_messages_come_as_they_were_said():
 
 
 @pytest.mark.parametrize("spoil", ["bit", "again", "back"])
-def test_a_message_that_was_changed_repeated_or_thrown_back_is_refused(spoil):
+def test_a_changed_repeated_or_reflected_message_is_refused(spoil):
     _, receiver, here, there = talking()
     recording = Recording(there)
     speaker = Conversation(recording, receiver.session, sends=False)

@@ -139,7 +139,7 @@ def test_no_ground_for_an_estimate_is_exit_status_1_with_what_to_give():
         (f"{PATH} --loss-ratio 0.1 --times 1", "--times 1: give how many times as much is wanted, above 1"),
     ],
 )
-def test_a_figure_that_makes_no_sense_is_exit_status_2_in_the_words_of_the_options(arguments, message):
+def test_an_invalid_figure_exits_with_2_and_names_the_option(arguments, message):
     status, out, err = run(arguments)
 
     assert (status, out) == (2, "")

@@ -131,7 +131,7 @@ def test_a_failure_of_another_version_is_an_outcome_with_its_reason(version, nam
     assert (failure.value.outcome, str(failure.value)) == (outcome, f"iperf3 to 10.77.2.1 port 5201: {message}")
 
 
-def test_a_control_connection_that_ends_early_says_nothing_of_a_key_where_there_was_none():
+def test_an_early_end_mentions_no_key_where_none_was_used():
     with pytest.raises(report.ToolFailure, match=f"{CLOSED}$"):
         read((FIXTURES / "versions" / "3.22" / "no_key.json").read_bytes())
 
@@ -211,7 +211,7 @@ def test_a_report_of_3_20_says_the_same():
     assert read_json(of_3_20(fixture("both_ends"))) == read_json(fixture("both_ends"))
 
 
-def test_udp_of_3_1_has_one_sum_and_the_datagrams_that_arrived_are_counted():
+def test_udp_of_3_1_has_a_single_sum_and_counts_arrived_datagrams():
     given = without(fixture("udp"), "sum_sent", "sum_received", "server_output_json")
 
     run = read_json(given)

@@ -83,7 +83,7 @@ def padded(credentials):
 
 @pytest.mark.parametrize("server", VERSIONS)
 @pytest.mark.parametrize("client", VERSIONS)
-def test_two_versions_that_know_each_other_authenticate_as_real_ones_did(iperf3_is, client, server):
+def test_known_versions_authenticate_as_real_iperf3_did(iperf3_is, client, server):
     """`authentication.json` is what real builds said when each of them tried each padding with each other; the same as
     the reports beside it, of Debian 11, 12, 13 and unstable."""
     tried = json.loads((FIXTURES / "authentication.json").read_text())
@@ -116,9 +116,7 @@ def test_two_versions_that_know_each_other_authenticate_as_real_ones_did(iperf3_
     ],
 )
 @pytest.mark.parametrize("peer", [None, "", "of a later kind"])
-def test_with_a_peer_of_no_known_version_it_is_padded_as_before_where_that_can_be(
-    iperf3_is, version, of_client, of_server, peer
-):
+def test_an_unknown_peer_version_gets_the_old_padding_if_possible(iperf3_is, version, of_client, of_server, peer):
     iperf3_is(version)
 
     with authentication.of_client("secret", peer) as client, authentication.of_server("secret", peer) as server:
@@ -126,7 +124,7 @@ def test_with_a_peer_of_no_known_version_it_is_padded_as_before_where_that_can_b
 
 
 @pytest.mark.parametrize(("version", "told"), [("3.9", False), ("3.10", True), ("3.22", True)])
-def test_versions_that_cannot_be_told_how_far_clocks_are_apart_are_not(iperf3_is, version, told):
+def test_only_versions_with_a_clock_skew_option_get_it(iperf3_is, version, told):
     iperf3_is(version)
 
     with authentication.of_server("secret", version) as server:

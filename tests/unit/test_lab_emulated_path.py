@@ -70,7 +70,7 @@ def test_a_policer_lets_its_depth_through_at_once_and_then_its_rate() -> None:
     assert path.counts.dropped_queue == path.counts.dropped_loss == 0
 
 
-def test_one_cell_too_many_loses_its_packet_and_those_before_keep_their_tokens() -> None:
+def test_a_cell_too_many_loses_its_packet_earlier_ones_keep_tokens() -> None:
     # Packets of 10 cells; the bucket holds 25 and gets none in this time: the third packet passes 5 cells and is lost.
     path = emulated(policer_mbps=0.001, policer_bytes=25 * 48, policer_cell_bytes=48)
 
@@ -83,7 +83,7 @@ def test_one_cell_too_many_loses_its_packet_and_those_before_keep_their_tokens()
 
 
 @pytest.mark.parametrize(("share", "lost"), [(0.99, 0), (1.03, 30)])
-def test_a_link_three_per_cent_above_the_contract_loses_one_cell_of_each_packet(share: float, lost: int) -> None:
+def test_a_link_3_percent_above_contract_loses_a_cell_per_packet(share: float, lost: int) -> None:
     # 32 cells of 48 bytes a packet of 1,536. 3% too fast, 1,024 cells are 30 too many, and each takes a packet with it
     # but for the two that the bucket holds and a packet in which there are two.
     path = emulated(rate_mbps=10 * share, queue_ms=1000, policer_mbps=10, policer_bytes=2 * 48, policer_cell_bytes=48)
@@ -227,7 +227,7 @@ def test_nothing_overtakes_unless_it_is_asked_for(
 
 
 @given(settings=SETTINGS, arrivals=ARRIVALS)
-def test_a_packet_waits_no_longer_than_queue_delay_and_jitter_together(
+def test_a_packet_waits_at_most_queue_plus_delay_plus_jitter(
     settings: PathSettings, arrivals: list[tuple[float, int]]
 ) -> None:
     path = EmulatedPath("a", "b", settings, random.Random(3))

@@ -34,7 +34,7 @@ thresholds = st.floats(0.0005, 0.5)
 
 
 @given(counts, thresholds)
-def test_it_fires_where_so_much_loss_is_improbable_at_the_threshold_and_only_there(counted, threshold):
+def test_it_fires_only_where_the_loss_is_improbable_at_the_threshold(counted, threshold):
     lost, sent = counted
     chance = probability_of_at_least(lost, sent, threshold)
 
@@ -137,7 +137,7 @@ def test_paths_that_lose_as_much_as_they_may_alarm_nobody():
     assert found(np.full(300, LossRule().above_ratio), 300) == []
 
 
-def test_half_an_hour_of_loss_is_one_incident_that_ends_with_it_and_does_not_come_back():
+def test_half_an_hour_of_loss_is_a_single_incident_that_ends():
     """Windows of hours still hold that loss long after it."""
     ratio = np.zeros(360)
     ratio[60:90] = 0.5

@@ -145,7 +145,7 @@ def test_an_empty_file_is_told():
 
 
 @given(st.data())
-def test_no_edit_of_a_good_file_makes_anything_but_a_document_or_problems(data):
+def test_any_edit_of_a_good_file_gives_a_document_or_problems(data):
     """Whatever is written into the file, the answer is a document or problems with lines, never another exception."""
     content = EXAMPLE.read_text().split("\n")
     number = data.draw(st.integers(0, len(content) - 1))

@@ -136,7 +136,7 @@ def test_a_full_period_is_told_and_not_lost():
     assert [(one.start_s, one.fits) for one in placements] == [(NOW_S, False)]
 
 
-def test_all_pairs_of_a_hundred_hosts_fit_where_two_thirds_of_the_time_do():
+def test_all_pairs_of_100_hosts_fit_at_two_thirds_of_the_time():
     # Shannon (1949): a multigraph of degree d can be coloured with 3d/2 colours. 198 tests of 12 s fill 66% of an hour.
     placements = place(full_mesh(100, 3600, 12), Timetable(), NOW_S, NOW_S + 3600)
 
@@ -200,7 +200,7 @@ def _periods(job, standing):
 
 
 @given(jobs_that_stand())
-def test_what_stands_moves_for_nothing_but_a_higher_priority_and_is_never_lost(given_jobs):
+def test_slots_move_only_for_higher_priority_and_are_never_lost(given_jobs):
     jobs, standing, from_s = given_jobs
     priority = {job.measurement_id: job.priority for job in jobs}
     every_s = {job.measurement_id: job.every_s for job in jobs}

@@ -39,7 +39,7 @@ def value_changes(values):
     return noise.value_changes(values[:, -DAYS:], values[:, :-DAYS])
 
 
-def test_overdispersed_loss_without_a_change_gives_hardly_a_find_where_a_binomial_gives_many():
+def test_overdispersed_loss_gives_fewer_false_changes_than_binomial():
     """With nothing changed every find is false, and one in twenty such weeks may have one: 40 weeks, at most 5
     (a binomial of 40 with 0.05 has more with a chance of 1%)."""
     random = np.random.default_rng(20261116)

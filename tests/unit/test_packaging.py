@@ -40,7 +40,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 # --- the service
 
 
-def test_the_service_starts_the_agent_on_the_folder_that_systemd_makes() -> None:
+def test_the_service_runs_the_agent_on_the_folder_of_systemd() -> None:
     (start,) = directives("ExecStart")
     program, *words = shlex.split(start)
 

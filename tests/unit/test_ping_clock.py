@@ -59,7 +59,7 @@ def test_a_missing_stamp_or_one_before_its_call_is_not_trusted():
     assert not to_monotonic(clock, WALL + 10 * MS, after_ns=20 * MS, before_ns=100 * MS)[1]
 
 
-def test_what_has_no_stamp_to_trust_was_there_at_the_latest_when_it_was_read():
+def test_without_a_trusted_stamp_arrival_is_at_latest_the_read():
     clock = clock_reading((0, WALL), (100 * MS, WALL))
     clock.observe()
 

@@ -97,7 +97,7 @@ def test_garbage_is_never_plausible_and_never_an_error(messages, ip_header):
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.binary(max_size=90)), min_size=1, max_size=12), st.data())
-def test_what_checks_out_is_what_sums_to_ones_between_its_start_and_stop(rows, data):
+def test_a_checksum_is_valid_if_the_sum_is_all_ones(rows, data):
     messages = []
     for words, body in rows:
         whole = struct.pack(">H", rfc1071(b"\0\0" + body)) + body if data.draw(st.booleans()) else body

@@ -78,7 +78,7 @@ def test_the_constants_are_those_of_the_kernel_headers():
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**60), st.integers(0, 2**60)), min_size=1, max_size=6))
-def test_the_kernels_stamp_is_the_first_of_three_and_the_interfaces_the_third(given_ns):
+def test_the_kernels_stamp_is_the_first_of_three_the_nics_the_third(given_ns):
     controls = read(*[packed(TTL, scm_timestamping(*stamps)) for stamps in given_ns])
 
     assert list(zip(controls.stamp_ns.tolist(), controls.hardware_ns.tolist(), strict=True)) == given_ns

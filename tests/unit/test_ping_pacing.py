@@ -118,7 +118,7 @@ def allowed_ns(spacing_s: float) -> tuple[int, int, int]:
 
 @settings(max_examples=150, deadline=None)
 @given(flights, wake_ups)
-def test_late_wake_ups_and_full_buffers_never_bring_a_targets_packets_together(flight, late_and_room):
+def test_late_wakeups_and_full_buffers_keep_packets_to_a_target_apart(flight, late_and_room):
     targets, count, spacing_s = flight
     spacing_ns, wait_ns, late_ns = allowed_ns(spacing_s)
 
@@ -133,7 +133,7 @@ def test_late_wake_ups_and_full_buffers_never_bring_a_targets_packets_together(f
 
 @settings(max_examples=150, deadline=None)
 @given(flights, wake_ups)
-def test_no_more_go_out_at_once_than_fall_due_within_the_longest_tick_and_lateness(flight, late_and_room):
+def test_packets_sent_at_once_are_bounded_by_tick_and_lateness(flight, late_and_room):
     targets, count, spacing_s = flight
     spacing_ns, wait_ns, late_ns = allowed_ns(spacing_s)
 
@@ -166,7 +166,7 @@ def test_the_packets_of_a_single_target_do_not_wait_for_each_other():
     assert all(abs(later - earlier - 20 * MS) <= 2 * MS for earlier, later in pairwise(wire.sent_ns))
 
 
-def test_what_found_the_send_buffer_full_is_counted_and_sent_all_the_same():
+def test_a_full_send_buffer_is_counted_and_the_packet_still_sent():
     wire, flight = flown(4, 5, 1.0, [(0, 10**6), *[(0, 0)] * 300])
 
     echoes = flight.echoes()

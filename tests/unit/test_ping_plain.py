@@ -170,7 +170,7 @@ def test_each_reply_has_the_moment_at_which_it_was_read(monkeypatch):
     assert not receiving.flown.records.arrival_trusted.any()
 
 
-def test_an_error_is_kept_with_its_router_though_bsd_has_changed_a_length_that_it_quotes():
+def test_an_error_keeps_its_router_despite_a_length_changed_by_bsd():
     receiving = Receiving()
     error = bytearray(icmp_error(3, 13, receiving.flown.quoted(4)))
     error[8 + 2 : 8 + 4] = error[8 + 3], error[8 + 2]
@@ -206,7 +206,7 @@ def test_one_packet_goes_out_at_a_time_each_to_its_own_address():
     assert opened.sent == [(b"AAAA", ("192.0.2.2", 0)), (b"BBBBtail", ("192.0.2.1", 0)), (b"CCCCta", ("192.0.2.2", 0))]
 
 
-def test_a_neighbour_that_bsd_remembers_as_down_is_a_loss_and_no_refusal():
+def test_a_neighbour_cached_as_down_by_bsd_is_a_loss_not_an_error():
     opened = FakeSocket()
     opened.refusal = errno.EHOSTDOWN
 
@@ -257,7 +257,7 @@ class Tool:
         ([Tool("best", "no right"), Tool("next", "no right")], "next", ["no right"]),
     ],
 )
-def test_the_first_tool_that_can_measures_and_else_the_last_says_why_not(tools, measured_by, reasons):
+def test_the_first_working_tool_measures_else_the_last_gives_why(tools, measured_by, reasons):
     choice = Choice(*tools)
 
     assert choice.can_run("x") == reasons
@@ -306,7 +306,7 @@ def test_the_socket_that_needs_no_privilege_is_tried_first(monkeypatch):
 SPEC = PingSpec(targets=(PingTarget(address="192.0.2.1"), PingTarget(address="2001:db8::1", family=6)))
 
 
-def test_a_family_that_the_machine_does_not_have_is_no_reason_to_measure_nothing(monkeypatch):
+def test_a_missing_address_family_does_not_stop_the_other(monkeypatch):
     refusing(monkeypatch, dict.fromkeys((socket.SOCK_DGRAM, socket.SOCK_RAW), errno.EAFNOSUPPORT))
 
     assert PlainIcmpProbe().can_run(SPEC) == []
@@ -370,7 +370,7 @@ def test_a_wrong_spec_is_told_once_though_there_are_two_tools(monkeypatch):
     assert PING.can_run(PingSpec(targets=SPEC.targets, count=0)) == ["count 0: must be from 1 to 10000"]
 
 
-def test_that_packets_may_not_be_cut_is_refused_where_it_cannot_be_asked_for(monkeypatch):
+def test_dont_fragment_is_refused_where_it_is_not_supported(monkeypatch):
     class Opened(FakeSocket):
         def setsockopt(self, *_: object) -> None: ...
         def getsockopt(self, *_: object) -> int:

@@ -37,7 +37,7 @@ def test_without_requests_on_either_side_there_is_no_verdict():
 
 
 @given(spacings_s, floors_s)
-def test_the_check_is_never_slower_than_the_measurement_nor_faster_than_its_floors(spacing_s, floor_s):
+def test_the_check_keeps_between_its_floors_and_the_measured_rate(spacing_s, floor_s):
     faster_s = faster_spacing_s(spacing_s, floor_s)
 
     assert faster_s <= spacing_s

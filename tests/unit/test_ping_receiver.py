@@ -71,7 +71,7 @@ def tally(flown: Flown) -> Tally:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_a_round_trip_runs_from_the_kernels_stamp_to_the_kernels_stamp(form):
+def test_an_rtt_runs_from_kernel_stamp_to_kernel_stamp(form):
     flown = one_burst(form)
 
     send_stamp(flown, 0, after_ns=30_000)
@@ -101,7 +101,7 @@ def test_without_the_receive_stamp_it_runs_to_the_moment_of_reading():
 
 
 @pytest.mark.parametrize("after_ns", [-SECOND, SECOND + MS, 3 * SECOND])
-def test_a_stamp_from_before_the_call_or_from_the_future_is_not_trusted(after_ns):
+def test_a_stamp_before_the_call_or_in_the_future_is_not_trusted(after_ns):
     flown = one_burst()
 
     send_stamp(flown, 0, after_ns=after_ns)
@@ -124,7 +124,7 @@ def test_no_round_trip_is_below_zero(sent_after_ns, arrived_after_ns, send_stamp
     assert rtt_ms >= 0
 
 
-def test_stamps_are_in_doubt_until_one_is_trusted_and_for_a_while_after_one_is_not():
+def test_stamps_are_in_doubt_until_a_trusted_stamp_and_after_a_bad():
     flown = one_burst(packets=4)
     doubts = [flown.entry.doubts_stamps]
     stamped = [True, False, True, True]
@@ -171,7 +171,7 @@ def test_a_hardware_stamp_of_one_end_is_of_no_use(end):
 
 
 @given(st.one_of(st.integers(-3000, 3000).map(lambda saved_us: saved_us * 1000), st.integers(-(10**10), 10**10)))
-def test_only_a_hardware_round_trip_a_little_shorter_than_the_kernels_counts(saved_ns):
+def test_a_hardware_rtt_counts_only_if_slightly_below_the_kernels(saved_ns):
     """Stamps of two interfaces differ by whatever their clocks do."""
     flown = one_burst()
     flown.now_ns = CALLED_NS + SECOND
@@ -247,7 +247,7 @@ def test_a_send_stamp_with_a_number_that_was_not_given_is_nobodys():
     assert not flown.records.stamped_ns.any()
 
 
-def test_a_stale_reply_of_an_earlier_flight_on_the_same_socket_counts_as_nothing():
+def test_a_stale_reply_of_an_earlier_batch_is_ignored():
     earlier, flown = Flown(RAW4, secret=OTHER_SECRET), Flown(RAW4)
 
     flown.deliver([earlier.answer(packet) for packet in range(12)])

@@ -22,7 +22,7 @@ def test_a_number_that_was_not_given_is_no_packets():
     assert packets(keys, 2, 2**32 - 1, -1) == [-1, -1, -1]
 
 
-def test_after_a_restart_numbers_begin_again_and_old_ones_are_still_known():
+def test_keys_restart_after_a_restart_and_old_keys_still_match():
     keys = StampKeys(10)
     keys.sent(0, 5)
     keys.restart()

@@ -97,7 +97,7 @@ def test_duplicates_are_counted_beyond_the_first():
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=12))
-def test_changes_are_counted_between_known_values_whatever_lies_between(values):
+def test_changes_are_counted_between_known_values_across_gaps(values):
     known = [value for value in values if value is not None]
 
     counted = changes(

@@ -90,7 +90,7 @@ def test_the_iqr_of_a_period_is_the_mean_of_the_bursts():
     assert pinger.rtt_iqr_ms(bursts) == pytest.approx(11.0)
 
 
-def test_ipdv_keeps_the_sign_of_the_differences_and_perfsonars_does_not():
+def test_ipdv_keeps_signs_and_perfsonars_jitter_does_not():
     """Differences +2, +1, -3, -1 have quartiles -1.5 and 1.25; their absolute values have 1 and 2.25."""
     assert pinger.ipdv_ms(FIVE_ROUND_TRIPS) == pytest.approx(2.75)
     assert pinger.ipdv_by_burst_ms(FIVE_ROUND_TRIPS) == pytest.approx([2.75])
@@ -102,7 +102,7 @@ def test_a_lost_packet_takes_both_of_its_differences_away():
     assert pinger.ipdv_ms([100, 102, LOST, 100, 99]) == pytest.approx(1.5)
 
 
-def test_ipdv_of_a_period_pools_the_differences_and_none_reaches_into_the_next_burst():
+def test_ipdv_of_a_period_pools_differences_within_each_burst():
     """+1, +1, +5 and -1 pooled have quartiles 0.5 and 2."""
     bursts = [[10, 11, 12], [100, 105, 104]]
 
@@ -119,7 +119,7 @@ def test_published_conditional_loss_probability():
     assert pinger.loss_runs(burst) == LossRuns({2: 1}, longest_packets=2, mean_packets=2.0)
 
 
-def test_conditional_loss_probability_does_not_reach_over_the_end_of_a_burst():
+def test_conditional_loss_probability_stays_within_a_burst():
     last_lost, first_lost = [1.0, 1.0, LOST], [LOST, 1.0, 1.0]
 
     assert pinger.conditional_loss_probability([last_lost, first_lost]) == 0.0
@@ -127,7 +127,7 @@ def test_conditional_loss_probability_does_not_reach_over_the_end_of_a_burst():
     assert pinger.loss_runs([last_lost, first_lost]).runs_of_length == {1: 2}
 
 
-def test_where_no_run_of_losses_was_seen_to_end_there_is_no_mean_of_them():
+def test_loss_runs_that_never_end_have_no_mean():
     """The probability is 1, and 1/(1 - 1) has no value; the longest run is still known."""
     assert pinger.conditional_loss_probability(ALL_LOST) == 1.0
     assert pinger.mean_loss_burst(ALL_LOST) is None
@@ -196,7 +196,7 @@ def test_a_reply_to_what_was_not_sent_is_an_error():
         pinger.loss_ratio([[1.0, LOST, 2.0]], 2)
 
 
-def test_duplicates_and_reordering_are_counted_over_bursts_and_over_packets():
+def test_duplicates_and_reordering_count_per_burst_and_per_packet():
     assert pinger.duplicates([0, 3, 0, 1]) == Occurrence(bursts_ratio=0.5, packets=4)
     assert pinger.out_of_order([0, 0, 2, 0]) == Occurrence(bursts_ratio=0.25, packets=2)
     assert pinger.duplicates(0) == Occurrence(bursts_ratio=0.0, packets=0)
@@ -281,7 +281,7 @@ def test_scores_of_itu_t_g_107_table_b_1(rtt_avg_ms, r, score):
     assert pinger.mos_of(rtt_avg_ms, 0.0, 0.0) == pytest.approx(score, abs=0.007), r
 
 
-def test_from_an_effective_latency_of_160_ms_each_further_ms_costs_four_times_as_much():
+def test_above_160_ms_effective_latency_each_ms_costs_four_times_more():
     """A cost in R, read back from the cubic: 1/40 of a point a ms just below, 1/10 just above."""
     below, at_160_ms, above = (pinger.mos_of(rtt_ms, 0.0, 0.0) for rtt_ms in (149.5, 150.0, 150.5))
 
@@ -316,7 +316,7 @@ def test_a_straight_fibre_has_an_alpha_of_1_and_a_detour_less():
     assert pinger.directness(5000.0, 200.0) == pinger.Directness(0.25, None)
 
 
-def test_what_is_faster_than_light_in_fibre_is_not_clamped_and_says_what_to_check():
+def test_faster_than_light_in_fibre_is_not_clamped_but_explained():
     direct = pinger.directness(8300.0, 40.0)
 
     assert direct.alpha == pytest.approx(2.075)
@@ -336,7 +336,7 @@ def test_a_distance_below_nothing_is_an_error():
         pinger.directness(-1, 10.0)
 
 
-def test_large_packets_take_longer_by_the_time_that_their_bytes_need_on_the_line():
+def test_large_packets_take_longer_by_their_serialization_time():
     """900 bytes more, there and back on a line of 10 Mbit/s, are 14,400 bits: 1.44 ms, 1.6 µs a byte."""
     queue_ms = np.array([[0.0, 3.0, 7.0], [2.0, 0.5, 9.0], [4.0, 1.0, 1.5]])
     small, large = 20.0 + queue_ms, 21.44 + queue_ms[:, ::-1]
@@ -350,7 +350,7 @@ def test_large_packets_take_longer_by_the_time_that_their_bytes_need_on_the_line
     assert difference.loss_ratio == pytest.approx(1 / 9)
 
 
-def test_a_queue_that_only_the_large_packets_meet_shows_in_the_pairs_and_not_in_the_minimum():
+def test_queueing_of_large_packets_shows_in_pairs_not_in_minimums():
     small = np.full((5, 2), 20.0)
     large = np.array([[21.0] * 2] + [[30.0] * 2] * 4)
 

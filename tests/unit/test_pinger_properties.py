@@ -139,7 +139,7 @@ def test_runs_of_losses_are_what_their_definition_says(bursts):
 
 @unhurried
 @given(bursts_of_packets)
-def test_the_mean_loss_burst_is_losses_with_a_successor_over_runs_seen_to_end(bursts):
+def test_the_mean_loss_burst_counts_only_runs_that_ended(bursts):
     """1/(1 - CLP) by counting: a loss that ends a run and not the burst is a run that was seen to end."""
     followed = sum(rtt is None for burst in bursts for rtt in burst[:-1])
     ended = sum(pair[0] is None and pair[1] is not None for burst in bursts for pair in itertools.pairwise(burst))
@@ -280,7 +280,7 @@ def test_a_longer_way_varies_no_more(bursts, longer_ms):
 
 @unhurried
 @given(bursts_of_packets, st.sampled_from([0.5, 2.0, 8.0]))
-def test_times_scale_rates_scale_back_and_unpredictability_has_no_unit(bursts, factor):
+def test_times_and_rates_scale_and_unpredictability_has_no_unit(bursts, factor):
     scaled = [[None if rtt is None else rtt * factor for rtt in burst] for burst in bursts]
 
     before, after = figures(bursts), figures(scaled)
@@ -302,7 +302,7 @@ def test_figures_keep_within_their_bounds(bursts):
 
 @unhurried
 @given(st.integers(1, 6).flatmap(lambda size: st.lists(st.lists(packets, min_size=size, max_size=size), min_size=1)))
-def test_loss_lies_between_unreachability_and_what_is_not_free_of_loss(bursts):
+def test_loss_lies_between_unreachability_and_lossy_share(bursts):
     """Where all bursts are of one length."""
     found = figures(bursts)
 

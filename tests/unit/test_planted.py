@@ -57,7 +57,7 @@ def test_the_docs_name_the_size_that_the_rule_of_the_threshold_has():
     )
 
 
-def test_the_bursts_above_a_threshold_are_the_fewest_that_have_the_power():
+def test_the_bursts_above_a_threshold_are_the_minimum_for_the_power():
     """By trying every number of lost packets."""
 
     def power(bursts):

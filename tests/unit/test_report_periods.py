@@ -39,7 +39,7 @@ def test_a_year_with_53_weeks():
     assert Week(2027, 1).before == Week(2026, 53)
 
 
-def test_the_week_a_year_before_has_the_same_number_where_there_is_one():
+def test_the_week_a_year_before_has_the_same_number_if_it_exists():
     """2025 has 52 weeks; 52 weeks before 28 December 2026 is 29 December 2025, in 2026-W01."""
     assert Week(2026, 47).year_before == Week(2025, 47)
     assert Week(2026, 53).year_before == Week(2026, 1)
@@ -53,7 +53,7 @@ def test_the_week_of_a_moment_is_that_of_the_zone():
     assert Week.of(moment, ZURICH) == Week(2026, 48)
 
 
-def test_any_days_are_compared_with_as_many_before_and_with_those_52_weeks_earlier():
+def test_days_are_compared_with_the_days_before_and_52_weeks_ago():
     november = Period.between(date(2026, 11, 1), date(2026, 11, 30), ETC)
 
     assert (str(november), november.days) == ("2026-11-01_2026-11-30", 30)

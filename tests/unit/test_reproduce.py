@@ -40,7 +40,7 @@ def test_a_transfer_without_loss_has_no_event() -> None:
     assert nersc.events(measured([sample(number, number * 1000) for number in range(5)])) == []
 
 
-def test_a_block_begins_where_whole_blocks_are_acknowledged_and_the_next_byte_comes_late() -> None:
+def test_a_block_starts_after_whole_acknowledged_blocks_and_a_pause() -> None:
     # The pause of 0.2 s is at one block; the flat of 0.3 s before it is a recovery in the middle of the block.
     half, whole = BLOCK_BYTES // 2, BLOCK_BYTES + 1
     at = [(0.0, 5000), (0.1, half), (0.2, half), (0.4, half), (0.5, whole), (0.6, whole + 1), (0.7, whole + 1)]
@@ -51,7 +51,7 @@ def test_a_block_begins_where_whole_blocks_are_acknowledged_and_the_next_byte_co
     assert [(round(one.at_s, 3), round(one.pause_s, 3), one.burst_bytes) for one in found] == [(0.608, 0.21, 60 * 289)]
 
 
-def test_the_knee_has_the_fewest_streams_and_then_the_least_window_within_a_tenth_of_the_best() -> None:
+def test_the_sweet_spot_has_fewest_streams_then_smallest_window() -> None:
     rates_mbps = {(1, 512): 24.0, (1, 2048): 89.0, (1, 4096): 91.0, (4, 1024): 92.0, (4, 2048): 98.0}
 
     assert in2p3.knee(rates_mbps) == (1, 2048)

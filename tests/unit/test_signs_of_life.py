@@ -152,7 +152,7 @@ class TestSilent:
         assert child.restarts == 0
         assert supervisor.lines == ["fine cannot be asked for a sign of life: ValueError: no such question"]
 
-    def test_time_in_which_the_supervisor_itself_stood_still_is_no_silence(self, supervisor, tmp_path):
+    def test_a_pause_of_the_supervisor_itself_is_no_silence(self, supervisor, tmp_path):
         path = tmp_path / "pulse"
         child = started(supervisor, "well", PULSING.format(str(path)), pulse_sign(path, limit_s=60.0))
         look_until(supervisor, path.exists)

@@ -132,7 +132,7 @@ def test_a_name_stays_the_target(spool, own_tests, clock):
     assert (delivered.result.target, delivered.result.address) == ("localhost", "127.0.0.1")
 
 
-def test_what_may_not_or_cannot_be_measured_is_said_and_the_rest_is_measured(spool, own_tests, clock):
+def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_tests, clock):
     limits = Limits(networks=Networks(forbidden=("198.51.100.0/24",)))
     probe = CapacityProbe(clock)
 

@@ -37,7 +37,7 @@ def test_before_the_first_answer_nothing_is_known():
 
 
 @pytest.mark.parametrize("ahead_s", [-86_400.0, -3.0, 0.0, 0.4, 90.0])
-def test_a_symmetric_exchange_tells_the_offset_whatever_the_centre_took(ahead_s):
+def test_a_symmetric_exchange_gives_the_offset_at_any_centre_delay(ahead_s):
     world = World(ahead_s)
 
     world.request(there_s=0.15, at_centre_s=2.5, back_s=0.15)

@@ -100,7 +100,7 @@ def allowing(folder, **fields):
     return Limits(disk=DiskLimits(folder=folder, min_free_bytes=0), **fields)
 
 
-def test_a_senders_slot_is_measured_in_the_folder_of_the_site_and_spooled_once(spool, clock, folder):
+def test_a_senders_slot_uses_the_sites_folder_and_is_spooled_once(spool, clock, folder):
     ends = Ends()
     slots, own_tests, usage = make_slots(spool, clock, ends, allowing(folder))
 
@@ -129,7 +129,7 @@ def test_a_receivers_slot_leaves_no_result(spool, clock, folder):
 
 
 @pytest.mark.parametrize("role", ["client", "server"])
-def test_a_transfer_that_begins_with_the_hours_of_its_site_is_permitted(spool, clock, folder, role):
+def test_a_transfer_starting_with_the_sites_hours_is_permitted(spool, clock, folder, role):
     ends = Ends()
     limits = allowing(folder, throughput=ThroughputLimits(hours=("12:00-13:00",)))
     slots, *_ = make_slots(spool, clock, ends, limits)
@@ -238,7 +238,7 @@ def test_a_slot_that_ran_when_the_agent_was_killed_is_missed(spool, clock, folde
     )
 
 
-def test_slots_of_both_kinds_are_due_and_told_apart_when_they_are_read_again(spool, clock, folder):
+def test_slots_of_both_kinds_are_due_and_distinct_after_reading(spool, clock, folder):
     throughput = ThroughputSlot(
         slot_id=6,
         path_id=7,

@@ -72,7 +72,7 @@ def test_a_clock_that_is_right_flags_nothing(site, stamping):
     assert abs(batch.health.clock_offset_s) <= batch.health.clock_uncertainty_s + 1e-3
 
 
-def test_what_is_spooled_while_the_clock_is_wrong_is_delivered_with_its_flag(site, stamping):
+def test_results_spooled_with_a_wrong_clock_keep_their_flag(site, stamping):
     site.centre.plan(None)
     site.spool.put([result(1)])
     site.ahead_s = 90.0
@@ -146,7 +146,7 @@ def test_a_folder_that_joined_needs_to_be_told_nothing(tmp_path):
     assert settings.token_file == str(tmp_path / "token")
 
 
-def test_what_is_said_on_the_command_line_comes_before_what_was_joined(tmp_path):
+def test_the_command_line_takes_precedence_over_the_join(tmp_path):
     (tmp_path / "other").write_text("other")
     joined_file(tmp_path).write_bytes(msgspec.json.encode(Joined(centre="https://centre.example", site="cern")))
     given = arguments(tmp_path, "--centre", "https://other.example", "--token-file", str(tmp_path / "other"))

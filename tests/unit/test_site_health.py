@@ -53,7 +53,7 @@ def test_a_clock_that_nobody_keeps_is_told():
 
 
 @pytest.mark.skipif(platform.architecture()[0] != "64bit", reason="the layout of 64-bit Linux")
-def test_a_clock_that_ntp_keeps_is_told_in_nanoseconds_where_it_counts_so():
+def test_an_ntp_clock_offset_in_nanoseconds_is_converted():
     def timex(status):
         values = [0, -1500, 65536 * -3, 2500, 12, status, 7, 1, 32768000, 1_763_740_800, 5, 10000, *[0] * 8, 37]
         return struct.pack(TIMEX, *values)
@@ -71,7 +71,7 @@ def test_the_load_of_the_last_minute_is_the_first_figure():
     assert parse_loadavg("2.92 2.06 1.74 6/169 3991\n") == 2.92
 
 
-def test_interfaces_that_dropped_packets_are_named_the_worst_first_and_loopback_never():
+def test_interfaces_with_drops_are_listed_worst_first_never_loopback():
     assert parse_net_dev(NET_DEV) == (
         InterfaceDrops(interface="eth1.77", received=905, sent=2),
         InterfaceDrops(interface="wan0", received=0, sent=691),

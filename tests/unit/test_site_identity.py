@@ -6,7 +6,7 @@ import shutil
 from probes.site.identity import begin, read
 
 
-def test_a_folder_stays_one_instance_and_each_start_has_a_larger_number(tmp_path):
+def test_a_folder_stays_the_same_instance_and_starts_are_numbered(tmp_path):
     path = tmp_path / "identity.json"
 
     first, second = begin(path), begin(path)

@@ -52,7 +52,7 @@ GUARDED = {
 
 
 @pytest.mark.parametrize(("address", "rule"), GUARDED.items())
-def test_what_means_something_else_at_each_site_is_measured_only_where_that_is_allowed(address, rule):
+def test_site_dependent_addresses_are_measured_only_where_allowed(address, rule):
     literal = address.partition("%")[0]
     bits = 128 if ":" in literal else 32
 
@@ -81,7 +81,7 @@ def test_the_broadcast_address_of_an_own_network_is_none_to_measure():
 
 
 @pytest.mark.parametrize("rule", ["own", "management"])
-def test_a_broadcast_address_that_is_a_hosts_is_opened_alone_and_links_of_two_have_none(rule):
+def test_a_hosts_broadcast_address_is_opened_alone_point_links_none(rule):
     link, network = ("192.0.2.128/31",), ("192.0.2.0/24",)
 
     assert forbids("192.0.2.129", **{"allowed": link, rule: link}) is None  # RFC 3021
@@ -180,7 +180,7 @@ def test_a_forbidden_target_uses_up_nothing():
     assert [rule is None for rule in verdicts(limits, ping("192.0.2.1", "192.0.2.2"))] == [False, True]
 
 
-def test_packets_to_one_address_keep_their_distance_also_between_cycles():
+def test_packets_to_an_address_keep_their_distance_across_cycles():
     limits = Limits(ping=PingLimits(min_spacing_s=0.5))
     busy = InFlight(1.0, frozenset({"192.0.2.1"}))
     busier = InFlight(1.0, frozenset({"192.0.2.1", "192.0.2.3"}))
@@ -320,7 +320,7 @@ def test_times_of_other_zones_are_compared_in_utc():
     assert limits.forbids_time("ping", datetime(2026, 11, 21, 8, 30, tzinfo=tokyo), 60) is not None
 
 
-def test_peers_are_those_that_are_named_and_without_names_those_that_may_be_measured():
+def test_peers_default_to_the_permitted_destinations():
     named = Limits(throughput=ThroughputLimits(peers=("10.1.0.0/16",)), networks=Networks(forbidden=("10.1.9.0/24",)))
 
     assert named.forbids_peer("10.1.0.7") is None

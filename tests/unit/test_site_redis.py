@@ -22,7 +22,7 @@ def test_a_url_without_a_password_is_taken(tmp_path):
     assert redis_url(tmp_path, "redis://localhost:6379/3") == "redis://localhost:6379/3"
 
 
-def test_a_password_that_a_process_list_would_show_is_refused_and_not_repeated(tmp_path):
+def test_a_password_visible_in_ps_is_refused_and_not_repeated(tmp_path):
     with pytest.raises(SettingsError, match="every process list shows this password") as error:
         redis_url(tmp_path, "redis://:hunter2@localhost:6379/3")
     assert "hunter2" not in str(error.value)

@@ -113,7 +113,7 @@ def test_a_name_is_resolved_once_and_stays_the_target(spool, own_tests, clock):
     assert (result.result.target, result.result.address) == ("localhost", "127.0.0.1")
 
 
-def test_what_may_not_or_cannot_be_measured_is_said_and_the_rest_is_measured(spool, own_tests, clock):
+def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_tests, clock):
     probe = PingProbe(clock)
     limits = Limits(networks=Networks(forbidden=("198.51.100.0/24",)))
     cycle = task("198.51.100.1", "nowhere.invalid", "192.0.2.1", "224.0.0.1", packet_bytes=(100,))
@@ -284,9 +284,7 @@ NOT_ENDED = ToolFailure("iperf3 had not ended when the time of the test was over
 
 
 @pytest.mark.parametrize("servers_clock_ahead_s", [0.0, 0.7])
-def test_a_test_that_began_late_and_that_the_end_of_its_slot_cut_off_was_missed(
-    spool, own_tests, clock, servers_clock_ahead_s
-):
+def test_a_late_test_cut_off_by_the_end_of_its_slot_is_missed(spool, own_tests, clock, servers_clock_ahead_s):
     clock.now = NOW + timedelta(seconds=2.5)
     probe = Lasting(clock, 12.5 - servers_clock_ahead_s, NOT_ENDED)
 
@@ -358,7 +356,7 @@ def test_a_failure_is_spooled_as_its_outcome(spool, own_tests, clock):
 
 
 @pytest.mark.parametrize("first", [Refused("connection refused"), ServerBusy("the server is busy")])
-def test_a_peer_that_is_not_up_yet_or_serves_a_stranger_is_asked_again(spool, own_tests, clock, monkeypatch, first):
+def test_a_peer_that_is_down_or_busy_is_retried(spool, own_tests, clock, monkeypatch, first):
     monkeypatch.setattr("probes.site.runner.slot.TRY_AGAIN_S", 0.01)
     probe = ThroughputProbe(first, first, GOOD)
 
@@ -408,7 +406,7 @@ def test_a_peer_in_a_forbidden_network_is_neither_called_nor_served(spool, own_t
     assert "not served: networks.forbidden: 192.0.2.1" in caplog.text
 
 
-def test_a_server_listens_until_the_slot_ends_and_says_that_nobody_came(spool, own_tests, clock):
+def test_a_server_listens_to_the_slots_end_and_reports_no_client(spool, own_tests, clock):
     deadlines = []
     slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: deadlines.append(deadline.remaining_s))
     clock.now = NOW - timedelta(seconds=2)
@@ -472,7 +470,7 @@ def test_a_slot_in_which_the_agent_was_killed_is_missed(spool, own_tests, clock)
     assert spool.unfinished_slots() == []
 
 
-def test_slots_of_the_plan_that_passed_while_the_agent_was_away_are_missed(spool, own_tests, clock):
+def test_slots_that_passed_while_the_agent_was_down_are_missed(spool, own_tests, clock):
     later = NOW + timedelta(minutes=10)
     planned = [
         slot(slot_id=1),

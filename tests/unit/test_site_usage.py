@@ -46,7 +46,7 @@ def test_minutes_are_those_of_whole_tests_and_begin_again_at_midnight(clock):
         assert usage.today() == (10.0, 0.0)
 
 
-def test_bits_are_what_tests_carried_and_the_next_is_taken_to_carry_as_many(clock):
+def test_the_next_test_is_expected_to_carry_the_bits_of_the_last(clock):
     usage = Usage(limits(max_bits_per_day=2.5e9), now=clock)
     for _ in range(2):
         with usage.testing(TEN_S, PEER) as used:

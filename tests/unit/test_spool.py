@@ -271,7 +271,7 @@ INSERT INTO meta VALUES ('format', 1), ('id', 'abc'), ('acknowledged', 6), ('dro
 """
 
 
-def test_a_spool_of_the_first_format_is_brought_up_to_date_with_all_that_is_in_it(path):
+def test_a_spool_of_the_first_format_is_upgraded_with_its_contents(path):
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.executescript(FORMAT_1)
         connection.execute("INSERT INTO result (body) VALUES (?)", (msgspec.json.encode(result(1)),))
@@ -306,7 +306,7 @@ def test_results_of_a_cycle_say_so_by_the_centres_clock(path):
         (-3600, -30, -30),  # or back
     ],
 )
-def test_a_time_that_is_far_off_is_put_right_where_it_is_the_clock_that_was_wrong(path, off_s, stamped_s, stored_s):
+def test_a_time_far_off_is_corrected_if_the_clock_was_wrong(path, off_s, stamped_s, stored_s):
     wall_s = NOW.timestamp() + (off_s or 0)
     spool = Spool(path, now_s=lambda: wall_s, clock_off_s=lambda: off_s)
     one = result(1)
@@ -319,7 +319,7 @@ def test_a_time_that_is_far_off_is_put_right_where_it_is_the_clock_that_was_wron
     assert stored.clock_off_s == off_s
 
 
-def test_a_cycle_is_taken_once_also_after_a_restart_and_goes_on_when_the_clock_is_set_back(path):
+def test_a_cycle_is_taken_once_across_restarts_and_clock_steps(path):
     spool = Spool(path)
     assert spool.take_cycle(Cycle("pinger", 60, 1000))
     assert not spool.take_cycle(Cycle("pinger", 60, 1000))
@@ -343,7 +343,7 @@ def minute(number: int, test: str = "pinger") -> Cycle:
     return Cycle.at(test, 60, NOW + timedelta(minutes=number))
 
 
-def test_cycles_that_never_began_are_one_gap_for_each_stretch_and_are_counted(path):
+def test_cycles_that_never_began_are_a_counted_gap_per_stretch(path):
     spool = Spool(path, now_s=Clock())
     for number in (0, 1, 5, 6, 9):
         spool.take_cycle(minute(number))
@@ -402,7 +402,7 @@ def test_what_was_dropped_or_set_aside_is_a_gap(path):
     assert gaps(spool) == [("pinger", "set_aside", 2.0, 3.0)]
 
 
-def test_gaps_are_told_again_until_they_are_acknowledged_and_then_no_more(path):
+def test_gaps_are_reported_until_they_are_acknowledged(path):
     spool = Spool(path, now_s=Clock())
     spool.take_cycle(minute(0))
     spool.take_cycle(minute(2))
@@ -417,7 +417,7 @@ def test_gaps_are_told_again_until_they_are_acknowledged_and_then_no_more(path):
     assert gaps(spool) == [("pinger", "late", 5.0, 9.0)]
 
 
-def test_all_is_accounted_for_up_to_the_oldest_cycle_that_has_left_nothing_and_only_in_the_last_batch(path):
+def test_the_last_batch_accounts_up_to_the_oldest_unfinished_cycle(path):
     spool = Spool(path, now_s=Clock())
     spool.follow([minute(-1), minute(0, "other")])
     spool.take_cycle(minute(0))

@@ -15,7 +15,7 @@ def stack(tmp_path, said):
     return Stack.in_folder(tmp_path, 0, said.append)
 
 
-def test_a_redis_that_a_file_names_is_used_as_one_that_a_variable_names(stack, said, tmp_path, monkeypatch):
+def test_the_redis_url_may_come_from_a_file(stack, said, tmp_path, monkeypatch):
     (tmp_path / "redis_url").write_text("redis://:hunter2@redis.example:6379/0")
     monkeypatch.setenv("SOUNDINGS_REDIS_URL_FILE", str(tmp_path / "redis_url"))
 
@@ -25,7 +25,7 @@ def test_a_redis_that_a_file_names_is_used_as_one_that_a_variable_names(stack, s
     assert "SOUNDINGS_REDIS_URL" not in stack.environment
 
 
-def test_a_database_that_a_file_names_is_used_as_one_that_a_variable_names(stack, said, tmp_path, monkeypatch):
+def test_the_database_url_may_come_from_a_file(stack, said, tmp_path, monkeypatch):
     (tmp_path / "database_url").write_text("postgresql://soundings:hunter2@database.example/soundings")
     monkeypatch.setenv("SOUNDINGS_DATABASE_URL_FILE", str(tmp_path / "database_url"))
     monkeypatch.delenv("SOUNDINGS_DATABASE_URL", raising=False)

@@ -68,7 +68,7 @@ def test_stopping_ends_grandchildren_too(supervisor, family):
     wait_for(lambda: not alive(grandchild))
 
 
-def test_what_a_killed_child_leaves_behind_is_ended_before_it_is_started_again(supervisor, family):
+def test_orphans_of_a_killed_child_are_ended_before_its_restart(supervisor, family):
     child, grandchild = family
 
     os.kill(child.process.pid, signal.SIGKILL)
@@ -77,7 +77,7 @@ def test_what_a_killed_child_leaves_behind_is_ended_before_it_is_started_again(s
     wait_for(lambda: not alive(grandchild))
 
 
-def test_a_child_that_never_gets_ready_is_an_error_with_the_end_of_its_log(supervisor):
+def test_a_child_that_never_gets_ready_fails_with_its_log_tail(supervisor):
     child = supervisor.add("broken", [sys.executable, "-c", "raise SystemExit('no such database')"])
 
     with pytest.raises(StartError, match="no such database"):

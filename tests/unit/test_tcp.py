@@ -53,7 +53,7 @@ def test_the_floor_never_takes_more_than_all_packets_for_lost(sent):
     assert is_floor
 
 
-def test_nothing_sent_and_nothing_received_have_no_estimate_and_no_floor():
+def test_no_packets_or_no_replies_give_no_estimate_and_no_floor():
     rate_bps, is_floor = mathis_estimate([None, None, 10.0], [0, 10, 0], [0, 0, 0])
 
     assert np.isnan(rate_bps).all()

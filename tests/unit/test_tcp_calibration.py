@@ -71,7 +71,7 @@ def test_one_day_gone_wrong_changes_nothing():
     assert calibrate(spoilt, RENO).loss_factor == pytest.approx(calibrate(days, RENO).loss_factor, rel=0.05)
 
 
-def test_where_the_model_is_right_already_the_calibration_does_not_help():
+def test_calibration_does_not_help_where_the_model_is_right():
     scatter = [1.3, 1 / 1.3, 1.1, 1 / 1.1] * 3
 
     found = calibrate([day(loss, 1.0, noise) for loss, noise in zip(LOSSES, scatter, strict=True)], RENO)
@@ -96,7 +96,7 @@ def cubic(loss_ratio, rtt_ms):
     return 1460 * 8 * max(by_cubic, math.sqrt(1.5 / loss_ratio)) / (rtt_ms / 1000)
 
 
-def test_the_factor_of_a_stretch_itself_is_not_tried_where_it_is_left_out():
+def test_leaving_a_stretch_out_excludes_its_own_factor():
     """With CUBIC a factor that is right for no other stretch can be the best for all the others together: its rate
     falls with the power 3/4 of a small loss, and with the power 1/2 of one above 0.055% at 100 ms.
 

@@ -160,7 +160,7 @@ def test_without_loss_seen_and_nothing_else_known_loss_gives_a_floor():
     assert (found.high_bps, found.binding, found.advice) == (None, None, None)
 
 
-def test_without_loss_seen_it_lies_between_the_floor_and_what_else_limits():
+def test_without_loss_it_lies_between_the_floor_and_other_limits():
     found = estimate(Rtt(100), Loss.counted(0, 300), ALL_KNOWN)
 
     assert (found.sign, found.throughput_bps, found.binding) == (Sign.BETWEEN, None, None)
@@ -177,7 +177,7 @@ def test_as_many_packets_as_said_tell_whether_loss_limits():
     assert fewer.sign is Sign.BETWEEN
 
 
-def test_without_loss_seen_and_no_capacity_known_the_window_is_a_ceiling():
+def test_without_loss_or_capacity_the_window_is_a_ceiling():
     found = estimate(Rtt(100), Loss.counted(0, 300), Transfer(window_bytes=1e6))
 
     assert (found.sign, found.throughput_bps, found.low_bps) == (Sign.AT_MOST, pytest.approx(8e7), None)
@@ -193,7 +193,7 @@ def test_with_every_packet_lost_there_is_only_a_ceiling():
     assert found.throughput_bps == pytest.approx(loss_limit_bps(CongestionControl.CUBIC, 100, least_loss))
 
 
-def test_a_window_below_the_ceiling_of_total_loss_does_not_bind_for_certain():
+def test_a_window_below_the_total_loss_ceiling_may_not_bind():
     found = estimate(Rtt(1000), Loss.counted(1, 1), Transfer(window_bytes=100, capacity_bps=1e6))
 
     assert (found.sign, found.binding) == (Sign.AT_MOST, None)
@@ -252,7 +252,7 @@ def test_the_interval_holds_the_true_rate_four_times_in_five():
 
 
 @pytest.mark.parametrize("control", [CongestionControl.RENO, CongestionControl.CUBIC])
-def test_round_trip_and_loss_widen_the_interval_as_two_independent_errors(control):
+def test_rtt_and_loss_widen_the_interval_as_independent_errors(control):
     rng = np.random.default_rng(5)
     lost, sent, spread = 20, 200_000, 0.3
     rtts_ms = 80 * np.exp(spread * rng.standard_normal(200_000))

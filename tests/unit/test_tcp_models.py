@@ -73,7 +73,7 @@ def test_cubic_at_its_recommended_constant_is_figure_8():
     assert cubic_window(100, 1e-6) == pytest.approx(1.054 * 0.1**0.75 / 1e-6**0.75, rel=5e-4)
 
 
-def test_ten_gigabits_with_reno_wants_one_loss_in_five_thousand_million_packets():
+def test_10_gbps_with_reno_needs_under_a_loss_in_5e9_packets():
     # RFC 3649, section 1: a window of 83,333 segments of 1,500 bytes at 100 ms, one loss in 5,000,000,000
     assert reno_window(1 / 5e9) == pytest.approx(83_333, rel=0.02)
 

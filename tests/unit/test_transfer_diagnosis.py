@@ -95,7 +95,7 @@ def window_limited(rtt_ms=125.0, window_bytes=1.5e6, **fields):
     return recorded(lambda _: now, 10, **fields)
 
 
-def test_a_small_window_is_told_with_what_the_path_needs_and_what_to_raise():
+def test_a_small_window_is_reported_with_the_need_and_the_fix():
     found = diagnose(window_limited(capacity_bps=249.6e6))
 
     assert found.verdict is Verdict.WINDOW_LIMITED
@@ -195,7 +195,7 @@ def test_a_test_shorter_than_its_start_says_how_long_it_must_be():
     assert "test for 30 s or more" in found.sentence
 
 
-def test_a_sender_that_its_kernel_says_was_idle_is_application_limited():
+def test_a_sender_idle_by_its_kernel_is_application_limited():
     idle = recorded(steady(10e6, cwnd_bytes=1e6), 5, kernel=KernelCounts(age_s=5.0, busy_s=3.0))
 
     found = diagnose(idle)
@@ -278,7 +278,7 @@ rows = st.lists(
 
 @settings(deadline=None)
 @given(rows)
-def test_whatever_intervals_come_the_time_adds_up_and_there_is_one_sentence(values):
+def test_for_any_intervals_times_add_up_and_there_is_a_sentence(values):
     ends_s = np.cumsum([width_s for width_s, *_ in values])
     samples = tuple(
         Sample(

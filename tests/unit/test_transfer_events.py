@@ -56,7 +56,7 @@ def test_bytes_between_losses_are_those_that_arrived():
     assert [event.resent_segments for event in found] == [3, 3, 3]
 
 
-def test_resending_that_goes_on_is_one_event_until_the_window_is_cut_anew():
+def test_ongoing_retransmission_is_an_event_until_the_next_cut():
     cut = {10: 4e4, 11: 4e4, 12: 4e4, 13: 2e4, 14: 2e4}
 
     def moment(now_s):
@@ -132,7 +132,7 @@ def test_a_closed_window_is_the_receivers_pause_and_not_the_senders():
     assert found.verdict is Verdict.SLOW_RECEIVER
 
 
-def test_a_window_that_is_used_up_explains_silence_where_only_the_sender_tells():
+def test_a_full_window_explains_silence_with_only_sender_figures():
     def moment(now_s):
         return Moment(0.0 if tenth(now_s) % 4 < 3 else 32e6, 3e5, window_bytes=130e3)
 

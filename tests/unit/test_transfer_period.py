@@ -25,7 +25,7 @@ def test_one_test_has_no_deviation_and_none_no_spread():
     assert spread([]) is None
 
 
-def test_a_gigabit_over_ten_thousand_km_is_ten_thousand_terabit_metres_a_second():
+def test_bit_metres_are_rate_times_distance():
     assert bit_metres_per_s(1e9, 10_000) == pytest.approx(10_000e12)
 
 

@@ -47,7 +47,7 @@ def test_a_start_of_6_s_wants_the_60_s_that_were_published():
 
 
 @pytest.mark.parametrize(("duration_s", "too_short"), [(20, True), (60, False)])
-def test_a_start_as_long_as_published_is_told_to_be_too_long_for_a_short_test(duration_s, too_short):
+def test_a_published_slow_start_is_too_long_for_a_short_test(duration_s, too_short):
     growth = (22.5e6 / 14_480) ** (0.18 / 5.5)
     moment, true_s = starting(growth, 180, 22.5e6)
 
@@ -76,7 +76,7 @@ def test_the_first_loss_ends_the_start():
     assert diagnose(recorded(moment, 3)).start_s == pytest.approx(0.9)
 
 
-def test_growth_of_the_rate_alone_shows_the_start_where_no_window_is_known():
+def test_the_rate_alone_shows_slow_start_without_window_figures():
     moment, true_s = starting(1.6, 200, 5e6)
     known = recorded(moment, 20)
     samples = tuple(

@@ -43,7 +43,7 @@ def test_without_large_windows_it_takes_streams():
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 3], ids=str)
-def test_of_equally_fast_cells_the_one_that_takes_least_is_the_best_in_whatever_order_they_ran(turn):
+def test_the_cheapest_of_equally_fast_cells_wins_in_any_order(turn):
     cells = grid(of_path(50e6, 100.0), [256 * KIB, MIB], [1, 4])
 
     found = knee_of(cells[turn:] + cells[:turn], 100.0)
