@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from monitor.alerts.notify.deliver import test_channel
+from monitor.alerts.notify.deliver import send_test_message
 from monitor.mesh.notify_routes import channels
 from probes.toml_lines import suggestion
 
@@ -28,7 +28,7 @@ def run(command: BaseCommand, options: Mapping[str, Any]) -> None:
         raise CommandError(
             f'SOUNDINGS_NOTIFY_URLS has no channel "{name}"{suggestion(name, names, there)}', returncode=USAGE
         )
-    problem = test_channel(name, timezone.now())
+    problem = send_test_message(name, timezone.now())
     if problem:
         raise CommandError(f"channel {name} rejected the test message: {problem}")
     command.stdout.write(f"channel {name}: test message sent")

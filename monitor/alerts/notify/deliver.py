@@ -215,7 +215,7 @@ def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
         )
 
 
-def test_channel(name: str, now: datetime) -> str:
+def send_test_message(name: str, now: datetime) -> str:
     """Send a test message through a channel; returns the error, or an empty string.
 
     Raises `KeyError` if there is no channel of this name.
