@@ -9,7 +9,8 @@ declare -A libraries=([libpango-1.0.so.0]=libpango-1.0-0 [libpangoft2-1.0.so.0]=
 font=/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
 if [ "$1" = test ]; then
     needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium]=chromium
-             [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump)
+             [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump
+             [redis-cli]=redis-tools [promtool]=prometheus [systemd-analyze]=systemd)
 fi
 
 missing=()

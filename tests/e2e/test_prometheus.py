@@ -1,10 +1,11 @@
 """`/metrics` of a centre as it is deployed, two processes with a Redis, while an agent delivers; and the example files.
 
-Where the machine has promtool, it looks at what is served and at the files as well.
+promtool checks the metrics and the files; without it that test is skipped, in CI it fails.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -184,7 +185,7 @@ def test_the_example_scrapes_what_there_is(centre: str, token: str) -> None:
     ) == (scrape(f"{centre}/metrics/paths?source=nowhere", token))
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="this machine has no promtool")
+@pytest.mark.skipif(PROMTOOL is None and not os.environ.get("CI"), reason="needs promtool")
 def test_promtool_finds_nothing_wrong(everything: str, tmp_path: Path) -> None:
     assert PROMTOOL is not None
     served = subprocess.run(
