@@ -62,10 +62,13 @@ bench-faults: setup system-test ## 200 agents back at once with 100,000 results 
 screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for a quarter of an hour
 	$(BIN)/python -m tests.screenshots
 
+reference: setup ## docs/reference from the code: all keys of mesh.toml and limits.toml
+	DJANGO_SETTINGS_MODULE=monitor.settings $(BIN)/python -m scripts.reference
+
 audit: setup ## known vulnerabilities of the pinned packages, from an advisory service; AUDIT_SERVICE=pypi or osv
 	@bash scripts/audit.sh $(VENV)
 
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-timescale test-faults lint check bench bench-archive bench-alerts bench-faults reproduce screenshots audit lock
+.PHONY: help setup system system-test run test test-timescale test-faults lint check bench bench-archive bench-alerts bench-faults reproduce screenshots reference audit lock

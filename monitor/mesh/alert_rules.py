@@ -30,6 +30,10 @@ SEVERITY_OF = {
 """Default severity of each rule; warning for rules not listed."""
 
 
+DOC = "doc"
+"""Key of a field's metadata: its description in docs/reference/mesh.md."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of a number, inclusive unless `are_open`."""
@@ -47,38 +51,44 @@ class Key:
     limits: Limits | None
 
 
-def _key(default: float, low: float, high: float, *, are_open: bool = False) -> Any:
-    return field(default=default, metadata={"limits": Limits(low, high, are_open)})
+def _key(default: float, low: float, high: float, sentence: str, *, are_open: bool = False) -> Any:
+    return field(default=default, metadata={"limits": Limits(low, high, are_open), DOC: sentence})
+
+
+def _flag(sentence: str, *, default: bool) -> Any:
+    return field(default=default, metadata={DOC: sentence})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """Keys that every rule has. `severity` is empty where mesh.toml does not set it."""
 
-    enabled: bool = True
-    severity: str = ""
+    enabled: bool = _flag("Whether the rule is on.", default=True)
+    severity: str = field(default="", metadata={DOC: "Severity of the rule's incidents."})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossRule(Rule):
     """Loss is significantly above `above_ratio`, over half of `window_s` or longer; resolved after `window_s`."""
 
-    above_ratio: float = _key(0.01, 0, 1, are_open=True)
-    window_s: int = _key(600, 10, DAY_S)
+    above_ratio: float = _key(0.01, 0, 1, "Loss, lost over sent, above which an incident opens.", are_open=True)
+    window_s: int = _key(
+        600, 10, DAY_S, "Loss must last half as long at least; without it for this time the incident is resolved."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionRule(Rule):
     """Loss has risen above the path's own baseline by at least `least_rise_ratio`."""
 
-    least_rise_ratio: float = _key(0.001, 0, 1)
+    least_rise_ratio: float = _key(0.001, 0, 1, "Minimum rise of the loss above the baseline.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppearanceRule(Rule):
     """Reordering or duplicates have become more frequent by at least this share of the bursts."""
 
-    least_rise_ratio: float = _key(0.02, 0, 1)
+    least_rise_ratio: float = _key(0.02, 0, 1, "Minimum rise of the share of bursts with such packets.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +96,18 @@ class RoundTripRule(Rule):
     """RTT has risen suddenly, by `least_rise_ms` or by `least_rise_ratio` of its baseline; with `every_change`, any
     significant step, falls included."""
 
-    least_rise_ms: float = _key(6.0, 0.1, 10_000)
-    least_rise_ratio: float = _key(0.08, 0.01, 100)
-    every_change: bool = False
+    least_rise_ms: float = _key(6.0, 0.1, 10_000, "Minimum rise of the RTT.")
+    least_rise_ratio: float = _key(
+        0.08, 0.01, 100, "Minimum rise as a share of the baseline; the lower of the two minima counts."
+    )
+    every_change: bool = _flag("Report every significant step, falls included.", default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JitterRule(Rule):
     """Jitter has risen suddenly, by at least `least_rise_ms`."""
 
-    least_rise_ms: float = _key(6.0, 0.1, 10_000)
+    least_rise_ms: float = _key(6.0, 0.1, 10_000, "Minimum rise of the jitter.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,21 +115,21 @@ class EstimateRule(Rule):
     """The throughput estimate from loss and RTT of whole days is significantly lower than before, and its median is
     below `below_ratio` of the baseline median."""
 
-    below_ratio: float = _key(0.5, 0, 1, are_open=True)
+    below_ratio: float = _key(0.5, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftRule(Rule):
     """RTT of whole days has risen slowly, by at least `least_rise_ms`."""
 
-    least_rise_ms: float = _key(6.0, 0.1, 10_000)
+    least_rise_ms: float = _key(6.0, 0.1, 10_000, "Minimum rise of the daily median RTT.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachableRule(Rule):
     """No reply for `after_s`, and for at least three cycles."""
 
-    after_s: int = _key(180, 10, DAY_S)
+    after_s: int = _key(180, 10, DAY_S, "Time without a reply after which an incident opens.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +137,14 @@ class ThroughputRule(Rule):
     """The newest tests are significantly slower than those before, and their median is below `below_ratio` of
     theirs."""
 
-    below_ratio: float = _key(0.85, 0, 1, are_open=True)
+    below_ratio: float = _key(0.85, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoDataRule(Rule):
     """No measurement for `after_s`, and for at least three cycles."""
 
-    after_s: int = _key(300, 10, DAY_S)
+    after_s: int = _key(300, 10, DAY_S, "Time without a measurement after which an incident opens.")
 
 
 RULES: dict[str, type[Rule]] = {
@@ -150,11 +162,16 @@ RULES: dict[str, type[Rule]] = {
 }
 """Rules by the name of their table."""
 
-SELECTORS = ("group", "from", "to")
-"""Keys of [[alerts.for]] that select paths: within a group, from a site, to a site."""
+SELECTORS = {
+    "group": "Selects the paths within this group.",
+    "from": "Selects the paths from this site.",
+    "to": "Selects the paths to this site.",
+}
+"""Keys of [[alerts.for]] that select paths, with their description."""
 
 PATH = "path"
 """Key that selects a single path by the names of its hosts: `path = ["slac", "cern"]`."""
+PATH_DOC = 'Selects a single path by the names of its hosts: `path = ["slac", "cern"]` is from slac to cern.'
 
 FOR = "for"
 

@@ -15,6 +15,10 @@ from datetime import UTC, datetime
 SCOPES = ("path", "host", "uplink")
 KEYS = {"max_minutes_per_day": 1440.0, "max_bytes_per_day": 1e18}
 """Maximum daily values of each scope that mesh.toml may set."""
+KEY_DOCS = {
+    "max_minutes_per_day": "Maximum time of throughput tests per UTC day.",
+    "max_bytes_per_day": "Maximum volume that throughput tests send per UTC day.",
+}
 
 RULE = "budget."
 """Prefix of each rule's name."""

@@ -75,21 +75,24 @@ def parse(content: bytes, file: str) -> MeshDocument:
         raise MeshError(file, [Problem(line, "this is not UTF-8; save the file as UTF-8 text")]) from error
     except toml_lines.TomlSyntaxError as error:
         raise MeshError(file, [Problem(error.line, str(error))]) from error
-    reader = _Reader(root)
+    reader = Reader(root)
     rules.check(reader.document, reader.tables)
     if reader.problems:
         raise MeshError(file, reader.problems)
     return reader.document
 
 
-class _Reader:
+class Reader:
     """Parser of the tree. Invalid entries are left out of `document`, but their names count as defined."""
+
+    fields: type[Fields] = Fields
+    """How tables are read; scripts/reference.py records their keys."""
 
     def __init__(self, root: toml_lines.Node) -> None:
         self.problems: list[Problem] = []
         self.tables = rules.Tables()
         self._addresses: dict[tuple[str, int], tuple[str, int]] = {}
-        top = Fields(root, "the file", self.problems)
+        top = self.fields(root, "the file", self.problems)
         self.tables.top = top
         mesh = top.table("mesh", "[mesh]")
         sites = [self._site(table) for table in top.tables("site", "site", "site")]

@@ -40,7 +40,7 @@ def type_name(value: object) -> str:
 
 
 class Fields:
-    """A TOML table. `label` names it in messages: `site "slac"`."""
+    """A TOML table. `label` names it in messages: `site "slac"`. A subclass may record the keys: docs/reference."""
 
     def __init__(self, node: Node, label: str, problems: list[Problem]) -> None:
         self.line = node.line
@@ -112,7 +112,7 @@ class Fields:
     def table(self, key: str, label: str) -> Fields | None:
         """The table `[key]`, or None."""
         value = self._typed(key, dict, f"a table, [{key}]")
-        return None if value is None else Fields(self._nodes[key], label, self._problems)
+        return None if value is None else type(self)(self._nodes[key], label, self._problems)
 
     def tables(self, key: str, label: str, header: str) -> list[Fields]:
         """The tables `[[key]]` in order; `header` is their full name."""
@@ -120,7 +120,7 @@ class Fields:
         tables = []
         for node in elements or ():
             if isinstance(node.value, dict):
-                tables.append(Fields(node, label, self._problems))
+                tables.append(type(self)(node, label, self._problems))
             else:
                 self.problem(f"{key} must be tables; head each with [[{header}]]", line=node.line)
         return tables

@@ -11,12 +11,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
 from monitor.mesh.alert_rules import SEVERITIES, Place
+from monitor.mesh.entries import Doc
 
 NOTIFY = "notify"
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)=(\S+:\S*)")
@@ -28,10 +29,10 @@ class Route:
     """Route of incidents of at least this severity, on paths matching `selector`, to `channel`: immediately, or daily
     at `digest` in `zone`."""
 
-    channel: str
-    severity: str = SEVERITIES[0]
-    digest: time | None = None
-    zone: str = "UTC"
+    channel: Annotated[str, Doc("Name of a channel in SOUNDINGS_NOTIFY_URLS.")]
+    severity: Annotated[str, Doc("Minimum severity of the incidents.")] = SEVERITIES[0]
+    digest: Annotated[time | None, Doc('Time of day, such as "07:00", of a daily digest. Default: immediately.')] = None
+    zone: Annotated[str, Doc("Time zone of `digest`.")] = "UTC"
     selector: Mapping[str, Any] | None = None
 
     def takes(self, severity: str, places: Iterable[Place]) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
 from monitor.mesh.alert_rules import FOR, Limits, Place
+from monitor.mesh.entries import Doc
 
 KEYS = {
     "loss_ratio": Limits(0, 1, are_open=True),
@@ -33,11 +34,13 @@ class ServiceLevel:
     `kept_ratio` of the hours and of the tests.
     """
 
-    loss_ratio: float | None = None
-    availability_ratio: float | None = None
-    rtt_ms: float | None = None
-    throughput_bps: float | None = None
-    kept_ratio: float = KEPT_RATIO
+    loss_ratio: Annotated[float | None, Doc("Maximum loss over the period of a report.")] = None
+    availability_ratio: Annotated[float | None, Doc("Minimum share of the bursts that have a reply.")] = None
+    rtt_ms: Annotated[float | None, Doc("Maximum of an hour's median RTT.")] = None
+    throughput_bps: Annotated[float | None, Doc("Minimum throughput of a test.")] = None
+    kept_ratio: Annotated[
+        float, Doc("Share of the hours that must meet `rtt_ms`, and of the tests that must meet `throughput_bps`.")
+    ] = KEPT_RATIO
 
 
 def settings_for(levels: Mapping[str, Any], place: Place) -> ServiceLevel:
