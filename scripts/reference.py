@@ -1,9 +1,9 @@
 """Write docs/reference/mesh.md and limits.md: all keys of mesh.toml and limits.toml, from the code that reads them.
 
 `python -m scripts.reference` (`make reference`) writes both; with `--check` it writes nothing and exits with 1 if a
-file is out of date. Types, bounds and defaults of mesh.toml are recorded while `monitor.mesh.document.Reader` reads a file
-that has every table; the sentences are those of `monitor.mesh.entries.Doc`, which stand beside the fields. limits.toml
-comes from the structs of `probes.site.limits`.
+file is out of date. Types, bounds and defaults of mesh.toml are recorded while `monitor.mesh.document.Reader` reads a
+file that has every table. The sentences are those of `monitor.mesh.entries.Doc`, beside the fields. limits.toml comes
+from the structs of `probes.site.limits`.
 """
 
 from __future__ import annotations
