@@ -18,7 +18,8 @@ from probes.site.health import Health
 from probes.site.journal import LONGEST_SILENCE_S, State, Trouble, read_state
 from probes.site.plan import PlanCache
 from probes.site.settings import lock_file, plan_file, spool_file, state_file
-from probes.site.spool.spool import Contents, SpoolError, look_into
+from probes.site.spool.contents import SpoolContents, read_contents
+from probes.site.spool.spool import SpoolError
 from probes.site.wire import Plan
 
 
@@ -30,7 +31,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     state: State | None
     silent_s: float | None
     plan: Plan | None
-    spool: Contents | None
+    spool: SpoolContents | None
 
     @property
     def measures(self) -> bool:
@@ -67,7 +68,7 @@ def read_status(data: Path, now: datetime) -> Status:
         state=state,
         silent_s=None if state is None else (now - state.written_at).total_seconds(),
         plan=PlanCache(plan_file(data)).current(),
-        spool=look_into(spool_file(data)) if spool_file(data).exists() else None,
+        spool=read_contents(spool_file(data)) if spool_file(data).exists() else None,
     )
 
 
@@ -141,7 +142,7 @@ def _running(status: Status, now: datetime) -> str:
     return ", ".join(named) or "nothing at this moment"
 
 
-def _queued(spool: Contents, state: State | None, now: datetime) -> str:
+def _queued(spool: SpoolContents, state: State | None, now: datetime) -> str:
     accepted_at = None if state is None else state.last_accepted_at
     accepted = (
         "none accepted since the agent started"
@@ -151,7 +152,7 @@ def _queued(spool: Contents, state: State | None, now: datetime) -> str:
     return f"{spool.queued} results wait, {spool.set_aside} set aside, {spool.dropped} dropped ever; {accepted}"
 
 
-def _aside(spool: Contents) -> str:
+def _aside(spool: SpoolContents) -> str:
     """What the centre will never take, by its commonest reasons."""
     reasons = "; ".join(f"{count} × {reason}" for reason, count in spool.set_aside_for)
     others = spool.set_aside - sum(count for _, count in spool.set_aside_for)

@@ -14,7 +14,8 @@ from probes.site.delivery.deliver import Delivery
 from probes.site.delivery.vitals import Vitals
 from probes.site.health import ClockOff, Health
 from probes.site.settings import Joined, joined_file
-from probes.site.spool.spool import Spool, look_into
+from probes.site.spool.contents import read_contents
+from probes.site.spool.spool import Spool
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Plan
 from tests.unit.test_deliver import FakeCentre, server  # noqa: F401
 from tests.unit.test_spool import result
@@ -121,7 +122,7 @@ def test_a_spool_is_looked_into_while_its_agent_writes(tmp_path):
     spool = Spool(tmp_path / "spool.sqlite3", max_bytes=1)
     spool.put([result(1), result(2)])
 
-    contents = look_into(tmp_path / "spool.sqlite3")
+    contents = read_contents(tmp_path / "spool.sqlite3")
 
     assert (contents.queued, contents.set_aside, contents.dropped, contents.slots) == (0, 0, 2, ())
 

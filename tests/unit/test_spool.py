@@ -509,7 +509,7 @@ def test_killing_the_writer_loses_nothing_that_was_put(path):
 
 
 def test_the_spool_syncs_to_disk_at_each_commit(path):
-    with Spool(path)._file.reading() as connection:
+    with Spool(path)._database.reading() as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert sqlite3.threadsafety >= 1

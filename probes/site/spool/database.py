@@ -1,7 +1,7 @@
 """The spool's SQLite file: opened, brought up to date, mended, and written in transactions that end with a sync.
 
 One process writes; any of its threads may. A file that is damaged is moved aside and a new one begun. What the rows
-mean is in `probes.site.spool.spool` and `probes.site.spool.ledger`.
+mean is in `results`, `losses`, `slots` and `ledger` beside it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class NoRoom(SpoolError):
     """Nothing can be written now; what is in the file is as it was."""
 
 
-class SpoolFile:
+class SpoolDatabase:
     """An open file. `connection` is used within `transaction` or `reading` only."""
 
     def __init__(self, path: Path) -> None:

@@ -1,0 +1,52 @@
+"""Corrects results measured while this site's clock was wrong: start, flag and cycle, by the centre's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from probes.capacity.spec import CapacityRun
+from probes.disk_to_disk.spec import DiskToDiskRun
+from probes.ping.spec import Burst
+from probes.site.spool.ledger import Cycle
+from probes.site.wire import Delivered
+from probes.throughput.spec import Served, ThroughputRun
+
+MOST_OFF_S = 300.0
+"""A result that begins further ahead of the centre's clock is refused there."""
+
+Measured = Burst | ThroughputRun | CapacityRun | DiskToDiskRun | Served
+
+
+def corrected(
+    results: Sequence[Delivered], cycle: Cycle | None, *, flagged_s: float | None, began_off_s: float, now_s: float
+) -> Iterator[Delivered]:
+    """The results with `flagged_s`, the error of the clock, and with their cycle by the centre's clock.
+
+    `began_off_s` is the error when the cycle began, `now_s` the time by the centre's clock.
+    """
+    by_centre = None if cycle is None else cycle.by_centre(began_off_s)
+    for result in results:
+        yield msgspec.structs.replace(
+            result,
+            sequence=0,
+            result=correct_start(result.result, flagged_s, now_s),
+            clock_off_s=flagged_s,
+            every_s=None if by_centre is None else by_centre.every_s,
+            cycle=None if by_centre is None else by_centre.number,
+        )
+
+
+def correct_start(measured: Measured, off_s: float | None, now_s: float) -> Measured:
+    """Subtract the error of the clock from the start of a result, where the centre would refuse it otherwise.
+
+    Left alone where the start would then be further from now: the clock may have been set since.
+    """
+    if off_s is None or abs(off_s) <= MOST_OFF_S:
+        return measured
+    off, now = timedelta(seconds=off_s), datetime.fromtimestamp(now_s, UTC)
+    if abs(measured.started_at - off - now) >= abs(measured.started_at - now):
+        return measured
+    return msgspec.structs.replace(measured, started_at=measured.started_at - off)

@@ -1,0 +1,46 @@
+"""The slots that this agent has taken, as rows of the spool's SQLite file: each is run once, and none stays open.
+
+Functions on the connection, called by `probes.site.spool.spool` within its transactions.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+
+import msgspec
+
+from probes.site.wire import AnySlot, read_slot
+
+
+def take(connection: sqlite3.Connection, slot: AnySlot, now: datetime) -> bool:
+    """Store a slot as taken; False if it was taken before."""
+    inserted = connection.execute(
+        "INSERT OR IGNORE INTO slot (slot_id, taken_at, body) VALUES (?, ?, ?)",
+        (slot.slot_id, now.isoformat(), msgspec.json.encode(slot)),
+    )
+    return inserted.rowcount == 1
+
+
+def end(connection: sqlite3.Connection, slot_id: int) -> None:
+    connection.execute("UPDATE slot SET ended = 1 WHERE slot_id = ?", (slot_id,))
+
+
+def taken(connection: sqlite3.Connection) -> set[int]:
+    return {slot_id for (slot_id,) in connection.execute("SELECT slot_id FROM slot")}
+
+
+def unfinished(connection: sqlite3.Connection) -> list[AnySlot]:
+    """Slots that were taken and never ended, by their number."""
+    rows = connection.execute("SELECT body FROM slot WHERE ended = 0 ORDER BY slot_id").fetchall()
+    return [read_slot(body) for (body,) in rows]
+
+
+def unfinished_numbers(connection: sqlite3.Connection) -> tuple[int, ...]:
+    rows = connection.execute("SELECT slot_id FROM slot WHERE ended = 0 ORDER BY slot_id").fetchall()
+    return tuple(slot_id for (slot_id,) in rows)
+
+
+def forget_ended(connection: sqlite3.Connection, before: datetime) -> None:
+    """Delete ended slots that were taken before a moment."""
+    connection.execute("DELETE FROM slot WHERE ended = 1 AND taken_at < ?", (before.isoformat(),))

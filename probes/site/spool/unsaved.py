@@ -1,0 +1,52 @@
+"""What a full disk kept from the spool's SQLite file: counted in memory, written as soon as there is room again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+
+from probes.site.spool import ledger, losses
+from probes.site.spool.ledger import Cycle
+from probes.site.wire import GapReason
+
+
+class Unsaved:
+    """Lost results by kind, cycles that left none, and the start of the agent, until they are written."""
+
+    def __init__(self) -> None:
+        self._kinds: Counter[str] = Counter()
+        self._cycles: dict[Cycle, float] = {}
+        self._start: tuple[float, float | None] | None = None
+
+    @property
+    def count(self) -> int:
+        """Lost results."""
+        return self._kinds.total()
+
+    def add(self, kinds: Iterable[str], cycle: Cycle | None, off_s: float) -> None:
+        """Add lost results, and their cycle with the clock's error when it began."""
+        self._kinds.update(kinds)
+        if cycle is not None:
+            self._cycles[cycle] = off_s
+
+    def add_start(self, now_s: float, pulse_s: float | None) -> None:
+        """Add the start of the agent at `now_s`, with the time of its last heartbeat."""
+        self._start = now_s, pulse_s
+
+    def write(self, connection: sqlite3.Connection, off_s: float, *, told: int) -> None:
+        """Write all of it; `clear` when that is committed. `told` as for `ledger.note_cycles`."""
+        if self._start is not None:
+            now_s, pulse_s = self._start
+            ledger.begin(connection, now_s, off_s, pulse_s)
+        for kind, count in self._kinds.items():
+            losses.add_dropped(connection, kind, losses.DISK_FULL, count)
+        for cycle, began_off_s in self._cycles.items():
+            ledger.end(connection, cycle)
+            by_centre = cycle.by_centre(began_off_s)
+            ledger.note_cycles(connection, GapReason.DISK_FULL, by_centre, by_centre, told=told)
+
+    def clear(self) -> None:
+        self._start = None
+        self._kinds.clear()
+        self._cycles.clear()
