@@ -17,7 +17,7 @@ from probes.site.delivery.centre import Centre
 from probes.site.delivery.deliver import Delivery
 from probes.site.delivery.vitals import Vitals
 from probes.site.journal import Journal, write_state
-from probes.site.limits.limits import read_limits
+from probes.site.limits.read import read_limits
 from probes.site.limits.usage import Usage
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.capacity import CapacityCycles

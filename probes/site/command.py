@@ -27,7 +27,7 @@ from probes.private_files import UMASK, close_to_others, is_open_to_others
 from probes.signs_of_life import Pulse, SignOfLife
 from probes.site import identity
 from probes.site.journal import LONGEST_SILENCE_S
-from probes.site.limits.limits import LimitsError, read_limits
+from probes.site.limits.read import LimitsError, read_limits
 from probes.site.limits.usage import UsageError, read_usage
 from probes.site.settings import (
     AgentSettings,

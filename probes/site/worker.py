@@ -17,7 +17,7 @@ from celery import bootsteps, signals
 from celery.beat import EmbeddedService
 
 from probes.site.agent import Agent
-from probes.site.limits.limits import LimitsError
+from probes.site.limits.read import LimitsError
 from probes.site.limits.usage import UsageError
 from probes.site.runner.schedule import PlanScheduler
 from probes.site.settings import SettingsError, from_environment

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from probes.contract import Deadline, Outcome
-from probes.site.limits.limits import Limits, Networks
+from probes.site.limits.limits import Limits
+from probes.site.limits.networks import Networks
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def no_own_addresses(monkeypatch):
-    monkeypatch.setattr("probes.site.limits.limits.is_own", lambda address, family: False)
+    monkeypatch.setattr("probes.site.limits.networks.is_own", lambda address, family: False)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.scenario import load_scenario, parse_scenario, shipped_scenarios
-from probes.site.limits.limits import read_limits
+from probes.site.limits.read import read_limits
 
 
 def test_three_sites_become_this_mesh() -> None:

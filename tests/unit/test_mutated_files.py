@@ -12,7 +12,7 @@ import pytest
 
 from monitor.mesh import expansion
 from monitor.mesh.document import MeshError, parse
-from probes.site.limits.limits import LimitsError, read_limits
+from probes.site.limits.read import LimitsError, read_limits
 
 ROOT = Path(__file__).parents[2]
 SEED = 15

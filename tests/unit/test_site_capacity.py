@@ -9,7 +9,9 @@ import pytest
 from probes.capacity.probe import MAX_PACKETS
 from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
 from probes.contract import Outcome, ProbeError
-from probes.site.limits.limits import CapacityLimits, Limits, LimitsError, Networks, PingLimits, read_limits
+from probes.site.limits.limits import CapacityLimits, Limits, PingLimits
+from probes.site.limits.networks import Networks
+from probes.site.limits.read import LimitsError, read_limits
 from probes.site.runner.capacity import CapacityCycles
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.schedule import capacity_entries

@@ -7,7 +7,9 @@ import pytest
 
 from probes.contract import NotPermitted, Outcome, ProbeError
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec
-from probes.site.limits.limits import DiskLimits, Limits, LimitsError, Networks, ThroughputLimits, read_limits
+from probes.site.limits.limits import DiskLimits, Limits, ThroughputLimits
+from probes.site.limits.networks import Networks
+from probes.site.limits.read import LimitsError, read_limits
 from probes.site.limits.usage import Usage
 from probes.site.runner.disk_to_disk import DiskToDiskEnds
 from probes.site.runner.own_tests import OwnTests

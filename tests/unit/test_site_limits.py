@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 
 from probes.ping.spec import PingSpec, PingTarget
 from probes.site.limits.command import run as show_limits
-from probes.site.limits.limits import (
-    InFlight,
-    Limits,
-    LimitsError,
-    Networks,
-    PingLimits,
-    ThroughputLimits,
-    read_limits,
-    rules,
-)
+from probes.site.limits.limits import InFlight, Limits, PingLimits, ThroughputLimits
+from probes.site.limits.networks import Networks
+from probes.site.limits.read import LimitsError, read_limits, rules
 from probes.throughput.spec import ThroughputSpec
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +97,7 @@ def test_a_file_that_allows_what_is_never_measured_is_wrong(tmp_path):
 
 def test_the_agents_own_addresses_are_for_management_unless_allowed(monkeypatch):
     monkeypatch.setattr(
-        "probes.site.limits.limits.is_own", lambda address, family: address[0] in ("192.0.2.9", "2001:db8::9")
+        "probes.site.limits.networks.is_own", lambda address, family: address[0] in ("192.0.2.9", "2001:db8::9")
     )
 
     assert forbids("192.0.2.9").startswith("networks.management: 192.0.2.9 is this agent's own;")

@@ -8,7 +8,8 @@ import pytest
 
 from probes.contract import NotPermitted, Outcome, ProbeError
 from probes.ping.spec import Burst, PingSpec, PingTarget
-from probes.site.limits.limits import Limits, Networks, ThroughputLimits
+from probes.site.limits.limits import Limits, ThroughputLimits
+from probes.site.limits.networks import Networks
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.slot import Slots

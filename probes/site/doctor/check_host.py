@@ -17,7 +17,7 @@ from probes.ping.burst import PING
 from probes.ping.channel import LINUX_PERMISSION_ADVICE, Channel
 from probes.ping.spec import PingSpec, PingTarget
 from probes.site.doctor.finding import CENTRE_TIMEOUT_S, CONNECT_TIMEOUT_S, Examined, Finding
-from probes.site.limits.limits import LimitsError, read_limits
+from probes.site.limits.read import LimitsError, read_limits
 from probes.site.settings import (
     readable_by_others,
 )

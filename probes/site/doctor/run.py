@@ -25,7 +25,8 @@ from probes.site.doctor.check_network import (
     check_ports,
 )
 from probes.site.doctor.finding import CENTRE_TIMEOUT_S, Check, Examined, Finding
-from probes.site.limits.limits import Limits, LimitsError, read_limits
+from probes.site.limits.limits import Limits
+from probes.site.limits.read import LimitsError, read_limits
 from probes.site.plan import PlanCache
 from probes.site.settings import (
     SettingsError,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from probes.site.limits.limits import LimitsError, Rule, read_limits, rules, toml
+from probes.site.limits.read import LimitsError, Rule, read_limits, rules, toml
 from probes.site.limits.usage import UsageError, of_day, read_usage
 from probes.site.settings import limits_file, usage_file
 

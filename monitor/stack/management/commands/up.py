@@ -24,7 +24,7 @@ from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespac
 from probes.lab.namespaces import namespaces_available
 from probes.lab.scenario import DEFAULT_SCENARIO, LabError, load_scenario
 from probes.private_files import UMASK
-from probes.site.limits.limits import LimitsError, read_limits
+from probes.site.limits.read import LimitsError, read_limits
 from probes.supervise import StartError
 
 

@@ -1,0 +1,132 @@
+"""Which addresses the rules of `[networks]` allow: `forbids_address` gives the rule against an address, or None."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Annotated
+
+import msgspec
+
+from probes.ping.addresses import is_own
+from probes.site.limits.keys import NetworkList, described
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+NEVER = (
+    ("networks.multicast", ("224.0.0.0/4", "ff00::/8")),
+    ("networks.broadcast", ("255.255.255.255/32",)),
+    ("networks.unspecified", ("0.0.0.0/8", "::/128")),
+)
+"""One packet there has many answers, or none, and each from another address: none is the answer of who was asked, so
+that there would be nothing but loss. No rule opens them."""
+WHY_NEVER = "no host's address: whoever answers has another, so nothing could be measured; no rule opens it"
+GUARDED = (
+    ("loopback", ("127.0.0.0/8", "::1/128")),
+    ("private", ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")),
+    ("link_local", ("169.254.0.0/16", "fe80::/10")),
+)
+"""RFC 6890: places that mean something else at each site. Only an allowed network that lies inside one opens it."""
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class Networks(msgspec.Struct, frozen=True, kw_only=True):
+    allowed: Annotated[NetworkList, described("may be measured", ["0.0.0.0/0", "::/0", "10.1.0.0/16"])] = (
+        "0.0.0.0/0",
+        "::/0",
+    )
+    forbidden: Annotated[NetworkList, described("are never measured, whatever else is allowed", ["10.1.9.0/24"])] = ()
+    own: Annotated[
+        NetworkList, described("this site's own; measured only where allowed has a part of them", ["198.51.100.0/24"])
+    ] = ()
+    management: Annotated[
+        NetworkList, described("by which machines are managed; measured as own", ["10.1.8.0/24"])
+    ] = ()
+
+
+def check_network(text: str, *, is_allowed: bool) -> None:
+    """Raises ValueError; an allowed network must not lie in one of `NEVER`."""
+    network = ipaddress.ip_network(text)
+    for rule, never in NEVER if is_allowed else ():
+        if any(network.version == _network(one).version and network.subnet_of(_network(one)) for one in never):  # type: ignore[arg-type]
+            raise ValueError(f"{text} ({rule}) is {WHY_NEVER}")
+
+
+def forbids_address(networks: Networks, address: str) -> str | None:
+    """The rule against measuring a literal address. One that carries an IPv4 address counts as both."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return next((rule for one in (parsed, *_carried(parsed)) if (rule := _forbids(networks, one))), None)
+
+
+def _forbids(networks: Networks, address: Address) -> str | None:
+    rule = _forbidden(networks, address)
+    # Loopback addresses are all ours, and have their own guard. Which others are may change at any time.
+    if rule is None and not address.is_loopback and is_own((str(address), 0), address.version):
+        alone = f"{address}/{address.max_prefixlen}"
+        return None if _opens(networks, alone, address) else _guard("management", address, "this agent's own", alone)
+    return rule
+
+
+@lru_cache(maxsize=16_384)
+def _forbidden(networks: Networks, address: Address) -> str | None:
+    """The rule of the site's networks against an address, its own addresses left out. An agent asks for the same ones
+    in each cycle."""
+    for rule, never in NEVER:
+        if is_within(address, never):
+            return f"{rule}: {address} is {WHY_NEVER}"
+    for network in (network for network in networks.forbidden if is_within(address, (network,))):
+        return f"networks.forbidden: {address} is in {network}"
+    for rule, guarded, what in _guards(networks, address):
+        if not _opens(networks, guarded, address):
+            return _guard(rule, address, what, guarded)
+    if not is_within(address, networks.allowed):
+        return f"networks.allowed: {address} is in none of them"
+    return None
+
+
+def _guard(rule: str, address: Address, what: str, guarded: str) -> str:
+    return f"networks.{rule}: {address} is {what}; a network inside {guarded} in networks.allowed would open it"
+
+
+def _guards(networks: Networks, address: Address) -> Iterator[tuple[str, str, str]]:
+    """The rules by which this address is measured only if it is allowed by more than a network around it: name of the
+    rule, its network, and what the address is. Links of two (RFC 3021) have no broadcast address."""
+    ours = (("management", networks.management), ("own", networks.own))
+    for rule, guarded in (*ours, *GUARDED):
+        for network in (network for network in guarded if is_within(address, (network,))):
+            yield rule, network, f"in {network}"
+    for _, guarded in ours:
+        for around in map(_network, guarded):
+            if around.version == 4 and around.prefixlen < 31 and address == around.broadcast_address:
+                yield "broadcast", f"{address}/32", f"the broadcast address of {around}"
+
+
+def _opens(networks: Networks, guarded: str, address: Address) -> bool:
+    """Whether an allowed network with this address lies inside the guarded one."""
+    outer = _network(guarded)
+    return any(
+        _network(one).version == outer.version and _network(one).subnet_of(outer)  # type: ignore[arg-type]
+        for one in networks.allowed
+        if address in _network(one)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _network(text: str) -> Network:
+    return ipaddress.ip_network(text)
+
+
+def is_within(address: Address, networks: tuple[str, ...]) -> bool:
+    return any(address in _network(one) for one in networks)
+
+
+def _carried(address: Address) -> list[ipaddress.IPv4Address]:
+    """IPv4 addresses that packets to an IPv6 one may end at: mapped, NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    carried = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in NAT64:
+        carried.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return [one for one in carried if one is not None]
