@@ -77,7 +77,7 @@ def minima(rtts: Floats) -> Floats:
 
 
 def interquartile_ranges(rows: Floats) -> Floats:
-    """P75 minus P25 of each row's values, by one sort of all rows, which puts NaN last.
+    """P75 minus P25 of each row's values, by a single sort of all rows, which puts NaN last.
 
     NumPy's `nanquantile` gives the same and calls Python for each row.
     """

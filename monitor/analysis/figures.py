@@ -1,6 +1,6 @@
-"""Figures as people read them: numbers in, short English text with its unit out.
+"""Figures as text: numbers in, short English text with its unit out.
 
-A partial loss never rounds to 0% or to 100%, nothing lost is shown as a bound, and what is absent reads "no data".
+A partial loss never rounds to 0% or to 100%, no loss is shown as a bound, and a missing value is "no data".
 Not here: dates and names, and anything that depends on where the text is shown.
 """
 
@@ -21,7 +21,7 @@ def count(number: int) -> str:
 
 
 def percent(ratio: float) -> str:
-    """A ratio (0 to 1) in percent: one decimal from 1% up, two significant digits below, as in 2.1% and 0.034%."""
+    """A ratio (0 to 1) in percent: 1 decimal from 1% up, two significant digits below, as in 2.1% and 0.034%."""
     value = ratio * 100.0
     if value <= 0.0 or value >= 100.0:
         return "0%" if value <= 0.0 else "100%"

@@ -1,16 +1,15 @@
-"""Has a path moved beyond its own noise? The days of a period against the days before it, for many paths at once.
+"""Test for changes beyond the noise of a path: the days of a period against the days before, for many paths at once.
 
-In: daily values of shape (paths, days), NaN or 0 sent where a day has none. Out: `Changes`, with the chance of each
-where nothing has changed. A change must pass two tests that fail in different ways, so the greater of their two chances
-counts:
+In: daily values of shape (paths, days), NaN or 0 sent where a day has none. Out: `Changes`, with the p-value of each.
+A change must pass two tests that fail in different ways, so the larger of their p-values counts:
 
-  - ranks: Mann and Whitney's exact test on days. It assumes nothing of how days are distributed, so that neither a few
-    terrible days nor packets lost in bunches prove anything, but it takes days as independent.
+  - ranks: Mann and Whitney's exact test on days. It assumes no distribution of days, so that neither a few bad days nor
+    bursts of loss prove a change, but it takes days as independent.
   - scale: the difference by its standard error, in Student's t. Losses are counts, and their variance is that of a
     binomial times the dispersion that the path's own days show (quasi-likelihood: P. McCullagh and J. Nelder,
     "Generalized Linear Models", 2nd ed., 1989, section 4.5); round trips and rates are taken by their medians and
-    quartiles, in logarithms. Days that resemble those before them count as fewer, by the correlation of neighbours (the
-    variance of the mean of an autoregressive series of order one), in the error and in t's degrees of freedom.
+    quartiles, in logarithms. Correlated days count as fewer, by the correlation of neighbours (the variance of the mean
+    of an autoregressive series of order 1), in the error and in t's degrees of freedom.
 
 `adjusted` corrects for the number of tests. Not here: which figures are compared, and which changes are worth telling.
 """
@@ -29,10 +28,10 @@ from monitor.analysis.alarms.ranks import at_most
 Floats = NDArray[np.float64]
 
 LEAST_DAYS, LEAST_DAYS_BEFORE = 3, 14
-"""With fewer, nothing is tested."""
+"""Minimum number of days for a test."""
 
 SMALLEST_SCALE = 0.01
-"""Of a value: daily medians come from sketches, which are within 1%."""
+"""Minimum relative deviation of a value: daily medians come from sketches, which are within 1%."""
 
 MOST_CORRELATION = 0.9
 

@@ -2,11 +2,11 @@
 
 In: `rtts_ms`, an array of shape (bursts, packets) of milliseconds in the order of sending, NaN or None where the packet
 was lost; a single burst may be given as one row. Where bursts differ in length, rows are filled up with NaN and `sent`
-says how many packets of each row were sent (one number, or one for each burst). A burst of which nothing was sent
-counts nowhere. Bursts are of one packet size, unless a function asks for two.
+is the number of packets sent in each row (a number for all, or an array of them). A burst without packets does not
+count. Bursts have the same packet size, unless a function takes two.
 
-Out: one figure for all bursts given, be it one or those of a year, with its unit in the name and None where it is
-undefined, so that absence is never 0; functions named `…_by_burst` give an array of shape (bursts,) with NaN there.
+Out: a figure for all bursts given, with its unit in the name and None where it is undefined, so that absence is never
+0; functions named `…_by_burst` give an array of shape (bursts,) with NaN there.
 Quantiles interpolate linearly between order statistics, as NumPy's default and PostgreSQL's `percentile_cont` do.
 
 Sources: the definitions of PingER (L. Cottrell, W. Matthews, C. Logg, "Tutorial on Internet Monitoring and PingER at
@@ -89,7 +89,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class Directness:
-    """PingER's alpha, never clamped: 1 is a straight fibre. `problem` says what is wrong with an alpha above 1."""
+    """PingER's alpha, never clamped: 1 is a straight fibre. `problem` is the error of an alpha above 1."""
 
     alpha: float
     problem: str | None

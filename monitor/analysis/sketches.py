@@ -1,17 +1,17 @@
-"""Quantile sketches: how many values lie in buckets whose bounds grow by the same factor, so that quantiles are known.
+"""Quantile sketches: counts of values in buckets whose bounds grow by a constant factor.
 
 A value lies in the bucket `key` with growth^(key-1) < |value| / unit <= growth^key and stands for the bucket's middle,
 at most the scale's `relative_error` of itself away (the buckets of C. Masson, J. Rim, H. Lee, "DDSketch", VLDB 2019).
-Keys begin at 1, are negative for negative values, and 0 is everything of at most one unit. Sketches of parts, put one
-after the other, are a sketch of the whole: the same bucket may come twice, its counts add up. So merging loses nothing,
-in any order.
+Keys begin at 1, are negative for negative values, and 0 is everything of at most one unit. The concatenation of
+sketches is the sketch of their union: a bucket may occur twice, its counts add up. So merging is lossless, in any
+order.
 
-In and out: the sketches of many groups at once, as arrays; as bytes for storing, mostly 2 for a bucket. Not here: what
-is measured, and where sketches are kept (`monitor.archive`).
+In and out: the sketches of many groups at once, as arrays; as bytes for storing, mostly 2 for a bucket. Not here: the
+storage of sketches (`monitor.archive`).
 
 The bytes are pairs of unsigned numbers in LEB128 (seven bits a byte, the lowest first, the top bit set on all but the
 last byte): first 0 and where the keys start from, zigzag-coded (0, -1, 1, -2, … as 0, 1, 2, 3, …); then for each
-bucket how far its key is from the one before, 1 or more, and its count.
+bucket the distance of its key from the previous key, 1 or more, and its count.
 """
 
 from __future__ import annotations

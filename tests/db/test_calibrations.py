@@ -166,7 +166,7 @@ def test_the_page_keeps_the_uncalibrated_figure_beside_it(client, path, at_noon)
 
     html = client.get(f"/paths/{path.pk}/?period=day", headers={"host": "localhost"}).content.decode()
 
-    assert re.search(r"Calibrated: TCP met 0\.5\d? times the loss that ping saw, by 12 stretches of days", html)
+    assert re.search(r"Calibrated: TCP saw 0\.5\d? times the loss that ping saw, in 12 stretches of days", html)
     assert re.search(r'class="verdict">at most 6\.\d\d Mbit/s, limited by loss', html)
     assert re.search(r"Without calibration: at most 4\.\d\d? Mbit/s, limited by loss", html)
 
@@ -178,7 +178,7 @@ def test_the_page_says_what_is_wanting_for_a_calibration(client, path, at_noon):
 
     html = client.get(f"/paths/{path.pk}/?period=day", headers={"host": "localhost"}).content.decode()
 
-    assert "Not calibrated: of 9 stretches of days" in html
+    assert "of the 9 required stretches of days" in html
     assert "10 lost pings each there are 3." in html
 
 

@@ -66,7 +66,7 @@ def test_without_figures_it_asks_for_them_and_says_nothing_wrong(page):
 @pytest.mark.parametrize(
     ("figure", "typed", "wanted"),
     [
-        ("rtt_ms", "0", "Give the round trip in milliseconds, above 0"),
+        ("rtt_ms", "0", "Give the RTT in milliseconds, above 0"),
         ("rtt_ms", "nan", "Enter a number"),
         ("rtt_ms", "", "This field is required"),
         ("loss_ratio", "5", "Give lost/sent, from 0 to 1, not a percentage"),
@@ -75,7 +75,7 @@ def test_without_figures_it_asks_for_them_and_says_nothing_wrong(page):
         ("streams", "1.5", "Enter a whole number"),
         ("cc", "vegas", "vegas is not one of the available choices"),
         ("times", "1", "Give how many times as much is wanted"),
-        ("sent", "3", "of 3 packets sent this is no whole packet"),
+        ("sent", "3", "this is no whole number of 3 packets"),
     ],
 )
 def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(page, figure, typed, wanted):

@@ -198,9 +198,9 @@ def test_the_page_draws_failures_apart_from_rates(client, path):
     assert all(row["bps"] > 0 for row in chart["datasets"]["measured"])
     [knee] = chart["datasets"]["knee"]
     assert (knee["streams"], knee["window"]) == ("1", "1 MiB")
-    assert "The knee is at 1 stream of 1 MiB: 50 Mbit/s." in html
+    assert "Sweet spot: 1 stream of 1 MiB, 50 Mbit/s." in html
     assert re.search(r"busy</b></td></tr>\s*<tr class=\"said\"><td colspan=\"3\">the server served somebody else", html)
-    assert "1 of 4 cells have no rate (busy 1)" in html
+    assert "1 of 4 cells have no result (1 busy)" in html
 
 
 def test_a_sweep_that_has_not_run_has_a_page(client, path):
@@ -265,7 +265,7 @@ def test_the_command_runs_the_grid_and_shows_it(path, agents):
     assert "busy: the server served somebody else" in said
     assert re.search(r"1 MiB\s+│\s+50 Mbit/s\s+│\s+50 Mbit/s", said)
     assert re.search(r"256 KiB\s+│\s+21 Mbit/s\s+│\s+busy", said)
-    assert "The knee is at 1 stream of 1 MiB: 50 Mbit/s." in said
+    assert "Sweet spot: 1 stream of 1 MiB, 50 Mbit/s." in said
     assert " 0 " not in said
 
 

@@ -85,7 +85,7 @@ def test_a_test_too_short_for_its_round_trip_keeps_its_average_and_says_so(mesh)
 
     [point] = throughput_series(mesh.slac_cern.pk, HOUR, NOW)
     assert (point.throughput_bps, point.average_bps, point.steady_s) == (run.throughput_bps, run.throughput_bps, None)
-    assert "too short for its round trip" in point.sentence
+    assert "too short for its RTT" in point.sentence
 
 
 def test_a_test_without_intervals_has_no_verdict(mesh):

@@ -56,7 +56,7 @@ def test_the_document_has_examples():
         (f"{KNOWN} --loss-ratio 0", "about 80 Mbit/s, limited by window"),
         (f"{KNOWN} --loss-ratio 0 --streams 2", "about 100 Mbit/s, limited by capacity"),
         (f"{PATH} --loss-ratio 0.01", "at most 1.3 Mbit/s, limited by loss"),
-        (f"{PATH} --loss-ratio 0 --sent 300", "at least 1.3 Mbit/s, as far as loss goes"),
+        (f"{PATH} --loss-ratio 0 --sent 300", "at least 1.3 Mbit/s, considering loss alone"),
         (f"{KNOWN} --loss-ratio 0 --sent 300", "between 1.3 Mbit/s and 80 Mbit/s"),
         (f"{KNOWN} --loss-ratio 1 --sent 10", "at most 720 bit/s, limited by loss"),
         (f"{PATH} --loss-ratio 1", "0 bit/s: every packet is lost"),
@@ -72,9 +72,9 @@ def test_what_is_not_known_and_what_is_a_bound_is_said():
     _, out, _ = run(f"{PATH} --loss-ratio 0 --sent 300 --window-bytes 1e6")
 
     assert out.splitlines()[1:4] == [
-        "Not known: capacity, which may hold it lower.",
-        "No loss was seen; it is taken at its 95% bound, 1%.",
-        "Whether loss limits cannot be told yet: that takes 168,966 packets without a loss.",
+        "Unknown: capacity, which may limit it further.",
+        "No loss seen; its 95% upper bound is used, 1%.",
+        "Unknown whether loss is the limit: that takes 168,966 packets without a loss.",
     ]
 
 
@@ -85,8 +85,8 @@ def test_advice_says_what_is_now_and_what_is_wanted():
     assert [re.sub(" +", " ", line).strip() for line in after[:4]] == [
         "window at least 750 kB now 250 kB",
         "loss at most 0.0026% now 0.01%",
-        "capacity at least 120 Mbit/s not known now",
-        "streams 6 now 2; in place of window and loss",
+        "capacity at least 120 Mbit/s now unknown",
+        "streams 6 now 2; instead of window and loss",
     ]
 
 
@@ -122,21 +122,21 @@ def test_no_ground_for_an_estimate_is_exit_status_1_with_what_to_give():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--rtt-ms 0 --mss-bytes 1460 --loss-ratio 0", "--rtt-ms 0: give the round trip in milliseconds, above 0"),
-        ("--rtt-ms -3 --mss-bytes 1460 --loss-ratio 0", "--rtt-ms -3: give the round trip in milliseconds, above 0"),
+        ("--rtt-ms 0 --mss-bytes 1460 --loss-ratio 0", "--rtt-ms 0: give the RTT in milliseconds, above 0"),
+        ("--rtt-ms -3 --mss-bytes 1460 --loss-ratio 0", "--rtt-ms -3: give the RTT in milliseconds, above 0"),
         (
             "--rtt-ms 5 --mss-bytes 0 --loss-ratio 0",
             "--mss-bytes 0: give the payload of a segment in bytes, 1 to 65,495",
         ),
         (f"{PATH} --loss-ratio 5", "--loss-ratio 5: give lost/sent, from 0 to 1, not a percentage"),
-        (f"{PATH} --loss-ratio 0.001 --sent 100", "--loss-ratio 0.001: of 100 packets sent this is no whole packet"),
-        (f"{PATH} --loss-ratio 0 --sent 0", "--sent 0: give how many packets the loss was counted on, 1 or more"),
-        (f"{PATH} --loss-ratio 0 --window-bytes 0", "--window-bytes 0: give bytes, 1 or more, or leave it out"),
-        (f"{PATH} --loss-ratio 0 --capacity-mbps -4", "--capacity-mbps -4: give a rate above 0, or leave it out"),
-        (f"{PATH} --loss-ratio 0 --streams 0", "--streams 0: give how many transfers run side by side, 1 to a million"),
+        (f"{PATH} --loss-ratio 0.001 --sent 100", "--loss-ratio 0.001: this is no whole number of 100 packets"),
+        (f"{PATH} --loss-ratio 0 --sent 0", "--sent 0: give the sample size of the loss in packets, 1 or more"),
+        (f"{PATH} --loss-ratio 0 --window-bytes 0", "--window-bytes 0: give bytes, 1 or more, or omit it"),
+        (f"{PATH} --loss-ratio 0 --capacity-mbps -4", "--capacity-mbps -4: give a rate above 0, or omit it"),
+        (f"{PATH} --loss-ratio 0 --streams 0", "--streams 0: give the number of parallel streams, 1 to a million"),
         (f"{PATH} --loss-ratio 0 --rtt-p10-ms 101", "--rtt-p10-ms 101: give at most the median, 100.0 ms"),
         (f"{PATH} --loss-ratio 0 --rtt-p90-ms 99", "--rtt-p90-ms 99: give at least the median, 100.0 ms"),
-        (f"{PATH} --loss-ratio 0.1 --times 1", "--times 1: give how many times as much is wanted, above 1"),
+        (f"{PATH} --loss-ratio 0.1 --times 1", "--times 1: give the target speed-up, above 1"),
     ],
 )
 def test_an_invalid_figure_exits_with_2_and_names_the_option(arguments, message):

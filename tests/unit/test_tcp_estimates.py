@@ -332,22 +332,22 @@ def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(name, make, val
         (lambda: Loss(-0.1), "loss_ratio is -0.1; give lost/sent, from 0 to 1, not a percentage"),
         (lambda: Loss(math.nan), "loss_ratio is nan; give lost/sent, from 0 to 1, not a percentage"),
         (lambda: Loss(1e-20), "loss_ratio is 1e-20; give 0 for none, or at least 1e-15"),
-        (lambda: Loss.counted(11, 10), "lost is 11; give how many of the 10 packets sent were lost"),
-        (lambda: Loss.counted(-1, 10), "lost is -1; give how many of the 10 packets sent were lost"),
-        (lambda: Loss.counted(0, 0), "sent is 0; give how many packets the loss was counted on, 1 or more"),
+        (lambda: Loss.counted(11, 10), "lost is 11; give the number of lost packets, 0 to 10"),
+        (lambda: Loss.counted(-1, 10), "lost is -1; give the number of lost packets, 0 to 10"),
+        (lambda: Loss.counted(0, 0), "sent is 0; give the sample size of the loss in packets, 1 or more"),
         (
             lambda: Loss.of_sent(0.001, 100),
-            "loss_ratio is 0.001; of 100 packets sent this is no whole packet; give lost/sent",
+            "loss_ratio is 0.001; this is no whole number of 100 packets; give lost/sent",
         ),
         (
             lambda: Loss.of_sent(0.999, 100),
-            "loss_ratio is 0.999; of 100 packets sent this is no whole packet; give lost/sent",
+            "loss_ratio is 0.999; this is no whole number of 100 packets; give lost/sent",
         ),
         (lambda: Rtt(10, 11, 12), "rtt_p10_ms is 11; give at most the median, 10 ms"),
         (lambda: Rtt(10, 9, 9.5), "rtt_p90_ms is 9.5; give at least the median, 10 ms"),
         (
             lambda: estimate(Rtt(1), Loss(0.1), Transfer(), times=1.0),
-            "times is 1.0; give how many times as much is wanted, above 1 and up to a million",
+            "times is 1.0; give the target speed-up, above 1 and up to a million",
         ),
     ],
 )

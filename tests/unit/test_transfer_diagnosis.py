@@ -141,7 +141,7 @@ def test_a_test_that_keeps_to_the_rate_asked_for_is_limited_by_that():
     found = diagnose(recorded(steady(10e6, cwnd_bytes=1e6), 5, asked_bps=10e6))
 
     assert found.verdict is Verdict.APPLICATION_LIMITED
-    assert "asked for 10 Mbit/s" in found.sentence
+    assert "requested 10 Mbit/s" in found.sentence
 
 
 def test_a_standing_queue_without_loss_is_a_bottleneck():
@@ -191,8 +191,8 @@ def test_a_test_shorter_than_its_start_says_how_long_it_must_be():
 
     assert (found.verdict, found.steady_s, found.too_short) == (Verdict.UNDETERMINED, 0.0, True)
     assert found.steady_throughput_bps is None
-    assert "too short for its round trip of 180.0 ms" in found.sentence
-    assert "test for 30 s or more" in found.sentence
+    assert "too short for its RTT of 180.0 ms" in found.sentence
+    assert "run at least 30 s" in found.sentence
 
 
 def test_a_sender_idle_by_its_kernel_is_application_limited():
@@ -232,7 +232,7 @@ def test_a_system_that_tells_no_windows_is_said_to():
     found = diagnose(bare())
 
     assert found.verdict is Verdict.UNDETERMINED
-    assert "tells no windows" in found.sentence
+    assert "reports neither windows" in found.sentence
     assert found.steady_throughput_bps == pytest.approx(8e6)
     assert (found.path_mtu_bytes, found.jumbo_frames_pass) == (None, None)
     assert found.rfc6349.efficiency_ratio is None

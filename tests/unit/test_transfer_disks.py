@@ -47,50 +47,49 @@ def found(disk_to_disk, memory, read, write, cached=0.0):
         (
             (90, 94, 4000, 100),
             Limit.NETWORK,
-            "network: 90 Mbit/s from disk to disk, and the same streams carry 94 Mbit/s from memory to memory; hardly "
-            "faster, the receiver's disk alone writes 100 Mbit/s; the sender's disk alone reads 4 Gbit/s",
+            "network: 90 Mbit/s from disk to disk, and the same streams carry 94 Mbit/s from memory to memory; little "
+            "faster: the receiver's disk alone writes 100 Mbit/s; the sender's disk alone reads 4 Gbit/s",
         ),
         (
             (150, 94, 4000, 1200),
             Limit.NETWORK,
             "network: 150 Mbit/s from disk to disk, and the same streams carry 94 Mbit/s from memory to memory, "
-            "which it "
-            "did better this time; the sender's disk alone reads 4 Gbit/s, the receiver's disk alone writes 1.2 Gbit/s",
+            "less than "
+            "this transfer; the sender's disk alone reads 4 Gbit/s, the receiver's disk alone writes 1.2 Gbit/s",
         ),
         # A third each: one after the other, 900, 900 and 900 give 300.
         (
             (310, 900, 900, 900),
             Limit.NEITHER,
-            "neither: 310 Mbit/s from disk to disk, 34.4% of what the slowest part does alone; the same streams carry "
+            "neither: 310 Mbit/s from disk to disk, 34.4% of the slowest part alone; the same streams carry "
             "900 Mbit/s from memory to memory, the sender's disk alone reads 900 Mbit/s, the receiver's disk alone "
-            "writes 900 Mbit/s; reading, sending and writing took turns, which gives 300 Mbit/s: more streams, "
-            "or a larger file",
+            "writes 900 Mbit/s; reading, sending and writing alternated, which gives 300 Mbit/s: use more "
+            "streams or a larger file",
         ),
         (
             (50, 900, 900, 900),
             Limit.NEITHER,
-            "neither: 50 Mbit/s from disk to disk, 5.6% of what the slowest part does alone; the same streams carry "
+            "neither: 50 Mbit/s from disk to disk, 5.6% of the slowest part alone; the same streams carry "
             "900 Mbit/s from memory to memory, the sender's disk alone reads 900 Mbit/s, the receiver's disk alone "
-            "writes 900 Mbit/s; less than they would give in turn: look at the hosts' processors, and at what "
-            "else used the "
-            "disks",
+            "writes 900 Mbit/s; less than alternating would give: check the CPUs of the hosts and other "
+            "use of the disks",
         ),
         (
             (90, 94, None, 1200),
             Limit.NETWORK,
             "network: 90 Mbit/s from disk to disk, and the same streams carry 94 Mbit/s from memory to memory; the "
-            "receiver's disk alone writes 1.2 Gbit/s; not known alone: sender's disk",
+            "receiver's disk alone writes 1.2 Gbit/s; rate alone unknown: sender's disk",
         ),
         (
             (20, 94, None, 1200),
             Limit.UNDETERMINED,
             "undetermined: 20 Mbit/s from disk to disk, where the same streams carry 94 Mbit/s from memory to memory, "
-            "the receiver's disk alone writes 1.2 Gbit/s; not known alone: sender's disk",
+            "the receiver's disk alone writes 1.2 Gbit/s; rate alone unknown: sender's disk",
         ),
         (
             (20, None, None, None),
             Limit.UNDETERMINED,
-            "undetermined: nothing is known of the network or the disks alone",
+            "undetermined: no rate of the network or of a disk alone is known",
         ),
     ],
 )
@@ -102,7 +101,7 @@ def test_a_file_that_was_in_memory_says_nothing_of_the_senders_disk():
     told = found(90, 94, 80, 1200, cached=1.0)
 
     assert told.limit is Limit.NETWORK
-    assert told.sentence.endswith("; the sender's disk is not known: 100% of its file stayed in memory")
+    assert told.sentence.endswith("; the sender's disk is unknown: 100% of its file was cached in memory")
     assert found(20, 94, 20, 1200, cached=1.0).limit is Limit.UNDETERMINED
 
 

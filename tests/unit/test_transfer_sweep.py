@@ -61,7 +61,7 @@ def test_a_cell_that_failed_is_not_a_slow_one():
     ]
 
     assert knee_of(cells, 10.0).knee is cells[1]
-    assert lacking(cells) == "3 of 4 cells have no rate (busy 2, not run yet 1): the knee may be elsewhere."
+    assert lacking(cells) == "3 of 4 cells have no result (2 busy, 1 not run yet): the sweet spot may be elsewhere."
     assert lacking(cells[1:2]) is None
 
 
@@ -92,8 +92,9 @@ def test_the_systems_own_window_is_not_compared():
 
     assert found.over_bdp is None
     assert sentences(found, 100.0) == [
-        "The knee is at 1 stream of the system's own window: 90 Mbit/s.",
-        "Its windows are the system's own; the path holds the bandwidth-delay product, 1.12 MB (90 Mbit/s × 100.0 ms).",
+        "Sweet spot: 1 stream of the default window, 90 Mbit/s.",
+        "The window is the system's default; the path holds the bandwidth-delay product, 1.12 MB "
+        "(90 Mbit/s × 100.0 ms).",
     ]
 
 
@@ -108,8 +109,8 @@ def test_the_sentences_name_knee_best_and_product():
 
     # 90 Mbit/s × 175 ms / 8 = 1.97 MB; 2 MiB are 2.097 MB.
     assert sentences(knee_of(cells, 175.0), 175.0) == [
-        "The knee is at 1 stream of 2 MiB: 85 Mbit/s, within 10% of the best, 90 Mbit/s with 2 streams of 2 MiB.",
-        "Its windows together, 2 MiB, are 1.1 times the bandwidth-delay product, 1.97 MB (90 Mbit/s × 175.0 ms): "
+        "Sweet spot: 1 stream of 2 MiB, 85 Mbit/s, within 10% of the best (2 streams of 2 MiB, 90 Mbit/s).",
+        "The total window, 2 MiB, is 1.1 times the bandwidth-delay product, 1.97 MB (90 Mbit/s × 175.0 ms): "
         "as much as the path holds.",
     ]
 
@@ -121,7 +122,7 @@ def test_a_window_that_the_path_does_not_fill_is_no_end_of_the_grid(window, at_e
 
     assert found.best.setting.window_bytes == window
     assert found.best_at_edge == at_edge
-    assert ("The best lies at the end" in sentences(found, 120.0)[-1]) == at_edge
+    assert ("edge of the grid" in sentences(found, 120.0)[-1]) == at_edge
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,15 @@
-"""Finds changes in a series of round-trip times, from the past alone.
+"""Find changes in a series of RTTs, from the past alone.
 
-In: round trips in milliseconds in the order of measuring, NaN where one was lost. Out: `Change` values. A change is
-judged once, when AFTER received samples of what follows it are there, from the last BEFORE + AFTER received samples
-and nothing else: there is no state to keep, and replaying a stored series gives what would have been raised live.
+In: RTTs in milliseconds in order of measurement, NaN where the packet was lost. Out: `Change` values. A change is
+judged once, when AFTER samples after it have been received, from the last BEFORE + AFTER received samples alone: there
+is no state, and replaying a stored series raises the same changes as the live series.
 
 Method: a generalised likelihood-ratio test. A stretch of samples is taken as Laplace-distributed, in the logarithm of
 the excess over the path's floor, so that a jump of the floor and the onset of congestion both count and single spikes
-hardly do. Twice the same stretch against two different ones gives the evidence; it is averaged over four windows, as
-short windows place short episodes and long ones prove small steps. D. V. Hinkley, "Inference about the change-point in
-a sequence of random variables" (Biometrika 57, 1970); M. Basseville and I. Nikiforov, "Detection of Abrupt Changes"
-(1993), section 2.4. The constants were set on labelled traces, all traces together: docs/method/changes.md.
+hardly do. The evidence is the likelihood of two different stretches over that of a single stretch, averaged over four
+windows: short windows locate short episodes, long windows prove small steps. D. V. Hinkley, "Inference about the
+change-point in a sequence of random variables" (Biometrika 57, 1970); M. Basseville and I. Nikiforov, "Detection of
+Abrupt Changes" (1993), section 2.4. The constants were set on labelled traces, all together: docs/method/changes.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change: where it lies, when it could be known, and what changed. Indices count all samples, lost ones too."""
+    """A change: its position, the sample that proved it, and its size. Indices count all samples, also lost packets."""
 
     at: int  # the first sample of the new stretch
     raised_at: int  # the sample that completed the proof
@@ -62,10 +62,10 @@ class Change:
 
 
 def changes(rtts_ms: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> list[Change]:
-    """All changes of one series, as they would have been raised one by one; shape (samples,)."""
+    """All changes of a series of shape (samples,), as they would have been raised live."""
     rtts = np.asarray(rtts_ms, dtype=np.float64)
     if rtts.ndim != 1:
-        raise ValueError(f"round trips have {rtts.ndim} dimensions; give one series, of shape (samples,)")
+        raise ValueError(f"RTTs have {rtts.ndim} dimensions; give a single series, of shape (samples,)")
     received = np.flatnonzero(~np.isnan(rtts))
     if len(received) < BEFORE + AFTER:
         return []
@@ -79,8 +79,8 @@ def changes(rtts_ms: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> list[
 def raised(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[int, Change]:
     """The changes that the newest sample of each path proves, by row of `windows`; their indices count in the window.
 
-    `windows` has the shape (paths, BEFORE + AFTER): the last received round trips of each path in milliseconds, oldest
-    first, none lost. To be asked once for every new sample of a path.
+    `windows` has the shape (paths, BEFORE + AFTER): the last received RTTs of each path in milliseconds, oldest first,
+    none lost. Call it once for every new sample of a path.
     """
     rows = np.asarray(windows, dtype=np.float64)
     proven = evidence(rows)
@@ -109,7 +109,7 @@ def _evidence(rows: Floats) -> Floats:
 
 
 def _by_split(rows: Floats, before: int) -> Floats:
-    """The log-likelihood ratio of two stretches against one, for each split up to _RIVALS from `before`."""
+    """The log-likelihood ratio of two stretches to a single stretch, for each split up to _RIVALS from `before`."""
     floor = np.quantile(rows, _FLOOR_QUANTILE, axis=1, keepdims=True)
     excess = np.log(np.maximum(rows - floor, 0.0) + _RESOLUTION_MS)
     splits = range(before - _RIVALS, before + _RIVALS + 1)

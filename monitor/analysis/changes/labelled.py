@@ -1,4 +1,4 @@
-"""Reads round-trip series whose changes a person has marked.
+"""Read RTT series with hand-labelled changes.
 
 In: the lines of a file in the format of W. Shao et al., "One-to-one matching of RTT and path changes" (arXiv
 1709.04819): a head `epoch;rtt;cp`, then UTC time, round trip in milliseconds with a decimal point or comma, and 1 on
@@ -24,7 +24,7 @@ class UnreadableSeriesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LabelledSeries:
-    """Samples in order, NaN where one was lost, and the index of the first sample after each change."""
+    """Samples in order, NaN where the packet was lost, and the index of the first sample after each change."""
 
     measured_at: tuple[datetime, ...]
     rtts_ms: NDArray[np.float64]
@@ -32,7 +32,7 @@ class LabelledSeries:
 
 
 def read(lines: Iterable[str]) -> LabelledSeries:
-    """One series; lines end in any way, empty ones are passed over. Raises `UnreadableSeriesError`."""
+    """Read a series; any line ending is accepted, empty lines are skipped. Raises `UnreadableSeriesError`."""
     samples = list(_samples(lines))
     rtts_ms = np.array([rtt_ms for _, rtt_ms, _ in samples], dtype=np.float64)
     rtts_ms[rtts_ms <= 0.0] = np.nan

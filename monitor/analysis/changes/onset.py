@@ -1,9 +1,9 @@
-"""When a known change began: the likeliest boundary in a series that is known to have changed, with its interval.
+"""Beginning of a change: the most likely boundary in a series in which a rule detected a change, with its interval.
 
-In: a series that a rule has found to have changed, in the order of time. Out: an `Onset`, in numbers of samples.
-Whether there is a change at all is not asked here (`detector`, `monitor.analysis.alarms`).
+In: a series with a change, in order of time. Out: an `Onset`, in numbers of samples. Detection is not here (`detector`,
+`monitor.analysis.alarms`).
 
-Method: maximum likelihood of one boundary between two stretches (Hinkley 1970), and as the interval all boundaries
+Method: maximum likelihood of a boundary between two stretches (Hinkley 1970), and as the interval all boundaries
 whose log-likelihood is within LIKELY_NATS of the best: the likelihood-ratio confidence set of D. Siegmund, "Confidence
 sets in change-point problems" (International Statistical Review 56, 1988). Away from the true boundary the log-
 likelihood ratio is a random walk with negative drift on either side; for its maximum M, P(M <= x) is at least (1 -
@@ -23,15 +23,15 @@ Floats = NDArray[np.float64]
 
 LIKELY_NATS = 3.7
 LEAST_BEFORE, LEAST_AFTER = 3, 1
-"""Samples on either side of a boundary."""
+"""Minimum number of samples on either side of a boundary."""
 
 _LEAST_DEVIATION_MS = 0.05
-"""No stretch is taken as quieter: round trips that are equal to their last digit are not infinitely certain."""
+"""Minimum deviation of a stretch: RTTs equal to their last digit are not infinitely certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Onset:
-    """The first sample of the new stretch: the likeliest, and the earliest and latest that the data allow for."""
+    """The first sample of the new stretch: the most likely, and the ends of its 95% interval."""
 
     at: int
     earliest: int

@@ -1,8 +1,8 @@
-"""Compares the changes that a detector reported with those that a person marked.
+"""Compare the changes that a detector reported with hand-labelled changes.
 
 In: indices of samples. Out: `Score`, which adds up over traces, and which samples lie on quiet stretches. The rule is
 that of the labelled data's authors (arXiv 1709.04819): a report matches a marked change at most WINDOW samples away,
-one to one, the greatest number of matches and among those the least total distance. Not here: any detector.
+in pairs, with the maximum number of matches and then the minimum total distance. Not here: any detector.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUIET_MARGIN = 15  # samples from any marked change
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Counts of one trace or, added up, of many; the delays are in samples, one for each match."""
+    """Counts of a trace or, added up, of many; a delay in samples for each match."""
 
     matched: int = 0
     false: int = 0
@@ -65,7 +65,7 @@ def score(
     window: int = WINDOW,
     latest: int = LATEST,
 ) -> Score:
-    """The score of one trace: where changes are, where they were reported, and at which sample each was raised.
+    """Score of a trace, from its labelled changes, the reported changes, and the sample at which each was raised.
 
     A report raised more than `latest` samples after a change does not match it. Without `raised`, as for a method that
     sees the whole trace, there is neither a limit nor a delay.

@@ -1,19 +1,18 @@
-"""What a TCP transfer gets on a path, which limit holds it, and what to change to get more.
+"""Expected TCP throughput of a path, the limit that binds, and the changes that would raise it.
 
-In: the figures of one path: round trips, loss (counted, or taken as known), and what is known of the sender and of the
-capacity. Out: an `Estimate`, which is the least of three limits: window, loss and capacity. A figure that makes no
-sense raises `FigureError`, which names it and says what to give. How far estimates are from measurements is not here.
+In: the figures of a path: RTT, loss (counted or exact), and the sender's window and the capacity where known. Out: an
+`Estimate`, the minimum of three limits: window, loss and capacity. An invalid figure raises `FigureError`, which names
+it and its valid range. The error of estimates is not here, but in `calibration`.
 
-Each limit has a sign, and so has their least:
+Each limit has a sign, and so has their minimum:
   - with some of the packets lost, loss gives a rate (about); with none lost, a floor (at least); with all of them lost,
-    a ceiling (at most). Floor and ceiling take the loss at its one-sided 95% bound;
-  - a window or a capacity that is not known can hold the transfer lower than those that are known, never higher: what
-    is about a rate without it becomes at most that rate;
-  - a floor that lies above window and capacity says that loss does not bind. A floor below them leaves open which limit
-    binds: the answer is then between the two.
+    a ceiling (at most). Floor and ceiling use the 95% confidence bound of the loss;
+  - an unknown window or capacity can only lower the estimate: "about" becomes "at most";
+  - a floor above window and capacity shows that loss does not bind. A floor below them leaves open which limit binds:
+    the answer is then between the two.
 
-The 80% interval goes from the 10th to the 90th percentile. That of the loss is Clopper and Pearson's; it is joined to
-that of the round trip, and of a calibration, as independent errors of a product are, by adding squares of logarithms.
+The 80% interval goes from the 10th to the 90th percentile. That of the loss is Clopper and Pearson's; it is
+combined with those of the RTT and of a calibration as independent errors of a product, by adding squares of logarithms.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def estimate(
     """
     seen = _Seen(rtt, loss, transfer, None if loss.ratio == 1.0 else calibration)
     if not 1.0 < times <= 1e6:
-        raise FigureError("times", times, "give how many times as much is wanted, above 1 and up to a million")
+        raise FigureError("times", times, "give the target speed-up, above 1 and up to a million")
     limits = _limits(seen)
     given = (transfer.window_bytes, transfer.capacity_bps)
     not_known = tuple(
@@ -106,8 +105,8 @@ class _Seen:
 
     def loss_needed(self, rate_bps: float) -> float:
         """Maximum loss seen by pings for this rate of all streams."""
-        one_bps, transfer = rate_bps / self.transfer.streams, self.transfer
-        made = float(loss_ratio_for(transfer.control, one_bps, self.rtt.median_ms, transfer.mss_bytes))
+        stream_bps, transfer = rate_bps / self.transfer.streams, self.transfer
+        made = float(loss_ratio_for(transfer.control, stream_bps, self.rtt.median_ms, transfer.mss_bytes))
         return made if self.calibration is None else min(1.0, made / self.calibration.loss_factor)
 
     @property

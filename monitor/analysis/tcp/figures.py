@@ -1,6 +1,6 @@
 """The values of an estimate: RTT, loss and transfer go in; limits, advice and the estimate come out.
 
-Each checks itself when it is made and raises `FigureError`. What follows from them is in `estimates`.
+Each validates itself when created and raises `FigureError`. `estimates` computes the estimate from them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from monitor.analysis.tcp.models import (
 )
 
 BOUND_CONFIDENCE = 0.95
-"""Of a floor or a ceiling, which stands alone."""
+"""Confidence of a one-sided bound."""
 TAIL_CONFIDENCE = 0.9
-"""On each side of the 80% interval."""
+"""Confidence on each side of the 80% interval."""
 
 LEAST_LOSS_RATIO = 1e-15
-"""Less cannot be told from none: at 100 Gbit/s it is one packet in three years."""
+"""Minimum loss ratio above 0: at 100 Gbit/s a packet in three years."""
 
 MOST_MSS_BYTES = 65_495
 """An IPv4 packet of 65,535 bytes less 40 of headers."""
@@ -64,7 +64,7 @@ class Rtt:
     p90_ms: float | None = None
 
     def __post_init__(self) -> None:
-        wanted = "give the round trip in milliseconds, above 0, as ping shows it"
+        wanted = "give the RTT in milliseconds, above 0, as ping shows it"
         for name, value in (("rtt_ms", self.median_ms), ("rtt_p10_ms", self.low_ms), ("rtt_p90_ms", self.high_ms)):
             check(name, value, 1e-6, 1e9, wanted)
         if self.low_ms > self.median_ms:
@@ -90,7 +90,7 @@ class Loss:
 
     def __post_init__(self) -> None:
         if self.sent is not None:
-            check("sent", self.sent, 1, 1e15, "give how many packets the loss was counted on, 1 or more")
+            check("sent", self.sent, 1, 1e15, "give the sample size of the loss in packets, 1 or more")
         check("loss_ratio", self.ratio, 0.0, 1.0, "give lost/sent, from 0 to 1, not a percentage")
         if 0.0 < self.ratio < LEAST_LOSS_RATIO:
             raise FigureError("loss_ratio", self.ratio, f"give 0 for none, or at least {LEAST_LOSS_RATIO:g}")
@@ -99,7 +99,7 @@ class Loss:
     def counted(cls, lost: int, sent: int) -> Self:
         """The loss of counted packets."""
         if not 0 <= lost <= sent:
-            raise FigureError("lost", lost, f"give how many of the {sent} packets sent were lost")
+            raise FigureError("lost", lost, f"give the number of lost packets, 0 to {sent}")
         return cls(lost / sent if sent else math.nan, sent)
 
     @classmethod
@@ -108,7 +108,7 @@ class Loss:
         cls(ratio, sent)
         lost = round(ratio * sent)
         if (lost == 0) != (ratio == 0.0) or (lost == sent) != (ratio == 1.0):
-            raise FigureError("loss_ratio", ratio, f"of {sent} packets sent this is no whole packet; give lost/sent")
+            raise FigureError("loss_ratio", ratio, f"this is no whole number of {sent} packets; give lost/sent")
         return cls.counted(lost, sent)
 
     @property
@@ -166,10 +166,10 @@ class Transfer:
         wanted = f"give the payload of a segment in bytes, 1 to {MOST_MSS_BYTES:,}; on Ethernet it is 1460"
         check("mss_bytes", self.mss_bytes, 1, MOST_MSS_BYTES, wanted)
         if self.window_bytes is not None:
-            check("window_bytes", self.window_bytes, 1, 1e15, "give bytes, 1 or more, or leave it out if not known")
+            check("window_bytes", self.window_bytes, 1, 1e15, "give bytes, 1 or more, or omit it if unknown")
         if self.capacity_bps is not None:
-            check("capacity_bps", self.capacity_bps, 1, 1e18, "give a rate above 0, or leave it out if not known")
-        check("streams", self.streams, 1, 1e6, "give how many transfers run side by side, 1 to a million")
+            check("capacity_bps", self.capacity_bps, 1, 1e18, "give a rate above 0, or omit it if unknown")
+        check("streams", self.streams, 1, 1e6, "give the number of parallel streams, 1 to a million")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,17 +201,17 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The least of the limits that are known.
+    """The minimum of the known limits.
 
-    `throughput_bps` is None where there is no ground for one figure: then either `sign` is BETWEEN and `low_bps` and
-    `high_bps` are its bounds, or `sign` is None and nothing is known that limits. Otherwise `low_bps` and `high_bps`
-    are the 80% interval of the figure itself, None at an end that is open. `binding` is None where it cannot be told.
-    `not_known` names the limits that were left out, each of which can only make it less; with AT_LEAST, which is said
-    where loss is all that is known, they count for nothing. `packets_to_tell` is how many packets without a loss would
-    show that loss does not bind, where that is open.
+    `throughput_bps` is None where the inputs allow no single figure: then either `sign` is BETWEEN and `low_bps` and
+    `high_bps` are its bounds, or `sign` is None and no limit is known. Otherwise `low_bps` and `high_bps` are the 80%
+    interval, None at an open end. `binding` is the limit that binds, None where undetermined. `not_known` names the
+    unknown limits, each of which can only lower the estimate; with AT_LEAST, which is used where only loss is known,
+    they are not considered. `packets_to_tell` is the number of packets without a loss that would show that loss does
+    not bind, where that is open.
 
-    `reno_index_bps` is the Mathis formula as PingER's tables have it (C = 1, one stream), an index for comparing paths
-    and years and no estimate: a bound where none or all were lost, None where the loss is known to be 0.
+    `reno_index_bps` is the Mathis formula as in PingER's tables (C = 1, a single stream), an index for comparing paths
+    and years, not an estimate: a bound where none or all were lost, None where the loss is exactly 0.
     """
 
     throughput_bps: float | None

@@ -132,7 +132,7 @@ def retransmission_timeout_ms(rtt_ms: ArrayLike) -> Floats:
 def loss_limit_bps(
     control: CongestionControl, rtt_ms: ArrayLike, loss_ratio: ArrayLike, mss_bytes: ArrayLike = MSS_BYTES
 ) -> Floats:
-    """What arrives of one stream that only loss holds back, timeouts and resent packets taken off.
+    """Goodput of a stream limited by loss alone, less timeouts and retransmissions.
 
     8·MSS·(1 - p) / (RTT/W + RTO·q·p·(1 + 32p²)), where W is the average window of the congestion control and the second
     term is the time that PFTK's short form adds for timeouts, q = min(1, 3·sqrt(3p/8)). That term is the same for every
@@ -153,7 +153,7 @@ def loss_ratio_for(
 ) -> Floats:
     """The loss at which `loss_limit_bps` is this rate: more loss would hold the stream below it.
 
-    Found by bisection to one part in 10^10, since the timeouts leave no closed form; not below 10^-30.
+    Solved by bisection to 1 part in 10^10, since the timeouts leave no closed form; not below 10^-30.
     """
     rate, rtt, mss = np.broadcast_arrays(
         *(np.asarray(argument, dtype=np.float64) for argument in (rate_bps, rtt_ms, mss_bytes))
@@ -174,7 +174,7 @@ def pftk_bps(
     window_segments: ArrayLike = np.inf,
     packets_per_ack: int = 2,
 ) -> Floats:
-    """The full model of Padhye et al. (1998): what Reno sends, with timeouts and the receiver's window."""
+    """The full model of Padhye et al. (1998): Reno's send rate, with timeouts and the receiver's window."""
     rtt_s, rto_s, loss = _seconds(rtt_ms), _seconds(rto_ms), _ratio(loss_ratio)
     most = np.asarray(window_segments, dtype=np.float64)
     b = float(packets_per_ack)

@@ -1,8 +1,7 @@
-"""How long TCP takes to reach a rate and to come back to it, what buffers and streams that asks for, and RFC 6349's
-three figures of a transfer.
+"""Ramp-up and recovery times of TCP, the buffers and streams that a rate needs, and RFC 6349's figures of a transfer.
 
-In: rates in bit/s, round-trip times in ms, sizes in bytes; scalars or arrays that broadcast. Out: arrays in the unit
-that the name says; NaN where an input is absent (NaN), and where it is zero or below.
+In: rates in bit/s, RTTs in ms, sizes in bytes; scalars or arrays that broadcast. Out: arrays in the unit in the name;
+NaN where an input is NaN, zero or negative.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ def window_segments(rate_bps: ArrayLike, rtt_ms: ArrayLike, mss_bytes: ArrayLike
 
 
 def streams_needed(rate_bps: ArrayLike, stream_bps: ArrayLike) -> Floats:
-    """How many streams of `stream_bps` each make `rate_bps`; n streams get about n times what one does, as long as
-    loss or window holds each of them and not the capacity all of them."""
+    """Number of streams of `stream_bps` each for `rate_bps`. Throughput is proportional to streams as long as loss or
+    window limits each, not the capacity all of them."""
     return np.ceil(_positive(rate_bps) / _positive(stream_bps) * (1.0 - 1e-12))
 
 
@@ -65,7 +64,7 @@ def recovery_s(
     mss_bytes: ArrayLike = MSS_BYTES,
     delayed_acks: bool = False,
 ) -> Floats:
-    """Time from one loss at this rate until the window is what it was.
+    """Time from a loss at this rate until the window has recovered.
 
     Reno: W/2 round trips, twice that with delayed acknowledgements (RFC 5681). CUBIC: K of RFC 9438, section 4.2, or
     its Reno-friendly region where that is faster (section 4.3). HighSpeed: b(w)·w round trips over a(w), taken in the
@@ -97,18 +96,18 @@ def highspeed_increase_and_decrease(window: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def transfer_time_ratio(actual_s: ArrayLike, ideal_s: ArrayLike) -> Floats:
-    """RFC 6349, section 4.1: how many times as long as at the achievable rate a transfer took; 1 is ideal."""
+    """RFC 6349, section 4.1: time of a transfer over its time at the achievable rate; 1 is ideal."""
     return _positive(actual_s) / _positive(ideal_s)
 
 
 def efficiency_ratio(sent_bytes: ArrayLike, resent_bytes: ArrayLike) -> Floats:
-    """RFC 6349, section 4.2: bytes that did not have to be sent again over all bytes sent, 0 to 1."""
+    """RFC 6349, section 4.2: bytes not retransmitted over all bytes sent, 0 to 1."""
     sent = _positive(sent_bytes)
     return (sent - np.asarray(resent_bytes, dtype=np.float64)) / sent
 
 
 def buffer_delay_ratio(rtt_avg_ms: ArrayLike, rtt_base_ms: ArrayLike) -> Floats:
-    """RFC 6349, section 4.3: how much the round trip grew during a transfer, as a share of the idle one."""
+    """RFC 6349, section 4.3: rise of the RTT during a transfer relative to the idle RTT."""
     base = _positive(rtt_base_ms)
     return (_positive(rtt_avg_ms) - base) / base
 

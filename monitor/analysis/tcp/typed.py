@@ -1,4 +1,4 @@
-"""Figures as people type them, by name: for the command and for the calculator page alike."""
+"""Figures of an estimate as typed into the command or the calculator page, by name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from monitor.analysis.tcp.figures import Loss, Rtt, Transfer
 from monitor.analysis.tcp.models import CongestionControl
 
 NAME_OF_FIGURE = {"capacity_bps": "capacity_mbps", "control": "cc"}
-"""What is typed under another name than that of the figure that it gives."""
+"""Input names that differ from the names of their figures."""
 
 
 def from_typed(given: Mapping[str, Any]) -> tuple[Rtt, Loss, Transfer]:
-    """`given` has rtt_ms, rtt_p10_ms, rtt_p90_ms, loss_ratio, sent, capacity_mbps, mss_bytes, window_bytes, cc and
-    streams; what is not known is None. Raises `FigureError`."""
+    """Build the inputs of an estimate. `given` has rtt_ms, rtt_p10_ms, rtt_p90_ms, loss_ratio, sent, capacity_mbps,
+    mss_bytes, window_bytes, cc and streams, None where unknown. Raises `FigureError`."""
     loss_ratio, sent, capacity_mbps = given["loss_ratio"], given["sent"], given["capacity_mbps"]
     return (
         Rtt(given["rtt_ms"], given["rtt_p10_ms"], given["rtt_p90_ms"]),

@@ -21,33 +21,33 @@ def headline(answer: Estimate) -> str:
     if answer.throughput_bps == 0.0:
         return "0 bit/s: every packet is lost"
     if answer.sign is Sign.AT_LEAST:
-        return f"at least {rate(answer.throughput_bps)}, as far as loss goes"
+        return f"at least {rate(answer.throughput_bps)}, considering loss alone"
     held = "" if answer.binding is None else f", limited by {answer.binding}"
     return f"{answer.sign} {rate(answer.throughput_bps)}{held}{interval(answer.low_bps, answer.high_bps, ' (80%: {})')}"
 
 
 def notes(loss_seen: Loss, answer: Estimate) -> list[str]:
     """Notes on the estimate, a sentence each."""
-    said = []
+    lines = []
     if answer.not_known and answer.throughput_bps:
-        said.append(f"Not known: {' and '.join(answer.not_known)}, which may hold it lower.")
+        lines.append(f"Unknown: {' and '.join(answer.not_known)}, which may limit it further.")
     if loss_seen.none_of_some:
-        said.append(f"No loss was seen; it is taken at its 95% bound, {loss(loss_seen.bound_ratio)}.")
+        lines.append(f"No loss seen; its 95% upper bound is used, {loss(loss_seen.bound_ratio)}.")
     if loss_seen.all_of_some:
-        said.append(f"Every packet was lost; the loss is taken at its 95% bound, {loss(loss_seen.bound_ratio)}.")
+        lines.append(f"Every packet was lost; the 95% lower bound of the loss is used, {loss(loss_seen.bound_ratio)}.")
     if answer.packets_to_tell is not None:
-        said.append(
-            f"Whether loss limits cannot be told yet: that takes {figures.count(answer.packets_to_tell)} packets "
+        lines.append(
+            f"Unknown whether loss is the limit: that takes {figures.count(answer.packets_to_tell)} packets "
             "without a loss."
         )
-    return said
+    return lines
 
 
 def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: Transfer) -> str:
     """Basis of a limit."""
     streams = "" if transfer.streams == 1 else f" × {transfer.streams} streams"
     if name is LimitName.WINDOW:
-        return f"{size(transfer.window_bytes or 0.0)} each {figures.milliseconds(rtt.median_ms)}{streams}"
+        return f"{size(transfer.window_bytes or 0.0)} per RTT of {figures.milliseconds(rtt.median_ms)}{streams}"
     if name is LimitName.CAPACITY:
         return "given"
     if loss_seen.sent is None or loss_seen.lost is None:
@@ -59,9 +59,9 @@ def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: Transfer) -> st
 def calibrated(by: Calibration, raw: Estimate) -> list[str]:
     """Basis of the calibration used, and the answer without it."""
     return [
-        f"Calibrated: TCP met {by.loss_factor:.2g} times the loss that ping saw, by {by.stretches} stretches of days "
-        f"before this time. Each estimated by the others, they were off by a factor of {by.error_factor:.2f}; without "
-        f"calibration by {by.raw_error_factor:.2f}.",
+        f"Calibrated: TCP saw {by.loss_factor:.2g} times the loss that ping saw, in {by.stretches} stretches of days "
+        f"before this time. Cross-validated error: a factor of {by.error_factor:.2f}, without calibration "
+        f"{by.raw_error_factor:.2f}.",
         f"Without calibration: {headline(raw)}.",
     ]
 
@@ -70,12 +70,12 @@ def not_calibrated(by: Calibration | None, stretches: int) -> str:
     """Reason why the answer is not calibrated by the path's own tests."""
     if by is None:
         return (
-            f"Not calibrated: of {LEAST_STRETCHES} stretches of days with a test that the path held back and "
-            f"{LEAST_LOST} lost pings each there are {stretches}."
+            f"Not calibrated: {stretches} of the {LEAST_STRETCHES} required stretches of days, each with a "
+            f"test that the path limited and {LEAST_LOST} lost pings."
         )
     return (
-        f"Not calibrated: by {by.stretches} stretches of days, each estimated by the others, the estimate is off by a "
-        f"factor of {by.raw_error_factor:.2f}, and with calibration by {by.error_factor:.2f}."
+        f"Not calibrated: cross-validated over {by.stretches} stretches of days, the error is a factor of "
+        f"{by.raw_error_factor:.2f}, with calibration {by.error_factor:.2f}."
     )
 
 
@@ -97,8 +97,8 @@ def advice_rows(advice: Advice, loss_seen: Loss, transfer: Transfer) -> list[tup
 def at_this_rate(requirements: Needs) -> str:
     """Requirements of the estimated rate for each stream."""
     return (
-        f"At this rate each stream needs a buffer of {size(requirements.buffer_bytes)}, starts in "
-        f"{_time(requirements.slow_start_s)} and is back after a loss in {_time(requirements.recovery_s)}."
+        f"At this rate each stream needs a buffer of {size(requirements.buffer_bytes)}; ramp-up "
+        f"{_time(requirements.slow_start_s)}, recovery from a loss {_time(requirements.recovery_s)}."
     )
 
 
@@ -141,8 +141,8 @@ def _in_place_of(advice: Advice) -> str:
     """Changes that additional streams replace."""
     spared = (LimitName.WINDOW, advice.window_bytes), (LimitName.LOSS, advice.loss_ratio)
     names = [name for name, wanted in spared if wanted is not None]
-    return f"; in place of {' and '.join(names)}" if names else ""
+    return f"; instead of {' and '.join(names)}" if names else ""
 
 
 def _now(value: float | None, written: Callable[[float], str]) -> str:
-    return "not known now" if value is None else f"now {written(value)}"
+    return "now unknown" if value is None else f"now {written(value)}"

@@ -1,9 +1,9 @@
-"""Network or disk: what limited a file's way from disk to disk, by what each part of the way does alone.
+"""Limit of a disk-to-disk transfer: the network or a disk, by the rate of each part alone.
 
 In: `DiskToDisk`, four rates in bit/s: the file's, memory to memory by the same streams, and each end's disk alone (RFC
-6349 measures the second, and leaves disks out). Out: a `DiskFinding` with one sentence. Parts that work at the same
-time are together as fast as the slowest of them; a file that comes near to that was held back by it. One that stays far
-below was held back by none of them alone: they took turns, or a host has not the time.
+6349 measures the second, and leaves disks out). Out: a `DiskFinding` with a sentence. Parts that work in parallel are
+as fast as the slowest of them; a file near that rate was limited by it. A file far below it was limited by no part
+alone: the parts alternated, or a host was too busy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskToDisk:
-    """Rates in bit/s, None where not known. `read_cached_ratio` is the share (0 to 1) of the sender's file that was in
+    """Rates in bit/s, None where unknown. `read_cached_ratio` is the share (0 to 1) of the sender's file that was in
     memory when its disk was measured; None counts as none."""
 
     disk_to_disk_bps: float
@@ -45,7 +45,7 @@ class DiskToDisk:
 
 @dataclass(frozen=True, slots=True)
 class DiskFinding:
-    """The limit, with its evidence in one sentence."""
+    """The limit, with its evidence in a sentence."""
 
     limit: Limit
     sentence: str
@@ -62,7 +62,7 @@ def network_or_disk(rates: DiskToDisk) -> DiskFinding:
     """Find the limit of a disk-to-disk transfer."""
     parts = _parts(rates)
     if not parts:
-        return DiskFinding(Limit.UNDETERMINED, "undetermined: nothing is known of the network or the disks alone")
+        return DiskFinding(Limit.UNDETERMINED, "undetermined: no rate of the network or of a disk alone is known")
     slowest = min(parts, key=lambda limit: parts[limit])
     share = rates.disk_to_disk_bps / parts[slowest]
     unknown = _unknown(rates)
@@ -75,7 +75,7 @@ def network_or_disk(rates: DiskToDisk) -> DiskFinding:
         )
     return DiskFinding(
         Limit.NEITHER,
-        f"neither: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, {percent(share)} of what the slowest part does"
+        f"neither: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, {percent(share)} of the slowest part"
         f" alone; {_all(parts)}; {_why(rates, parts)}",
     )
 
@@ -94,30 +94,32 @@ def _parts(rates: DiskToDisk) -> dict[Limit, float]:
 def _unknown(rates: DiskToDisk) -> str:
     cached = rates.read_cached_ratio or 0.0
     if cached > CACHED:
-        return f"; the sender's disk is not known: {percent(cached)} of its file stayed in memory"
+        return f"; the sender's disk is unknown: {percent(cached)} of its file was cached in memory"
     missing = [limit for limit in ALONE if limit not in _parts(rates)]
-    return f"; not known alone: {' and '.join(missing)}" if missing else ""
+    return f"; rate alone unknown: {' and '.join(missing)}" if missing else ""
 
 
 def _reached(rates: DiskToDisk, parts: dict[Limit, float], slowest: Limit, share: float) -> str:
     others = [limit for limit in parts if limit is not slowest]
     close = [limit for limit in others if parts[limit] <= HARDLY_FASTER * parts[slowest]]
     far = [limit for limit in others if limit not in close]
-    told = f"{bit_rate(rates.disk_to_disk_bps)} from disk to disk, and {_alone(slowest, parts)}"
+    text = f"{bit_rate(rates.disk_to_disk_bps)} from disk to disk, and {_alone(slowest, parts)}"
     if share > HARDLY_FASTER:
-        told += ", which it did better this time"
+        text += ", less than this transfer"
     if close:
-        told += f"; hardly faster, {_list(close, parts)}"
-    return told + (f"; {_list(far, parts)}" if far else "")
+        text += f"; little faster: {_list(close, parts)}"
+    return text + (f"; {_list(far, parts)}" if far else "")
 
 
 def _why(rates: DiskToDisk, parts: dict[Limit, float]) -> str:
-    """Compare with parts working in turn, where each bit takes the sum of their times."""
+    """Compare with parts that alternate, where each bit takes the sum of their times."""
     in_turn_bps = 1.0 / sum(1.0 / rate_bps for rate_bps in parts.values())
     if rates.disk_to_disk_bps >= REACHED * in_turn_bps:
-        turns = f"reading, sending and writing took turns, which gives {bit_rate(in_turn_bps)}"
-        return f"{turns}: more streams, or a larger file"
-    return "less than they would give in turn: look at the hosts' processors, and at what else used the disks"
+        return (
+            f"reading, sending and writing alternated, which gives {bit_rate(in_turn_bps)}: use more streams or a"
+            " larger file"
+        )
+    return "less than alternating would give: check the CPUs of the hosts and other use of the disks"
 
 
 def _all(parts: dict[Limit, float]) -> str:

@@ -80,7 +80,7 @@ def loss_starts(series: Series) -> list[int]:
 
 
 def pauses(series: Series, mss_bytes: int) -> tuple[Pause, ...]:
-    """The times, of a round trip at least, in which the sender sent nothing though loss and window would let it."""
+    """Periods of at least an RTT in which the sender sent nothing though loss and window allowed it."""
     silent = silent_intervals(series) & ~_after_loss(series)
     silent &= ~(series.peer_window_bytes < CLOSED_WINDOW_SEGMENTS * mss_bytes)
     events = []
@@ -127,7 +127,7 @@ def _recovery(series: Series, first: int, until: int, before_bytes: float) -> Re
 
 
 def _rate_before(series: Series, index: int) -> float:
-    """Bit/s over the last round trips before an interval; 0 at the very start."""
+    """Rate in bit/s over the last RTTs before an interval; 0 at the very start."""
     since_s = series.start_s[index] - max(REFERENCE_RTTS * series.base_rtt_s, REFERENCE_S)
     before = (series.end_s > since_s + 1e-6) & (series.end_s <= series.start_s[index] + 1e-6)
     if not before.any():
@@ -146,7 +146,7 @@ def _after_loss(series: Series) -> Bools:
 
 
 def _burst_bytes(series: Series, first: int) -> float:
-    """Of the interval that ends the pause, and of one round trip more."""
+    """Bytes of the interval that ends the pause and of the next RTT."""
     until_bytes = np.cumsum(series.delivered_bytes[first:])
     return float(np.interp(series.end_s[first] + series.base_rtt_s, series.end_s[first:], until_bytes))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Throughputs of some tests. `deviation_bps` is the sample's, None of a single test."""
+    """Throughputs of some tests. `deviation_bps` is the sample's, None for a single test."""
 
     tests: int
     min_bps: float

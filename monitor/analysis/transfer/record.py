@@ -26,7 +26,7 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One interval as the sender saw it. Windows are sums over the streams, `rtt_ms` their mean, taken at its end."""
+    """An interval as the sender saw it. Windows are sums over the streams, `rtt_ms` their mean, taken at its end."""
 
     start_s: float
     end_s: float
@@ -66,10 +66,10 @@ class KernelCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """One test. `asked_bps` is the rate that the tool was told to keep to; `idle_rtt_ms` a ping's, without the load;
-    `omitted_s` the first part, which the tool was told to leave out of its figures.
+    """A test. `asked_bps` is the requested rate; `idle_rtt_ms` the RTT of a ping without the load; `omitted_s` the
+    first part, which the tool leaves out of its figures.
 
-    The processor ratios are the share of the test in which the tool's process ran, or was ready and waited to run.
+    The CPU ratios are the share of the test in which the tool's process ran or waited to run.
     """
 
     samples: tuple[Sample, ...]
@@ -90,8 +90,8 @@ class Recording:
 class Series:
     """A recording as arrays over its intervals.
 
-    `delivered_bytes` is what arrived where the receiver's intervals are known, else what was written. The latter goes
-    into the send buffer by large blocks, so that single short intervals of it say little.
+    `delivered_bytes` are the bytes that arrived where the receiver's intervals are known, else those written. Writes go
+    into the send buffer in large blocks, so that single short intervals of them say little.
     """
 
     start_s: Floats
@@ -151,7 +151,7 @@ def _check_times(start_s: Floats, end_s: Floats) -> None:
         raise RecordingError(f"interval number {empty[0] + 1} ends at {end_s[empty[0]]:g} s, not after its start")
     overlapping = np.flatnonzero(start_s[1:] < end_s[:-1] - 1e-6)
     if overlapping.size:
-        raise RecordingError(f"interval number {overlapping[0] + 2} starts before the one before it ends")
+        raise RecordingError(f"interval number {overlapping[0] + 2} starts before the previous interval ends")
 
 
 def _arrived_bytes(arrivals: tuple[Arrival, ...], start_s: Floats, end_s: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""The three figures of RFC 6349 for one test.
+"""The three figures of RFC 6349 for a test.
 
 In: a `Recording` and its arrays. Out: `Rfc6349`; a figure without its ground is None.
 """
@@ -33,11 +33,11 @@ def rfc6349(recording: Recording, series: Series) -> Rfc6349:
     defined = ~np.isnan(series.rtt_ms)
     rtt_ms = float(np.average(series.rtt_ms[defined], weights=series.width_s[defined])) if defined.any() else math.nan
     return Rfc6349(
-        _known(float(transfer_time_ratio(duration_s, ideal_s))),
-        _known(float(efficiency_ratio(series.sent_bytes.sum() + resent_bytes, resent_bytes))),
-        _known(float(buffer_delay_ratio(rtt_ms, series.base_rtt_ms))),
+        _none_if_nan(float(transfer_time_ratio(duration_s, ideal_s))),
+        _none_if_nan(float(efficiency_ratio(series.sent_bytes.sum() + resent_bytes, resent_bytes))),
+        _none_if_nan(float(buffer_delay_ratio(rtt_ms, series.base_rtt_ms))),
     )
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value

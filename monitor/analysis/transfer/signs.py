@@ -20,12 +20,12 @@ COLLAPSED = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Figures of the steady part. NaN and None are not known.
+    """Figures of the steady part. NaN and None are unknown.
 
     `window_limited_ratio` is the share of the time in which the peer's window bound, `window_collapsed_ratio` that in
-    which it was less than half of what it had been. `rate_deviation_ratio` is the deviation of the rate over its mean,
-    `busy_ratio` the share of the time in which the sender had something to send, `median_group` the segments that were
-    sent again in the median loss event, `duplicate_ratio` the share of them that the peer had already.
+    which it was less than half of its maximum. `rate_deviation_ratio` is the deviation of the rate over its mean,
+    `busy_ratio` the share of the time in which the sender had something to send, `median_group` the segments
+    retransmitted in the median loss event, `duplicate_ratio` the share of them that the peer had already.
     """
 
     steady_s: float

@@ -1,4 +1,4 @@
-"""Where a transfer's start ends: slow start, found by its growth.
+"""End of a transfer's slow start, by its growth.
 
 In: the `Series` of a test. Out: seconds. A fixed time to leave out is too short on long paths and wasteful on short
 ones: at 180 ms and 1 Gbit/s slow start was seen to take 5 to 6 s, so that a test needs 60 s for 90% of it to be steady
@@ -32,7 +32,7 @@ def start_seconds(series: Series) -> float:
 
 
 def wanted_seconds(start_s: float) -> float:
-    """How long a test must be for its steady part to be `STEADY_SHARE` of it, after such a start."""
+    """Test length at which the steady part after such a start is `STEADY_SHARE` of it."""
     return start_s / (1.0 - STEADY_SHARE)
 
 
@@ -48,14 +48,14 @@ def _grows(values: Floats, series: Series) -> np.ndarray[tuple[int, ...], np.dty
 
 
 def _index_after(series: Series) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
-    """For each interval, the first whose end is a round trip later; one past the last where there is none."""
+    """For each interval, index of the first that ends an RTT later; the number of intervals without any."""
     rtt_s = np.nan_to_num(series.rtt_ms, nan=0.0) / 1000.0
     wanted_s = series.end_s + np.maximum(rtt_s, series.width_s * 0.5)
     return np.searchsorted(series.end_s, wanted_s - 1e-6)
 
 
 def _smoothed_rate(series: Series) -> Floats:
-    """The rate over the last round trip, and over one interval at least."""
+    """The rate over the last RTT, and over at least an interval."""
     total = np.concatenate([[0.0], np.cumsum(series.delivered_bytes)])
     times_s = np.append(series.start_s[:1], series.end_s)
     from_s = np.maximum(series.end_s - np.maximum(series.base_rtt_s, series.width_s), times_s[0])

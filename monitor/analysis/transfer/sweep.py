@@ -34,7 +34,7 @@ class Setting:
     def of(
         cls, streams: int, window_bytes: int | None = None, control: str | None = None, mss_bytes: int | None = None
     ) -> Setting:
-        """None is what the system does by itself: no limit to the window, 0 as MSS."""
+        """Settings as entered. None is the system's default: no limit to the window, 0 as MSS."""
         return cls(control or "", mss_bytes or 0, streams, math.inf if window_bytes is None else window_bytes)
 
     @property
@@ -52,7 +52,7 @@ class Setting:
 
 
 Plane = tuple[str, int]
-"""Congestion control and MSS: one grid of windows and streams."""
+"""Congestion control and MSS of a grid of windows and streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Of one plane. `bdp_bytes` is the best rate times the idle round trip, None where that is not known.
+    """Sweet spot of a plane. `bdp_bytes` is the best rate times the idle RTT, None where that is unknown.
 
-    `best_at_edge`: the best is at the most streams of the grid though there are fewer, or at the largest window though
-    there are smaller ones and this one does not hold more than the path does.
+    `best_at_edge`: the best cell has the maximum number of streams of the grid, or its maximum window and that is no
+    larger than the bandwidth-delay product; false where the grid has only one value of either.
     """
 
     best: Cell
@@ -86,12 +86,12 @@ class Knee:
 
 
 def knee_of(cells: Iterable[Cell], rtt_ms: float | None) -> Knee | None:
-    """The knee of the cells of one plane; None where none was measured."""
+    """The knee of the cells of a plane; None without a measured cell."""
     everything = list(cells)
     measured = [cell for cell in everything if cell.throughput_bps]
     if not measured:
         return None
-    # Of equally fast ones, as on a path that is full, the one that takes least.
+    # Where cells are equally fast, as on a full path, prefer the fewest streams and the smallest window.
     best = min(measured, key=lambda cell: (-_rate(cell), *_effort(cell)))
     good = [cell for cell in measured if _rate(cell) >= (1.0 - WITHIN) * _rate(best)]
     bdp_bytes = None if rtt_ms is None else float(buffer_bytes(_rate(best), rtt_ms))
@@ -111,22 +111,22 @@ def knees(cells: Sequence[Cell], rtt_ms: float | None) -> dict[Plane, Knee]:
     return dict(sorted(defined.items(), key=lambda item: -_rate(item[1].best)))
 
 
-def sentences(found: Knee, rtt_ms: float | None) -> list[str]:
+def sentences(knee: Knee, rtt_ms: float | None) -> list[str]:
     """Description of the knee and of the path."""
-    best, knee = found.best, found.knee
-    said = [
-        f"The knee is at {knee.setting}: {wording.rate(knee.throughput_bps)}."
-        if knee is best
-        else f"The knee is at {knee.setting}: {wording.rate(knee.throughput_bps)}, within 10% of the best, "
-        f"{wording.rate(best.throughput_bps)} with {best.setting}."
+    best, spot = knee.best, knee.knee
+    lines = [
+        f"Sweet spot: {spot.setting}, {wording.rate(spot.throughput_bps)}."
+        if spot is best
+        else f"Sweet spot: {spot.setting}, {wording.rate(spot.throughput_bps)}, within 10% of the best "
+        f"({best.setting}, {wording.rate(best.throughput_bps)})."
     ]
-    if found.bdp_bytes is None or rtt_ms is None:
-        said.append("No round trip is known to compare it with.")
+    if knee.bdp_bytes is None or rtt_ms is None:
+        lines.append("The RTT is unknown, so the bandwidth-delay product is too.")
     else:
-        said.append(_compared(found, found.bdp_bytes, rtt_ms))
-    if found.best_at_edge:
-        said.append("The best lies at the end of the grid: larger windows or more streams may give more.")
-    return said
+        lines.append(_compared(knee, knee.bdp_bytes, rtt_ms))
+    if knee.best_at_edge:
+        lines.append("The best is at the edge of the grid: larger windows or more streams may be faster.")
+    return lines
 
 
 def lacking(cells: Iterable[Cell]) -> str | None:
@@ -139,12 +139,13 @@ def lacking(cells: Iterable[Cell]) -> str | None:
     )
     if not others:
         return None
-    told = ", ".join(f"{why} {number}" for why, number in others.most_common())
-    return f"{sum(others.values())} of {len(everything)} cells have no rate ({told}): the knee may be elsewhere."
+    reasons = ", ".join(f"{number} {why}" for why, number in others.most_common())
+    missing = f"{sum(others.values())} of {len(everything)} cells have no result ({reasons})"
+    return f"{missing}: the sweet spot may be elsewhere."
 
 
 def plane_label(plane: Plane) -> str:
-    """Congestion control and MSS in words; empty where both are the system's own."""
+    """Congestion control and MSS in words; empty where both are the system's defaults."""
     control, mss_bytes = plane
     return ", ".join(part for part in (control, f"MSS {mss_bytes}" if mss_bytes else "") if part)
 
@@ -152,7 +153,7 @@ def plane_label(plane: Plane) -> str:
 def window_label(window_bytes: float) -> str:
     """Window as entered: mostly powers of two."""
     if math.isinf(window_bytes):
-        return "the system's own window"
+        return "the default window"
     for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if window_bytes >= scale and window_bytes * 4 % scale == 0:
             return f"{window_bytes / scale:g} {unit}"
@@ -174,19 +175,19 @@ def _at_edge(best: Cell, cells: Sequence[Cell], bdp_bytes: float | None) -> bool
     return bdp_bytes is None or together <= NEAR_BDP[1] * bdp_bytes
 
 
-def _compared(found: Knee, bdp_bytes: float, rtt_ms: float) -> str:
+def _compared(knee: Knee, bdp_bytes: float, rtt_ms: float) -> str:
     product = (
         f"the bandwidth-delay product, {wording.size(bdp_bytes)} "
-        f"({wording.rate(found.best.throughput_bps)} × {figures.milliseconds(rtt_ms)})"
+        f"({wording.rate(knee.best.throughput_bps)} × {figures.milliseconds(rtt_ms)})"
     )
-    over, together = found.over_bdp, found.knee.setting.together_bytes
+    over, together = knee.over_bdp, knee.knee.setting.together_bytes
     if over is None or together is None:
-        return f"Its windows are the system's own; the path holds {product}."
-    windows = f"Its windows together, {window_label(together)}, are {over:.2g} times {product}"
+        return f"The window is the system's default; the path holds {product}."
+    windows = f"The total window, {window_label(together)}, is {over:.2g} times {product}"
     if over > NEAR_BDP[1]:
         return f"{windows}: more than the path holds."
     if over < NEAR_BDP[0]:
-        return f"{windows}: the system gives more than it is asked for, or the rate is not steady."
+        return f"{windows}: the system grants more than requested, or the rate is not steady."
     return f"{windows}: as much as the path holds."
 
 

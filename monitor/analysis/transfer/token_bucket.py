@@ -1,12 +1,12 @@
-"""Whether the losses of a transfer are a policer's, and then its rate and the depth of its bucket.
+"""Detect a policer by the losses of a transfer: its rate and the depth of its bucket.
 
 In: bytes that arrived and loss events, by interval. Out: a `TokenBucket`, or None.
 
-A policer drops when its bucket is empty. From one loss to the next the bucket goes from empty to empty, so that what
-passes in between is its rate times the time, whatever the sender did; and it goes on dropping until the sender slows
-down, so that a loss event takes several segments. Independent losses take one, at any rate. A full queue obeys the same
-law, but makes the round trip longer before it drops: that is for the caller to tell. How much passed above the rate
-until the first loss is the depth, as the bucket begins full. Flach and others, "An internet-wide analysis of traffic
+A policer drops when its bucket is empty. Between losses the bucket goes from empty to empty, so that the passing bytes
+are its rate times the time, at any rate of the sender; and it goes on dropping until the sender slows down, so that a
+loss event has several segments. Independent losses have a single segment, at any rate. A full queue behaves alike, but
+raises the RTT before it drops: the caller checks that. The bytes above the rate until the first loss are the depth, as
+the bucket is full at the start. Flach and others, "An internet-wide analysis of traffic
 policing" (2016), judge by the bucket's level at losses in the same way, packet by packet.
 """
 
@@ -19,25 +19,25 @@ import numpy as np
 from monitor.analysis.transfer.record import Floats
 
 LEAST_SPANS = 3
-"""Rates between losses that have to agree: two can do so by chance. The span after the first loss is not among them:
-what had come before that loss is handed to the reader in it, when the hole is repaired."""
+"""Minimum number of rates between losses that agree: two can do so by chance. The span after the first loss does not
+count: bytes received before that loss are delivered in it, when the hole is repaired."""
 
 SPAN_S = 0.5
 SPAN_RTTS = 10.0
-"""A span between two losses is at least so long: what is repaired arrives at once, later than it came."""
+"""Minimum length of a span between two losses: repaired bytes are delivered at once, later than they arrived."""
 
 MOST_DEVIATION = 0.1
-"""Of the rates between losses, as a share of their mean, weighted by time. Policers in the lab gave 0.01 to 0.04."""
+"""Maximum deviation of the rates between losses over their mean, weighted by time; 0.01 to 0.04 in the lab."""
 
 LEAST_GROUP = 3.0
-"""Segments of the median loss event. Independent losses rarely take another segment of the same window."""
+"""Minimum segments of the median loss event. Independent losses rarely hit two segments of the same window."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBucket:
-    """A policer, in bytes of payload. `deviation_ratio` is that of the rates between losses; for a perfect one it is 0.
+    """A policer, in bytes of payload. `deviation_ratio` is that of the rates between losses; 0 for a perfect policer.
 
-    `depth_bytes` is None where nothing passed above the rate before the first loss: then the bucket is a shallow one.
+    `depth_bytes` is None where nothing passed above the rate before the first loss: then the bucket is shallow.
     """
 
     rate_bps: float
@@ -51,7 +51,7 @@ def fit_token_bucket(
     """The policer that these losses show; None where they are not regular enough, not in groups, or too few.
 
     `start_s` and `arrived_bytes` are of each interval, `loss_at` the intervals in which a loss event begins, `group`
-    the segments that the median event took.
+    the segments of the median event.
     """
     if not group >= LEAST_GROUP:
         return None
@@ -81,6 +81,6 @@ def _spans(start_s: Floats, loss_at: list[int], least_s: float) -> list[int]:
 
 
 def _depth_bytes(start_s: Floats, until: Floats, first_loss: int, rate: float) -> float:
-    """The most that had passed above the rate, over any time that ends before the first loss."""
+    """Maximum of the bytes above the rate, over any period that ends before the first loss."""
     above = until[: first_loss + 1] - rate * (start_s[: first_loss + 1] - start_s[0])
     return float((above - np.minimum.accumulate(above)).max())

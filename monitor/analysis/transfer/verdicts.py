@@ -25,39 +25,39 @@ CPU_FULL = 0.9
 LEAST_STEADY_S = 0.5
 LEAST_STEADY_RTTS = 10.0
 LEAST_STEADY_INTERVALS = 4
-"""Less than all three of these show nothing but the start."""
+"""Minimum length of the steady part; a test with less than all three is mostly slow start."""
 
 PAUSED = 0.1
 """Share of the time: the cost of longer pauses exceeds the variation between tests on the same path."""
 
 COLLAPSES = 0.1
 WINDOW_BINDS = 0.5
-"""Of the time in which the peer's window must bind; half of that where it collapses, since it then comes and goes."""
+"""Share of the time in which the peer's window must bind; half of it where the window collapses, as it then varies."""
 
 DUPLICATES = 0.5
-"""Of the segments sent again: more of them were late than lost."""
+"""Share of the retransmitted segments above which reordering is the limit: more were late than lost."""
 
 LEAST_LOSS_EVENTS = 3
 
 QUEUE_MS, QUEUE_AT_LOSS, QUEUE_STANDING = 2.0, 1.1, 1.25
-"""A queue makes the round trip longer by 2 ms and a tenth at least when it drops; one that stands without dropping by a
-quarter, as delayed acknowledgements add a few percent."""
+"""A queue that drops raises the RTT by at least 2 ms and 10%; a standing queue that does not drop by 25%, as delayed
+acknowledgements add a few percent."""
 
 QUEUE_DEVIATION = 0.2
-"""Of the rate: a queue that stands keeps its link busy, so that the rate is the link's. Where it is not, the round trip
-was long for another reason, such as a host that had no time to answer."""
+"""Maximum deviation of the rate with a standing queue, which keeps its link busy. With a larger deviation the RTT rose
+for another reason, such as a busy host."""
 
 BUFFER_BINDS = 0.5
-"""Of the busy time in which the send buffer was full."""
+"""Share of the busy time in which the send buffer was full, above which it is the limit."""
 
 BUSY = 0.8
-"""Of the test: its sender had something to send but for the opening and small gaps."""
+"""Share of a test in which its sender has data to send, but for the connection setup and short gaps."""
 
-ASKED = 0.9
-"""Share of the requested rate at which the tool did as requested."""
+REQUESTED = 0.9
+"""Share of the requested rate from which on the request was the limit."""
 
 WINDOW_IN_BUFFER = 2.0
-"""Linux offers about half of its buffer as window and keeps the rest for its own accounts."""
+"""Linux offers about half of its buffer as window; the rest holds its own bookkeeping."""
 
 
 class Verdict(StrEnum):
@@ -110,8 +110,8 @@ def _too_short(signs: Signs, start_s: float, duration_s: float) -> Finding | Non
     at_rtt = "" if math.isnan(signs.base_rtt_ms) else f" of {milliseconds(signs.base_rtt_ms)}"
     return Finding(
         Verdict.UNDETERMINED,
-        f"undetermined: the test is too short for its round trip{at_rtt}: slow start took {start_s:.1f} s of"
-        f" {duration_s:.1f} s; test for {math.ceil(wanted_seconds(start_s) - 1e-9)} s or more",
+        f"undetermined: the test is too short for its RTT{at_rtt}: slow start took {start_s:.1f} s of"
+        f" {duration_s:.1f} s; run at least {math.ceil(wanted_seconds(start_s) - 1e-9)} s",
         (Figure("slow start", start_s, "s"), Figure("duration", duration_s, "s")),
     )
 
@@ -128,7 +128,7 @@ def _cpu_bound(signs: Signs, recording: Recording) -> Finding | None:
     end = max(full, key=lambda role: full[role])
     return Finding(
         Verdict.CPU_BOUND,
-        f"CPU-bound at {bit_rate(signs.throughput_bps)}: the {end}'s process used, or waited for, a processor for"
+        f"CPU-bound at {bit_rate(signs.throughput_bps)}: the {end}'s process used or waited for the CPU"
         f" {percent(min(1.0, full[end]))} of the time; the path was not the limit",
         (_rate(signs), Figure(f"{end}'s processor", full[end], "")),
     )
@@ -165,8 +165,8 @@ def _reordered(signs: Signs, recording: Recording) -> Finding | None:
         return None
     return Finding(
         Verdict.REORDERING,
-        f"held back by reordering at {bit_rate(signs.throughput_bps)}: {percent(signs.duplicate_ratio)} of the"
-        f" {signs.resent_segments} segments sent again had arrived already, late and not lost",
+        f"limited by reordering at {bit_rate(signs.throughput_bps)}: {percent(signs.duplicate_ratio)} of the"
+        f" {signs.resent_segments} retransmitted segments were late, not lost",
         (
             _rate(signs),
             Figure("resent", signs.resent_segments, "count"),
@@ -180,9 +180,9 @@ def _slow_receiver(signs: Signs, recording: Recording) -> Finding | None:
         return None
     return Finding(
         Verdict.SLOW_RECEIVER,
-        f"slow receiver at {bit_rate(signs.throughput_bps)}: its window fell below half of what it had been for"
-        f" {percent(signs.window_collapsed_ratio)} of the time, as its application (or its disk) reads more slowly than"
-        " data come",
+        f"slow receiver at {bit_rate(signs.throughput_bps)}: its window was below half of its maximum for"
+        f" {percent(signs.window_collapsed_ratio)} of the time: its application or disk reads more slowly than data"
+        " arrive",
         (
             _rate(signs),
             Figure("window collapsed", signs.window_collapsed_ratio, ""),
@@ -212,8 +212,8 @@ def _buffer_limited(signs: Signs, recording: Recording) -> Finding | None:
         return None
     return Finding(
         Verdict.WINDOW_LIMITED,
-        f"window-limited at {bit_rate(signs.throughput_bps)}: the sender's buffer lets"
-        f" {_size(_flight_bytes(signs))} be in flight, {_window_advice(signs, recording, 'tcp_wmem')}",
+        f"window-limited at {bit_rate(signs.throughput_bps)}: the sender's buffer allows"
+        f" {_size(_flight_bytes(signs))} in flight, {_window_advice(signs, recording, 'tcp_wmem')}",
         (
             _rate(signs),
             Figure("in flight", _flight_bytes(signs), "B"),
@@ -224,13 +224,13 @@ def _buffer_limited(signs: Signs, recording: Recording) -> Finding | None:
 
 
 def _window_advice(signs: Signs, recording: Recording, setting: str) -> str:
-    """The window that the path's capacity needs; twice the present one where the capacity is not known."""
+    """The window that the path's capacity needs; twice the current window where the capacity is unknown."""
     if recording.capacity_bps is not None:
         wanted = float(buffer_bytes(recording.capacity_bps, signs.base_rtt_ms))
         need = f"the path needs {_size(wanted)}"
     else:
         wanted = 2.0 * _flight_bytes(signs)
-        need = "and the path did not fill"
+        need = "which did not fill the path"
     buffer = _rounded_up(WINDOW_IN_BUFFER * wanted / recording.streams)
     for_each = " for each stream" if recording.streams > 1 else ""
     return f"{need}; raise {setting} to {buffer}{for_each}"
@@ -240,11 +240,11 @@ def _policed(signs: Signs, recording: Recording) -> Finding | None:
     bucket = signs.token_bucket
     if bucket is None or _queue_at_loss(signs):
         return None
-    depth = "a shallow one" if bucket.depth_bytes is None else f"about {_size(bucket.depth_bytes)} deep"
+    depth = "shallow" if bucket.depth_bytes is None else f"about {_size(bucket.depth_bytes)} deep"
     return Finding(
         Verdict.POLICER,
-        f"policed at {bit_rate(bucket.rate_bps)}: between losses the rate is the same to within"
-        f" {percent(bucket.deviation_ratio)}, without a queue before them; the bucket is {depth}",
+        f"policed at {bit_rate(bucket.rate_bps)}: the rate between losses is constant to within"
+        f" {percent(bucket.deviation_ratio)}, without queueing before them; the token bucket is {depth}",
         (
             Figure("token rate", bucket.rate_bps, "bit/s"),
             *(() if bucket.depth_bytes is None else (Figure("bucket depth", bucket.depth_bytes, "B"),)),
@@ -259,12 +259,12 @@ def _queued(signs: Signs, recording: Recording) -> Finding | None:
     if not lossy and not _queue_stands(signs):
         return None
     longest_ms = signs.rtt_at_loss_ms if lossy else signs.rtt_ms
-    end = f"; it dropped {signs.loss_events} times" if lossy else ""
+    end = f"; {_loss_events(signs)}" if lossy else ""
     if signs.duplicate_ratio >= DUPLICATES:
-        end = "; what was sent again had come late, not been lost"
+        end = "; retransmitted segments were late, not lost"
     return Finding(
         Verdict.BOTTLENECK_QUEUE,
-        f"bottleneck of {bit_rate(signs.throughput_bps)}: its queue makes the round trip grow from"
+        f"bottleneck of {bit_rate(signs.throughput_bps)}: its queue raises the RTT from"
         f" {milliseconds(signs.base_rtt_ms)} to {milliseconds(longest_ms)}{end}",
         (
             _rate(signs),
@@ -292,19 +292,19 @@ def _lossy(signs: Signs, recording: Recording) -> Finding | None:
     if signs.loss_events < LEAST_LOSS_EVENTS:
         return None
     share = signs.resent_segments / signs.sent_segments
-    late = "; whether some came late instead is not known" if math.isnan(signs.duplicate_ratio) else ""
+    late = "; unknown whether some were only late" if math.isnan(signs.duplicate_ratio) else ""
     if signs.median_group >= LEAST_GROUP:
         return Finding(
             Verdict.UNDETERMINED,
-            f"undetermined: {signs.loss_events} losses of {signs.median_group:.0f} segments each, without a queue that"
-            " shows, but not regular enough for a policer; test for longer",
+            f"undetermined: {_loss_events(signs)} of {signs.median_group:.0f} segments each, without a visible queue,"
+            " but too irregular for a policer; run a longer test",
             (_rate(signs), Figure("loss events", signs.loss_events, "count")),
         )
     return Finding(
         Verdict.RANDOM_LOSS,
-        f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(share)} of the segments were sent again, in"
-        f" {signs.loss_events} losses at rates from low to high, with the round trip at its least of"
-        f" {milliseconds(signs.base_rtt_ms)}: not a queue's{late}",
+        f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(share)} of the segments were retransmitted, in"
+        f" {_loss_events(signs)} at low and high rates, with the RTT at its minimum of"
+        f" {milliseconds(signs.base_rtt_ms)}: not caused by queueing{late}",
         (
             _rate(signs),
             Figure("loss", share, ""),
@@ -314,13 +314,13 @@ def _lossy(signs: Signs, recording: Recording) -> Finding | None:
     )
 
 
-def _asked_for(signs: Signs, recording: Recording) -> Finding | None:
+def _rate_requested(signs: Signs, recording: Recording) -> Finding | None:
     asked_bps = recording.asked_bps
-    if asked_bps is None or signs.throughput_bps < ASKED * asked_bps:
+    if asked_bps is None or signs.throughput_bps < REQUESTED * asked_bps:
         return None
     return Finding(
         Verdict.APPLICATION_LIMITED,
-        f"application-limited at {bit_rate(signs.throughput_bps)}: the test was asked for {bit_rate(asked_bps)}",
+        f"application-limited at {bit_rate(signs.throughput_bps)}: the test requested {bit_rate(asked_bps)}",
         (_rate(signs), Figure("asked for", asked_bps, "bit/s")),
     )
 
@@ -339,23 +339,24 @@ JUDGES: tuple[Judge, ...] = (
     _queued,
     _paced_by_bbr,
     _lossy,
-    _asked_for,
+    _rate_requested,
 )
 
 
 def _undetermined(signs: Signs) -> Finding:
     if signs.loss_events:
-        reason = f"{signs.loss_events} losses are too few to say whose they are"
+        reason = f"{_loss_events(signs)}, too few to find the cause"
     elif math.isnan(signs.cwnd_bytes):
-        reason = "the sender's system tells no windows and no loss"
+        reason = "the sender's system reports neither windows nor losses"
     elif math.isnan(signs.peer_window_bytes):
-        reason = "no loss and no queue, but the peer's window is not known"
+        reason = "no loss and no queueing, but the peer's window is unknown"
     elif math.isnan(signs.send_buffer_limited_ratio):
         reason = (
-            "no loss, no queue, neither window used up; the sender's buffer or its application, which its kernel tells"
+            "no loss, no queueing, neither window full: the send buffer or the application, which only the counters of"
+            " the sender's kernel tell apart"
         )
     else:
-        reason = "no loss, no queue, and neither window nor buffer was used up"
+        reason = "no loss, no queueing, and neither window nor buffer was full"
     return Finding(Verdict.UNDETERMINED, f"undetermined at {bit_rate(signs.throughput_bps)}: {reason}", (_rate(signs),))
 
 
@@ -373,6 +374,10 @@ def _rate(signs: Signs) -> Figure:
     return Figure("steady throughput", signs.throughput_bps, "bit/s")
 
 
+def _loss_events(signs: Signs) -> str:
+    return f"{signs.loss_events} loss event{'' if signs.loss_events == 1 else 's'}"
+
+
 def _flight_bytes(signs: Signs) -> float:
     return signs.throughput_bps / 8.0 * signs.rtt_ms / 1000.0
 
@@ -387,7 +392,7 @@ def _size(size_bytes: float) -> str:
 
 
 def _rounded_up(size_bytes: float) -> str:
-    """To a whole MB above half of one, to a power of two of kB below."""
+    """Round up to whole MB above 512 kB, to a power of two in kB below."""
     if size_bytes > 512e3:
         return f"{math.ceil(size_bytes / 1e6)} MB"
     return f"{2 ** math.ceil(math.log2(max(1.0, size_bytes / 1000.0)))} kB"
