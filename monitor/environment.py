@@ -18,7 +18,7 @@ VARIABLES = {
         "PostgreSQL to use, as postgresql://user:password@host:port/name; default the one that `manage.py up` runs"
     ),
     "SOUNDINGS_REDIS_URL": "Redis of the centre, as redis://host:port/0 or redis+socket:///path",
-    "SOUNDINGS_SECRET_KEY": "Django's secret key; `manage.py up` makes one and keeps it in the data folder",
+    "SOUNDINGS_SECRET_KEY": "Django's secret key; `manage.py up` creates it in the data folder",
     "SOUNDINGS_DATA": "folder for everything that is written; default ./data",
     "SOUNDINGS_ALLOWED_HOSTS": "host names under which the pages are served, separated by commas",
     "SOUNDINGS_PUBLIC_READ": "1 opens the pages without a login",

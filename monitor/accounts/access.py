@@ -26,7 +26,7 @@ from monitor.accounts.roles import Action, action_of, may
 FOR_PROGRAMS = ("/api/", "/metrics")
 """Path prefixes for programs, which get a status instead of the login page."""
 LOG_IN = (
-    "log in first, or send Authorization: Bearer TOKEN; `manage.py user token NAME` makes one, "
+    "log in first, or send Authorization: Bearer TOKEN; `manage.py user token NAME` creates it, "
     "SOUNDINGS_PUBLIC_READ=1 allows reading without login"
 )
 UNKNOWN_TOKEN = "this token is unknown or revoked; `manage.py user token NAME` creates another"
@@ -122,7 +122,7 @@ def _asked_for_csrf(request: HttpRequest) -> HttpResponse:
 
 
 def _lacks(action: Action, name: str) -> str:
-    return f"{name} has no role that may {action}; who runs the centre gives one: `manage.py user role {name} ROLE`"
+    return f"{name} has no role that may {action}; an administrator can grant it: `manage.py user role {name} ROLE`"
 
 
 def _refusal(status: int, detail: str) -> HttpResponse:

@@ -118,7 +118,7 @@ def _site_of(request: HttpRequest) -> Site:
     """Site whose agent holds the token. A single look-up by digest for any token, valid or not."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise Refused(401, "no token: send Authorization: Bearer TOKEN; `manage.py site token NAME` makes one")
+        raise Refused(401, "no token: send Authorization: Bearer TOKEN; `manage.py site token NAME` creates it")
     digest = token_digest(token.strip())
     agent_token = AgentToken.objects.select_related("site").filter(digest=digest, revoked_at=None).first()
     if agent_token is None:

@@ -79,14 +79,14 @@ def route_words(before: int, after: int) -> str:
 
 
 def _hops(ttl: int) -> tuple[int, int]:
-    """The TTL that a reply was sent with, and the hops behind it: what is left of the least initial TTL that can be."""
+    """Initial TTL and hops of a reply, for the lowest possible initial TTL."""
     initial = next(sent for sent in INITIAL_TTLS if sent >= ttl)
     return initial, initial - ttl
 
 
-def _schedule(of: Schedule) -> str:
-    sizes = f", {' and '.join(map(str, of.packet_bytes))} bytes" if of.packet_bytes else ""
-    return f"every {figures.duration(of.every_s)}{sizes}"
+def _schedule(schedule: Schedule) -> str:
+    sizes = f", {' and '.join(map(str, schedule.packet_bytes))} bytes" if schedule.packet_bytes else ""
+    return f"every {figures.duration(schedule.every_s)}{sizes}"
 
 
 def _told_by_incidents(

@@ -115,7 +115,7 @@ class PathFigures:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """All paths of a metric. `packet_bytes` is None where it says nothing: for throughput."""
+    """All paths of a metric. `packet_bytes` is None for throughput."""
 
     metric: Metric
     period: Period

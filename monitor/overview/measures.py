@@ -1,6 +1,6 @@
 """The metrics as pages show them: their names, the format of their figures, and their colours.
 
-Bands go from good to bad for what is judged: loss by PingER's bands, MOS by those of ITU-T G.107. RTTs and rates are
+Bands go from good to bad for loss (PingER's bands) and MOS (those of ITU-T G.107). RTTs and rates are
 neither good nor bad by themselves, and go from low to high. A band's upper end is not part of it.
 """
 
@@ -59,8 +59,8 @@ class Band:
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A metric on a page: its name in a sentence, its name where there is little room, how a figure of it is written,
-    its bands from the least figure up, and from which change on two figures differ (a difference for ratios and MOS,
-    else a share of the older one)."""
+    its bands from the lowest figure up, and from which change on two figures differ (a difference for ratios and MOS,
+    else a share of the older figure)."""
 
     title: str
     short: str

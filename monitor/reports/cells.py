@@ -39,8 +39,8 @@ class Row:
     rtt_days_ms: tuple[float | None, ...]
 
 
-SIGNS = {Goal.MET: "", Goal.MISSED: "●", Goal.CANNOT_TELL: "○", Goal.NO_DATA: "–"}
-SIGN_WORDS = "● missed the goal of under 0.1% loss, ○ too few packets to tell, – no data"
+SIGNS = {Goal.MET: "", Goal.MISSED: "●", Goal.UNDETERMINED: "○", Goal.NO_DATA: "–"}
+SIGN_WORDS = "● missed the goal of under 0.1% loss, ○ undetermined: too few packets, – no data"
 
 
 def row(path: PathReport, report: Report, numbers: Numbers) -> Row:
@@ -88,7 +88,7 @@ def _rating(path: PathReport) -> tuple[str, str]:
         band = loss_band(path.lost / path.sent)
         return str(band), str(band).replace(" ", "-")
     bound = loss_bound_ratio(path.sent, path.sent)
-    return ("excellent", "excellent") if loss_band(bound) is LossBand.EXCELLENT else ("none lost", "unrated")
+    return ("excellent", "excellent") if loss_band(bound) is LossBand.EXCELLENT else ("no loss", "unrated")
 
 
 def _loss_before(path: PathReport, report: Report, numbers: Numbers) -> str:
@@ -152,7 +152,7 @@ def _estimate(path: PathReport, numbers: Numbers) -> Cell:
     if summary.estimate_bps is None:
         return Cell("none", tone="gap")
     at_least = "≥ " if summary.estimate_is_floor else ""
-    return Cell(f"{at_least}{numbers.bit_rate(summary.estimate_bps)}", "none lost: a floor" if at_least else "")
+    return Cell(f"{at_least}{numbers.bit_rate(summary.estimate_bps)}", "no loss: a lower bound" if at_least else "")
 
 
 def measured(path: PathReport, numbers: Numbers) -> Cell:
@@ -169,6 +169,6 @@ def measured(path: PathReport, numbers: Numbers) -> Cell:
 def _coverage(path: PathReport, numbers: Numbers) -> Cell:
     done, planned = path.bursts_measured, path.bursts_planned
     if not planned:
-        return Cell(f"{numbers.count(done)} bursts", "no plan known", tone="gap")
+        return Cell(f"{numbers.count(done)} bursts", "plan unknown", tone="gap")
     share = numbers.percent(done / planned)
     return Cell(share, f"{numbers.count(done)} of {numbers.count(planned)}", tone="" if done else "gap")

@@ -51,7 +51,8 @@ def written_reports() -> list[WrittenReport]:
 
 
 def write_report(scope: Scope, period: Period, now: datetime, numbers: Numbers, path: Path | None = None) -> list[Path]:
-    """Write the report to `path`, as its ending says, else as HTML and PDF to its place. Returns what was written.
+    """Write the report to `path`, in the format of its suffix, or as HTML and PDF to its default place. Returns the
+    files.
 
     Raises OSError, and `monitor.reports.collect.NoSuchScope`.
     """
@@ -63,7 +64,7 @@ def write_report(scope: Scope, period: Period, now: datetime, numbers: Numbers, 
 
 
 def as_bytes(report: Report, numbers: Numbers, suffix: str) -> bytes:
-    """The report as a file with this ending would have it."""
+    """The content of the report as a file with this suffix."""
     return pdf.render(report, numbers) if suffix == ".pdf" else page.render(report, numbers).encode()
 
 

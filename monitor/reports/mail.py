@@ -1,7 +1,7 @@
 """A report as a mail: HTML that needs no images, scripts or style sheets, and plain text.
 
-Styles are inline and sparklines are letters. The HTML stays under 200 KB whatever the mesh: of many paths it has those
-with most loss, of long lists the first, and says so.
+Styles are inline and sparklines are letters. The HTML stays under 200 KB for any mesh: long lists are
+truncated, and of many paths those with most loss are listed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who gets reports by mail, and which were sent.
+"""Subscribers of reports by mail, and the deliveries to them.
 
-States of a delivery change only by conditional updates in `monitor.reports.sending`; its constraint makes a second
-delivery of one period to one subscriber impossible.
+States of a delivery change only by conditional updates in `monitor.reports.sending`; its constraint rules out a
+second delivery of a period to the same subscriber.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Subscriber(models.Model):
 
 
 class Delivery(models.Model):
-    """The report of one period to one subscriber, due from `due_at` on while it is neither handed over nor given up.
+    """The report of a period to a subscriber, due from `due_at` on until it is handed over or its attempts are used up.
 
-    An attempt moves `due_at` into the future before it begins, so that no other worker makes the same, and sets
-    `handed_at` right before it hands the mail over. Where the server then says no, that is taken back. Where it is not
-    known what became of it, it stays: `handed_at` without `sent_at` is never tried again, since it may have been sent.
+    An attempt moves `due_at` into the future before it begins, so that no other worker makes the same attempt, and sets
+    `handed_at` right before it hands the mail to the server. A rejection resets it. An unknown outcome does not:
+    `handed_at` without `sent_at` is never retried, since the mail may have been sent.
     """
 
     subscriber = models.ForeignKey(Subscriber, on_delete=models.CASCADE, related_name="deliveries")

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from monitor.analysis import figures
 
 MARKS = {"en": (",", "."), "de": (".", ","), "fr": ("\N{NARROW NO-BREAK SPACE}", ","), "ch": ("’", ".")}
-"""What groups thousands and what begins the decimals, by language."""
+"""Thousands separator and decimal mark, by language."""
 
 LEAST_CHANGE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Writes figures in one language of `MARKS`."""
+    """Formats figures in a language of `MARKS`."""
 
     language: str = "en"
 
     def __post_init__(self) -> None:
         if self.language not in MARKS:
-            raise ValueError(f'numbers of "{self.language}" are not known; there are: {", ".join(MARKS)}')
+            raise ValueError(f'number format "{self.language}" is unknown; valid: {", ".join(MARKS)}')
 
     def count(self, number: int) -> str:
         return self._marked(figures.count(number))

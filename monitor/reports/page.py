@@ -12,13 +12,13 @@ from monitor.reports.view import view_of
 SPARKLINE_WIDTH, SPARKLINE_HEIGHT = 84, 14
 
 HEADS = {
-    "changes": ("", "path", "of", "eight weeks before", "now", "p", "p, corrected"),
-    "levels": ("target", "kept on", ""),
-    "budgets": ("path", "target", "wanted", "was", "error budget used"),
+    "changes": ("", "path", "figure", "eight weeks before", "this period", "p", "p, corrected"),
+    "levels": ("target", "met on", ""),
+    "budgets": ("path", "figure", "target", "actual", "error budget used"),
     "extremes": ("path", "loss", "RTT"),
     "verdicts": ("limit", "paths", "for example"),
-    "scores": ("model", "paths", "estimate over measured, median", "within a factor of two", "bounds that held"),
-    "coverage": ("test", "planned and …", "how many", ""),
+    "scores": ("model", "paths", "estimate / measured, median", "within a factor of two", "correct bounds"),
+    "coverage": ("test", "outcome", "count", ""),
 }
 
 

@@ -1,7 +1,7 @@
 """A report as a PDF: A4, with bookmarks, page numbers and text that can be searched, in black alone.
 
-The table of paths is set in lines of fixed width, one block of text and one drawing to a page: WeasyPrint takes seven
-times as long, and four times the memory, for a table of as many cells. Nothing is fetched from anywhere.
+The table of paths is set in lines of fixed width, with a block of text and a drawing for each page: WeasyPrint takes
+seven times as long, and four times the memory, for a table of as many cells. Nothing is fetched from the network.
 """
 
 from __future__ import annotations

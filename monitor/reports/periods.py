@@ -63,7 +63,8 @@ class Week:
 
     @property
     def year_before(self) -> Week:
-        """The week of that number a year before; where that year has none, the one that began 52 weeks earlier."""
+        """The week of that number a year before; for a week 53 without counterpart, the week that began 52 weeks
+        earlier."""
         try:
             return Week(self.year - 1, self.number)
         except ValueError:
@@ -72,7 +73,7 @@ class Week:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """So many days from `first` on in a time zone; `week` is the ISO week that they are, if they are one."""
+    """Number of days from `first` on in a time zone; `week` is set where they are an ISO week."""
 
     first: date
     days: int
@@ -96,7 +97,7 @@ class Period:
 
     @classmethod
     def named(cls, name: str, zone: ZoneInfo) -> Period:
-        """What `str` makes a name of. Raises ValueError."""
+        """Parse the name that `str` gives a period. Raises ValueError."""
         first, is_days, last = name.partition("_")
         if is_days:
             return cls.between(date.fromisoformat(first), date.fromisoformat(last), zone)

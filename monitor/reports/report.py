@@ -1,7 +1,7 @@
 """A report as typed data: a tree of frozen dataclasses, the source of page, mail and PDF.
 
-Made by `monitor.reports.compose` from what `monitor.reports.collect` has asked. Ratios are 0 to 1; absence is None. No
-text for readers but for the sentences of the summary, and no HTML.
+`monitor.reports.compose` builds it from the data of `monitor.reports.collect`. Ratios are 0 to 1; absence is None. The
+only text for readers is the sentences of the summary.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from monitor.archive.queries.throughput import ThroughputSummary
 from monitor.reports.periods import Period
 
 GOAL_LOSS_RATIO = 0.001
-"""The goal that every path is held to: less loss than this."""
+"""The goal for every path: less loss than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Goal(StrEnum):
 
     MET = "met"
     MISSED = "missed"
-    CANNOT_TELL = "cannot tell"
+    UNDETERMINED = "undetermined"
     NO_DATA = "no data"
 
 
@@ -46,16 +46,16 @@ class Target(StrEnum):
 
     LOSS = "loss"
     AVAILABILITY = "availability"
-    RTT = "round trip"
+    RTT = "RTT"
     THROUGHPUT = "throughput"
 
 
 @dataclass(frozen=True, slots=True)
 class TargetKept:
-    """A target of a path. `budget_used` is what was lost, or worse, over what may be: above 1 the target is missed.
+    """A target of a path. `budget_used` is the share of the error budget used: above 1 the target is missed.
 
-    `actual` is what the target is compared with: a loss or availability ratio; of round trip and throughput the share
-    of hours or tests that kept it.
+    `actual` is the measured value: a loss or availability ratio; for RTT and throughput the share of hours or tests
+    that met the target.
     """
 
     target: Target
@@ -71,8 +71,8 @@ class TargetKept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathReport:
-    """One path. `packet_bytes` is its largest packet; `summary`, `before` and `year_before` are None where nothing was
-    recorded, `bursts_planned` where no plan is known. `loss_days` and `rtt_days_ms` are the days of the sparklines."""
+    """A path. `packet_bytes` is its largest packet; `summary`, `before` and `year_before` are None without data,
+    `bursts_planned` without a known plan. `loss_days` and `rtt_days_ms` are the days of the sparklines."""
 
     path_id: int
     source: str
@@ -110,7 +110,7 @@ class PathReport:
 
     @property
     def bursts_measured(self) -> int:
-        """Bursts that were measured, those beside our own tests included."""
+        """Measured bursts, including those during throughput tests."""
         return 0 if self.summary is None else self.summary.bursts + self.summary.bursts_during_test
 
     @property
@@ -123,12 +123,12 @@ class PathReport:
 
 
 def goal_of(summary: PathSummary | None) -> Goal:
-    """With nothing lost, the bound of the loss must lie under the goal; of too few packets it does not."""
+    """Compare the loss with the goal; without loss, its upper bound, which is above the goal for too few packets."""
     if summary is None or summary.loss_ratio is None:
         return Goal.NO_DATA
     bound = loss_bound_ratio(summary.sent, summary.received)
     if bound is not None:
-        return Goal.MET if bound < GOAL_LOSS_RATIO else Goal.CANNOT_TELL
+        return Goal.MET if bound < GOAL_LOSS_RATIO else Goal.UNDETERMINED
     return Goal.MET if summary.loss_ratio < GOAL_LOSS_RATIO else Goal.MISSED
 
 
@@ -152,7 +152,7 @@ class Figure(StrEnum):
     """A figure that is tested for changes."""
 
     LOSS = "loss"
-    RTT = "round trip"
+    RTT = "RTT"
     THROUGHPUT = "throughput"
 
 
@@ -184,7 +184,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class IncidentReport:
-    """An incident that was open in the period; `seconds` is how long, to the writing of the report if it still is."""
+    """An incident that was open in the period; `seconds` is its length, up to now if still open."""
 
     cause: str
     rule: str
@@ -205,9 +205,9 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A change at a site and what it gains: `times` is the median over its paths, `gain_bps` their sum.
+    """A change at a site and its gain: `times` is the median over its paths, `gain_bps` their sum.
 
-    `window_bytes` is the buffer that the path in most need of one wants, `loss_ratio` the most that may remain.
+    `window_bytes` is the maximum buffer that its paths need, `loss_ratio` the maximum loss.
     """
 
     measure: Measure
@@ -221,8 +221,8 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How estimates stood to the median of the measured tests, over paths. `median_ratio` is estimate over measured, of
-    the estimates that are a figure; of those that are only a bound, how many held."""
+    """Accuracy of estimates against the median of the tests, over paths. `median_ratio` is estimate over measurement,
+    of the estimates that are a figure; `bounds_held` counts the correct bounds."""
 
     model: str
     figures: int
@@ -234,7 +234,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class CoverageLine:
-    """So many planned measurements of one test ended alike: the words of `monitor.archive.ledger`."""
+    """Number of planned measurements of a test with the same outcome and reason, in the terms of the ledger."""
 
     test: str
     outcome: str
@@ -277,7 +277,7 @@ class Report:
 
     @property
     def until(self) -> datetime:
-        """Up to when it tells."""
+        """End of the data in it."""
         return min(self.period.until, max(self.written_at, self.period.since))
 
     @property

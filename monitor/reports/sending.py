@@ -34,7 +34,7 @@ MAILS_PER_RUN = 50
 log = logging.getLogger("monitor.reports")
 
 Reports = dict[tuple[Scope, Period, str], Report]
-"""What was made in this run: many recipients have the same."""
+"""Reports of this run, as many recipients get the same."""
 
 
 class NotTaken(Exception):
@@ -50,7 +50,7 @@ class NotKnown(Exception):
 
 
 def send_due(now: datetime) -> int:
-    """Queue due reports and send them, at most `MAILS_PER_RUN`. Returns how many mails were accepted."""
+    """Queue due reports and send them, at most `MAILS_PER_RUN`. Returns the number of accepted mails."""
     for subscriber in subscribers.active():
         enqueue(subscriber, _due_periods(subscriber, now), now)
     return deliver(_due(now)[:MAILS_PER_RUN], now)
@@ -63,8 +63,8 @@ def enqueue(subscriber: Subscriber, periods: Iterable[Period], now: datetime) ->
 
 
 def send_now(period: Period, scope: Scope, now: datetime) -> tuple[int, int]:
-    """Send a report to all who subscribe to its scope, in their own time zone, whatever their weekday; those who have
-    it already do not get it again. Returns how many mails were taken, of how many recipients."""
+    """Send a report to all subscribers of its scope, in their own time zone, on any weekday; skip those who already
+    have it. Returns the number of accepted mails and of recipients."""
     rows = list(subscribers.of_scope(scope))
     for subscriber in rows:
         enqueue(subscriber, [period], now)
@@ -74,13 +74,13 @@ def send_now(period: Period, scope: Scope, now: datetime) -> tuple[int, int]:
 
 
 def send_at(subscriber: Subscriber, week: Week) -> datetime:
-    """When a subscriber is to have the report of a week: at the first such hour after it."""
+    """Time at which a subscriber gets the report of a week: the first such weekday and hour after it."""
     following = Period.of_week(week, ZoneInfo(subscriber.zone)).last + timedelta(days=1 + subscriber.weekday)
     return datetime.combine(following, time(subscriber.hour), ZoneInfo(subscriber.zone))
 
 
 def deliver(due: Iterable[Delivery], now: datetime) -> int:
-    """Send these. A server that cannot be reached gets nothing more in this run."""
+    """Send these. Stops for this run where the server cannot be reached."""
     made: Reports = {}
     sent = 0
     for delivery in list(due):
@@ -101,7 +101,7 @@ def deliver(due: Iterable[Delivery], now: datetime) -> int:
 
 
 def _due_periods(subscriber: Subscriber, now: datetime) -> list[Period]:
-    """The weeks whose hour has come since the subscription, oldest first."""
+    """Weeks that became due since the subscription, oldest first."""
     zone = ZoneInfo(subscriber.zone)
     week = Week.of(now, zone).before
     periods = []

@@ -32,7 +32,7 @@ def paths(number: int, numbers: Numbers) -> str:
 
 
 def listed(names: Sequence[str], numbers: Numbers) -> str:
-    """`a → b, c → d and 3 more`."""
+    """As in `a → b, c → d and 3 more`."""
     shown = ", ".join(names[:MOST_NAMED])
     more = len(names) - MOST_NAMED
     return f"{shown} and {numbers.count(more)} more" if more > 0 else shown

@@ -65,7 +65,7 @@ class _Gain:
 
 
 def limits(paths: Iterable[PathReport]) -> dict[int, Limit]:
-    """Of each path to which anything came back, by its id."""
+    """Limits of each path with replies, by path id."""
     answered = [
         (path, path.summary, path.summary.rtt_median_ms)
         for path in paths
@@ -82,14 +82,14 @@ def limits(paths: Iterable[PathReport]) -> dict[int, Limit]:
 
 
 def _limit(rtt_ms: float, by_loss_bps: float, capacity_bps: float | None, sign: Sign) -> Limit:
-    """With nothing lost a capacity below the floor is the figure; one above it leaves the floor."""
+    """Combine loss limit and capacity. Without loss, a capacity below the floor is the figure, otherwise the floor."""
     if capacity_bps is None or capacity_bps >= by_loss_bps:
         return Limit(rtt_ms, by_loss_bps, sign)
     return Limit(rtt_ms, capacity_bps, Sign.ABOUT)
 
 
 def advice(paths: Iterable[PathReport], limits: Mapping[int, Limit]) -> tuple[Advice, ...]:
-    """The changes that would gain most bit/s, the same change at the same site taken together, at most three."""
+    """The three changes with the largest gains in bit/s; the same change at the same site is combined."""
     together: dict[tuple[Measure, str], list[_Gain]] = defaultdict(list)
     for path in paths:
         gain = _gain(path, limits.get(path.path_id))
@@ -143,7 +143,7 @@ class Calibrated:
 
 
 def calibrated(paths: Iterable[PathReport], days: Mapping[int, Sequence[DayOfTests]]) -> dict[int, Calibrated]:
-    """Of each path whose own tests before the period calibrate its loss, by its id."""
+    """Calibrated limits of each path with enough tests before the period, by path id."""
     by_path = {}
     for path in paths:
         summary, tested = path.summary, days.get(path.path_id)
@@ -168,16 +168,16 @@ def _by(path: PathReport, transfer: Transfer, used: Calibration | None) -> Limit
 def scores(
     paths: Iterable[PathReport], limits: Mapping[int, Limit], by_tests: Mapping[int, Calibrated]
 ) -> tuple[Score, ...]:
-    """How the estimate of the pages, and the one for CUBIC with the capacity where it is known, stood to the tests; and
-    the calibrated one, of the paths that have it."""
+    """Accuracy of three estimates against the tests: the Mathis (Reno) index, CUBIC with the capacity where known, and
+    the calibrated estimate of the paths that have it."""
     measured = [(path, path.throughput_bps) for path in paths if path.throughput_bps]
     learnt = [(by_tests[path.path_id], rate_bps) for path, rate_bps in measured if path.path_id in by_tests]
     return (
-        _score("Reno index", [(_reno(path), rate_bps) for path, rate_bps in measured]),
+        _score("Mathis (Reno) index", [(_reno(path), rate_bps) for path, rate_bps in measured]),
         _score("CUBIC", [(_of(limits.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
         _score("calibrated", [(_of(calibration.limit), rate_bps) for calibration, rate_bps in learnt]),
         _score(
-            "the same paths, not calibrated",
+            "same paths, not calibrated",
             [(_of(calibration.uncalibrated), rate_bps) for calibration, rate_bps in learnt],
         ),
     )

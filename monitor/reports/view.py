@@ -35,13 +35,13 @@ Line = tuple[str, ...]
 OUTCOME_WORDS = {
     "measured": "measured",
     "missed": "missed",
-    "awaited": "not accounted for yet",
+    "awaited": "pending",
     "unknown": "planned before the agent first reported",
-    "dns_failure": "the name did not resolve",
-    "not_permitted": "the agent may not",
+    "dns_failure": "name did not resolve",
+    "not_permitted": "not permitted",
     "no_route": "no route",
-    "tool_failure": "the tool failed",
-    "busy": "the host was busy",
+    "tool_failure": "test error",
+    "busy": "host busy",
     "refused": "refused by the agent's limits",
 }
 
@@ -93,7 +93,7 @@ class View:
 
 
 def view_of(report: Report, numbers: Numbers) -> View:
-    """The whole report in words, numbers as the reader writes them."""
+    """The whole report in words, numbers in the reader's format."""
     worst, best = _extremes(report.paths, numbers)
     return View(
         title=report.title,
@@ -172,7 +172,7 @@ def _state(report: Report, numbers: Numbers) -> tuple[Line, ...]:
 def _goal(state: State, numbers: Numbers) -> str:
     met, judged = met_of(state)
     if not judged:
-        return "no data" if not state.measured else "cannot tell"
+        return "no data" if not state.measured else "undetermined"
     return f"{numbers.percent(met / judged)} ({numbers.count(met)} of {numbers.count(judged)} paths)"
 
 
@@ -192,17 +192,17 @@ def _change(change: Change, numbers: Numbers) -> Line:
 def _changes_note(report: Report, numbers: Numbers) -> str:
     changes = report.changes
     if not changes.tests:
-        return "Nothing could be tested: that takes 3 days of the period and 14 of the eight weeks before it."
+        return "No tests: they need 3 days of data in the period and 14 in the eight weeks before it."
     skipped = f"; {numbers.count(changes.not_tested)} paths have too few days" if changes.not_tested else ""
     return (
         f"{numbers.count(changes.tests)} tests of the days against those of the eight weeks before{skipped}. "
-        "p is the chance of so much by the path's own noise; corrected, it counts how many tests there were (Benjamini "
-        f"and Hochberg), and changes with at most {numbers.percent(FALSE_SHARE)} are listed."
+        "p is the probability of such a change by noise alone; corrected for the number of tests (Benjamini and "
+        f"Hochberg), and listed up to {numbers.percent(FALSE_SHARE)}."
     )
 
 
 def _extremes(paths: Sequence[PathReport], numbers: Numbers) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
-    """By loss; among equals by round trip. Paths without a reply are among the worst, those without data nowhere."""
+    """Order by loss, then by RTT. Paths without a reply are among the worst, paths without data are left out."""
     judged = [path for path in paths if path.summary is not None and path.sent]
     judged.sort(key=_badness)
     worst = [path for path in reversed(judged) if path.lost][:MOST_EXTREMES]
@@ -222,7 +222,7 @@ def _extreme(path: PathReport, numbers: Numbers) -> Line:
 
 
 def _levels(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """Of each target: how many paths have it, and how many kept it."""
+    """Number of paths with each target, and of those that met it."""
     counts: Counter[tuple[Target, bool]] = Counter(
         (target.target, target.is_kept) for path in report.paths for target in path.targets
     )
@@ -236,7 +236,7 @@ def _levels(report: Report, numbers: Numbers) -> tuple[Line, ...]:
 
 
 def _budgets(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """Each target that was missed, the most used budget first."""
+    """The missed targets, by used budget, largest first."""
     missed = [(path, target) for path in report.paths for target in path.targets if not target.is_kept]
     missed.sort(key=lambda pair: -pair[1].budget_used)
     return tuple(

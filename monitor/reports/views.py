@@ -21,7 +21,7 @@ from monitor.reports.models import Subscriber
 @login_not_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """Asks, or ends it. What has ended stays ended, however often it is asked."""
+    """Confirm (GET), or end the subscription (POST); idempotent."""
     subscriber = Subscriber.objects.filter(token=token).first()
     if subscriber is None:
         raise Http404("This link belongs to no subscription; ask whoever runs this centre.")

@@ -28,7 +28,7 @@ BY_HOURS = 14
 SENT = 600
 PLANTED = {
     ("worse", "slac → cern", "loss"),
-    ("worse", "fnal → desy", "round trip"),
+    ("worse", "fnal → desy", "RTT"),
     ("worse", "cern → fnal", "throughput"),
     ("better", "desy → slac", "loss"),
 }

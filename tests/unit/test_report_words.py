@@ -22,7 +22,7 @@ def test_numbers_have_the_marks_of_their_language(language, count, rate, loss):
 
 
 def test_a_language_that_is_not_known_is_said():
-    with pytest.raises(ValueError, match='numbers of "xx" are not known; there are: en, de, fr, ch'):
+    with pytest.raises(ValueError, match='number format "xx" is unknown; valid: en, de, fr, ch'):
         Numbers("xx")
 
 

@@ -1,8 +1,8 @@
 """`manage.py user …`: accounts, their roles, and tokens for their programs.
 
 `add NAME --role ROLE` asks for a password (or reads it from standard input), `role NAME ROLE` changes the role, `remove
-NAME` deletes the account, `list` shows all accounts. `token NAME --for WHAT` creates a token that reads the API (and
-operates with `--operate`), `revoke NAME [--for WHAT]` revokes such tokens.
+NAME` deletes the account, `list` shows all accounts. `token NAME --for PURPOSE` creates a token that reads the API (and
+operates with `--operate`), `revoke NAME [--for PURPOSE]` revokes such tokens.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         verbs.add_parser("list", help="list accounts with their roles and tokens")
         token = verbs.add_parser("token", help="create a token for a program that reads the API, and print it")
         token.add_argument("name", help="the account that owns the token")
-        token.add_argument("--for", dest="purpose", metavar="WHAT", default="a program", help="purpose of the token")
+        token.add_argument("--for", dest="purpose", metavar="PURPOSE", default="a program", help="purpose of the token")
         token.add_argument(
             "--operate",
             action="store_true",
@@ -49,7 +49,7 @@ class Command(BaseCommand):
         )
         revoke = verbs.add_parser("revoke", help="revoke the tokens of an account")
         revoke.add_argument("name")
-        revoke.add_argument("--for", dest="purpose", metavar="WHAT", help="only tokens for this purpose")
+        revoke.add_argument("--for", dest="purpose", metavar="PURPOSE", help="only tokens for this purpose")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         if action == "list":
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         user = User(username=name)
         try:
             user.full_clean(exclude=["password"])
-            password = _asked_password()
+            password = _read_password()
             validate_password(password, user)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
@@ -88,8 +88,8 @@ class Command(BaseCommand):
         if may_operate and not may(user, Action.OPERATE):
             raise CommandError(f"{user.username} may not operate: `manage.py user role {user.username} operator`")
         self.stdout.write(issue_user_token(user.pk, options["purpose"], timezone.now(), may_operate=may_operate))
-        does = "reads and operates as" if may_operate else "reads what"
-        self.stderr.write(f"shown once; send it as Authorization: Bearer TOKEN. It {does} {user.username} may")
+        verbs = "read and operate" if may_operate else "read"
+        self.stderr.write(f"shown once; send it as Authorization: Bearer TOKEN. It may {verbs} as {user.username}")
 
     def _revoke(self, user: User, options: dict[str, Any]) -> None:
         tokens = UserToken.objects.filter(user=user, revoked_at=None)
@@ -120,7 +120,7 @@ def _give(user: User, role: str) -> None:
         User.objects.filter(pk=user.pk).update(is_superuser=False)
 
 
-def _asked_password() -> str:
+def _read_password() -> str:
     """Prompt twice at a terminal; otherwise read the first line of standard input."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\n")

@@ -1,4 +1,4 @@
-"""`manage.py report`: `weekly` writes or mails one; `subscribe`, `unsubscribe` and `subscribers` are of who gets it."""
+"""`manage.py report`: `weekly` writes or mails a report; `subscribe`, `unsubscribe` and `subscribers` keep the list."""
 
 from __future__ import annotations
 
@@ -47,50 +47,48 @@ def _day(text: str) -> date:
 def _file(text: str) -> Path:
     path = Path(text)
     if path.suffix not in SUFFIXES:
-        raise ValueError(f'"{text}" ends neither in .html nor in .pdf, so it is not known what to write')
+        raise ValueError(f'"{text}" ends neither in .html nor in .pdf, so its format is unknown')
     return path
 
 
 class Command(BaseCommand):
-    help = "Writes and mails reports, and keeps the list of those who get them."
+    help = "Write and mail reports, and keep the list of subscribers."
 
     def add_arguments(self, parser: CommandParser) -> None:
         reports = parser.add_subparsers(dest="report", required=True, metavar="REPORT")
-        weekly = reports.add_parser("weekly", help="one ISO week, Monday to Monday, or any days")
+        weekly = reports.add_parser("weekly", help="report of an ISO week, or of any days")
         _add_scope(weekly)
         weekly.add_argument(
             "--week", type=_typed(Week.parse), help="the ISO week, as in 2026-W47; default: the last whole week"
         )
         weekly.add_argument("--from", dest="first", type=_typed(_day), metavar="DAY", help="first day, as 2026-11-16")
-        weekly.add_argument("--to", dest="last", type=_typed(_day), metavar="DAY", help="last day, itself included")
+        weekly.add_argument("--to", dest="last", type=_typed(_day), metavar="DAY", help="last day, inclusive")
         weekly.add_argument(
             "--zone",
             type=_typed(zone_named),
             default=ZoneInfo("UTC"),
             help="time zone of the days, as Europe/Zurich; default UTC",
         )
-        weekly.add_argument("--numbers", choices=list(MARKS), default="en", help="how numbers are written; default en")
+        weekly.add_argument("--numbers", choices=list(MARKS), default="en", help="number format; default en")
         weekly.add_argument(
             "--out",
             type=_typed(_file),
             metavar="FILE",
-            help="where to write, HTML or PDF by its ending; default: both, to DATA/reports/WEEK",
+            help="output file, HTML or PDF by its suffix; default: both, in DATA/reports/WEEK",
         )
-        weekly.add_argument(
-            "--mail", action="store_true", help="mail it to those who subscribe to it, and write no file"
-        )
+        weekly.add_argument("--mail", action="store_true", help="mail it to its subscribers instead of writing a file")
         self._add_subscriptions(reports)
 
     @staticmethod
     def _add_subscriptions(reports: Any) -> None:
-        subscribe = reports.add_parser("subscribe", help="mail somebody the report each week")
+        subscribe = reports.add_parser("subscribe", help="mail the report to an address each week")
         subscribe.add_argument("recipient", metavar="ADDRESS")
         _add_scope(subscribe)
         subscribe.add_argument(
             "--format", choices=["html", "pdf"], default="html", help="pdf attaches the whole report"
         )
         subscribe.add_argument(
-            "--weekday", choices=WEEKDAYS, default="monday", help="of the week after; default monday"
+            "--weekday", choices=WEEKDAYS, default="monday", help="day of the week after; default monday"
         )
         subscribe.add_argument(
             "--hour", type=int, choices=range(24), default=7, metavar="HOUR", help="0 to 23; default 7"
@@ -98,14 +96,12 @@ class Command(BaseCommand):
         subscribe.add_argument(
             "--zone", type=_typed(zone_named), default=ZoneInfo("UTC"), help="time zone of the reader; default UTC"
         )
-        subscribe.add_argument(
-            "--numbers", choices=list(MARKS), default="en", help="how numbers are written; default en"
-        )
-        unsubscribe = reports.add_parser("unsubscribe", help="stop a report to somebody")
+        subscribe.add_argument("--numbers", choices=list(MARKS), default="en", help="number format; default en")
+        unsubscribe = reports.add_parser("unsubscribe", help="end a subscription")
         unsubscribe.add_argument("recipient", metavar="ADDRESS")
         _add_scope(unsubscribe)
-        listing = reports.add_parser("subscribers", help="who gets which report when, and what became of the last")
-        listing.add_argument("--json", action="store_true", dest="as_json", help="print one JSON list")
+        listing = reports.add_parser("subscribers", help="list subscriptions with the status of the last report")
+        listing.add_argument("--json", action="store_true", dest="as_json", help="print a JSON list")
 
     def handle(self, *args: Any, report: str, **options: Any) -> None:
         now = timezone.now()
@@ -131,7 +127,7 @@ class Command(BaseCommand):
         except OSError as error:
             target = report_path(period, scope) if out is None else out
             raise CommandError(
-                f"cannot write {target}: {error.strerror} ({error.filename}); give another place with --out"
+                f"cannot write {target}: {error.strerror} ({error.filename}); choose another file with --out"
             ) from error
         for path in written:
             self.stdout.write(str(path))
@@ -140,7 +136,7 @@ class Command(BaseCommand):
         check_scope(scope)
         sent, recipients = send_now(period, scope, now)
         if not recipients:
-            raise CommandError(f"nobody subscribes to the report of {scope}; add them with manage.py report subscribe")
+            raise CommandError(f"the report of {scope} has no subscribers; add them with manage.py report subscribe")
         self.stdout.write(f"{sent} of {recipients} sent")
         failed = Delivery.objects.filter(period=str(period), subscriber__in=of_scope(scope), sent_at=None)
         problems = [
@@ -184,7 +180,7 @@ class Command(BaseCommand):
                 f"numbers {row['numbers']}; {row['last']}"
             )
         if not rows:
-            self.stdout.write("nobody; add somebody with manage.py report subscribe")
+            self.stdout.write("no subscribers; add them with manage.py report subscribe")
 
 
 def _add_scope(parser: Any) -> None:
@@ -210,14 +206,14 @@ def _told(subscriber: Subscriber) -> dict[str, str]:
 
 
 def _last(delivery: Delivery | None) -> str:
-    """What became of the newest report to somebody."""
+    """Status of the newest report to a subscriber."""
     if delivery is None:
         return "none sent yet"
     if delivery.sent_at is not None:
         return f"{delivery.period} sent {delivery.sent_at:%Y-%m-%d %H:%M} UTC"
     if delivery.handed_at is not None:
-        return f"{delivery.period} may or may not have been sent: {delivery.problem or 'the sender ended meanwhile'}"
-    return f"{delivery.period} not sent after {delivery.attempts} attempts: {delivery.problem or 'waits'}"
+        return f"{delivery.period} may have been sent: {delivery.problem or 'the sender stopped meanwhile'}"
+    return f"{delivery.period} not sent after {delivery.attempts} attempts: {delivery.problem or 'pending'}"
 
 
 def _period(now: datetime, *, week: Week | None, first: date | None, last: date | None, zone: ZoneInfo) -> Period:
@@ -233,5 +229,5 @@ def _period(now: datetime, *, week: Week | None, first: date | None, last: date 
     else:
         period = Period.of_week(Week.of(now, zone).before if week is None else week, zone)
     if period.since > now:
-        raise CommandError(f"{period} begins {period.first} in {zone.key}; choose a time that has begun")
+        raise CommandError(f"{period} begins {period.first} in {zone.key}; choose a period that has begun")
     return period
