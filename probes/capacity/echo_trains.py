@@ -17,9 +17,9 @@ from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress
 from probes.ping.channel import Channel
-from probes.ping.engine import Flight, fly
+from probes.ping.engine import PingSession, run_sessions
 from probes.ping.icmp_errors import HEADER_BYTES
-from probes.ping.records import NS_PER_MS, Train
+from probes.ping.packet_table import NS_PER_MS, SendPattern
 
 PAIRS = 30
 LONG_TRAINS = 8
@@ -43,7 +43,7 @@ class Shape:
     packet_bytes: int
 
 
-def fly_trains(
+def send_trains(
     channel: Channel,
     address: SocketAddress,
     packet_bytes: int,
@@ -60,7 +60,7 @@ def fly_trains(
     trains: list[EchoTrain] = []
     planned = shapes(channel.family, packet_bytes)
     for shape in planned:
-        train = _fly(channel, address, shape, timeout_s, deadline)
+        train = _send_train(channel, address, shape, timeout_s, deadline)
         if train is None:
             raise ProbeError(f"the deadline came after {len(trains)} of {len(planned)} trains", outcome=Outcome.MISSED)
         trains.append(train)
@@ -80,23 +80,23 @@ def shapes(family: int, packet_bytes: int) -> list[Shape]:
     return all_shapes
 
 
-def _fly(
+def _send_train(
     channel: Channel, address: SocketAddress, shape: Shape, timeout_s: float, deadline: Deadline
 ) -> EchoTrain | None:
     """Send one train and wait for it; None if there was no time left to."""
-    flight = Flight(channel, [address], Train((shape.packet_bytes,), shape.count, 0.0, timeout_s))
-    fly([flight], deadline, timeout_s)
-    echoes = flight.echoes()
-    refusals = echoes.refused_errno[0][echoes.refused_errno[0] != 0]
+    session = PingSession(channel, [address], SendPattern((shape.packet_bytes,), shape.count, 0.0, timeout_s))
+    run_sessions([session], deadline, timeout_s)
+    results = session.results()
+    refusals = results.refused_errno[0][results.refused_errno[0] != 0]
     if len(refusals):
         raise ProbeError(f"the kernel refused a request: {os.strerror(int(refusals[0]))}")
-    if not echoes.sent.all():
+    if not results.sent.all():
         return None
-    round_trip_ns = echoes.rtt_ms[0] * NS_PER_MS
+    round_trip_ns = results.rtt_ms[0] * NS_PER_MS
     return EchoTrain(
         ip_bytes=shape.packet_bytes + HEADER_BYTES[channel.family],
-        sent_ns=echoes.sent_at_ns[0],
-        arrived_ns=echoes.arrived_ns[0],
+        sent_ns=results.sent_at_ns[0],
+        arrived_ns=results.arrived_ns[0],
         round_trip_ns=round_trip_ns,
-        stamped=echoes.kernel_stamped[0],
+        stamped=results.kernel_stamped[0],
     )

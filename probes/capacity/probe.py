@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from probes.capacity.echo_trains import LONGEST_PAUSE, PACKETS, TRAINS, fly_trains
+from probes.capacity.echo_trains import LONGEST_PAUSE, PACKETS, TRAINS, send_trains
 from probes.capacity.estimate import Estimate, estimate
 from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
 from probes.capacity.trains import EchoTrain
@@ -167,7 +167,7 @@ def _trains(spec: CapacitySpec, address: SocketAddress, singles: Burst, deadline
     longest_ms = max(rtt_ms for rtt_ms in singles.rtts_ms if rtt_ms is not None)
     channel = Channel(spec.family, spec.source)
     try:
-        return fly_trains(
+        return send_trains(
             channel,
             address,
             singles.packet_bytes,

@@ -22,7 +22,7 @@ def packed(address: str, family: int) -> bytes | None:
         return None
 
 
-def why_not(host: bytes, scope: int = 0) -> str | None:
+def refusal_reason(host: bytes, scope: int = 0) -> str | None:
     """Why this address, in network order, is not pinged; None if it may be. `scope` is an IPv6 interface's index."""
     if not any(host):
         return "the unspecified address is nobody's; give a host's address"

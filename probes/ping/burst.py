@@ -61,7 +61,7 @@ def measure(spec: PingSpec, deadline: Deadline, *, plain: bool = False) -> tuple
     now = datetime.now(UTC)
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
     with Cycle(spec, answers, now, plain=plain) as cycle:
-        cycle.fly(deadline)
+        cycle.run(deadline)
         return cycle.bursts()
 
 

@@ -49,8 +49,8 @@ LINUX_PERMISSION_ADVICE = (
 )
 
 
-class Outbox(Protocol):
-    """Messages on their way out, as `probes.ping.kernel.Outbox` has them."""
+class SendBatch(Protocol):
+    """Messages on their way out, as `probes.ping.kernel.KernelSendBatch` has them."""
 
     heads: Bytes
 
@@ -58,8 +58,8 @@ class Outbox(Protocol):
     def send(self, first: int, stop: int) -> int: ...
 
 
-class Inbox(Protocol):
-    """Messages that came, as `probes.ping.kernel.Inbox` has them."""
+class ReceiveBatch(Protocol):
+    """Messages that came, as `probes.ping.kernel.KernelReceiveBatch` has them."""
 
     rows: int
     data: Bytes
@@ -99,21 +99,25 @@ class Channel:
         self._memory()
         return stamps
 
-    def outbox(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> Outbox:
+    def send_batch(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> SendBatch:
         """Room for `rows` messages to send to `names`, which are rows of `sockaddr_in6` or of `sockaddr_in`."""
         name_bytes = kernel.SOCKADDR_BYTES if self.family == 6 else kernel.SOCKADDR_IN_BYTES
-        return kernel.Outbox(self.descriptor, names, name_bytes, rows, head_bytes, tail)
+        return kernel.KernelSendBatch(self.descriptor, names, name_bytes, rows, head_bytes, tail)
 
-    def inbox(self, rows: int, data_bytes: int) -> Inbox:
+    def receive_batch(self, rows: int, data_bytes: int) -> ReceiveBatch:
         """Room for `rows` messages, of which no more is wanted than `data_bytes`."""
         # What a raw IPv4 socket gives has the source in its IP header.
         with_names = not self.has_ip_header
-        return kernel.Inbox(self.descriptor, rows, data_bytes, flags=socket.MSG_TRUNC, with_names=with_names)
+        return kernel.KernelReceiveBatch(
+            self.descriptor, rows, data_bytes, flags=socket.MSG_TRUNC, with_names=with_names
+        )
 
-    def error_queue(self, rows: int) -> Inbox | None:
+    def error_queue(self, rows: int) -> ReceiveBatch | None:
         """Room for what waits on the error queue, where there is one. A raw socket's holds only send stamps."""
         with_names, flags = not self.is_raw, socket.MSG_ERRQUEUE
-        return kernel.Inbox(self.descriptor, rows, ERROR_QUEUE_DATA_BYTES, flags=flags, with_names=with_names)
+        return kernel.KernelReceiveBatch(
+            self.descriptor, rows, ERROR_QUEUE_DATA_BYTES, flags=flags, with_names=with_names
+        )
 
     @property
     def descriptor(self) -> int:

@@ -22,13 +22,13 @@ from types import TracebackType
 from probes.contract import Deadline, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
 from probes.ping.addresses import SocketAddress, is_own, path_mtu_bytes
+from probes.ping.burst_counts import BurstCounts
 from probes.ping.channel import Channel
-from probes.ping.engine import LANE_PACKETS_PER_S, Flight, fly
+from probes.ping.engine import CORE_PACKETS_PER_S, PingSession, run_sessions
+from probes.ping.packet_table import SendPattern
 from probes.ping.plain import PlainChannel
-from probes.ping.records import Train
-from probes.ping.resolve import Name, Resolved
+from probes.ping.resolve import Name, Resolution
 from probes.ping.spec import Burst, IcmpError, PingSpec
-from probes.ping.tally import Tally
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
@@ -64,27 +64,29 @@ def clock_source() -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Party:
+class _SharedSocket:
     """The targets that share a socket: `rows` has, for each distinct address, the targets that have it."""
 
     family: int
     rows: tuple[tuple[int, ...], ...]
     addresses: tuple[SocketAddress, ...]
     channel: Channel
-    flight: Flight
+    session: PingSession
 
 
 class Cycle:
     """The targets of one cycle on their way. A context that closes the sockets."""
 
-    def __init__(self, spec: PingSpec, answers: Mapping[Name, Resolved], now: datetime, *, plain: bool = False) -> None:
+    def __init__(
+        self, spec: PingSpec, answers: Mapping[Name, Resolution], now: datetime, *, plain: bool = False
+    ) -> None:
         """`plain`: with sockets of any system, in place of the batches and stamps of Linux."""
         self._spec = spec
         self._plain = plain
         self._now = now
         self._addresses: dict[int, SocketAddress] = {}
         self._bursts: dict[int, list[Burst]] = {}
-        self._parties: list[_Party] = []
+        self._sockets: list[_SharedSocket] = []
         self._rate_limited: dict[int, bool] = {}
         try:
             for (family, source), members in self._together(answers).items():
@@ -101,28 +103,30 @@ class Cycle:
 
     def close(self) -> None:
         """Close the sockets."""
-        for party in self._parties:
-            party.channel.close()
+        for shared in self._sockets:
+            shared.channel.close()
 
-    def fly(self, deadline: Deadline) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Send everything and wait for the replies; then, where that is asked for, check what was lost."""
         spec = self._spec
-        fly([party.flight for party in self._parties], deadline, spec.timeout_s)
-        self._tallies = [Tally(party.flight.echoes(), len(spec.packet_bytes), party.family) for party in self._parties]
-        if spec.check_rate_limit and rate_limit.can_tell(spec.spacing_s, spec.min_spacing_s):
-            for party, tally in zip(self._parties, self._tallies, strict=True):
-                self._check_rate(party, tally, deadline)
+        run_sessions([shared.session for shared in self._sockets], deadline, spec.timeout_s)
+        self._counts = [
+            BurstCounts(shared.session.results(), len(spec.packet_bytes), shared.family) for shared in self._sockets
+        ]
+        if spec.check_rate_limit and rate_limit.can_detect(spec.spacing_s, spec.min_spacing_s):
+            for shared, counts in zip(self._sockets, self._counts, strict=True):
+                self._check_rate(shared, counts, deadline)
 
     def bursts(self) -> tuple[Burst, ...]:
         """All bursts, in the order of the targets and, for each, of the sizes."""
-        for party, tally in zip(self._parties, self._tallies, strict=True):
-            dropped = party.channel.dropped
-            for row, members in enumerate(party.rows):
+        for shared, counts in zip(self._sockets, self._counts, strict=True):
+            dropped = shared.channel.dropped
+            for row, members in enumerate(shared.rows):
                 for index in members:
-                    self._bursts[index] = list(self._flown(index, tally, row, dropped))
+                    self._bursts[index] = list(self._flown(index, counts, row, dropped))
         return tuple(burst for index in range(len(self._spec.targets)) for burst in self._bursts[index])
 
-    def _together(self, answers: Mapping[Name, Resolved]) -> dict[tuple[int, str | None], list[int]]:
+    def _together(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None], list[int]]:
         """The targets that have an address, by family and local address; the others are given up."""
         together: dict[tuple[int, str | None], list[int]] = defaultdict(list)
         for index, target in enumerate(self._spec.targets):
@@ -140,10 +144,10 @@ class Cycle:
         for index in members:
             sharing[self._addresses[index]].append(index)
         distinct = list(sharing)
-        lanes = min(os.cpu_count() or 1, ceil(len(distinct) / self._spec.spacing_s / LANE_PACKETS_PER_S))
+        socket_count = min(os.cpu_count() or 1, ceil(len(distinct) / self._spec.spacing_s / CORE_PACKETS_PER_S))
         open_channel = PlainChannel if self._plain else Channel
-        for lane in range(lanes):
-            addresses = tuple(distinct[lane::lanes])
+        for number in range(socket_count):
+            addresses = tuple(distinct[number::socket_count])
             rows = tuple(tuple(sharing[address]) for address in addresses)
             try:
                 channel = open_channel(family, source, dont_fragment=self._spec.dont_fragment)
@@ -151,65 +155,67 @@ class Cycle:
                 for index in (index for row in rows for index in row):
                     self._give_up(index, error)
                 continue
-            flight = Flight(channel, addresses, self._train())
-            self._parties.append(_Party(family, rows, addresses, channel, flight))
+            session = PingSession(channel, addresses, self._pattern())
+            self._sockets.append(_SharedSocket(family, rows, addresses, channel, session))
 
-    def _train(self) -> Train:
+    def _pattern(self) -> SendPattern:
         spec = self._spec
-        return Train(spec.packet_bytes, spec.count, spec.spacing_s, spec.timeout_s, spec.late_s, spec.priming_bytes)
+        return SendPattern(
+            spec.packet_bytes, spec.count, spec.spacing_s, spec.timeout_s, spec.late_s, spec.priming_bytes
+        )
 
-    def _check_rate(self, party: _Party, tally: Tally, deadline: Deadline) -> None:
+    def _check_rate(self, shared: _SharedSocket, counts: BurstCounts, deadline: Deadline) -> None:
         """Find out of which targets the loss grows with our rate. Those that lost all or nothing cannot tell."""
         spec = self._spec
-        suspects = [row for row in range(len(party.rows)) if 0 < sum(tally.received[row]) < sum(tally.sent[row])]
+        suspects = [row for row in range(len(shared.rows)) if 0 < sum(counts.received[row]) < sum(counts.sent[row])]
         longest_s = rate_limit.longest_s(spec.spacing_s, spec.timeout_s, spec.min_spacing_s)
         if not suspects or deadline.remaining_s < longest_s:
             return
-        most = rate_limit.most_at_once(len(party.rows), spec.spacing_s, spec.min_spacing_s)
+        most = rate_limit.max_targets(len(shared.rows), spec.spacing_s, spec.min_spacing_s)
         suspects = sorted(random.sample(suspects, min(most, len(suspects))))
         limited = dict.fromkeys(suspects, True)
         spacing_s = rate_limit.faster_spacing_s(spec.spacing_s, spec.min_spacing_s)
-        train = Train((min(spec.packet_bytes),), rate_limit.REQUESTS, spacing_s, spec.timeout_s)
-        for _ in range(rate_limit.TIMES):
-            flight = Flight(party.channel, [party.addresses[row] for row in suspects], train)
-            fly([flight], deadline, spec.timeout_s)
-            faster = Tally(flight.echoes(), 1, party.family)
+        pattern = SendPattern((min(spec.packet_bytes),), rate_limit.REQUESTS, spacing_s, spec.timeout_s)
+        for _ in range(rate_limit.ROUNDS):
+            session = PingSession(shared.channel, [shared.addresses[row] for row in suspects], pattern)
+            run_sessions([session], deadline, spec.timeout_s)
+            faster = BurstCounts(session.results(), 1, shared.family)
             for place, row in enumerate(suspects):
                 sent, received = faster.sent[place][0], faster.received[place][0]
-                slow_sent, slow_received = sum(tally.sent[row]), sum(tally.received[row])
+                slow_sent, slow_received = sum(counts.sent[row]), sum(counts.received[row])
                 limited[row] &= rate_limit.loses_more(slow_sent, slow_sent - slow_received, sent, sent - received)
         for row, verdict in limited.items():
-            self._rate_limited.update(dict.fromkeys(party.rows[row], verdict))
+            self._rate_limited.update(dict.fromkeys(shared.rows[row], verdict))
 
-    def _flown(self, index: int, tally: Tally, row: int, dropped: int) -> Iterator[Burst]:
+    def _flown(self, index: int, counts: BurstCounts, row: int, dropped: int) -> Iterator[Burst]:
         target = self._spec.targets[index]
         for column, size in enumerate(self._spec.packet_bytes):
-            sent, received = tally.sent[row][column], tally.received[row][column]
-            refused = tally.refused_errno[row][column]
-            errors = tally.errors(row, column)
+            sent, received = counts.sent[row][column], counts.received[row][column]
+            refused = counts.refused_errno[row][column]
+            errors = counts.errors(row, column)
             if sent == 0:
                 yield self._unmeasured(index, size, _refusal(refused), self._path_mtu_bytes(index, refused, errors))
                 continue
-            rtts_ms = tally.rtts_ms(row, column)
+            rtts_ms = counts.rtts_ms(row, column)
             yield Burst(
                 target=target.address,
                 address=self._addresses[index][0],
                 family=target.family,
                 packet_bytes=size,
-                started_at=EPOCH + timedelta(microseconds=tally.started_at_ns[row][column] // 1000),
+                started_at=EPOCH + timedelta(microseconds=counts.started_at_ns[row][column] // 1000),
                 outcome=Outcome.MEASURED,
                 sent=sent,
                 received=received,
-                late=tally.late[row][column],
-                duplicates=tally.duplicates[row][column],
-                reordered=tally.reordered[row][column],
+                late=counts.late[row][column],
+                duplicates=counts.duplicates[row][column],
+                reordered=counts.reordered[row][column],
                 rtts_ms=rtts_ms,
-                ttl=tally.ttl(row, column),
-                ttl_changes=tally.ttl_changes[row][column],
-                stamp=tally.stamp(row, column),
-                stamps_lost=0 if self._plain else tally.stamps_lost[row][column],
+                ttl=counts.ttl(row, column),
+                ttl_changes=counts.ttl_changes[row][column],
+                stamp=counts.stamp(row, column),
+                stamps_lost=0 if self._plain else counts.stamps_lost[row][column],
                 clock_source=clock_source(),
-                waited=tally.waited[row][column],
+                waited=counts.waited[row][column],
                 errors=errors,
                 path_mtu_bytes=self._path_mtu_bytes(index, refused, errors),
                 rate_limited=self._rate_limited.get(index),

@@ -50,7 +50,7 @@ def word_sum(data: bytes) -> int:
     return int(np.frombuffer(data + b"\0" * (len(data) % 2), ">u2").sum(dtype=np.uint64))
 
 
-def folded(sums: Int64s) -> Int64s:
+def internet_checksum(sums: Int64s) -> Int64s:
     """The Internet checksum (RFC 1071) of what has these sums of words."""
     for _ in range(3):
         sums = (sums & 0xFFFF) + (sums >> 16)
@@ -114,7 +114,9 @@ class EchoFormat:
 
     def checksums(self, numbers: Int64s, sequences: Int64s, tail_sums: Int64s) -> Int64s:
         """The checksum of each of these requests over IPv4: of all its words, its own being zero."""
-        return folded(self._constant_sum + (numbers >> 16) + (numbers & 0xFFFF) + (sequences & 0xFFFF) + tail_sums)
+        return internet_checksum(
+            self._constant_sum + (numbers >> 16) + (numbers & 0xFFFF) + (sequences & 0xFFFF) + tail_sums
+        )
 
     def tail_sum(self, packet_bytes: int) -> int:
         """Sum of the words of the padding of a request of this size."""
@@ -128,7 +130,7 @@ class EchoFormat:
         icmp_bytes = lengths - ip_bytes
         fields = _columns(data, ip_bytes).view(HEAD)[:, 0]
         # The kernel checks the sums of whatever else it hands out, but not of what a raw IPv4 socket gets.
-        intact = checks_out(data, ip_bytes, lengths) if self.ip_header else np.ones(len(data), np.bool_)
+        intact = has_valid_checksum(data, ip_bytes, lengths) if self.ip_header else np.ones(len(data), np.bool_)
         plausible = (
             intact
             & (fields["type"] == ECHO_REPLY[self.family])
@@ -154,7 +156,7 @@ class EchoFormat:
         return np.maximum((data[:, 0] & 0x0F).astype(np.int64) * 4, IPV4_HEADER_BYTES)
 
 
-def checks_out(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
+def has_valid_checksum(data: Bytes, starts: Int64s, stops: Int64s) -> Bools:
     """Whether the bytes of each row from `start` to `stop` have the checksum they carry (RFC 1071).
 
     Those that are not all there have not. The rows of a batch are mostly laid out alike; each layout is summed at once.
@@ -178,7 +180,7 @@ def _sums(data: Bytes) -> Int64s:
     if data.shape[1] % SUMMED_BYTES:
         data = np.pad(data, ((0, 0), (0, -data.shape[1] % SUMMED_BYTES)))
     sums: Int64s = data.view(np.uint32).sum(axis=1, dtype=np.uint64).astype(np.int64)
-    return 0xFFFF - folded(sums)
+    return 0xFFFF - internet_checksum(sums)
 
 
 def _columns(data: Bytes, start: Int64s) -> Bytes:

@@ -1,7 +1,7 @@
 """The kernel's side of batched messages: `sendmmsg`, `recvmmsg`, their structures as NumPy types, control messages.
 
-`Outbox` and `Inbox` own the memory that the kernel reads and writes; a row is one message. `read_controls` walks
-the control messages of many rows at once and checks the level, type and length of each.
+`KernelSendBatch` and `KernelReceiveBatch` own the memory that the kernel reads and writes; each row is a message.
+`read_controls` parses the control messages of many rows at once and checks the level, type and length of each.
 Nothing here knows what a ping is. Works on 64-bit Linux only, where `missing_calls` finds none; imports anywhere.
 """
 
@@ -134,7 +134,7 @@ def row_addresses(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
     return np.uint64(array.ctypes.data) + np.arange(len(array), dtype=np.uint64) * np.uint64(array.strides[0])
 
 
-class Outbox:
+class KernelSendBatch:
     """Up to `rows` messages on their way out. Each is a row of `heads`, then a piece of the one shared `tail`."""
 
     def __init__(self, descriptor: int, names: Bytes, name_bytes: int, rows: int, head_bytes: int, tail: bytes) -> None:
@@ -175,7 +175,7 @@ class Outbox:
                 raise OSError(code, os.strerror(code))
 
 
-class Inbox:
+class KernelReceiveBatch:
     """Room for `rows` messages of up to `data_bytes`; what is longer is cut, its whole length still told where
     the kernel tells it. Who sent each is asked for only `with_names`."""
 

@@ -33,7 +33,7 @@ Step = tuple[int, int | str, int | str, int] | str
 def program(family: int, identifier: int) -> list[Instruction]:
     """Pass echo replies with this identifier, and ICMP errors that quote an echo request with it."""
     behind_ip = _behind_ipv4(identifier) if family == 4 else _of_ipv6(identifier)
-    return _assembled([*behind_ip, "drop", (RETURN, 0, 0, 0)])
+    return _assemble([*behind_ip, "drop", (RETURN, 0, 0, 0)])
 
 
 def _behind_ipv4(identifier: int) -> list[Step]:
@@ -96,7 +96,7 @@ def _quotes_our_request(at: int, identifier: int) -> list[Step]:
     ]
 
 
-def _assembled(steps: list[Step]) -> list[Instruction]:
+def _assemble(steps: list[Step]) -> list[Instruction]:
     """The program with the names of places made into distances."""
     places: dict[str, int] = {}
     instructions: list[tuple[int, int | str, int | str, int]] = []

@@ -44,18 +44,20 @@ class PlainChannel(Channel):
 
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_DGRAM, socket.SOCK_RAW)
 
-    def outbox(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> Outbox:
-        return Outbox(self.socket, [unpack_address(self.family, name) for name in names], rows, head_bytes, tail)
+    def send_batch(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> PlainSendBatch:
+        return PlainSendBatch(
+            self.socket, [unpack_address(self.family, name) for name in names], rows, head_bytes, tail
+        )
 
-    def inbox(self, rows: int, data_bytes: int) -> Inbox:
-        return Inbox(self.socket, self.family, self.identifier, rows, data_bytes)
+    def receive_batch(self, rows: int, data_bytes: int) -> PlainReceiveBatch:
+        return PlainReceiveBatch(self.socket, self.family, self.identifier, rows, data_bytes)
 
     def error_queue(self, rows: int) -> None:
         return None
 
     @property
     def has_ip_header(self) -> bool:
-        """Never: `Inbox` takes off what there is."""
+        """Never: `PlainReceiveBatch` takes off what there is."""
         return False
 
     @property
@@ -104,8 +106,8 @@ class PlainChannel(Channel):
             raise OSError(errno.EOPNOTSUPP, f"on {sys.platform} we cannot forbid that IPv{self.family} packets are cut")
 
 
-class Outbox:
-    """Up to `rows` messages on their way out (`probes.ping.channel.Outbox`)."""
+class PlainSendBatch:
+    """Up to `rows` messages on their way out (`probes.ping.channel.SendBatch`)."""
 
     def __init__(
         self, opened: socket.socket, addresses: Sequence[SocketAddress], rows: int, head_bytes: int, tail: bytes
@@ -133,9 +135,9 @@ class Outbox:
         return 1
 
 
-class Inbox:
-    """Room for `rows` messages (`probes.ping.channel.Inbox`), brought to one form: without an IP header, and with the
-    identifier that we wrote. It is the secret that proves a reply ours."""
+class PlainReceiveBatch:
+    """Up to `rows` received messages (`probes.ping.channel.ReceiveBatch`), normalised: without IP header, and with the
+    identifier that we wrote. The secret is what proves that a reply is ours."""
 
     def __init__(self, opened: socket.socket, family: int, identifier: int, rows: int, data_bytes: int) -> None:
         self.rows = rows
@@ -183,7 +185,7 @@ class Inbox:
         is_reply = len(icmp) > 0 and icmp[0] == echo.ECHO_REPLY[self._family]
         # Who leaves the header on may leave it to us to check the sum as well: Linux does. Of errors, BSD has checked
         # it and then changed a length that they quote.
-        if header_bytes and is_reply and not _checks_out(icmp):
+        if header_bytes and is_reply and not _has_valid_checksum(icmp):
             return False
         self._lengths[row] = len(icmp)
         self._hop_limit[row] = self._message[8] if header_bytes else -1
@@ -200,8 +202,8 @@ def _header_bytes(first: int) -> int:
     return max((first & 0x0F) * 4, echo.IPV4_HEADER_BYTES) if first >> 4 == IPV4_VERSION else 0
 
 
-def _checks_out(icmp: Bytes) -> bool:
-    return bool(echo.checks_out(icmp[np.newaxis], np.array([0]), np.array([len(icmp)]))[0])
+def _has_valid_checksum(icmp: Bytes) -> bool:
+    return bool(echo.has_valid_checksum(icmp[np.newaxis], np.array([0]), np.array([len(icmp)]))[0])
 
 
 def unpack_address(family: int, name: Bytes) -> SocketAddress:

@@ -9,28 +9,28 @@ from __future__ import annotations
 import math
 
 REQUESTS = 15
-TIMES = 2
-FASTER = 20
+ROUNDS = 2
+RATE_FACTOR = 20
 SHORTEST_SPACING_S = 0.02
 SIGNIFICANCE = 0.01
 
 
 def faster_spacing_s(spacing_s: float, min_spacing_s: float) -> float:
     """Seconds between two requests of the check to one address. Never slower than the measurement."""
-    return min(spacing_s, max(spacing_s / FASTER, min_spacing_s, SHORTEST_SPACING_S))
+    return min(spacing_s, max(spacing_s / RATE_FACTOR, min_spacing_s, SHORTEST_SPACING_S))
 
 
 def longest_s(spacing_s: float, timeout_s: float, min_spacing_s: float = 0.0) -> float:
     """How long the check takes at most."""
-    return TIMES * (REQUESTS * faster_spacing_s(spacing_s, min_spacing_s) + timeout_s)
+    return ROUNDS * (REQUESTS * faster_spacing_s(spacing_s, min_spacing_s) + timeout_s)
 
 
-def can_tell(spacing_s: float, min_spacing_s: float) -> bool:
+def can_detect(spacing_s: float, min_spacing_s: float) -> bool:
     """Whether the check is any faster than the measurement: at least twice."""
     return faster_spacing_s(spacing_s, min_spacing_s) <= spacing_s / 2
 
 
-def most_at_once(targets: int, spacing_s: float, min_spacing_s: float) -> int:
+def max_targets(targets: int, spacing_s: float, min_spacing_s: float) -> int:
     """How many targets are checked together, so that no more packets a second leave than in the cycle itself."""
     return max(1, int(targets * faster_spacing_s(spacing_s, min_spacing_s) / spacing_s))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from probes.contract import Deadline, NameNotResolved, NotPermitted, ProbeError
-from probes.ping.addresses import FAMILY, SocketAddress, packed, why_not
+from probes.ping.addresses import FAMILY, SocketAddress, packed, refusal_reason
 
 RESOLVE_S = 5.0
 WORKERS = 32
@@ -20,19 +20,19 @@ WORKERS = 32
 Name = tuple[str, int]
 """A name or address, and the family in which it is wanted."""
 
-Resolved = SocketAddress | ProbeError
+Resolution = SocketAddress | ProbeError
 
 
-def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolved]:
+def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]:
     """Resolve each distinct name once. What has no answer within `RESOLVE_S` or by the deadline is not resolved."""
     wanted = set(names)
-    answers: dict[Name, Resolved] = {}
+    answers: dict[Name, Resolution] = {}
     for name in wanted:
         numeric = _numeric(*name)
         if numeric is not None:
             answers[name] = numeric
     asked: queue.SimpleQueue[Name] = queue.SimpleQueue()
-    answered: queue.SimpleQueue[tuple[Name, Resolved]] = queue.SimpleQueue()
+    answered: queue.SimpleQueue[tuple[Name, Resolution]] = queue.SimpleQueue()
     names_left = wanted - answers.keys()
     for name in names_left:
         asked.put(name)
@@ -52,7 +52,7 @@ def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolved]:
     return answers
 
 
-def _work(asked: queue.SimpleQueue[Name], answered: queue.SimpleQueue[tuple[Name, Resolved]]) -> None:
+def _work(asked: queue.SimpleQueue[Name], answered: queue.SimpleQueue[tuple[Name, Resolution]]) -> None:
     while True:
         try:
             name = asked.get_nowait()
@@ -61,7 +61,7 @@ def _work(asked: queue.SimpleQueue[Name], answered: queue.SimpleQueue[tuple[Name
         answered.put((name, _look_up(*name)))
 
 
-def _numeric(name: str, family: int) -> Resolved | None:
+def _numeric(name: str, family: int) -> Resolution | None:
     """What an address written in numbers stands for; None if it is a name, or needs its interface looked up."""
     host = packed(name, family)
     if host is None:
@@ -71,13 +71,13 @@ def _numeric(name: str, family: int) -> Resolved | None:
         return NameNotResolved(f"an IPv{other} address; IPv{family} was asked for")
     if "%" in name:
         return None
-    refusal = why_not(host)
+    refusal = refusal_reason(host)
     if refusal is not None:
         return NotPermitted(refusal)
     return (name, 0) if family == 4 else (socket.inet_ntop(socket.AF_INET6, host), 0, 0, 0)
 
 
-def _look_up(name: str, family: int) -> Resolved:
+def _look_up(name: str, family: int) -> Resolution:
     try:
         found = socket.getaddrinfo(name, None, FAMILY[family], socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
@@ -85,5 +85,5 @@ def _look_up(name: str, family: int) -> Resolved:
         return NameNotResolved(f"no IPv{family} address: {reason}")
     address = cast("SocketAddress", found[0][4])
     host = packed(address[0], family)
-    refusal = None if host is None else why_not(host, address[3] if len(address) == 4 else 0)
+    refusal = None if host is None else refusal_reason(host, address[3] if len(address) == 4 else 0)
     return address if refusal is None else NotPermitted(refusal)

@@ -1,4 +1,4 @@
-"""Hands a flight's due requests to the kernel in batches, and deals with each one that the kernel will not take.
+"""Hands a session's due requests to the kernel in batches, and deals with each one that the kernel will not take.
 
 `sendmmsg` stops at the first packet it cannot send and tells why only when asked again for that one. A full send
 buffer means later; an ICMP error about an earlier packet may be told instead, once; anything else is that packet's
@@ -18,7 +18,7 @@ import numpy as np
 from probes.ping import echo, kernel
 from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.channel import Channel
-from probes.ping.records import Records
+from probes.ping.packet_table import PacketTable
 from probes.ping.stamp_keys import StampKeys
 
 SEND_BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
@@ -40,14 +40,14 @@ def pack_address(family: int, address: SocketAddress) -> bytes:
 
 
 class Sender:
-    """Sends a flight's packets in the order of their numbers."""
+    """Sends a session's packets in the order of their numbers."""
 
     def __init__(
         self,
         channel: Channel,
         addresses: Sequence[SocketAddress],
         echo_format: echo.EchoFormat,
-        records: Records,
+        table: PacketTable,
         keys: StampKeys,
         rows: int,
         restart_keys: Callable[[], None],
@@ -55,48 +55,48 @@ class Sender:
         """`addresses` by rank. `restart_keys` is called when the kernel's numbering of the stamps is in doubt."""
         self._channel = channel
         self._format = echo_format
-        self._records = records
+        self._table = table
         self._keys = keys
         self._restart_keys = restart_keys
-        self._tail_sums = np.array([echo_format.tail_sum(size) for size in records.packet_bytes.tolist()], np.int64)
+        self._tail_sums = np.array([echo_format.tail_sum(size) for size in table.packet_bytes.tolist()], np.int64)
         packed = b"".join(pack_address(echo_format.family, address) for address in addresses)
         self.names = np.frombuffer(packed, np.uint8).reshape(len(addresses), kernel.SOCKADDR_BYTES)
-        self._outbox = channel.outbox(self.names, rows, echo.HEAD_BYTES, echo_format.padding)
-        echo_format.prepare(self._outbox.heads)
-        self._charge_bytes = 2 * int(records.packet_bytes.max()) + MESSAGE_OVERHEAD_BYTES
+        self._batch = channel.send_batch(self.names, rows, echo.HEAD_BYTES, echo_format.padding)
+        echo_format.prepare(self._batch.heads)
+        self._charge_bytes = 2 * int(table.packet_bytes.max()) + MESSAGE_OVERHEAD_BYTES
         self._rows = rows
         self._written_first = 0
         self._written_stop = 0
 
     def send(self, stop: int) -> bool:
         """Send from the next packet to `stop`. False if the send buffer was full before all were out."""
-        records = self._records
-        while records.next < stop:
-            if records.next >= self._written_stop:
+        table = self._table
+        while table.next < stop:
+            if table.next >= self._written_stop:
                 self._write()
             room = self._channel.send_room(self._charge_bytes)
-            batch_stop = min(stop, self._written_stop, records.next + room)
+            batch_stop = min(stop, self._written_stop, table.next + room)
             if room == 0 or not self._send_until(batch_stop):
-                records.waited[records.next : stop] = True
+                table.waited[table.next : stop] = True
                 return False
         return True
 
     def _write(self) -> None:
         """Write as many of the following requests as there are rows: cheaper at once than as each falls due."""
-        self._written_first = self._records.next
-        self._written_stop = min(self._written_first + self._rows, self._records.total)
+        self._written_first = self._table.next
+        self._written_stop = min(self._written_first + self._rows, self._table.total)
         numbers = np.arange(self._written_first, self._written_stop)
-        turns, ranks = np.divmod(numbers, self._records.targets)
-        packet_bytes = self._records.packet_bytes[turns]
-        self._format.write(self._outbox.heads[: len(numbers)], numbers, turns, self._tail_sums[turns])
-        self._outbox.address(ranks, packet_bytes - echo.MIN_PACKET_BYTES)
+        turns, ranks = np.divmod(numbers, self._table.targets)
+        packet_bytes = self._table.packet_bytes[turns]
+        self._format.write(self._batch.heads[: len(numbers)], numbers, turns, self._tail_sums[turns])
+        self._batch.address(ranks, packet_bytes - echo.MIN_PACKET_BYTES)
 
     def _send_until(self, stop: int) -> bool:
-        records = self._records
-        while records.next < stop:
+        table = self._table
+        while table.next < stop:
             error = self._ask(stop)
-            if error == 0 and records.next < stop:
-                error = self._ask(records.next + 1)
+            if error == 0 and table.next < stop:
+                error = self._ask(table.next + 1)
                 if error == 0:
                     # It failed and then went: whether the failure took a stamp's number is not known.
                     self._restart_keys()
@@ -105,26 +105,26 @@ class Sender:
                 return False
             if error in kernel.PENDING_ERRORS and not self._channel.is_raw:
                 self._restart_keys()
-                error = self._ask(records.next + 1)
+                error = self._ask(table.next + 1)
             if error != 0:
                 self._refuse(error)
         return True
 
     def _ask(self, stop: int) -> int:
         """Ask the kernel once to send up to `stop`. Returns 0, or its error for the very first packet."""
-        records = self._records
-        first = records.next
-        records.called_ns[first:stop] = time.monotonic_ns()
+        table = self._table
+        first = table.next
+        table.called_ns[first:stop] = time.monotonic_ns()
         try:
-            taken = self._outbox.send(first - self._written_first, stop - self._written_first)
+            taken = self._batch.send(first - self._written_first, stop - self._written_first)
         except OSError as error:
             return error.errno or errno.EIO
-        records.next = first + taken
-        self._keys.sent(first, records.next)
+        table.next = first + taken
+        self._keys.sent(first, table.next)
         return 0
 
     def _refuse(self, error: int) -> None:
-        self._records.refused_errno[self._records.next] = error
-        self._records.next += 1
+        self._table.refused_errno[self._table.next] = error
+        self._table.next += 1
         if error not in FAILED_AT_ROUTE:
             self._restart_keys()

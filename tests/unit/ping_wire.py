@@ -1,6 +1,6 @@
-"""ICMP on the wire, built with `struct` from the RFCs, and a flight that is partly sent, for the tests of the receiver.
+"""ICMP on the wire, built with `struct` from the RFCs, and a partly sent session, for the tests of the receiver.
 
-Nothing here is computed by the code under test, save that a flight's requests are those of its `EchoFormat`.
+Nothing here is computed by the code under test, save that a session's requests are those of its `EchoFormat`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from probes.ping import kernel
 from probes.ping.clock import StampClock
 from probes.ping.echo import EchoFormat
-from probes.ping.receiver import Entry, message_bytes
-from probes.ping.records import Records, Train
+from probes.ping.packet_table import PacketTable, SendPattern
+from probes.ping.receiver import ReplyMatcher, message_bytes
 
 IDENTIFIER = 0xBEEF
 SECRET = b"twelve bytes"
@@ -94,8 +94,8 @@ class Arrival:
     control: bytes = b""
 
 
-class Flown:
-    """A flight of which some packets are out, and the `Entry` that fills in its records."""
+class PartialSession:
+    """A session of which some packets are out, and the `ReplyMatcher` that fills in its table."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Flown:
         secret: bytes = SECRET,
     ) -> None:
         self.form, self.family, self.targets = form, form.family, targets
-        self.records = Records(targets, Train(sizes, count, 1.0, 2.0))
+        self.table = PacketTable(targets, SendPattern(sizes, count, 1.0, 2.0))
         self.now_ns = 100 * SECOND
         self.hosts = [ROUTER[self.family][:-1] + bytes([100 + rank]) for rank in range(targets)]
         padding = bytes(1 + place % 251 for place in range(max(sizes) - 16))
@@ -121,24 +121,24 @@ class Flown:
             ip_header=form.has_ip_header,
             errors_among_replies=form.is_raw,
         )
-        self.entry = Entry(
+        self.matcher = ReplyMatcher(
             self.format,
-            self.records,
+            self.table,
             np.array([list(host) for host in self.hosts], np.uint8),
             StampClock(lambda: (0, CLOCK_OFFSET_NS)),
         )
         self.width = message_bytes(self.format, max(sizes))
-        self.send(self.records.total if sent is None else sent)
+        self.send(self.table.total if sent is None else sent)
         self.refuse(refused)
 
     def send(self, packets: int) -> None:
-        first = self.records.next
-        self.records.next = min(self.records.total, first + packets)
-        self.records.called_ns[first : self.records.next] = self.now_ns
+        first = self.table.next
+        self.table.next = min(self.table.total, first + packets)
+        self.table.called_ns[first : self.table.next] = self.now_ns
 
     def refuse(self, packets: Iterable[int]) -> None:
         for packet in packets:
-            self.records.refused_errno[packet] = 101
+            self.table.refused_errno[packet] = 101
 
     def host(self, packet: int) -> bytes:
         return self.hosts[packet % self.targets]
@@ -147,7 +147,7 @@ class Flown:
         """The ICMP message of a request, as the format makes it; over IPv6 with some checksum, as from the kernel."""
         turn = packet // self.targets
         if size is None:
-            size = int(self.records.packet_bytes[turn % len(self.records.packet_bytes)])
+            size = int(self.table.packet_bytes[turn % len(self.table.packet_bytes)])
         heads = np.zeros((1, 24), np.uint8)
         self.format.prepare(heads)
         sequences = np.array([turn if sequence is None else sequence])
@@ -183,23 +183,25 @@ class Flown:
         if not self.form.is_raw:
             lengths = np.minimum(lengths, self.width)
         sources = np.array([list(arrival.source) for arrival in arrivals], np.uint8)
-        self.entry.messages(data, lengths, sources, controls_of([arrival.control for arrival in arrivals]), self.now_ns)
+        self.matcher.match_messages(
+            data, lengths, sources, controls_of([arrival.control for arrival in arrivals]), self.now_ns
+        )
 
     def queue(self, arrivals: Sequence[tuple[bytes, bytes, bytes]]) -> None:
         """Enter these messages of a datagram socket's error queue: what is quoted, to whom, control messages."""
         data, lengths = rows_of([quoted for quoted, _, _ in arrivals], 64, self.request(0))
         hosts = np.array([list(host) for _, host, _ in arrivals], np.uint8)
         controls = controls_of([control for _, _, control in arrivals])
-        self.entry.queued_errors(data, np.minimum(lengths, 64), hosts, controls)
+        self.matcher.match_queued_errors(data, np.minimum(lengths, 64), hosts, controls)
 
     @property
     def replies(self) -> list[int]:
-        return self.records.replies.tolist()
+        return self.table.replies.tolist()
 
     @property
     def errors(self) -> list[tuple[int, int, int, int, bytes]]:
         """What was entered of errors: packet, type, code, MTU and router of each, by packet."""
-        seen = self.records.echoes(np.arange(self.targets), 2 * SECOND, 0).errors
+        seen = self.table.results(np.arange(self.targets), 2 * SECOND, 0).errors
         packets = (seen.turn * self.targets + seen.target).tolist()
         about = (packets, seen.icmp_type.tolist(), seen.icmp_code.tolist(), seen.mtu_bytes.tolist())
         return sorted(zip(*about, [bytes(router) for router in seen.router.tolist()], strict=True))

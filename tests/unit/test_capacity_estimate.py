@@ -49,7 +49,7 @@ def through(hop: Hop, arrivals_s: Sequence[float], ip_bytes: int, rng: random.Ra
     return departures
 
 
-def flown(hops: Sequence[Hop], count: int, ip_bytes: int, start_s: float, rng: random.Random) -> EchoTrain:
+def simulated_train(hops: Sequence[Hop], count: int, ip_bytes: int, start_s: float, rng: random.Random) -> EchoTrain:
     """One train over all hops, there and back, all answered, exactly stamped."""
     sent_s = [start_s + number * SEND_GAP_S for number in range(count)]
     times_s = sent_s
@@ -62,7 +62,9 @@ def flown(hops: Sequence[Hop], count: int, ip_bytes: int, start_s: float, rng: r
 def trains_over(*hops: Hop, seed: int = 1) -> list[EchoTrain]:
     rng = random.Random(seed)
     shapes = rng.sample(SHAPES, len(SHAPES))
-    return [flown(hops, count, size, 1 + number * PAUSE_S, rng) for number, (count, size) in enumerate(shapes)]
+    return [
+        simulated_train(hops, count, size, 1 + number * PAUSE_S, rng) for number, (count, size) in enumerate(shapes)
+    ]
 
 
 def changed(trains: Sequence[EchoTrain], change: Callable[[EchoTrain], EchoTrain]) -> Estimate:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ping.addresses import why_not
+from probes.ping.addresses import refusal_reason
 
 
 def network_order(address: str) -> bytes:
@@ -24,21 +24,21 @@ def network_order(address: str) -> bytes:
     ],
 )
 def test_addresses_that_are_no_ones_own_are_refused(address, scope, says):
-    assert says in (why_not(network_order(address), scope) or "")
+    assert says in (refusal_reason(network_order(address), scope) or "")
 
 
 @pytest.mark.parametrize(
     ("address", "scope"), [("192.0.2.1", 0), ("2001:db8::1", 0), ("fe80::1", 2), ("223.255.0.1", 0)]
 )
 def test_ordinary_addresses_are_not_refused(address, scope):
-    assert why_not(network_order(address), scope) is None
+    assert refusal_reason(network_order(address), scope) is None
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_what_is_refused_of_ipv4_is_what_the_registry_calls_so(number):
     address = ipaddress.IPv4Address(number)
 
-    refused = why_not(address.packed) is not None
+    refused = refusal_reason(address.packed) is not None
 
     assert refused == (address.is_multicast or address.is_unspecified or number == 2**32 - 1)
 
@@ -47,7 +47,7 @@ def test_what_is_refused_of_ipv4_is_what_the_registry_calls_so(number):
 def test_what_is_refused_of_ipv6_is_what_the_registry_calls_so(number):
     address = ipaddress.IPv6Address(number)
 
-    refused = why_not(address.packed) is not None
+    refused = refusal_reason(address.packed) is not None
 
     mapped = address.ipv4_mapped is not None
     assert refused == (address.is_multicast or address.is_unspecified or mapped or address.is_link_local)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ping.echo import EchoFormat, checks_out, folded, word_sum
+from probes.ping.echo import EchoFormat, has_valid_checksum, internet_checksum, word_sum
 
 SECRET = b"twelve bytes"
 
@@ -43,7 +43,7 @@ def read(*messages: bytes, ip_header: bool = False):
 
 @given(st.binary(max_size=300))
 def test_the_checksum_is_that_of_rfc_1071(data):
-    assert folded(np.array([word_sum(data)])).tolist() == [rfc1071(data)]
+    assert internet_checksum(np.array([word_sum(data)])).tolist() == [rfc1071(data)]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**20), st.integers(16, 300), st.binary(min_size=284, max_size=284))
@@ -106,7 +106,7 @@ def test_a_checksum_is_valid_if_the_sum_is_all_ones(rows, data):
     for row, (_, message) in enumerate(messages):
         table[row, : min(100, len(message))] = np.frombuffer(message[:100], np.uint8)
 
-    found = checks_out(
+    found = has_valid_checksum(
         table, np.array([start for start, _ in messages]), np.array([len(message) for _, message in messages])
     )
 

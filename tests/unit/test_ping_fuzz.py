@@ -1,7 +1,7 @@
 """What reaches the receiver is hostile until shown otherwise: corrupted, cut, forged and stale messages of any form.
 
-A machine sends a flight's requests bit by bit and delivers true replies and true errors, in any order and number, in
-one batch with messages that each differ from a true one. After every step the records must say what a plain model
+A machine sends a session's requests bit by bit and delivers true replies and true errors, in any order and number, in
+one batch with messages that each differ from a true one. After every step the table must say what a plain model
 says that saw only the true ones. What the kernel never hands out is not tried: over IPv6, and on a datagram socket, an
 ICMP message with a wrong checksum; over IPv4, an IP header shorter than 20 bytes passed off as a whole message.
 """
@@ -31,8 +31,8 @@ from tests.unit.ping_wire import (
     REQUEST,
     ROUTER,
     Arrival,
-    Flown,
     Form,
+    PartialSession,
     checked,
     control_messages,
     extended_error,
@@ -45,89 +45,89 @@ SIZES = [(16,), (16, 61), (40, 20, 301)]
 TYPES = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
 
 
-def flipped(draw: Draw, flown: Flown, packet: int) -> Arrival:
+def flipped(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     """One byte is another. The kernel has checked the sum, so that only a forger could change what it covers, the sum
     put right; it is then up to the fields."""
-    reply = bytearray(flown.reply(packet))
-    covered = range(len(reply)) if flown.form.has_ip_header else [0, 1, *range(4, 24)]
+    reply = bytearray(session.reply(packet))
+    covered = range(len(reply)) if session.form.has_ip_header else [0, 1, *range(4, 24)]
     reply[draw(st.sampled_from(covered))] ^= draw(st.integers(1, 255))
-    return flown.arrival(bytes(reply), flown.host(packet))
+    return session.arrival(bytes(reply), session.host(packet))
 
 
-def resealed(draw: Draw, flown: Flown, packet: int) -> Arrival:
+def resealed(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     """One byte of the fields is another, and the checksum is right."""
-    reply = bytearray(flown.reply(packet))
+    reply = bytearray(session.reply(packet))
     reply[draw(st.sampled_from([0, 1, *range(4, 24)]))] ^= draw(st.integers(1, 255))
-    return flown.arrival(checked(bytes(reply)), flown.host(packet))
+    return session.arrival(checked(bytes(reply)), session.host(packet))
 
 
-def cut(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    whole = flown.answer(packet, options=draw(st.integers(0, 10)))
+def cut(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    whole = session.answer(packet, options=draw(st.integers(0, 10)))
     return Arrival(whole.data[: draw(st.integers(0, len(whole.data) - 1))], whole.source)
 
 
-def cut_and_resealed(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    reply = flown.reply(packet)
-    return flown.arrival(checked(reply[: draw(st.integers(8, len(reply) - 1))]), flown.host(packet))
+def cut_and_resealed(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    reply = session.reply(packet)
+    return session.arrival(checked(reply[: draw(st.integers(8, len(reply) - 1))]), session.host(packet))
 
 
-def extended(draw: Draw, flown: Flown, packet: int) -> Arrival:
+def extended(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     """Longer, the checksum right; often longer than what is read of a message."""
-    return flown.arrival(checked(flown.reply(packet) + bytes(draw(st.integers(1, 900)))), flown.host(packet))
+    return session.arrival(checked(session.reply(packet) + bytes(draw(st.integers(1, 900)))), session.host(packet))
 
 
-def from_elsewhere(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    others = [host for host in (*flown.hosts, ROUTER[flown.family]) if host != flown.host(packet)]
-    return flown.arrival(flown.reply(packet), draw(st.sampled_from(others)))
+def from_elsewhere(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    others = [host for host in (*session.hosts, ROUTER[session.family]) if host != session.host(packet)]
+    return session.arrival(session.reply(packet), draw(st.sampled_from(others)))
 
 
-def of_an_earlier_flight(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    earlier = Flown(flown.form, targets=flown.targets, sizes=(16, 61), secret=OTHER_SECRET)
-    return flown.arrival(earlier.reply(packet % earlier.records.total), flown.host(packet))
+def of_an_earlier_flight(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    earlier = PartialSession(session.form, targets=session.targets, sizes=(16, 61), secret=OTHER_SECRET)
+    return session.arrival(earlier.reply(packet % earlier.table.total), session.host(packet))
 
 
-def of_the_other_family(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    other = REPLY[10 - flown.family]
-    return flown.arrival(checked(bytes([other]) + flown.reply(packet)[1:]), flown.host(packet))
+def of_the_other_family(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    other = REPLY[10 - session.family]
+    return session.arrival(checked(bytes([other]) + session.reply(packet)[1:]), session.host(packet))
 
 
-def our_own_request(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    return flown.arrival(flown.request(packet), flown.host(packet))
+def our_own_request(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    return session.arrival(session.request(packet), session.host(packet))
 
 
-def of_another_sequence(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    sequence = packet // flown.targets + draw(st.integers(1, 0xFFFF))
-    return flown.arrival(flown.reply(packet, sequence=sequence), flown.host(packet))
+def of_another_sequence(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    sequence = packet // session.targets + draw(st.integers(1, 0xFFFF))
+    return session.arrival(session.reply(packet, sequence=sequence), session.host(packet))
 
 
-def of_another_size(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    right = len(flown.request(packet)) - 8
-    size = draw(st.integers(16, int(flown.records.packet_bytes.max())).filter(lambda size: size != right))
-    return flown.arrival(flown.reply(packet, size=size), flown.host(packet))
+def of_another_size(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    right = len(session.request(packet)) - 8
+    size = draw(st.integers(16, int(session.table.packet_bytes.max())).filter(lambda size: size != right))
+    return session.arrival(session.reply(packet, size=size), session.host(packet))
 
 
-def not_sent_yet(draw: Draw, flown: Flown, packet: int) -> Arrival:
-    ahead = st.integers(flown.records.next, flown.records.next + 2 * flown.targets)
-    number = draw(st.one_of(ahead, st.integers(flown.records.next, 2**32 - 1)))
-    return flown.arrival(flown.reply(number), flown.host(number))
+def not_sent_yet(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    ahead = st.integers(session.table.next, session.table.next + 2 * session.targets)
+    number = draw(st.one_of(ahead, st.integers(session.table.next, 2**32 - 1)))
+    return session.arrival(session.reply(number), session.host(number))
 
 
-def error_of_a_forger(draw: Draw, flown: Flown, packet: int) -> Arrival:
+def error_of_a_forger(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     """The secret is not known; all else is."""
-    earlier = Flown(flown.form, targets=flown.targets, sizes=SIZES[1], count=20, secret=OTHER_SECRET)
+    earlier = PartialSession(session.form, targets=session.targets, sizes=SIZES[1], count=20, secret=OTHER_SECRET)
     kept = draw(st.sampled_from([8, 24, 1000]))
-    quoted = flown.quoted(packet, earlier.request(packet)[:kept])
-    return flown.arrival(icmp_error(draw(st.sampled_from(TYPES[flown.family])), 0, quoted), ROUTER[flown.family])
+    quoted = session.quoted(packet, earlier.request(packet)[:kept])
+    return session.arrival(icmp_error(draw(st.sampled_from(TYPES[session.family])), 0, quoted), ROUTER[session.family])
 
 
-def noise(draw: Draw, flown: Flown, packet: int) -> Arrival:
+def noise(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     data = draw(st.one_of(st.binary(max_size=200), st.integers(0, 700).map(lambda size: b"\xff" * size)))
-    return Arrival(data, flown.host(packet), draw(st.binary(max_size=128)))
+    return Arrival(data, session.host(packet), draw(st.binary(max_size=128)))
 
 
-def noise_behind_any_ip_header(draw: Draw, flown: Flown, packet: int) -> Arrival:
+def noise_behind_any_ip_header(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     first = draw(st.integers(0, 255))
-    return Arrival(bytes([first]) + draw(st.binary(max_size=160)), flown.host(packet))
+    return Arrival(bytes([first]) + draw(st.binary(max_size=160)), session.host(packet))
 
 
 HOSTILE = [
@@ -137,13 +137,13 @@ HOSTILE = [
 
 
 class Receiving(RuleBasedStateMachine):
-    """A flight on the one side, on the other what was truly answered."""
+    """A session on the one side, on the other what was truly answered."""
 
     form: Form
 
     @initialize(hosts=st.integers(1, 5), sizes=st.sampled_from(SIZES), count=st.integers(1, 4))
     def begin(self, hosts: int, sizes: tuple[int, ...], count: int) -> None:
-        self.flown = Flown(self.form, targets=hosts, sizes=sizes, count=count, sent=0)
+        self.session = PartialSession(self.form, targets=hosts, sizes=sizes, count=count, sent=0)
         self.hostile = [*HOSTILE, *([of_another_size] if max(sizes) > 16 else [])]
         self.answered: Counter[int] = Counter()
         self.first: dict[int, tuple[int, int]] = {}
@@ -151,62 +151,62 @@ class Receiving(RuleBasedStateMachine):
 
     @property
     def sent(self) -> list[int]:
-        records = self.flown.records
-        return [packet for packet in range(records.next) if not records.refused_errno[packet]]
+        table = self.session.table
+        return [packet for packet in range(table.next) if not table.refused_errno[packet]]
 
     @rule(packets=st.integers(1, 6), refuse_last=st.booleans())
     def send(self, packets: int, refuse_last: bool) -> None:
-        before = self.flown.records.next
-        self.flown.send(packets)
-        if refuse_last and self.flown.records.next > before:
-            self.flown.refuse([self.flown.records.next - 1])
+        before = self.session.table.next
+        self.session.send(packets)
+        if refuse_last and self.session.table.next > before:
+            self.session.refuse([self.session.table.next - 1])
 
     @rule(elapsed_ns=st.integers(1, 10**9))
     def wait(self, elapsed_ns: int) -> None:
-        self.flown.now_ns += elapsed_ns
+        self.session.now_ns += elapsed_ns
 
-    @precondition(lambda self: self.flown.records.next > 0)
+    @precondition(lambda self: self.session.table.next > 0)
     @rule(data=st.data())
     def receive(self, data: st.DataObject) -> None:
         """A batch of any true and hostile messages, mixed."""
         batch = []
         for true in data.draw(st.lists(st.booleans(), min_size=1, max_size=12)):
             batch.append(self._true(data.draw) if true and self.sent else self._hostile(data.draw))
-        self.flown.deliver(batch)
+        self.session.deliver(batch)
 
     def _true(self, draw: Draw) -> Arrival:
         packet, ttl, options = draw(st.sampled_from(self.sent)), draw(st.integers(1, 255)), draw(st.integers(0, 10))
         if self.form.is_raw and draw(st.booleans()):
             return self._error(draw, packet)
         self.answered[packet] += 1
-        self.first.setdefault(packet, (self.flown.now_ns, ttl))
+        self.first.setdefault(packet, (self.session.now_ns, ttl))
         option = (0, 2) if self.form.family == 4 else (41, 52)
         controls = control_messages((*option, np.int32(ttl).tobytes()))
-        return self.flown.answer(packet, ttl=ttl, options=options, control=controls)
+        return self.session.answer(packet, ttl=ttl, options=options, control=controls)
 
     def _error(self, draw: Draw, packet: int) -> Arrival:
         kind = draw(st.sampled_from([icmp_type for icmp_type in TYPES[self.form.family] if icmp_type not in (2, 3)]))
         code = draw(st.integers(0, 255))
         self.errors.setdefault(packet, (kind, code, 0, ROUTER[self.form.family]))
-        error = icmp_error(kind, code, self.flown.quoted(packet))
-        return self.flown.arrival(error, ROUTER[self.form.family], options=draw(st.integers(0, 10)))
+        error = icmp_error(kind, code, self.session.quoted(packet))
+        return self.session.arrival(error, ROUTER[self.form.family], options=draw(st.integers(0, 10)))
 
     def _hostile(self, draw: Draw) -> Arrival:
-        records = self.flown.records
-        refused = [packet for packet in range(records.next) if records.refused_errno[packet]]
+        table = self.session.table
+        refused = [packet for packet in range(table.next) if table.refused_errno[packet]]
         if refused and draw(st.booleans()):
-            return self.flown.answer(draw(st.sampled_from(refused)))
-        return draw(st.sampled_from(self.hostile))(draw, self.flown, draw(st.integers(0, records.next - 1)))
+            return self.session.answer(draw(st.sampled_from(refused)))
+        return draw(st.sampled_from(self.hostile))(draw, self.session, draw(st.integers(0, table.next - 1)))
 
     @invariant()
     def only_what_is_true_counts(self) -> None:
-        if not hasattr(self, "flown"):
+        if not hasattr(self, "session"):
             return
-        records = self.flown.records
-        assert self.flown.replies == [self.answered[packet] for packet in range(records.total)]
+        table = self.session.table
+        assert self.session.replies == [self.answered[packet] for packet in range(table.total)]
         for packet, (arrived_ns, ttl) in self.first.items():
-            assert (records.arrived_ns[packet], records.hop_limit[packet]) == (arrived_ns, ttl)
-        assert self.flown.errors == [(packet, *about) for packet, about in sorted(self.errors.items())]
+            assert (table.arrived_ns[packet], table.hop_limit[packet]) == (arrived_ns, ttl)
+        assert self.session.errors == [(packet, *about) for packet, about in sorted(self.errors.items())]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -224,10 +224,10 @@ def test_each_hostile_message_alone_counts_as_nothing(form, hostile):
     @settings(max_examples=40, deadline=None)
     @given(st.data())
     def counts_as_nothing(data):
-        flown = Flown(form, sizes=(61, 301), count=3, sent=14)
-        flown.deliver([hostile(data.draw, flown, data.draw(st.integers(0, 13)))])
-        assert not any(flown.replies)
-        assert flown.errors == []
+        session = PartialSession(form, sizes=(61, 301), count=3, sent=14)
+        session.deliver([hostile(data.draw, session, data.draw(st.integers(0, 13)))])
+        assert not any(session.replies)
+        assert session.errors == []
 
     counts_as_nothing()
 
@@ -239,25 +239,25 @@ def test_each_hostile_message_alone_counts_as_nothing(form, hostile):
     queued=st.lists(st.tuples(st.binary(max_size=64), st.binary(max_size=256)), min_size=1, max_size=8),
 )
 def test_noise_with_noise_for_control_messages_changes_nothing(form, messages, queued):
-    flown = Flown(form)
+    session = PartialSession(form)
 
-    flown.deliver([Arrival(data, flown.hosts[0], control) for data, control in messages])
-    flown.queue([(data, flown.hosts[0], control) for data, control in queued])
+    session.deliver([Arrival(data, session.hosts[0], control) for data, control in messages])
+    session.queue([(data, session.hosts[0], control) for data, control in queued])
 
-    assert not any(flown.replies)
-    assert flown.errors == []
+    assert not any(session.replies)
+    assert session.errors == []
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_of_a_datagram_sockets_error_queue_only_true_errors_enter(data):
     family = data.draw(st.sampled_from([4, 6]))
-    flown = Flown(Form(family, is_raw=False), sent=8)
+    session = PartialSession(Form(family, is_raw=False), sent=8)
     expected: dict[int, tuple[int, int, int, bytes]] = {}
     rows = []
     for forged in data.draw(st.lists(st.booleans(), min_size=1, max_size=8)):
         packet = data.draw(st.integers(0, 7))
-        request, host = bytearray(flown.request(packet)), flown.host(packet)
+        request, host = bytearray(session.request(packet)), session.host(packet)
         origin = {4: 2, 6: 3}[family]
         if forged:
             place = data.draw(st.sampled_from(["fields", "length", "host", "origin", "number"]))
@@ -270,7 +270,7 @@ def test_of_a_datagram_sockets_error_queue_only_true_errors_enter(data):
             elif place == "origin":
                 origin = data.draw(st.sampled_from([0, 1, 4]))
             else:
-                request = bytearray(flown.request(data.draw(st.integers(8, flown.records.total + 5))))
+                request = bytearray(session.request(data.draw(st.integers(8, session.table.total + 5))))
         else:
             expected.setdefault(packet, (REQUEST[family], 9, 0, ROUTER[family]))
         told = extended_error(
@@ -278,26 +278,28 @@ def test_of_a_datagram_sockets_error_queue_only_true_errors_enter(data):
         )
         rows.append((bytes(request), host, control_messages(told)))
 
-    flown.queue(rows)
+    session.queue(rows)
 
-    assert flown.errors == [(packet, *about) for packet, about in sorted(expected.items())]
+    assert session.errors == [(packet, *about) for packet, about in sorted(expected.items())]
 
 
 @given(st.integers(0, 15), st.binary(max_size=200), st.integers(0, 2**16))
 def test_a_length_longer_than_what_was_read_counts_as_nothing(words, rest, more):
-    flown = Flown(Form(4, is_raw=True))
-    whole = bytes([0x40 + words]) + flown.answer(0).data[1:]
+    session = PartialSession(Form(4, is_raw=True))
+    whole = bytes([0x40 + words]) + session.answer(0).data[1:]
 
-    flown.deliver([Arrival(whole + rest + bytes(flown.width + more), flown.hosts[0])])
+    session.deliver([Arrival(whole + rest + bytes(session.width + more), session.hosts[0])])
 
-    assert not any(flown.replies)
+    assert not any(session.replies)
 
 
 def test_the_stamps_of_hostile_messages_are_not_entered():
-    flown = Flown(Form(4, is_raw=True))
-    forged = flown.arrival(flown.reply(1), flown.hosts[0], control=control_messages(stamps(kernel_ns=1, hardware_ns=1)))
+    session = PartialSession(Form(4, is_raw=True))
+    forged = session.arrival(
+        session.reply(1), session.hosts[0], control=control_messages(stamps(kernel_ns=1, hardware_ns=1))
+    )
 
-    flown.deliver([forged])
+    session.deliver([forged])
 
-    assert not flown.records.arrived_ns.any()
-    assert flown.records.echoes(np.arange(3), 1, 0).hardware_stamped.sum() == 0
+    assert not session.table.arrived_ns.any()
+    assert session.table.results(np.arange(3), 1, 0).hardware_stamped.sum() == 0

@@ -16,8 +16,8 @@ from tests.unit.ping_wire import (
     ROUTER,
     SECOND,
     Arrival,
-    Flown,
     Form,
+    PartialSession,
     checked,
     control_messages,
     extended_error,
@@ -34,8 +34,8 @@ RFC_TYPES = {
 }
 
 
-def deliver(flown: Flown, *errors: bytes, router: bytes | None = None) -> None:
-    flown.deliver([flown.arrival(error, router or ROUTER[flown.family]) for error in errors])
+def deliver(session: PartialSession, *errors: bytes, router: bytes | None = None) -> None:
+    session.deliver([session.arrival(error, router or ROUTER[session.family]) for error in errors])
 
 
 @pytest.mark.parametrize("family", [4, 6])
@@ -47,218 +47,220 @@ def test_the_types_are_the_errors_of_the_rfcs(family):
     ("form", "icmp_type"), [(form, kind) for form in RAW for kind in RFC_TYPES[form.family]], ids=str
 )
 def test_errors_of_every_type_and_code_are_kept_as_what_they_are(form, icmp_type):
-    flown = Flown(form, targets=8, count=16)
-    errors = [icmp_error(icmp_type, code, flown.quoted(code)) for code in range(256)]
+    session = PartialSession(form, targets=8, count=16)
+    errors = [icmp_error(icmp_type, code, session.quoted(code)) for code in range(256)]
 
-    deliver(flown, *errors)
+    deliver(session, *errors)
 
-    assert flown.errors == [(code, icmp_type, code, 0, ROUTER[form.family]) for code in range(256)]
-    assert not any(flown.replies)
+    assert session.errors == [(code, icmp_type, code, 0, ROUTER[form.family]) for code in range(256)]
+    assert not any(session.replies)
 
 
 @pytest.mark.parametrize("outer", range(11))
 @pytest.mark.parametrize("inner", range(11))
 def test_ipv4_options_may_stand_in_either_header(outer, inner):
-    flown = Flown(RAW4)
-    quoted = ipv4(OUR_HOST[4], flown.host(5), flown.request(5), options=inner)
+    session = PartialSession(RAW4)
+    quoted = ipv4(OUR_HOST[4], session.host(5), session.request(5), options=inner)
 
-    flown.deliver([flown.arrival(icmp_error(11, 0, quoted), ROUTER[4], options=outer)])
+    session.deliver([session.arrival(icmp_error(11, 0, quoted), ROUTER[4], options=outer)])
 
-    assert flown.errors == [(5, 11, 0, 0, ROUTER[4])]
+    assert session.errors == [(5, 11, 0, 0, ROUTER[4])]
 
 
 @pytest.mark.parametrize("kept", [8, 9, 23, 24, 25, 69])
 def test_over_ipv4_eight_quoted_bytes_are_enough(kept):
-    flown = Flown(RAW4)
-    quoted = ipv4(OUR_HOST[4], flown.host(7), flown.request(7)[:kept])
+    session = PartialSession(RAW4)
+    quoted = ipv4(OUR_HOST[4], session.host(7), session.request(7)[:kept])
 
-    deliver(flown, icmp_error(3, 1, quoted))
+    deliver(session, icmp_error(3, 1, quoted))
 
-    assert flown.errors == [(7, 3, 1, 0, ROUTER[4])]
+    assert session.errors == [(7, 3, 1, 0, ROUTER[4])]
 
 
 @pytest.mark.parametrize(("form", "least"), [(RAW4, 8), (RAW6, 24)], ids=str)
 def test_what_quotes_too_little_is_left_out(form, least):
     for kept in range(least):
-        flown = Flown(form)
-        quoted = flown.quoted(0, flown.request(0)[:kept])
-        deliver(flown, icmp_error(TYPES[form.family][0], 0, quoted))
-        assert flown.errors == []
+        session = PartialSession(form)
+        quoted = session.quoted(0, session.request(0)[:kept])
+        deliver(session, icmp_error(TYPES[form.family][0], 0, quoted))
+        assert session.errors == []
 
 
 def test_a_quote_that_is_filled_up_and_extended_is_read():
     """RFC 4884: the quote is filled up to 128 bytes, its length told in words, and MPLS labels follow (RFC 4950)."""
-    flown = Flown(RAW4)
-    quoted = flown.quoted(3).ljust(128, b"\0")
+    session = PartialSession(RAW4)
+    quoted = session.quoted(3).ljust(128, b"\0")
     labels = struct.pack(">HHHBBI", 0x2000, 0, 8, 1, 1, 24001 << 12 | 0x101)
 
-    deliver(flown, icmp_error(11, 0, quoted + labels, rest=bytes([0, 32, 0, 0])))
+    deliver(session, icmp_error(11, 0, quoted + labels, rest=bytes([0, 32, 0, 0])))
 
-    assert flown.errors == [(3, 11, 0, 0, ROUTER[4])]
+    assert session.errors == [(3, 11, 0, 0, ROUTER[4])]
 
 
 @pytest.mark.parametrize("mtu_bytes", [0, 68, 1280, 1499])
 def test_over_ipv4_the_mtu_is_the_last_half_of_the_word(mtu_bytes):
     """RFC 1191, section 4. RFC 4884 has a length in the first half."""
-    flown = Flown(RAW4, sizes=(1472,))
+    session = PartialSession(RAW4, sizes=(1472,))
 
-    deliver(flown, icmp_error(3, 4, flown.quoted(0)[:128], rest=struct.pack(">BBH", 0, 32, mtu_bytes)))
+    deliver(session, icmp_error(3, 4, session.quoted(0)[:128], rest=struct.pack(">BBH", 0, 32, mtu_bytes)))
 
-    assert flown.errors == [(0, 3, 4, mtu_bytes, ROUTER[4])]
+    assert session.errors == [(0, 3, 4, mtu_bytes, ROUTER[4])]
 
 
 @pytest.mark.parametrize("code", [0, 1, 255])
 @pytest.mark.parametrize(("told_bytes", "mtu_bytes"), [(1, 1), (1280, 1280), (1447, 1447), (0x10500, 0)])
 def test_over_ipv6_the_mtu_is_the_whole_word_whatever_the_code(told_bytes, mtu_bytes, code):
     """RFC 4443, section 3.2: the code is ignored by the receiver. Of 0x10500, half a word would be 1280."""
-    flown = Flown(RAW6, sizes=(1400,))
+    session = PartialSession(RAW6, sizes=(1400,))
 
-    deliver(flown, icmp_error(2, code, flown.quoted(0)[:1184], rest=struct.pack(">I", told_bytes)))
+    deliver(session, icmp_error(2, code, session.quoted(0)[:1184], rest=struct.pack(">I", told_bytes)))
 
-    assert flown.errors == [(0, 2, code, mtu_bytes, ROUTER[6])]
+    assert session.errors == [(0, 2, code, mtu_bytes, ROUTER[6])]
 
 
 @pytest.mark.parametrize(("form", "icmp_type", "header"), [(RAW4, 3, 20), (RAW6, 2, 40)], ids=str)
 @pytest.mark.parametrize("more", [0, 1, 30_000])
 def test_an_mtu_that_the_packet_would_have_fitted_is_not_believed(form, icmp_type, header, more):
     """RFC 8201, section 4: such a message is stale or false."""
-    flown = Flown(form, sizes=(1000,))
+    session = PartialSession(form, sizes=(1000,))
     rest = struct.pack(">I", header + 8 + 1000 + more)
 
-    deliver(flown, icmp_error(icmp_type, 4, flown.quoted(0)[:400], rest=rest))
+    deliver(session, icmp_error(icmp_type, 4, session.quoted(0)[:400], rest=rest))
 
-    assert flown.errors == [(0, icmp_type, 4, 0, ROUTER[form.family])]
+    assert session.errors == [(0, icmp_type, 4, 0, ROUTER[form.family])]
 
 
 @pytest.mark.parametrize("form", RAW, ids=str)
 def test_only_errors_about_size_carry_an_mtu(form):
     kinds = [kind for kind in TYPES[form.family] if (form.family, kind) != (6, 2)]
-    flown = Flown(form, sizes=(1400,), targets=len(kinds))
+    session = PartialSession(form, sizes=(1400,), targets=len(kinds))
 
-    deliver(flown, *(icmp_error(kind, 1, flown.quoted(at)[:400], bytes([0, 0, 5, 0])) for at, kind in enumerate(kinds)))
+    deliver(
+        session, *(icmp_error(kind, 1, session.quoted(at)[:400], bytes([0, 0, 5, 0])) for at, kind in enumerate(kinds))
+    )
 
-    assert [mtu_bytes for _, _, _, mtu_bytes, _ in flown.errors] == [0] * len(kinds)
+    assert [mtu_bytes for _, _, _, mtu_bytes, _ in session.errors] == [0] * len(kinds)
 
 
 @pytest.mark.parametrize("form", RAW, ids=str)
 def test_of_a_packet_only_the_first_error_is_kept(form):
-    flown = Flown(form)
+    session = PartialSession(form)
     kind = TYPES[form.family][0]
     other = ROUTER[form.family][:-1] + b"\2"
 
-    deliver(flown, icmp_error(kind, 1, flown.quoted(2)), icmp_error(kind, 3, flown.quoted(2)))
-    deliver(flown, icmp_error(kind, 0, flown.quoted(2)), icmp_error(kind, 0, flown.quoted(1)), router=other)
+    deliver(session, icmp_error(kind, 1, session.quoted(2)), icmp_error(kind, 3, session.quoted(2)))
+    deliver(session, icmp_error(kind, 0, session.quoted(2)), icmp_error(kind, 0, session.quoted(1)), router=other)
 
-    assert flown.errors == [(1, kind, 0, 0, other), (2, kind, 1, 0, ROUTER[form.family])]
+    assert session.errors == [(1, kind, 0, 0, other), (2, kind, 1, 0, ROUTER[form.family])]
 
 
-def forgeries(flown: Flown) -> dict[str, bytes]:
+def forgeries(session: PartialSession) -> dict[str, bytes]:
     """What is quoted of packet 4, each with one thing wrong; packet 10 is not sent yet, 2 was refused."""
-    family, host = flown.family, flown.host(4)
-    request = flown.request(4)
-    stale = Flown(flown.form, secret=OTHER_SECRET, count=4).request(4)
+    family, host = session.family, session.host(4)
+    request = session.request(4)
+    stale = PartialSession(session.form, secret=OTHER_SECRET, count=4).request(4)
     wrap = ipv4 if family == 4 else ipv6
     protocol = {"protocol": 17} if family == 4 else {"next_header": 17}
     return {
-        "another secret": flown.quoted(4, stale),
-        "another secret, cut": flown.quoted(4, stale[:8]),
-        "another identifier": flown.quoted(4, checked(request[:4] + b"\0\1" + request[6:])),
-        "another sequence": flown.quoted(4, flown.request(4, sequence=7)),
-        "another target": flown.quoted(4, host=flown.host(5)),
-        "no target of ours": flown.quoted(4, host=OUR_HOST[family]),
-        "not sent yet": flown.quoted(10),
-        "not sent yet, cut": flown.quoted(10, flown.request(10)[:8]),
-        "a number beyond all": flown.quoted(2**32 - 1),
-        "refused": flown.quoted(2),
-        "a reply": flown.quoted(4, checked(bytes([REPLY[family]]) + request[1:])),
-        "another code": flown.quoted(4, checked(request[:1] + b"\1" + request[2:])),
+        "another secret": session.quoted(4, stale),
+        "another secret, cut": session.quoted(4, stale[:8]),
+        "another identifier": session.quoted(4, checked(request[:4] + b"\0\1" + request[6:])),
+        "another sequence": session.quoted(4, session.request(4, sequence=7)),
+        "another target": session.quoted(4, host=session.host(5)),
+        "no target of ours": session.quoted(4, host=OUR_HOST[family]),
+        "not sent yet": session.quoted(10),
+        "not sent yet, cut": session.quoted(10, session.request(10)[:8]),
+        "a number beyond all": session.quoted(2**32 - 1),
+        "refused": session.quoted(2),
+        "a reply": session.quoted(4, checked(bytes([REPLY[family]]) + request[1:])),
+        "another code": session.quoted(4, checked(request[:1] + b"\1" + request[2:])),
         "another protocol": wrap(OUR_HOST[family], host, request, **protocol),
         "another family": (ipv6 if family == 4 else ipv4)(OUR_HOST[10 - family], ROUTER[10 - family], request),
         "nothing": b"",
-        "a header alone": flown.quoted(4, b""),
+        "a header alone": session.quoted(4, b""),
     }
 
 
 @pytest.mark.parametrize("form", RAW, ids=str)
-@pytest.mark.parametrize("what", list(forgeries(Flown(RAW4, count=4))))
+@pytest.mark.parametrize("what", list(forgeries(PartialSession(RAW4, count=4))))
 def test_a_forged_error_does_not_enter(form, what):
-    flown = Flown(form, count=4, sent=10, refused=[2])
+    session = PartialSession(form, count=4, sent=10, refused=[2])
     kind = TYPES[form.family][0]
 
-    deliver(flown, icmp_error(kind, 0, forgeries(flown)[what]))
-    assert flown.errors == []
+    deliver(session, icmp_error(kind, 0, forgeries(session)[what]))
+    assert session.errors == []
 
-    deliver(flown, icmp_error(kind, 0, flown.quoted(4)))
-    assert [packet for packet, *_ in flown.errors] == [4]
+    deliver(session, icmp_error(kind, 0, session.quoted(4)))
+    assert [packet for packet, *_ in session.errors] == [4]
 
 
 @given(st.integers(1, 0xFFFF))
 def test_over_ipv4_the_quoted_checksum_must_be_that_of_the_request(change):
-    flown = Flown(RAW4)
-    request = flown.request(6)
+    session = PartialSession(RAW4)
+    request = session.request(6)
     (checksum,) = struct.unpack(">H", request[2:4])
     wrong = request[:2] + struct.pack(">H", checksum ^ change) + request[4:]
 
-    deliver(flown, icmp_error(3, 1, flown.quoted(6, wrong[:8])), icmp_error(3, 1, flown.quoted(6, wrong)))
+    deliver(session, icmp_error(3, 1, session.quoted(6, wrong[:8])), icmp_error(3, 1, session.quoted(6, wrong)))
 
-    assert flown.errors == []
+    assert session.errors == []
 
 
 @settings(deadline=None)
 @given(st.data())
 def test_over_ipv4_an_error_corrupted_on_its_way_does_not_enter(data):
     """The kernel hands a raw IPv4 socket what does not check out too: a corrupted code or MTU must not be believed."""
-    flown = Flown(RAW4)
-    error = bytearray(icmp_error(3, 4, flown.quoted(0), rest=bytes([0, 0, 0, 40])))
+    session = PartialSession(RAW4)
+    error = bytearray(icmp_error(3, 4, session.quoted(0), rest=bytes([0, 0, 0, 40])))
     error[data.draw(st.integers(0, len(error) - 1))] ^= data.draw(st.integers(1, 255))
 
-    deliver(flown, bytes(error))
+    deliver(session, bytes(error))
 
-    assert flown.errors == []
+    assert session.errors == []
 
 
 @pytest.mark.parametrize("form", RAW, ids=str)
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_cut_error_is_left_out_or_about_the_right_packet(form, data):
-    flown = Flown(form)
+    session = PartialSession(form)
     packet = data.draw(st.integers(0, 11))
-    error = icmp_error(TYPES[form.family][0], 0, flown.quoted(packet))
+    error = icmp_error(TYPES[form.family][0], 0, session.quoted(packet))
     shorter = checked(error[: data.draw(st.integers(4, len(error)))])
 
-    deliver(flown, shorter)
+    deliver(session, shorter)
 
-    assert {about for about, *_ in flown.errors} <= {packet}
+    assert {about for about, *_ in session.errors} <= {packet}
 
 
 @pytest.mark.parametrize("inner", range(16))
 def test_a_quoted_header_length_that_lies_matches_nothing(inner):
-    flown = Flown(RAW4)
-    quoted = flown.quoted(4)
+    session = PartialSession(RAW4)
+    quoted = session.quoted(4)
     lying = bytes([0x40 + inner]) + quoted[1:]
 
-    deliver(flown, icmp_error(11, 0, lying), icmp_error(11, 0, lying[:28]))
+    deliver(session, icmp_error(11, 0, lying), icmp_error(11, 0, lying[:28]))
 
     # Less than five words cannot be, and is read as five.
-    assert [packet for packet, *_ in flown.errors] == ([4] if inner <= 5 else [])
+    assert [packet for packet, *_ in session.errors] == ([4] if inner <= 5 else [])
 
 
 def test_a_turn_beyond_16_bits_is_told_by_its_number_only():
-    flown = Flown(RAW4, targets=1, sizes=(16,), count=0x10002)
+    session = PartialSession(RAW4, targets=1, sizes=(16,), count=0x10002)
     high = 0x10001
 
-    deliver(flown, icmp_error(3, 1, flown.quoted(high, flown.request(high)[:8])))
-    assert flown.errors == []
+    deliver(session, icmp_error(3, 1, session.quoted(high, session.request(high)[:8])))
+    assert session.errors == []
 
-    deliver(flown, icmp_error(3, 1, flown.quoted(high)))
-    assert [packet for packet, *_ in flown.errors] == [high]
+    deliver(session, icmp_error(3, 1, session.quoted(high)))
+    assert [packet for packet, *_ in session.errors] == [high]
 
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_a_datagram_sockets_error_queue_tells_the_same(family):
     """ip(7), IP_RECVERR: the message is the quoted ICMP packet, its name where that went; the error is a control
     message: `ee_info` is the MTU, behind it lies the address of who sent the error."""
-    flown = Flown(Form(family, is_raw=False), sizes=(1400,))
+    session = PartialSession(Form(family, is_raw=False), sizes=(1400,))
     too_big = {4: (3, 4), 6: (2, 0)}[family]
     origin = {4: 2, 6: 3}[family]
 
@@ -269,35 +271,35 @@ def test_a_datagram_sockets_error_queue_tells_the_same(family):
             )
         )
 
-    flown.queue(
+    session.queue(
         [
-            (flown.request(0), flown.host(0), told(*too_big)),
-            (flown.request(4), flown.host(4), told(TYPES[family][-1], 1)),
-            (flown.request(5), flown.host(4), told(*too_big)),
+            (session.request(0), session.host(0), told(*too_big)),
+            (session.request(4), session.host(4), told(TYPES[family][-1], 1)),
+            (session.request(5), session.host(4), told(*too_big)),
         ]
     )
 
-    assert flown.errors == [(0, *too_big, 1300, ROUTER[family]), (4, TYPES[family][-1], 1, 0, ROUTER[family])]
+    assert session.errors == [(0, *too_big, 1300, ROUTER[family]), (4, TYPES[family][-1], 1, 0, ROUTER[family])]
 
 
 def test_a_priming_requests_error_is_no_bursts():
-    flown = Flown(RAW4)
-    flown.records._first_counted = 1
+    session = PartialSession(RAW4)
+    session.table._first_counted = 1
 
-    deliver(flown, icmp_error(3, 1, flown.quoted(0)), icmp_error(3, 1, flown.quoted(4)))
+    deliver(session, icmp_error(3, 1, session.quoted(0)), icmp_error(3, 1, session.quoted(4)))
 
-    seen = flown.records.echoes(np.arange(3), 2 * SECOND, 0).errors
+    seen = session.table.results(np.arange(3), 2 * SECOND, 0).errors
     assert (seen.target.tolist(), seen.turn.tolist()) == ([1], [0])
 
 
 @pytest.mark.parametrize("data", [b"", b"\x45", b"\x4f" * 60, b"\xff" * 1500, bytes(152)])
 @pytest.mark.parametrize("form", RAW, ids=str)
 def test_what_is_no_message_at_all_is_left_out(form, data):
-    flown = Flown(form)
+    session = PartialSession(form)
 
-    flown.deliver([Arrival(data, ROUTER[form.family])])
+    session.deliver([Arrival(data, ROUTER[form.family])])
 
-    assert flown.errors == []
+    assert session.errors == []
 
 
 def test_an_error_without_a_word_is_called_by_its_numbers():
@@ -305,8 +307,8 @@ def test_an_error_without_a_word_is_called_by_its_numbers():
 
 
 def test_router_addresses_are_in_network_order():
-    flown = Flown(RAW4)
+    session = PartialSession(RAW4)
 
-    deliver(flown, icmp_error(3, 1, flown.quoted(0)), router=socket.inet_aton("203.0.113.9"))
+    deliver(session, icmp_error(3, 1, session.quoted(0)), router=socket.inet_aton("203.0.113.9"))
 
-    assert [router for *_, router in flown.errors] == [bytes([203, 0, 113, 9])]
+    assert [router for *_, router in session.errors] == [bytes([203, 0, 113, 9])]

@@ -1,4 +1,4 @@
-"""What a flight puts on the wire when its process wakes late and its send buffer fills, by a clock of our own.
+"""What a session puts on the wire when its process wakes late and its send buffer fills, by a clock of our own.
 
 The bounds: a packet waits for others at most `wait`, the longer of 2 ms and the least of 50 ms and half of the spacing;
 a lateness of at most `late`, the least of 20 ms and a quarter of the spacing, is caught up. A longer one moves all that
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from probes.ping import engine, receiver, sender
 from probes.ping.arrays import Bytes, Int64s
-from probes.ping.engine import Flight
-from probes.ping.records import Train
+from probes.ping.engine import PingSession
+from probes.ping.packet_table import SendPattern
 
 MS = 1_000_000
 
@@ -46,11 +46,11 @@ class Wire:
         self.sent_ns: list[int] = []
         self.restarted_after: list[int] = []
 
-    def outbox(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> Wire:
+    def send_batch(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> Wire:
         self.rows, self.heads = rows, np.zeros((rows, head_bytes), np.uint8)
         return self
 
-    def inbox(self, rows: int, data_bytes: int) -> Wire:
+    def receive_batch(self, rows: int, data_bytes: int) -> Wire:
         return self
 
     def error_queue(self, rows: int) -> None:
@@ -87,8 +87,10 @@ wake_ups = st.lists(
 """How late each wake-up is, and how many packets the send buffer then takes; over and over."""
 
 
-def flown(targets: int, count: int, spacing_s: float, late_and_room: list[tuple[int, int]]) -> tuple[Wire, Flight]:
-    """Step a flight until all is sent, waking as it asks to and so much later."""
+def run_session(
+    targets: int, count: int, spacing_s: float, late_and_room: list[tuple[int, int]]
+) -> tuple[Wire, PingSession]:
+    """Step a session until all is sent, waking as it asks to and so much later."""
     clock = Clock()
     wire = Wire(clock)
     with (
@@ -97,18 +99,18 @@ def flown(targets: int, count: int, spacing_s: float, late_and_room: list[tuple[
         patch.object(receiver, "time", clock),
     ):
         addresses = [(f"192.0.2.{1 + target}", 0) for target in range(targets)]
-        flight = Flight(wire, addresses, Train((100,), count, spacing_s, 1.0))
+        session = PingSession(wire, addresses, SendPattern((100,), count, spacing_s, 1.0))
         # After all that was drawn, a sender in time with room enough, so that it ends.
         for late_ns, room in [*late_and_room, *[(0, 10**6)] * (10 * targets * count + 100)]:
             wire.room = room
-            flight.step()
+            session.step()
             if len(wire.sent_ns) == targets * count:
                 break
-            clock.now_ns = max(clock.now_ns, flight.wake_at_ns()) + late_ns
-    return wire, flight
+            clock.now_ns = max(clock.now_ns, session.wake_at_ns()) + late_ns
+    return wire, session
 
 
-flights = st.tuples(st.integers(1, 40), st.integers(2, 8), st.sampled_from([0.01, 0.02, 0.05, 0.1, 0.333, 1.0, 5.0]))
+sessions = st.tuples(st.integers(1, 40), st.integers(2, 8), st.sampled_from([0.01, 0.02, 0.05, 0.1, 0.333, 1.0, 5.0]))
 
 
 def allowed_ns(spacing_s: float) -> tuple[int, int, int]:
@@ -117,12 +119,12 @@ def allowed_ns(spacing_s: float) -> tuple[int, int, int]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(flights, wake_ups)
-def test_late_wakeups_and_full_buffers_keep_packets_to_a_target_apart(flight, late_and_room):
-    targets, count, spacing_s = flight
+@given(sessions, wake_ups)
+def test_late_wakeups_and_full_buffers_keep_packets_to_a_target_apart(session, late_and_room):
+    targets, count, spacing_s = session
     spacing_ns, wait_ns, late_ns = allowed_ns(spacing_s)
 
-    wire, _ = flown(targets, count, spacing_s, late_and_room)
+    wire, _ = run_session(targets, count, spacing_s, late_and_room)
 
     assert len(wire.sent_ns) == targets * count
     for packet in range(targets, targets * count):
@@ -132,12 +134,12 @@ def test_late_wakeups_and_full_buffers_keep_packets_to_a_target_apart(flight, la
 
 
 @settings(max_examples=150, deadline=None)
-@given(flights, wake_ups)
-def test_packets_sent_at_once_are_bounded_by_tick_and_lateness(flight, late_and_room):
-    targets, count, spacing_s = flight
+@given(sessions, wake_ups)
+def test_packets_sent_at_once_are_bounded_by_tick_and_lateness(session, late_and_room):
+    targets, count, spacing_s = session
     spacing_ns, wait_ns, late_ns = allowed_ns(spacing_s)
 
-    wire, _ = flown(targets, count, spacing_s, late_and_room)
+    wire, _ = run_session(targets, count, spacing_s, late_and_room)
 
     at_once: dict[int, int] = defaultdict(int)
     for sent_ns in wire.sent_ns:
@@ -147,36 +149,36 @@ def test_packets_sent_at_once_are_bounded_by_tick_and_lateness(flight, late_and_
 
 
 @settings(max_examples=80, deadline=None)
-@given(flights)
-def test_a_sender_in_time_keeps_the_spacing_to_the_longest_wait(flight):
-    targets, count, spacing_s = flight
+@given(sessions)
+def test_a_sender_in_time_keeps_the_spacing_to_the_longest_wait(session):
+    targets, count, spacing_s = session
     spacing_ns, wait_ns, _ = allowed_ns(spacing_s)
 
-    wire, planned = flown(targets, count, spacing_s, [(0, 10**6)])
+    wire, planned = run_session(targets, count, spacing_s, [(0, 10**6)])
 
     for packet in range(targets, targets * count):
         assert abs(wire.sent_ns[packet] - wire.sent_ns[packet - targets] - spacing_ns) <= wait_ns
-    assert not planned.echoes().waited.any()
+    assert not planned.results().waited.any()
 
 
 def test_the_packets_of_a_single_target_do_not_wait_for_each_other():
-    wire, _ = flown(1, 50, 0.02, [(0, 10**6)])
+    wire, _ = run_session(1, 50, 0.02, [(0, 10**6)])
 
     # Only for a look at what has come, 2 ms at most.
     assert all(abs(later - earlier - 20 * MS) <= 2 * MS for earlier, later in pairwise(wire.sent_ns))
 
 
 def test_a_full_send_buffer_is_counted_and_the_packet_still_sent():
-    wire, flight = flown(4, 5, 1.0, [(0, 10**6), *[(0, 0)] * 300])
+    wire, session = run_session(4, 5, 1.0, [(0, 10**6), *[(0, 0)] * 300])
 
-    echoes = flight.echoes()
+    results = session.results()
     assert len(wire.sent_ns) == 20
-    assert echoes.sent.all()
-    assert 0 < echoes.waited.sum() < 20
+    assert results.sent.all()
+    assert 0 < results.waited.sum() < 20
 
 
 def test_a_flight_has_its_stamps_numbered_from_its_own_first_packet():
-    """Another may have flown on the same socket before."""
-    wire, _ = flown(2, 2, 1.0, [(0, 10**6)])
+    """Another may have session on the same socket before."""
+    wire, _ = run_session(2, 2, 1.0, [(0, 10**6)])
 
     assert wire.restarted_after == [0]

@@ -23,14 +23,14 @@ from probes.ping.icmp_errors import MOST_BYTES
 from probes.ping.receiver import HOST_COLUMNS
 from probes.ping.sender import pack_address
 from probes.ping.spec import PingSpec, PingTarget
-from tests.unit.ping_wire import IDENTIFIER, OUR_HOST, ROUTER, Flown, Form, checked, icmp_error, ipv4
+from tests.unit.ping_wire import IDENTIFIER, OUR_HOST, ROUTER, Form, PartialSession, checked, icmp_error, ipv4
 
 REWRITTEN = 0x1234
 FAMILIES = pytest.mark.parametrize("family", [4, 6])
 
 
 class PlainForm(Form):
-    """What `plain.Inbox` gives, whatever it got: no IP header, errors among the replies."""
+    """What `plain.PlainReceiveBatch` gives, whatever it got: no IP header, errors among the replies."""
 
     @property
     def has_ip_header(self) -> bool:
@@ -63,23 +63,25 @@ class FakeSocket:
 
 
 class Receiving:
-    """A flight of which all is sent, and an inbox whose messages are entered in its records."""
+    """A session of which all is sent, and an receive_batch whose messages are entered in its table."""
 
     def __init__(self, family: int = 4, rows: int = 8) -> None:
         self.family = family
-        self.flown = Flown(PlainForm(family, is_raw=True))
+        self.session = PartialSession(PlainForm(family, is_raw=True))
         self.socket = FakeSocket()
-        self.inbox = plain.Inbox(self.socket, family, IDENTIFIER, rows, MOST_BYTES)  # type: ignore[arg-type]
+        self.receive_batch = plain.PlainReceiveBatch(self.socket, family, IDENTIFIER, rows, MOST_BYTES)  # type: ignore[arg-type]
 
     def arrive(self, message: bytes, source: bytes) -> None:
         host = socket.inet_ntop(socket.AF_INET if self.family == 4 else socket.AF_INET6, source)
         self.socket.waiting.append((message, (host, 0) if self.family == 4 else (host, 0, 0, 0)))
 
     def take(self) -> int:
-        count = self.inbox.receive()
-        sources = self.inbox.names[:count, HOST_COLUMNS[self.family]]
-        data, lengths = self.inbox.data[:count], self.inbox.lengths(count)
-        self.flown.entry.messages(data, lengths, sources, self.inbox.controls(count), self.flown.now_ns)
+        count = self.receive_batch.receive()
+        sources = self.receive_batch.names[:count, HOST_COLUMNS[self.family]]
+        data, lengths = self.receive_batch.data[:count], self.receive_batch.lengths(count)
+        self.session.matcher.match_messages(
+            data, lengths, sources, self.receive_batch.controls(count), self.session.now_ns
+        )
         return count
 
 
@@ -91,37 +93,37 @@ def with_identifier(icmp: bytes, identifier: int) -> bytes:
 @pytest.mark.parametrize("identifier", [IDENTIFIER, REWRITTEN])
 def test_a_reply_counts_with_our_identifier_or_the_systems(family, identifier):
     receiving = Receiving(family)
-    receiving.arrive(with_identifier(receiving.flown.reply(4), identifier), receiving.flown.host(4))
+    receiving.arrive(with_identifier(receiving.session.reply(4), identifier), receiving.session.host(4))
 
     receiving.take()
 
-    assert [packet for packet, replies in enumerate(receiving.flown.replies) if replies] == [4]
+    assert [packet for packet, replies in enumerate(receiving.session.replies) if replies] == [4]
 
 
 @pytest.mark.parametrize("options", [0, 1, 10])
 def test_an_ip_header_in_front_is_taken_off_and_tells_the_ttl(options):
     receiving = Receiving()
-    reply, host = receiving.flown.reply(4), receiving.flown.host(4)
+    reply, host = receiving.session.reply(4), receiving.session.host(4)
     receiving.arrive(ipv4(host, OUR_HOST[4], reply, options=options, ttl=61), host)
 
     receiving.take()
 
-    assert (receiving.flown.replies[4], receiving.flown.records.hop_limit[4]) == (1, 61)
+    assert (receiving.session.replies[4], receiving.session.table.hop_limit[4]) == (1, 61)
 
 
 @FAMILIES
 def test_without_an_ip_header_the_ttl_is_not_known(family):
     receiving = Receiving(family)
-    receiving.arrive(receiving.flown.reply(0), receiving.flown.host(0))
+    receiving.arrive(receiving.session.reply(0), receiving.session.host(0))
 
     receiving.take()
 
-    assert (receiving.flown.replies[0], receiving.flown.records.hop_limit[0]) == (1, -1)
+    assert (receiving.session.replies[0], receiving.session.table.hop_limit[0]) == (1, -1)
 
 
 def test_a_reply_that_was_damaged_on_its_way_counts_as_nothing():
     receiving = Receiving()
-    reply, host = receiving.flown.reply(4), receiving.flown.host(4)
+    reply, host = receiving.session.reply(4), receiving.session.host(4)
     receiving.arrive(ipv4(host, OUR_HOST[4], reply[:-1] + bytes([reply[-1] ^ 1])), host)
 
     assert receiving.take() == 0
@@ -130,67 +132,67 @@ def test_a_reply_that_was_damaged_on_its_way_counts_as_nothing():
 @FAMILIES
 def test_what_another_program_pings_counts_as_nothing(family):
     receiving = Receiving(family)
-    stranger = Flown(PlainForm(family, is_raw=True), secret=b"another's...")
-    receiving.arrive(with_identifier(stranger.reply(4), IDENTIFIER), receiving.flown.host(4))
-    receiving.arrive(receiving.flown.reply(4), receiving.flown.host(5))
-    receiving.arrive(receiving.flown.request(4), receiving.flown.host(4))
+    stranger = PartialSession(PlainForm(family, is_raw=True), secret=b"another's...")
+    receiving.arrive(with_identifier(stranger.reply(4), IDENTIFIER), receiving.session.host(4))
+    receiving.arrive(receiving.session.reply(4), receiving.session.host(5))
+    receiving.arrive(receiving.session.request(4), receiving.session.host(4))
 
     receiving.take()
 
-    assert sum(receiving.flown.replies) == 0
+    assert sum(receiving.session.replies) == 0
 
 
 @given(st.lists(st.binary(max_size=200), max_size=12))
 def test_whatever_comes_is_read_and_counts_as_nothing(messages):
     receiving = Receiving()
     for message in messages:
-        receiving.arrive(message, receiving.flown.host(0))
-        receiving.arrive(b"\x45" + message, receiving.flown.host(0))
+        receiving.arrive(message, receiving.session.host(0))
+        receiving.arrive(b"\x45" + message, receiving.session.host(0))
 
     while receiving.take():
         continue
 
     assert not receiving.socket.waiting
-    assert sum(receiving.flown.replies) == 0
+    assert sum(receiving.session.replies) == 0
 
 
 def test_each_reply_has_the_moment_at_which_it_was_read(monkeypatch):
     receiving = Receiving(rows=3)
-    clock = iter(range(receiving.flown.now_ns + 1_000, receiving.flown.now_ns + 9_000, 1_000))
+    clock = iter(range(receiving.session.now_ns + 1_000, receiving.session.now_ns + 9_000, 1_000))
     monkeypatch.setattr(plain, "time", SimpleNamespace(monotonic_ns=lambda: next(clock)))
-    receiving.arrive(receiving.flown.request(2), receiving.flown.host(2))
+    receiving.arrive(receiving.session.request(2), receiving.session.host(2))
     for packet in (3, 0, 1):
-        receiving.arrive(receiving.flown.reply(packet), receiving.flown.host(packet))
+        receiving.arrive(receiving.session.reply(packet), receiving.session.host(packet))
 
     counts = [receiving.take(), receiving.take(), receiving.take()]
 
     assert counts == [3, 1, 0]
-    arrived_ns = receiving.flown.records.arrived_ns - receiving.flown.now_ns
+    arrived_ns = receiving.session.table.arrived_ns - receiving.session.now_ns
     assert arrived_ns[[3, 0, 1]].tolist() == [2_000, 3_000, 4_000]
-    assert not receiving.flown.records.arrival_trusted.any()
+    assert not receiving.session.table.arrival_trusted.any()
 
 
 def test_an_error_keeps_its_router_despite_a_length_changed_by_bsd():
     receiving = Receiving()
-    error = bytearray(icmp_error(3, 13, receiving.flown.quoted(4)))
+    error = bytearray(icmp_error(3, 13, receiving.session.quoted(4)))
     error[8 + 2 : 8 + 4] = error[8 + 3], error[8 + 2]
     receiving.arrive(ipv4(ROUTER[4], OUR_HOST[4], bytes(error)), ROUTER[4])
 
     receiving.take()
 
-    assert receiving.flown.errors == [(4, 3, 13, 0, ROUTER[4])]
+    assert receiving.session.errors == [(4, 3, 13, 0, ROUTER[4])]
 
 
 def test_an_error_about_an_earlier_packet_does_not_end_the_reading():
     receiving = Receiving()
     receiving.socket.waiting.append(OSError(errno.ECONNREFUSED, "refused"))
-    receiving.arrive(receiving.flown.reply(0), receiving.flown.host(0))
+    receiving.arrive(receiving.session.reply(0), receiving.session.host(0))
 
     assert receiving.take() == 1
 
 
-def outbox(opened: FakeSocket) -> plain.Outbox:
-    made = plain.Outbox(opened, [("192.0.2.1", 0), ("192.0.2.2", 0)], 3, 4, b"tail")  # type: ignore[arg-type]
+def send_batch(opened: FakeSocket) -> plain.PlainSendBatch:
+    made = plain.PlainSendBatch(opened, [("192.0.2.1", 0), ("192.0.2.2", 0)], 3, 4, b"tail")  # type: ignore[arg-type]
     made.heads[:] = np.frombuffer(b"AAAABBBBCCCC", np.uint8).reshape(3, 4)
     made.address(np.array([1, 0, 1]), np.array([0, 4, 2]))
     return made
@@ -198,7 +200,7 @@ def outbox(opened: FakeSocket) -> plain.Outbox:
 
 def test_one_packet_goes_out_at_a_time_each_to_its_own_address():
     opened = FakeSocket()
-    made = outbox(opened)
+    made = send_batch(opened)
 
     taken = [made.send(0, 3), made.send(1, 3), made.send(2, 3)]
 
@@ -210,7 +212,7 @@ def test_a_neighbour_cached_as_down_by_bsd_is_a_loss_not_an_error():
     opened = FakeSocket()
     opened.refusal = errno.EHOSTDOWN
 
-    assert outbox(opened).send(0, 1) == 1
+    assert send_batch(opened).send(0, 1) == 1
 
 
 def test_what_the_system_refuses_is_told():
@@ -218,7 +220,7 @@ def test_what_the_system_refuses_is_told():
     opened.refusal = errno.EHOSTUNREACH
 
     with pytest.raises(OSError, match="refused") as refused:
-        outbox(opened).send(0, 1)
+        send_batch(opened).send(0, 1)
 
     assert refused.value.errno == errno.EHOSTUNREACH
 

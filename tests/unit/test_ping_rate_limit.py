@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from probes.ping.rate_limit import REQUESTS, TIMES, can_tell, faster_spacing_s, longest_s, loses_more, most_at_once
+from probes.ping.rate_limit import REQUESTS, ROUNDS, can_detect, faster_spacing_s, longest_s, loses_more, max_targets
 
 spacings_s = st.floats(0.01, 3600)
 floors_s = st.floats(0.0, 60)
@@ -42,7 +42,7 @@ def test_the_check_keeps_between_its_floors_and_the_measured_rate(spacing_s, flo
 
     assert faster_s <= spacing_s
     assert faster_s >= min(spacing_s, max(floor_s, 0.02))
-    assert can_tell(spacing_s, floor_s) == (2 * faster_s <= spacing_s)
+    assert can_detect(spacing_s, floor_s) == (2 * faster_s <= spacing_s)
 
 
 @given(spacings_s, st.floats(0.001, 60), floors_s)
@@ -50,13 +50,13 @@ def test_the_check_takes_as_long_as_its_requests_and_their_timeouts(spacing_s, t
     longest = longest_s(spacing_s, timeout_s, floor_s)
 
     last_request_s = (REQUESTS - 1) * faster_spacing_s(spacing_s, floor_s)
-    assert longest >= TIMES * (last_request_s + timeout_s)
-    assert longest <= TIMES * (REQUESTS * spacing_s + timeout_s)
+    assert longest >= ROUNDS * (last_request_s + timeout_s)
+    assert longest <= ROUNDS * (REQUESTS * spacing_s + timeout_s)
 
 
 @given(st.integers(1, 10_000), spacings_s, floors_s)
 def test_no_more_packets_a_second_leave_than_in_the_measurement(targets, spacing_s, floor_s):
-    together = most_at_once(targets, spacing_s, floor_s)
+    together = max_targets(targets, spacing_s, floor_s)
 
     assert 1 <= together <= targets
     assert together == 1 or together / faster_spacing_s(spacing_s, floor_s) <= targets / spacing_s * (1 + 1e-9)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.ping import kernel, plain
+from probes.ping.burst_counts import BurstCounts
+from probes.ping.packet_table import HARDWARE_SLACK_NS
 from probes.ping.receiver import DOUBT_NS, Receiver
-from probes.ping.records import HARDWARE_SLACK_NS
 from probes.ping.stamp_keys import StampKeys
-from probes.ping.tally import Tally
 from tests.unit.ping_wire import (
     CLOCK_OFFSET_NS,
     FORMS,
@@ -19,8 +19,8 @@ from tests.unit.ping_wire import (
     OTHER_SECRET,
     SECOND,
     Arrival,
-    Flown,
     Form,
+    PartialSession,
     control_messages,
     controls_of,
     extended_error,
@@ -37,248 +37,254 @@ INTERFACE_NS = 555 * SECOND
 after_call_ns = st.integers(-100, 1_000_000).map(lambda after_us: after_us * 1000)
 
 
-def send_stamp(flown: Flown, packet: int, *, after_ns: int | None = None, hardware_after_ns: int | None = None) -> None:
+def send_stamp(
+    session: PartialSession, packet: int, *, after_ns: int | None = None, hardware_after_ns: int | None = None
+) -> None:
     """The kernel's, or the interface's, word of when a packet left: so long after the call."""
     given = stamps(
         kernel_ns=0 if after_ns is None else CLOCK_OFFSET_NS + CALLED_NS + after_ns,
         hardware_ns=0 if hardware_after_ns is None else INTERFACE_NS + hardware_after_ns,
     )
-    told = extended_error(flown.family, code=42, origin=4, data=packet)
+    told = extended_error(session.family, code=42, origin=4, data=packet)
     controls = controls_of([control_messages(given, told)])
-    keys = StampKeys(flown.records.total)
-    keys.sent(0, flown.records.next)
-    flown.entry.send_stamps(keys.packets(controls.key), controls, flown.now_ns)
+    keys = StampKeys(session.table.total)
+    keys.sent(0, session.table.next)
+    session.matcher.store_send_stamps(keys.packets(controls.key), controls, session.now_ns)
 
 
 def answered(
-    flown: Flown, packet: int, *, after_ns: int | None = None, hardware_after_ns: int | None = None
+    session: PartialSession, packet: int, *, after_ns: int | None = None, hardware_after_ns: int | None = None
 ) -> Arrival:
     given = stamps(
         kernel_ns=0 if after_ns is None else CLOCK_OFFSET_NS + CALLED_NS + after_ns,
         hardware_ns=0 if hardware_after_ns is None else INTERFACE_NS + hardware_after_ns,
     )
-    return flown.answer(packet, control=control_messages(given))
+    return session.answer(packet, control=control_messages(given))
 
 
-def one_burst(form: Form = RAW4, packets: int = 1) -> Flown:
-    flown = Flown(form, targets=1, sizes=(40,), count=packets)
-    flown.now_ns = CALLED_NS + SECOND
-    return flown
+def one_burst(form: Form = RAW4, packets: int = 1) -> PartialSession:
+    session = PartialSession(form, targets=1, sizes=(40,), count=packets)
+    session.now_ns = CALLED_NS + SECOND
+    return session
 
 
-def tally(flown: Flown) -> Tally:
-    return Tally(flown.records.echoes(np.arange(flown.targets), 2 * SECOND, CLOCK_OFFSET_NS), 1, flown.family)
+def burst_counts(session: PartialSession) -> BurstCounts:
+    return BurstCounts(
+        session.table.results(np.arange(session.targets), 2 * SECOND, CLOCK_OFFSET_NS), 1, session.family
+    )
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_an_rtt_runs_from_kernel_stamp_to_kernel_stamp(form):
-    flown = one_burst(form)
+    session = one_burst(form)
 
-    send_stamp(flown, 0, after_ns=30_000)
-    flown.deliver([answered(flown, 0, after_ns=5 * MS + 30_000)])
+    send_stamp(session, 0, after_ns=30_000)
+    session.deliver([answered(session, 0, after_ns=5 * MS + 30_000)])
 
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0), counted.stamps_lost) == ((5.0,), "kernel", [[0]])
 
 
 def test_without_the_send_stamp_the_round_trip_runs_from_the_call():
-    flown = one_burst()
+    session = one_burst()
 
-    flown.deliver([answered(flown, 0, after_ns=5 * MS)])
+    session.deliver([answered(session, 0, after_ns=5 * MS)])
 
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0), counted.stamps_lost) == ((5.0,), "user", [[1]])
 
 
 def test_without_the_receive_stamp_it_runs_to_the_moment_of_reading():
-    flown = one_burst()
+    session = one_burst()
 
-    send_stamp(flown, 0, after_ns=MS)
-    flown.deliver([flown.answer(0)])
+    send_stamp(session, 0, after_ns=MS)
+    session.deliver([session.answer(0)])
 
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0), counted.stamps_lost) == ((999.0,), "user", [[1]])
 
 
 @pytest.mark.parametrize("after_ns", [-SECOND, SECOND + MS, 3 * SECOND])
 def test_a_stamp_before_the_call_or_in_the_future_is_not_trusted(after_ns):
-    flown = one_burst()
+    session = one_burst()
 
-    send_stamp(flown, 0, after_ns=after_ns)
-    flown.deliver([answered(flown, 0, after_ns=after_ns)])
+    send_stamp(session, 0, after_ns=after_ns)
+    session.deliver([answered(session, 0, after_ns=after_ns)])
 
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert (counted.rtts_ms(0, 0), counted.stamps_lost) == ((1000.0,), [[1]])
 
 
 @given(after_call_ns, after_call_ns, st.booleans(), st.booleans())
 def test_no_round_trip_is_below_zero(sent_after_ns, arrived_after_ns, send_stamped, arrival_stamped):
     """A clock that is read a little wrongly may put the kernel's stamp before the call that caused it."""
-    flown = one_burst()
+    session = one_burst()
 
-    send_stamp(flown, 0, after_ns=sent_after_ns if send_stamped else None)
-    flown.deliver([answered(flown, 0, after_ns=arrived_after_ns if arrival_stamped else None)])
+    send_stamp(session, 0, after_ns=sent_after_ns if send_stamped else None)
+    session.deliver([answered(session, 0, after_ns=arrived_after_ns if arrival_stamped else None)])
 
-    (rtt_ms,) = tally(flown).rtts_ms(0, 0)
+    (rtt_ms,) = burst_counts(session).rtts_ms(0, 0)
     assert rtt_ms is not None
     assert rtt_ms >= 0
 
 
 def test_stamps_are_in_doubt_until_a_trusted_stamp_and_after_a_bad():
-    flown = one_burst(packets=4)
-    doubts = [flown.entry.doubts_stamps]
+    session = one_burst(packets=4)
+    doubts = [session.entry.doubts_stamps]
     stamped = [True, False, True, True]
 
     for packet, waited_ns in enumerate([0, MS, DOUBT_NS - MS, 2 * MS]):
-        flown.now_ns += waited_ns
-        flown.deliver([answered(flown, packet, after_ns=MS) if stamped[packet] else flown.answer(packet)])
-        doubts.append(flown.entry.doubts_stamps)
+        session.now_ns += waited_ns
+        session.deliver([answered(session, packet, after_ns=MS) if stamped[packet] else session.answer(packet)])
+        doubts.append(session.matcher.doubts_stamps)
 
     assert doubts == [True, False, True, True, False]
 
 
 def test_a_reply_that_is_none_of_ours_casts_no_doubt_on_stamps():
-    earlier, flown = Flown(RAW4, secret=OTHER_SECRET), one_burst()
-    flown.deliver([answered(flown, 0, after_ns=MS)])
+    earlier, session = PartialSession(RAW4, secret=OTHER_SECRET), one_burst()
+    session.deliver([answered(session, 0, after_ns=MS)])
 
-    flown.deliver([earlier.answer(0)])
+    session.deliver([earlier.answer(0)])
 
-    assert not flown.entry.doubts_stamps
+    assert not session.matcher.doubts_stamps
 
 
 def test_hardware_stamps_of_both_ends_make_a_hardware_round_trip():
-    flown = one_burst()
+    session = one_burst()
 
-    send_stamp(flown, 0, after_ns=10_000)
-    send_stamp(flown, 0, hardware_after_ns=12_000)
-    flown.deliver([answered(flown, 0, after_ns=5 * MS, hardware_after_ns=5 * MS - 9_000)])
+    send_stamp(session, 0, after_ns=10_000)
+    send_stamp(session, 0, hardware_after_ns=12_000)
+    session.deliver([answered(session, 0, after_ns=5 * MS, hardware_after_ns=5 * MS - 9_000)])
 
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0), counted.stamps_lost) == ((4.979,), "hardware", [[0]])
 
 
 @pytest.mark.parametrize("end", ["sent", "arrived"])
 def test_a_hardware_stamp_of_one_end_is_of_no_use(end):
-    flown = one_burst()
+    session = one_burst()
 
-    send_stamp(flown, 0, after_ns=10_000)
+    send_stamp(session, 0, after_ns=10_000)
     if end == "sent":
-        send_stamp(flown, 0, hardware_after_ns=12_000)
-    flown.deliver([answered(flown, 0, after_ns=5 * MS, hardware_after_ns=None if end == "sent" else 5 * MS)])
+        send_stamp(session, 0, hardware_after_ns=12_000)
+    session.deliver([answered(session, 0, after_ns=5 * MS, hardware_after_ns=None if end == "sent" else 5 * MS)])
 
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0)) == ((4.99,), "kernel")
 
 
 @given(st.one_of(st.integers(-3000, 3000).map(lambda saved_us: saved_us * 1000), st.integers(-(10**10), 10**10)))
 def test_a_hardware_rtt_counts_only_if_slightly_below_the_kernels(saved_ns):
     """Stamps of two interfaces differ by whatever their clocks do."""
-    flown = one_burst()
-    flown.now_ns = CALLED_NS + SECOND
+    session = one_burst()
+    session.now_ns = CALLED_NS + SECOND
     kernel_ns = 500 * MS
 
-    send_stamp(flown, 0, after_ns=0)
-    send_stamp(flown, 0, hardware_after_ns=10**11)
-    flown.deliver([answered(flown, 0, after_ns=kernel_ns, hardware_after_ns=10**11 + kernel_ns - saved_ns)])
+    send_stamp(session, 0, after_ns=0)
+    send_stamp(session, 0, hardware_after_ns=10**11)
+    session.deliver([answered(session, 0, after_ns=kernel_ns, hardware_after_ns=10**11 + kernel_ns - saved_ns)])
 
     sound = 0 <= saved_ns <= min(HARDWARE_SLACK_NS, kernel_ns)
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert counted.stamp(0, 0) == ("hardware" if sound else "kernel")
     assert counted.rtts_ms(0, 0) == (round((kernel_ns - saved_ns * sound) / MS, 6),)
 
 
 def test_a_hardware_round_trip_needs_the_kernels_beside_it():
-    flown = one_burst()
+    session = one_burst()
 
-    send_stamp(flown, 0, hardware_after_ns=0)
-    flown.deliver([answered(flown, 0, after_ns=5 * MS, hardware_after_ns=5 * MS - 1000)])
+    send_stamp(session, 0, hardware_after_ns=0)
+    session.deliver([answered(session, 0, after_ns=5 * MS, hardware_after_ns=5 * MS - 1000)])
 
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0)) == ((5.0,), "user")
 
 
 def test_one_round_trip_without_hardware_makes_it_a_kernel_burst():
-    flown = one_burst(packets=2)
+    session = one_burst(packets=2)
     for packet in (0, 1):
-        send_stamp(flown, packet, after_ns=0)
-    send_stamp(flown, 1, hardware_after_ns=0)
+        send_stamp(session, packet, after_ns=0)
+    send_stamp(session, 1, hardware_after_ns=0)
 
-    flown.deliver([answered(flown, 0, after_ns=5 * MS), answered(flown, 1, after_ns=5 * MS, hardware_after_ns=5 * MS)])
+    session.deliver(
+        [answered(session, 0, after_ns=5 * MS), answered(session, 1, after_ns=5 * MS, hardware_after_ns=5 * MS)]
+    )
 
-    assert tally(flown).stamp(0, 0) == "kernel"
+    assert burst_counts(session).stamp(0, 0) == "kernel"
 
 
 def test_of_duplicates_in_one_batch_the_first_to_arrive_counts():
-    flown = one_burst()
+    session = one_burst()
 
-    flown.deliver([answered(flown, 0, after_ns=after_ns * MS) for after_ns in (7, 5, 9)])
-    flown.deliver([answered(flown, 0, after_ns=MS)])
+    session.deliver([answered(session, 0, after_ns=after_ns * MS) for after_ns in (7, 5, 9)])
+    session.deliver([answered(session, 0, after_ns=MS)])
 
-    counted = tally(flown)
+    counted = burst_counts(session)
     assert (counted.rtts_ms(0, 0), counted.duplicates) == ((7.0,), [[3]])
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_the_hop_limit_is_that_of_the_reply(form):
-    flown = one_burst(form)
+    session = one_burst(form)
     option = (0, 2) if form.family == 4 else (41, 52)
 
-    flown.deliver([flown.answer(0, ttl=61, control=control_messages((*option, (61).to_bytes(4, "little"))))])
+    session.deliver([session.answer(0, ttl=61, control=control_messages((*option, (61).to_bytes(4, "little"))))])
 
-    assert tally(flown).ttl(0, 0) == 61
+    assert burst_counts(session).ttl(0, 0) == 61
 
 
 def test_an_ipv6_reply_without_a_hop_limit_has_none():
-    flown = one_burst(Form(6, is_raw=True))
+    session = one_burst(Form(6, is_raw=True))
 
-    flown.deliver([flown.answer(0)])
+    session.deliver([session.answer(0)])
 
-    assert tally(flown).ttl(0, 0) is None
+    assert burst_counts(session).ttl(0, 0) is None
 
 
 def test_a_send_stamp_with_a_number_that_was_not_given_is_nobodys():
-    """The kernel numbers with 32 bits. No flight comes near: its packets' own numbers have no more."""
-    flown = Flown(RAW4, sent=3)
-    flown.now_ns = CALLED_NS + SECOND
+    """The kernel numbers with 32 bits. No session comes near: its packets' own numbers have no more."""
+    session = PartialSession(RAW4, sent=3)
+    session.now_ns = CALLED_NS + SECOND
 
     for number in (3, 11, 2**31, 2**32 - 1):
-        send_stamp(flown, number, after_ns=MS, hardware_after_ns=MS)
+        send_stamp(session, number, after_ns=MS, hardware_after_ns=MS)
 
-    assert not flown.records.stamped_ns.any()
+    assert not session.table.stamped_ns.any()
 
 
 def test_a_stale_reply_of_an_earlier_batch_is_ignored():
-    earlier, flown = Flown(RAW4, secret=OTHER_SECRET), Flown(RAW4)
+    earlier, session = PartialSession(RAW4, secret=OTHER_SECRET), PartialSession(RAW4)
 
-    flown.deliver([earlier.answer(packet) for packet in range(12)])
+    session.deliver([earlier.answer(packet) for packet in range(12)])
 
-    assert not any(flown.replies)
+    assert not any(session.replies)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_a_reply_to_what_the_kernel_refused_counts_as_nothing(form):
-    flown = Flown(form, refused=[4])
+    session = PartialSession(form, refused=[4])
 
-    flown.deliver([flown.answer(4), flown.answer(5)])
+    session.deliver([session.answer(4), session.answer(5)])
 
-    assert flown.replies == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert session.replies == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_batch_without_messages_is_no_error():
-    flown = Flown(RAW4)
+    session = PartialSession(RAW4)
 
-    flown.entry.messages(
-        np.zeros((0, flown.width), np.uint8), np.zeros(0, np.int64), np.zeros((0, 4), np.uint8), controls_of([]), 1
+    session.matcher.match_messages(
+        np.zeros((0, session.width), np.uint8), np.zeros(0, np.int64), np.zeros((0, 4), np.uint8), controls_of([]), 1
     )
 
-    assert not any(flown.replies)
+    assert not any(session.replies)
 
 
 class NeverDry:
     """A socket on which a reply to somebody else always waits."""
 
     def __init__(self):
-        other = Flown(RAW4, targets=1, sizes=(40,), count=1, secret=OTHER_SECRET)
+        other = PartialSession(RAW4, targets=1, sizes=(40,), count=1, secret=OTHER_SECRET)
         self._reply, self._host = other.answer(0).data, socket.inet_ntoa(other.host(0))
 
     def recvfrom_into(self, room):
@@ -291,8 +297,8 @@ class PlainChannel:
 
     family, is_raw, has_ip_header = 4, True, False
 
-    def inbox(self, rows, data_bytes):
-        return plain.Inbox(NeverDry(), self.family, IDENTIFIER, rows, data_bytes)
+    def receive_batch(self, rows, data_bytes):
+        return plain.PlainReceiveBatch(NeverDry(), self.family, IDENTIFIER, rows, data_bytes)
 
     def error_queue(self, rows):
         return None
@@ -300,9 +306,9 @@ class PlainChannel:
 
 @pytest.mark.timeout(30)
 def test_replies_to_others_that_never_end_do_not_stop_the_sending():
-    flown = one_burst()
+    session = one_burst()
     names = np.zeros((1, kernel.SOCKADDR_BYTES), np.uint8)
 
-    Receiver(PlainChannel(), names, flown.format, flown.records, StampKeys(1), rows=4).drain()
+    Receiver(PlainChannel(), names, session.format, session.table, StampKeys(1), rows=4).drain()
 
-    assert flown.replies == [0]
+    assert session.replies == [0]

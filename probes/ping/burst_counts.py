@@ -1,4 +1,4 @@
-"""The counts of a flight's bursts, taken from its `Echoes` for all targets and sizes at once."""
+"""The counts of a session's bursts, taken from its `EchoResults` for all targets and sizes at once."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ import numpy.typing as npt
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bools, Int64s
 from probes.ping.icmp_errors import name_of
-from probes.ping.records import Echoes
+from probes.ping.packet_table import EchoResults
 from probes.ping.spec import IcmpError, Stamp
 
 Counts = list[list[int]]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-class Tally:
-    """The counts of all bursts of a flight, as nested lists indexed by target and size."""
+class BurstCounts:
+    """The counts of all bursts of a session, as nested lists indexed by target and size."""
 
-    def __init__(self, echoes: Echoes, sizes: int, family: int = 4) -> None:
+    def __init__(self, results: EchoResults, sizes: int, family: int = 4) -> None:
         def by_size(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
             return values.reshape(len(values), sizes, -1)
 
         self._family = family
-        self._sent = by_size(echoes.sent)
-        rtt_ms = by_size(echoes.rtt_ms)
+        self._sent = by_size(results.sent)
+        rtt_ms = by_size(results.rtt_ms)
         in_time = ~np.isnan(rtt_ms)
         received = in_time.sum(axis=2)
         self._rtts_ms: list[list[list[float]]] = np.round(rtt_ms, 6).tolist()
         self._whole: list[list[bool]] = (received == rtt_ms.shape[2]).tolist()
         self.sent: Counts = self._sent.sum(axis=2).tolist()
         self.received: Counts = received.tolist()
-        self.late: Counts = by_size(echoes.late).sum(axis=2).tolist()
-        self.waited: Counts = by_size(echoes.waited & echoes.sent).sum(axis=2).tolist()
-        self.duplicates: Counts = np.maximum(by_size(echoes.replies) - 1, 0).sum(axis=2).tolist()
-        self.reordered: Counts = reordered(by_size(echoes.arrived_ns), in_time).tolist()
-        self.started_at_ns: Counts = _first(by_size(echoes.sent_at_ns), self._sent).tolist()
-        refused_errno = by_size(echoes.refused_errno)
+        self.late: Counts = by_size(results.late).sum(axis=2).tolist()
+        self.waited: Counts = by_size(results.waited & results.sent).sum(axis=2).tolist()
+        self.duplicates: Counts = np.maximum(by_size(results.replies) - 1, 0).sum(axis=2).tolist()
+        self.reordered: Counts = reordered(by_size(results.arrived_ns), in_time).tolist()
+        self.started_at_ns: Counts = _first(by_size(results.sent_at_ns), self._sent).tolist()
+        refused_errno = by_size(results.refused_errno)
         self.refused_errno: Counts = _first(refused_errno, refused_errno != 0).tolist()
-        hop_limit = by_size(echoes.hop_limit)
+        hop_limit = by_size(results.hop_limit)
         self._hop_limit: Counts = _first(hop_limit, in_time).tolist()
         self.ttl_changes: Counts = changes(hop_limit, in_time & (hop_limit >= 0)).tolist()
-        stamped = by_size(echoes.kernel_stamped)
+        stamped = by_size(results.kernel_stamped)
         self.stamps_lost: Counts = (in_time & ~stamped).sum(axis=2).tolist()
-        self._hardware: list[list[bool]] = np.all(by_size(echoes.hardware_stamped) | ~in_time, axis=2).tolist()
-        self._errors = self._grouped(echoes, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
+        self._hardware: list[list[bool]] = np.all(by_size(results.hardware_stamped) | ~in_time, axis=2).tolist()
+        self._errors = self._grouped(results, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
 
-    def _grouped(self, echoes: Echoes, count: int) -> dict[tuple[int, int], list[IcmpError]]:
+    def _grouped(self, results: EchoResults, count: int) -> dict[tuple[int, int], list[IcmpError]]:
         """Errors of each burst, alike ones counted together. What was answered all the same is not lost."""
-        seen = echoes.errors
+        seen = results.errors
         grouped: dict[tuple[int, int], list[IcmpError]] = defaultdict(list)
-        lost = np.isnan(echoes.rtt_ms[seen.target, seen.turn])
+        lost = np.isnan(results.rtt_ms[seen.target, seen.turn])
         if not lost.any():
             return grouped
         about = (seen.target, seen.turn // count, seen.icmp_type, seen.icmp_code, seen.mtu_bytes)

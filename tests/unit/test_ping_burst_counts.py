@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probes.ping.burst_counts import BurstCounts, changes, reordered
 from probes.ping.icmp_errors import Errors, name_of
-from probes.ping.records import Records, Train
-from probes.ping.tally import Tally, changes, reordered
+from probes.ping.packet_table import PacketTable, SendPattern
 
 SECOND = 1_000_000_000
 MS = 1_000_000
@@ -29,25 +29,25 @@ def test_reordered_replies_are_those_that_a_later_request_overtook(arrivals):
     assert reordered(arrived_ns, in_time).tolist() == [overtaken]
 
 
-def flown(count: int = 3) -> Records:
+def filled_table(count: int = 3) -> PacketTable:
     """Two targets, two sizes; every request answered after 5 ms, stamped by the kernel."""
-    records = Records(2, Train((100, 1000), count, 1.0, 2.0))
-    records.next = len(records.called_ns)
-    records.called_ns[:] = SECOND * (1 + np.arange(records.next))
-    records.stamped_ns[:] = records.called_ns + 1000
-    records.arrived_ns[:] = records.stamped_ns + 5 * MS
-    records.arrival_trusted[:] = True
-    records.replies[:] = 1
-    records.hop_limit[:] = 60
-    return records
+    table = PacketTable(2, SendPattern((100, 1000), count, 1.0, 2.0))
+    table.next = len(table.called_ns)
+    table.called_ns[:] = SECOND * (1 + np.arange(table.next))
+    table.stamped_ns[:] = table.called_ns + 1000
+    table.arrived_ns[:] = table.stamped_ns + 5 * MS
+    table.arrival_trusted[:] = True
+    table.replies[:] = 1
+    table.hop_limit[:] = 60
+    return table
 
 
-def tally(records: Records) -> Tally:
-    return Tally(records.echoes(np.array([1, 0]), 2 * SECOND, 0), 2)
+def burst_counts(table: PacketTable) -> BurstCounts:
+    return BurstCounts(table.results(np.array([1, 0]), 2 * SECOND, 0), 2)
 
 
 def test_packets_are_sorted_back_to_their_targets_and_sizes():
-    counted = tally(flown())
+    counted = burst_counts(filled_table())
 
     assert counted.sent == counted.received == [[3, 3], [3, 3]]
     assert counted.rtts_ms(0, 0) == (5.0, 5.0, 5.0)
@@ -57,31 +57,31 @@ def test_packets_are_sorted_back_to_their_targets_and_sizes():
 
 
 def test_a_late_reply_is_lost():
-    records = flown()
-    records.arrived_ns[3] += 2 * SECOND
+    table = filled_table()
+    table.arrived_ns[3] += 2 * SECOND
 
-    counted = tally(records)
+    counted = burst_counts(table)
 
     assert counted.rtts_ms(0, 0) == (5.0, None, 5.0)
     assert counted.received == [[2, 3], [3, 3]]
 
 
 def test_without_a_send_stamp_the_call_counts_and_the_burst_says_so():
-    records = flown()
-    records.stamped_ns[1] = 0
+    table = filled_table()
+    table.stamped_ns[1] = 0
 
-    counted = tally(records)
+    counted = burst_counts(table)
 
     assert counted.rtts_ms(0, 0) == (pytest.approx(5.001), 5.0, 5.0)
     assert (counted.stamp(0, 0), counted.stamp(0, 1)) == ("user", "kernel")
 
 
 def test_a_refused_request_is_neither_sent_nor_lost():
-    records = flown()
-    records.refused_errno[[1, 7, 9, 11]] = errno.EHOSTUNREACH
-    records.replies[[1, 7, 9, 11]] = 0
+    table = filled_table()
+    table.refused_errno[[1, 7, 9, 11]] = errno.EHOSTUNREACH
+    table.replies[[1, 7, 9, 11]] = 0
 
-    counted = tally(records)
+    counted = burst_counts(table)
 
     assert counted.sent == counted.received == [[2, 0], [3, 3]]
     assert counted.rtts_ms(0, 0) == (5.0, 5.0)
@@ -90,10 +90,10 @@ def test_a_refused_request_is_neither_sent_nor_lost():
 
 
 def test_duplicates_are_counted_beyond_the_first():
-    records = flown()
-    records.replies[5] = 4
+    table = filled_table()
+    table.replies[5] = 4
 
-    assert tally(records).duplicates == [[3, 0], [0, 0]]
+    assert burst_counts(table).duplicates == [[3, 0], [0, 0]]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=12))
@@ -131,9 +131,11 @@ def test_every_count_is_that_of_a_look_at_each_packet(data, targets, sizes, coun
     packets = data.draw(st.lists(PACKET, min_size=total, max_size=total))
     asked = data.draw(st.integers(0, total))
     rank_of_target = np.array(data.draw(st.permutations(range(targets))))
-    records = entered(packets, asked, targets, Train((100, 1000)[:sizes], count, 1.0, 2.0, 1.0, 56 if primed else None))
+    table = entered(
+        packets, asked, targets, SendPattern((100, 1000)[:sizes], count, 1.0, 2.0, 1.0, 56 if primed else None)
+    )
 
-    counted = Tally(records.echoes(rank_of_target, 2 * SECOND, 0), sizes)
+    counted = BurstCounts(table.results(rank_of_target, 2 * SECOND, 0), sizes)
 
     for row, rank in enumerate(rank_of_target.tolist()):
         for column in range(sizes):
@@ -142,37 +144,37 @@ def test_every_count_is_that_of_a_look_at_each_packet(data, targets, sizes, coun
             check(counted, row, column, [(packet, packets[packet]) for packet in burst], asked)
 
 
-def entered(packets: list[dict], asked: int, targets: int, train: Train) -> Records:
-    """Records of these packets, as the receiver would leave them: what was not sent has no reply, stamp or error."""
-    records = Records(targets, train)
-    records.next = asked
+def entered(packets: list[dict], asked: int, targets: int, pattern: SendPattern) -> PacketTable:
+    """The table of these packets, as the receiver would leave it: unsent packets have no reply, stamp or error."""
+    table = PacketTable(targets, pattern)
+    table.next = asked
     for number, packet in enumerate(packets[:asked]):
         called_ns = SECOND * (1 + number)
-        records.called_ns[number] = called_ns
-        records.waited[number] = packet["waited"]
-        records.refused_errno[number] = packet["refused"]
+        table.called_ns[number] = called_ns
+        table.waited[number] = packet["waited"]
+        table.refused_errno[number] = packet["refused"]
         if packet["refused"]:
             continue
         if packet["stamped_after_ns"] is not None:
-            records.stamped_ns[number] = called_ns + packet["stamped_after_ns"]
+            table.stamped_ns[number] = called_ns + packet["stamped_after_ns"]
         if packet["replies"]:
-            records.replies[number] = packet["replies"]
-            records.arrived_ns[number] = called_ns + packet["rtt_ns"]
-            records.arrival_trusted[number] = packet["trusted"]
-            records.hop_limit[number] = packet["hop_limit"]
+            table.replies[number] = packet["replies"]
+            table.arrived_ns[number] = called_ns + packet["rtt_ns"]
+            table.arrival_trusted[number] = packet["trusted"]
+            table.hop_limit[number] = packet["hop_limit"]
         if packet["error"] is not None:
-            enter_error(records, number, *packet["error"])
-    records.waited[asked:] = True
-    return records
+            enter_error(table, number, *packet["error"])
+    table.waited[asked:] = True
+    return table
 
 
-def enter_error(records: Records, packet: int, icmp_type: int, icmp_code: int, mtu_bytes: int) -> None:
+def enter_error(table: PacketTable, packet: int, icmp_type: int, icmp_code: int, mtu_bytes: int) -> None:
     one, nothing = np.ones(1, np.int64), np.zeros((1, 4), np.uint8)
     errors = Errors(one * icmp_type, one * icmp_code, one * mtu_bytes, nothing, np.zeros((1, 24), np.uint8), one * 24)
-    records.enter_errors(np.array([packet]), errors, np.array([[10, 0, 0, 1]], np.uint8))
+    table.enter_errors(np.array([packet]), errors, np.array([[10, 0, 0, 1]], np.uint8))
 
 
-def check(counted: Tally, row: int, column: int, burst: list[tuple[int, dict]], asked: int) -> None:
+def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, dict]], asked: int) -> None:
     sent = [packet for number, packet in burst if number < asked and not packet["refused"]]
     rtts_ms = [round_trip_ms(packet) for packet in sent]
     in_time = [packet for packet, rtt_ms in zip(sent, rtts_ms, strict=True) if rtt_ms is not None]
@@ -220,17 +222,17 @@ def round_trip_ms(packet: dict) -> float | None:
 
 
 def test_an_error_about_a_request_that_was_answered_is_no_loss():
-    records = flown()
-    enter_error(records, 3, 3, 1, 0)
-    records.replies[5] = 0
-    enter_error(records, 5, 3, 1, 0)
+    table = filled_table()
+    enter_error(table, 3, 3, 1, 0)
+    table.replies[5] = 0
+    enter_error(table, 5, 3, 1, 0)
 
-    assert [(error.name, error.count) for error in tally(records).errors(0, 0)] == [("host_unreachable", 1)]
+    assert [(error.name, error.count) for error in burst_counts(table).errors(0, 0)] == [("host_unreachable", 1)]
 
 
 def test_what_waited_and_never_went_is_not_counted_as_waited():
-    records = flown()
-    records.next = 6
-    records.waited[4:] = True
+    table = filled_table()
+    table.next = 6
+    table.waited[4:] = True
 
-    assert tally(records).waited == [[1, 0], [1, 0]]
+    assert burst_counts(table).waited == [[1, 0], [1, 0]]

@@ -1,4 +1,4 @@
-"""What is known of each packet of a flight while it flies (`Records`), and what became of it (`Echoes`).
+"""What is known of each packet of a session while it flies (`PacketTable`), and what became of it (`EchoResults`).
 
 Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
 Times are monotonic nanoseconds; 0 where there is none yet.
@@ -24,7 +24,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
-class Train:
+class SendPattern:
     """What each target of a cycle is sent: `count` requests of each size, one size after the other.
 
     Before them goes one of `priming_bytes`, if any, which is not part of what is found. A reply that comes within
@@ -51,8 +51,8 @@ class Train:
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorsSeen:
-    """ICMP errors of a flight, an entry for each packet they are about; at most one a packet.
+class EchoErrors:
+    """ICMP errors of a session, an entry for each packet they are about; at most one a packet.
 
     `router` is the address that sent the error, in network order.
     """
@@ -66,8 +66,8 @@ class ErrorsSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Echoes:
-    """What became of the packets of a flight: arrays of shape (targets, packets of the train), priming left out.
+class EchoResults:
+    """What became of the packets of a session: arrays of shape (targets, packets of the pattern), priming left out.
 
     `sent`: the kernel took it. `sent_at_ns`: Unix time of that. `rtt_ms`: NaN where no reply came in time.
     `arrived_ns`: monotonic, to order replies by. `late`: answered, but after the timeout. `replies`: how many came,
@@ -88,17 +88,17 @@ class Echoes:
     hardware_stamped: Bools
     waited: Bools
     refused_errno: npt.NDArray[np.int16]
-    errors: ErrorsSeen
+    errors: EchoErrors
 
 
-class Records:
-    """The packets of one flight. `next` is the first that the kernel was not yet asked to send."""
+class PacketTable:
+    """The packets of one session. `next` is the first that the kernel was not yet asked to send."""
 
-    def __init__(self, targets: int, train: Train) -> None:
+    def __init__(self, targets: int, pattern: SendPattern) -> None:
         self.targets = targets
         self.next = 0
-        self.packet_bytes = train.turn_bytes
-        self._first_counted = train.first_counted
+        self.packet_bytes = pattern.turn_bytes
+        self._first_counted = pattern.first_counted
         self.total = total = targets * len(self.packet_bytes)
         self.called_ns: Int64s = np.zeros(total, np.int64)
         self.stamped_ns: Int64s = np.zeros(total, np.int64)
@@ -136,7 +136,7 @@ class Records:
         answered = self.replies > 0
         return int(np.max(self.arrived_ns - self.called_ns, where=answered, initial=0))
 
-    def echoes(self, rank_of_target: Int64s, timeout_ns: int, realtime_offset_ns: int) -> Echoes:
+    def results(self, rank_of_target: Int64s, timeout_ns: int, realtime_offset_ns: int) -> EchoResults:
         """Everything in the targets' own order. A reply later than the timeout is no reply in time."""
         answered = self.replies > 0
         stamped = (self.stamped_ns > 0) & (~answered | (self.stamped_ns <= self.arrived_ns))
@@ -151,7 +151,7 @@ class Records:
         def in_order(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
             return values.reshape(-1, self.targets)[self._first_counted :].T[rank_of_target]
 
-        return Echoes(
+        return EchoResults(
             sent=in_order(sent),
             sent_at_ns=in_order(np.where(sent, sent_ns + realtime_offset_ns, 0)),
             rtt_ms=in_order(np.where(in_time, round_trip_ns / NS_PER_MS, np.nan)),
@@ -182,14 +182,14 @@ class Records:
         sound &= (saved_ns >= 0) & (saved_ns <= HARDWARE_SLACK_NS)
         return np.where(sound, hardware_ns, round_trip_ns), sound
 
-    def _errors_in_order(self, target_of_rank: Int64s) -> ErrorsSeen:
+    def _errors_in_order(self, target_of_rank: Int64s) -> EchoErrors:
         def joined(parts: list[npt.NDArray[Scalar]], empty: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
             return np.concatenate(parts) if parts else empty
 
         turn, rank = np.divmod(joined([packets for packets, _, _ in self._errors], np.zeros(0, np.int64)), self.targets)
         counted = turn >= self._first_counted
         none = np.zeros(0, np.int64)
-        return ErrorsSeen(
+        return EchoErrors(
             target=target_of_rank[rank[counted]],
             turn=turn[counted] - self._first_counted,
             icmp_type=joined([errors.icmp_type for _, errors, _ in self._errors], none)[counted],
