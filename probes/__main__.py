@@ -9,10 +9,10 @@ import argparse
 import importlib
 import sys
 
+from probes.kinds import KINDS
+
 COMMANDS = {
-    "ping": ("probes.ping.command", "measure loss and round-trip times to hosts, with no centre"),
-    "capacity": ("probes.capacity.command", "estimate the narrowest link of the path to a host"),
-    "disk-to-disk": ("probes.disk_to_disk.command", "send a file from disk to disk, and tell network from disk"),
+    **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},
     "site": ("probes.site.command", "run the agent of a monitoring site"),
     "lab": ("probes.lab.command", "emulated wide-area paths between network namespaces"),
 }

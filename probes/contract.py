@@ -1,14 +1,20 @@
 """The interface of every kind of measurement: takes a spec, returns a result with exactly one outcome.
 
 A probe measures and nothing else. It raises `ProbeError` when it cannot; the runner turns that into a result.
-Deadline, storage, delivery and schedule belong to the runner (`probes.site`), not to the probe.
+The deadline, storage, delivery and schedule belong to the runner (`probes.site.runner`) and not to the probe. The
+runner, the plan, the limits and the wire ask a `Kind` about its measurements; `probes.kinds` lists all kinds.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import msgspec
 
 
 class Outcome(StrEnum):
@@ -74,10 +80,173 @@ ResultT = TypeVar("ResultT", covariant=True)
 
 
 class Probe(Protocol[SpecT, ResultT]):
-    """A kind of measurement; `probes.registry` lists all kinds."""
+    """Measures for one kind."""
 
     def can_run(self, spec: SpecT) -> list[str]:
         """Reasons why this host cannot measure `spec`, each with a fix; empty if it can."""
 
     def run(self, spec: SpecT, deadline: Deadline) -> ResultT:
         """Measure. Raises `ProbeError`; any other exception is a bug."""
+
+
+class Result(Protocol):
+    """The fields that every result has."""
+
+    @property
+    def family(self) -> Literal[4, 6]: ...
+    @property
+    def started_at(self) -> datetime: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def detail(self) -> str | None: ...
+
+
+class CycleTask(Protocol):
+    """A test that a plan repeats: its name and the seconds from one cycle to the next."""
+
+    @property
+    def test(self) -> str: ...
+    @property
+    def every_s(self) -> int: ...
+
+
+class Slot(Protocol):
+    """A planned execution of a test at a time of its own, as one of its two ends gets it."""
+
+    @property
+    def slot_id(self) -> int: ...
+    @property
+    def path_id(self) -> int: ...
+    @property
+    def test(self) -> str: ...
+    @property
+    def role(self) -> Literal["client", "server"]: ...
+    @property
+    def starts_at(self) -> datetime: ...
+    @property
+    def ends_at(self) -> datetime: ...
+    @property
+    def spec(self) -> Any: ...
+
+
+class FarEnd(Protocol):
+    """The listening end of a slot."""
+
+    def serve(self, spec: Any, deadline: Deadline) -> object | None:
+        """Take part in one test; what was seen of it, or None if nobody came. Raises `ProbeError`."""
+
+    def decline(self, spec: Any, outcome: Outcome, detail: str, deadline: Deadline) -> None:
+        """Tell the other end why this one does not take part, where the kind can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The command of a kind, `python -m probes NAME`: its module and a summary for the help."""
+
+    module: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A path of a cycle: its name or address, and its entry in the plan. Once resolved, `address` is literal."""
+
+    path_id: int | None
+    address: str
+    family: Literal[4, 6]
+    planned: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The measurements that a site makes already: the targets of this kind's running cycles with their tasks, by test,
+    and the packets sent to an address within the hour."""
+
+    running: Mapping[str, tuple[CycleTask, tuple[Target, ...]]]
+    packets_within_hour: Callable[[str], int]
+
+
+def nothing_forbidden(limits: Any, task: Any, targets: Sequence[Target], load: Load) -> list[str | None]:
+    """The verdicts of a kind without rules of its own."""
+    return [None] * len(targets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of measurement, as the agent runs it.
+
+    `task` is its part of a plan, `results` the structs of its results: first that of the end that measures, then that
+    of the far end, if it reports. `hours` is the section of limits.toml whose hours it keeps. `probe` loads what
+    measures, which may need far more memory than the rest.
+    """
+
+    schedule: ClassVar[Literal["cycle", "slot"]]
+
+    name: str
+    task: type[msgspec.Struct]
+    results: tuple[type[msgspec.Struct], ...]
+    hours: str
+    probe: Callable[[], Probe[Any, Any]]
+    command: Command | None = None
+
+    @property
+    def field(self) -> str:
+        """The name of its part of a plan, and in names of Celery tasks."""
+        return self.name.replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleKind(Kind):
+    """A kind that a plan repeats in cycles over many paths.
+
+    `one_at_a_time`: an agent measures one path at a time, in an order of its own each cycle, beginning anywhere in the
+    interval; else all paths of a cycle together, soon after the interval begins.
+
+    `targets(task)` are the paths of a cycle. `spec(task, targets, limits)` is the spec of one run to those of them
+    that are permitted, within the limits; the run gives the same number of results for each target, in their order.
+    `length_s(task)` is the usual length of a run, `longest_s(spec)` its deadline.
+
+    `forbids(limits, task, targets, load)` gives the kind's own rule against each target or None;
+    `not_measured(task, target, at, outcome, detail)` the results of a target without figures. `sending_s(spec)` is
+    how long each result was measured for, None if until the run ended. `packets_sent` counts a result's packets where
+    the limits count them.
+    """
+
+    schedule: ClassVar[Literal["cycle", "slot"]] = "cycle"
+
+    one_at_a_time: bool = False
+    targets: Callable[[Any], tuple[Target, ...]]
+    spec: Callable[[Any, Sequence[Target], Any], Any]
+    length_s: Callable[[Any], float]
+    longest_s: Callable[[Any], float]
+    not_measured: Callable[[Any, Target, datetime, Outcome, str], tuple[Result, ...]]
+    forbids: Callable[[Any, Any, Sequence[Target], Load], list[str | None]] = nothing_forbidden
+    sending_s: Callable[[Any], float] | None = None
+    packets_sent: Callable[[Any], int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotKind(Kind):
+    """A kind whose tests fill their path, each in a slot with both hosts to itself.
+
+    `far_end` loads the listening end; `listening_roles` are the roles whose end accepts connections. A client
+    `calls_again` where nobody listens yet. With `prepare(spec)` it begins ahead of its slot with that.
+
+    `not_measured(spec, at, outcome, detail)` is a run without figures, `carried_bits(run, seconds)` the bits of one, or
+    None where it has no figures. `permitted(spec, limits)` is the spec for the probe, `forbids(limits, spec)` the
+    kind's own rule against it. `report(spec, at, outcome, detail, seen)` is the listening end's result; without it that
+    end has none.
+    """
+
+    schedule: ClassVar[Literal["cycle", "slot"]] = "slot"
+
+    far_end: Callable[[], FarEnd]
+    not_measured: Callable[[Any, datetime, Outcome, str], Any]
+    carried_bits: Callable[[Any, float], float | None]
+    listening_roles: tuple[Literal["client", "server"], ...] = ("server",)
+    calls_again: bool = False
+    prepare: Callable[[Any], None] | None = None
+    permitted: Callable[[Any, Any], Any] = lambda spec, limits: spec
+    forbids: Callable[[Any, Any], str | None] = lambda limits, spec: None
+    report: Callable[[Any, datetime, Outcome, str, Any], Result] | None = None

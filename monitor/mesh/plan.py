@@ -13,11 +13,11 @@ from django.utils.crypto import salted_hmac
 from monitor.mesh import addresses
 from monitor.mesh.models import Host, Kind, Measurement, Mesh, Site, Slot
 from monitor.mesh.slots import HORIZON_S
-from probes.capacity.spec import CapacitySpec
-from probes.disk_to_disk.spec import DiskToDiskSpec
-from probes.ping.spec import PingSpec
-from probes.site.wire import CapacityTarget, CapacityTask, DiskToDiskSlot, PingTask, Plan, ThroughputSlot
-from probes.throughput.spec import ThroughputSpec
+from probes.capacity.spec import CapacitySpec, CapacityTarget, CapacityTask
+from probes.disk_to_disk.spec import DiskToDiskSlot, DiskToDiskSpec
+from probes.ping.spec import PingSpec, PingTask
+from probes.site.wire import Plan
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 
 
 def plan_for(site: Site, now: datetime, iperf3_of: Mapping[int, str] | None = None) -> Plan:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from probes.capacity.echo_trains import LONGEST_PAUSE, PACKETS, TRAINS, send_trains
 from probes.capacity.estimate import Estimate, estimate
-from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
+from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict, not_measured
 from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress, path_mtu_bytes
@@ -83,13 +83,6 @@ def measure(spec: CapacitySpec, deadline: Deadline) -> CapacityRun:
         return _measured(spec, started_at, deadline)
     except ProbeError as error:
         return not_measured(spec, started_at, error.outcome, str(error))
-
-
-def not_measured(spec: CapacitySpec, started_at: datetime, outcome: Outcome, detail: str) -> CapacityRun:
-    """The run of a measurement that ended in `outcome`, without figures."""
-    return CapacityRun(
-        target=spec.address, address=None, family=spec.family, started_at=started_at, outcome=outcome, detail=detail
-    )
 
 
 def _measured(spec: CapacitySpec, started_at: datetime, deadline: Deadline) -> CapacityRun:

@@ -44,6 +44,21 @@ class CapacitySpec(msgspec.Struct, frozen=True, kw_only=True):
     spacing_s: float = 0.05
 
 
+class CapacityTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A path whose narrowest link is to be estimated."""
+
+    path_id: int
+    spec: CapacitySpec
+
+
+class CapacityTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A capacity test that a site repeats every `every_s` seconds, its targets one after the other."""
+
+    test: str
+    every_s: int
+    targets: tuple[CapacityTarget, ...]
+
+
 class CapacityRun(msgspec.Struct, frozen=True, kw_only=True, tag="capacity", tag_field="kind"):
     """The result of a capacity measurement. Rates count the bits of IP packets, without link headers.
 
@@ -65,3 +80,10 @@ class CapacityRun(msgspec.Struct, frozen=True, kw_only=True, tag="capacity", tag
     received: int = 0
     method: str | None = None
     detail: str | None = None
+
+
+def not_measured(spec: CapacitySpec, started_at: datetime, outcome: Outcome, detail: str) -> CapacityRun:
+    """The run of a measurement that ended in `outcome`, without figures."""
+    return CapacityRun(
+        target=spec.address, address=None, family=spec.family, started_at=started_at, outcome=outcome, detail=detail
+    )

@@ -70,6 +70,19 @@ class DiskToDiskProbe:
         return send(asked, deadline)
 
 
+class Receiver:
+    """The receiver of kind `disk-to-disk` (`probes.contract.FarEnd`)."""
+
+    def serve(self, asked: PermittedSpec, deadline: Deadline) -> str:
+        """As `receive`, which raises where no sender was there."""
+        receive(asked, deadline)
+        return "received"
+
+    def decline(self, spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
+        """As `decline`."""
+        decline(spec, outcome, detail, deadline)
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """A transfer as the receiver measured it: `moving_s` until the last byte arrived, then `syncing_s` for fsync."""

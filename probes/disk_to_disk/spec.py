@@ -48,6 +48,18 @@ class DiskToDiskSpec(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
+class DiskToDiskSlot(msgspec.Struct, frozen=True, kw_only=True, tag="disk-to-disk", tag_field="kind"):
+    """A planned execution of a disk-to-disk test. The client is the path's source: it sends, and reports."""
+
+    slot_id: int
+    path_id: int
+    test: str
+    role: Literal["client", "server"]
+    starts_at: datetime
+    ends_at: datetime
+    spec: DiskToDiskSpec
+
+
 class PermittedSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A spec and the folder in which this site permits the test file."""
 

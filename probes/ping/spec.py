@@ -51,6 +51,14 @@ class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.requests * self.spacing_s + self.timeout_s + self.late_s
 
 
+class PingTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A ping test that a site repeats every `every_s` seconds, aligned to the epoch."""
+
+    test: str
+    every_s: int
+    spec: PingSpec
+
+
 class IcmpError(msgspec.Struct, frozen=True, kw_only=True):
     """An ICMP error that a router or the target sent about `count` requests of a burst, all of them lost.
 

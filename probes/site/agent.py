@@ -1,4 +1,4 @@
-"""The agent's parts, put together: spool, plan, limits, ping and capacity cycles, throughput slots, delivery.
+"""The agent's parts, put together: spool, plan, limits, cycles, slots, delivery.
 
 Made once in the worker process from `AgentSettings`. What it does at which time is said by
 `probes.site.runner.schedule`, and done in the tasks of `probes.site.tasks`.
@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from probes.registry import PROBES
+from probes.contract import CycleKind
+from probes.kinds import KINDS
 from probes.site.delivery.centre import Centre
 from probes.site.delivery.deliver import Delivery
 from probes.site.delivery.vitals import Vitals
@@ -20,15 +21,14 @@ from probes.site.journal import Journal, write_state
 from probes.site.limits.read import read_limits
 from probes.site.limits.usage import Usage
 from probes.site.plan import PlanCache, PlanPuller
-from probes.site.runner.capacity import CapacityCycles
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.own_tests import OwnTests
-from probes.site.runner.schedule import capacity_phase_s, newest_cycles, ping_phase_s, spread
+from probes.site.runner.permit import Permit
+from probes.site.runner.schedule import newest_cycles, phase_s, spread
 from probes.site.runner.slot import Slots
 from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
-from probes.throughput.iperf3 import serve
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +54,12 @@ class Agent:
         self.plans = PlanCache(settings.plan_file)
         self.puller = PlanPuller(self.plans, centre)
         self.delivery = Delivery(self.spool, centre, health=self.vitals.of, spread=lambda: spread(self.plans.current()))
-        self.cycles = Cycles(self.spool, limits, own_tests, PROBES["ping"])
-        self.capacity = CapacityCycles(self.spool, limits, own_tests, PROBES["capacity"], usage=usage)
+        self.cycles = Cycles(self.spool, Permit(limits, usage), own_tests)
         self.slots = Slots(
-            self.spool, limits, own_tests, PROBES["throughput"], serve, usage=usage, now=centre.clock.utc_now
+            self.spool, Permit(limits, usage, now=centre.clock.utc_now), own_tests, now=centre.clock.utc_now
         )
+        for kind in KINDS.values():
+            kind.probe()  # loaded now, so that no first cycle waits for it
 
     def begin(self) -> None:
         """Account for what was not run while the agent was away. To be called once, before anything runs."""
@@ -66,21 +67,13 @@ class Agent:
         self.spool.begin(pulse.stat().st_mtime if pulse.exists() else None)
         self.slots.settle(self.plans.current())
 
-    def ping_cycle(self, test: str) -> None:
-        """One cycle of a ping test, if the plan still has it."""
+    def cycle(self, kind: CycleKind, test: str) -> None:
+        """One cycle of a test, if the plan still has it."""
         plan = self.plans.current()
-        for task in plan.ping if plan is not None else ():
+        for task in plan.of(kind) if plan is not None else ():
             if task.test == test and plan is not None:
-                cycle = Cycle.at(test, task.every_s, datetime.now(UTC), ping_phase_s(plan, task.every_s))
-                self._run(f"ping {test}", cycle, partial(self.cycles.run, task, cycle))
-
-    def capacity_cycle(self, test: str) -> None:
-        """One cycle of a capacity test, if the plan still has it."""
-        plan = self.plans.current()
-        for task in plan.capacity if plan is not None else ():
-            if task.test == test and plan is not None:
-                cycle = Cycle.at(test, task.every_s, datetime.now(UTC), capacity_phase_s(plan, task.every_s))
-                self._run(f"capacity {test}", cycle, partial(self.capacity.run, task, cycle))
+                cycle = Cycle.at(test, task.every_s, datetime.now(UTC), phase_s(plan, kind, task.every_s))
+                self._run(f"{kind.name} {test}", cycle, partial(self.cycles.run, kind, task, cycle))
 
     def _run(self, name: str, cycle: Cycle, measure: Callable[[], None]) -> None:
         """Run a cycle, unless a message that came twice has run it already."""

@@ -91,16 +91,7 @@ class PlanPuller:
             logger.error("plan: version %s cannot be kept (%s); again in %.0f s", plan.version, error, pause_s)
             return False
         self._back_off.succeeded()
-        targets = sum(len(task.spec.targets) for task in plan.ping)
-        logger.info(
-            "plan: version %s for site %s: %d ping tests with %d targets, %d throughput slots, %d capacity tests",
-            plan.version,
-            plan.site,
-            len(plan.ping),
-            targets,
-            len(plan.throughput),
-            len(plan.capacity),
-        )
+        logger.info("plan: version %s for site %s: %s", plan.version, plan.site, plan.contents)
         return True
 
 

@@ -127,12 +127,7 @@ def _agent(status: Status) -> str:
 
 
 def _plan(plan: Plan) -> str:
-    targets = sum(len(task.spec.targets) for task in plan.ping)
-    return (
-        f"{plan.version} of site {plan.site}: {len(plan.ping)} ping tests with {targets} targets,"
-        f" {len(plan.throughput)} throughput slots, {len(plan.capacity)} capacity tests,"
-        f" {len(plan.disk_to_disk)} disk-to-disk slots"
-    )
+    return f"{plan.version} of site {plan.site}: {plan.contents}"
 
 
 def _running(status: Status, now: datetime) -> str:

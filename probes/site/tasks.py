@@ -1,6 +1,6 @@
 """The agent's Celery application: what runs as a task, on the agent's own Redis, with no result backend.
 
-Tasks are thin: each calls one function of the agent. A ping or capacity task is a whole cycle of all targets. A slot is
+Tasks are thin: each calls one function of the agent. A task of a kind is a whole cycle of all targets. A slot is
 sent with an ETA within the next minute, since Redis delivers messages twice whose ETA lies beyond its visibility
 timeout; it may also be sent twice when Redis was restarted: the spool lets it be taken once.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +17,9 @@ import redis
 from celery import Celery
 
 from probes.broker import client_url
+from probes.kinds import CYCLE_KINDS
 from probes.site.agent import Agent
+from probes.site.runner.schedule import task_name
 from probes.site.wire import read_slot
 
 REMEMBER_SLACK = timedelta(minutes=1)
@@ -72,13 +75,8 @@ def _add_measurements(app: AgentApp) -> Callable[[], None]:
     agent = app.agent
     client = redis.Redis.from_url(client_url(agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
 
-    @app.task(name="site.ping_cycle")
-    def ping_cycle(test: str) -> None:
-        agent.ping_cycle(test)
-
-    @app.task(name="site.capacity_cycle")
-    def capacity_cycle(test: str) -> None:
-        agent.capacity_cycle(test)
+    for kind in CYCLE_KINDS:
+        app.task(name=task_name(kind))(partial(agent.cycle, kind))
 
     @app.task(name="site.run_slot")
     def run_slot(slot: dict[str, Any]) -> None:

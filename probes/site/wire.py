@@ -14,17 +14,16 @@ the epoch. Bodies are JSON, a Batch may be MessagePack; requests may be packed b
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Union, cast
 
 import msgspec
 
-from probes.capacity.spec import CapacityRun, CapacitySpec
-from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec
-from probes.ping.spec import Burst, PingSpec
+from probes.contract import CycleKind, CycleTask, Kind, Result, Slot
+from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.site.health import Health, Moment
-from probes.throughput.spec import Served, ThroughputRun, ThroughputSpec
 
 PROTOCOL = 1
 """The version of all that is here, raised by every change that an older end would misunderstand."""
@@ -37,82 +36,74 @@ GAPS_AT_ONCE = 500
 """In one batch."""
 
 
-class PingTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A ping test that this site repeats every `every_s` seconds, aligned to the epoch."""
-
-    test: str
-    every_s: int
-    spec: PingSpec
+SLOTS = {kind.task.__struct_config__.tag: kind.task for kind in SLOT_KINDS}
+"""The slots of each kind by the tag in their JSON; those of throughput tests have none, as before there were others."""
 
 
-class ThroughputSlot(msgspec.Struct, frozen=True, kw_only=True):
-    """One planned execution of a throughput test. Both ends get it, each with its own role."""
-
-    slot_id: int
-    path_id: int
-    test: str
-    role: Literal["client", "server"]
-    starts_at: datetime
-    ends_at: datetime
-    spec: ThroughputSpec
-
-
-class DiskToDiskSlot(msgspec.Struct, frozen=True, kw_only=True, tag="disk-to-disk", tag_field="kind"):
-    """As `ThroughputSlot`, of a disk-to-disk test. The client is the path's source: it sends, and reports."""
-
-    slot_id: int
-    path_id: int
-    test: str
-    role: Literal["client", "server"]
-    starts_at: datetime
-    ends_at: datetime
-    spec: DiskToDiskSpec
-
-
-AnySlot = ThroughputSlot | DiskToDiskSlot
-
-
-class _SlotKind(msgspec.Struct):
+class _SlotTag(msgspec.Struct):
     kind: str | None = None
 
 
-def read_slot(body: bytes) -> AnySlot:
-    """A slot as it was written. Raises `msgspec.DecodeError`."""
-    if msgspec.json.decode(body, type=_SlotKind).kind is None:
-        return msgspec.json.decode(body, type=ThroughputSlot)
-    return msgspec.json.decode(body, type=DiskToDiskSlot)
+def read_slot(body: bytes) -> Slot:
+    """Decode a slot. Raises `msgspec.DecodeError`."""
+    tag = msgspec.json.decode(body, type=_SlotTag).kind
+    if tag not in SLOTS:
+        raise msgspec.ValidationError(f"slots of kind {tag} are not known")
+    slot: Any = msgspec.json.decode(body, type=SLOTS[tag])
+    return cast("Slot", slot)
 
 
-class CapacityTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A path whose narrowest link is to be estimated."""
-
-    path_id: int
-    spec: CapacitySpec
-
-
-class CapacityTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A capacity test that this site repeats every `every_s` seconds, its targets one after the other."""
-
-    test: str
-    every_s: int
-    targets: tuple[CapacityTarget, ...]
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that one site must measure. `version` is a digest of the rest."""
+class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one site must measure. `version` is a digest of the rest. A `Plan` has a field for each kind as well."""
 
     version: str
     site: str
     mesh: str
-    ping: tuple[PingTask, ...] = ()
-    throughput: tuple[ThroughputSlot, ...] = ()
-    capacity: tuple[CapacityTask, ...] = ()
-    disk_to_disk: tuple[DiskToDiskSlot, ...] = ()
+
+    def of(self, kind: Kind) -> tuple[Any, ...]:
+        """The tasks, or slots, of a kind."""
+        tasks: tuple[Any, ...] = getattr(self, kind.field)
+        return tasks
 
     @property
-    def slots(self) -> tuple[AnySlot, ...]:
+    def slots(self) -> tuple[Slot, ...]:
         """All that is to begin at a time of its own."""
-        return (*self.throughput, *self.disk_to_disk)
+        return tuple(slot for kind in SLOT_KINDS for slot in self.of(kind))
+
+    @property
+    def contents(self) -> str:
+        """The number of tests or slots of each kind, in words."""
+        return ", ".join(_count(kind, self.of(kind)) for kind in KINDS.values())
+
+    @property
+    def cycles(self) -> Iterator[tuple[CycleKind, CycleTask]]:
+        """All that is repeated, with its kind."""
+        return ((kind, task) for kind in CYCLE_KINDS for task in self.of(kind))
+
+
+def _count(kind: Kind, tasks: Sequence[Any]) -> str:
+    if not isinstance(kind, CycleKind):
+        return f"{len(tasks)} {kind.name} slots"
+    targets = sum(len(kind.targets(task)) for task in tasks)
+    return f"{len(tasks)} {kind.name} tests" + ("" if kind.one_at_a_time else f" with {targets} targets")
+
+
+if TYPE_CHECKING:
+
+    class Plan(PlanOfKinds, frozen=True, kw_only=True):
+        def __init__(self, *, version: str, site: str, mesh: str, **tasks: tuple[Any, ...]) -> None: ...
+        def __getattr__(self, field: str) -> tuple[Any, ...]: ...
+
+else:
+    Plan = msgspec.defstruct(
+        "Plan",
+        [(kind.field, tuple[kind.task, ...], ()) for kind in KINDS.values()],
+        bases=(PlanOfKinds,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+    )
+    Result = Union[tuple(result for kind in KINDS.values() for result in kind.results)]  # noqa: UP007
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +116,7 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     path_id: int
     test: str
-    result: Burst | ThroughputRun | CapacityRun | DiskToDiskRun | Served
+    result: Result
     slot_id: int | None = None
     during_test: bool = False
     clock_off_s: float | None = None

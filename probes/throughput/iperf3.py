@@ -38,7 +38,7 @@ from probes.throughput.report import (
     read_report,
     received_bytes,
 )
-from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec
+from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec, not_measured
 from probes.throughput.watching import Streams, Watch
 
 logger = logging.getLogger(__name__)
@@ -125,22 +125,6 @@ def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
         return not_measured(spec, started_at, error.outcome, str(error))
 
 
-def not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str) -> ThroughputRun:
-    """The result of a test that ended in `outcome`, without figures."""
-    return ThroughputRun(
-        target=spec.address,
-        address=None,
-        family=spec.family,
-        started_at=started_at,
-        outcome=outcome,
-        protocol=spec.protocol,
-        reverse=spec.reverse,
-        streams=spec.streams,
-        asked_bps=None if spec.rate_bps is None else float(spec.rate_bps),
-        detail=detail,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Seen:
     """Statistics sampled outside iperf3 while the server ran. `kernel` is set if the server sent the data."""
@@ -176,6 +160,17 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
     if trouble is not None:
         raise trouble
     return None
+
+
+class Iperf3Server:
+    """The listening end of kind `throughput` (`probes.contract.FarEnd`)."""
+
+    def serve(self, spec: ThroughputSpec, deadline: Deadline) -> Seen | None:
+        """As `serve`."""
+        return serve(spec, deadline)
+
+    def decline(self, spec: ThroughputSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
+        """Nothing: the report of this end says why."""
 
 
 def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:

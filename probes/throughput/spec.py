@@ -47,6 +47,18 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
         return float(self.duration_s + self.omit_s)
 
 
+class ThroughputSlot(msgspec.Struct, frozen=True, kw_only=True):
+    """A planned execution of a throughput test. Both ends get it, each with its own role."""
+
+    slot_id: int
+    path_id: int
+    test: str
+    role: Literal["client", "server"]
+    starts_at: datetime
+    ends_at: datetime
+    spec: ThroughputSpec
+
+
 class SentIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The sender's intervals. Windows and RTTs are those at the end of each interval; `packets` is for UDP only."""
 
@@ -181,3 +193,19 @@ def seen_from_both_ends(transfer: Transfer, served: Served) -> Transfer:
     if served.kernel is not None:
         transfer = msgspec.structs.replace(transfer, kernel=served.kernel)
     return transfer
+
+
+def not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str) -> ThroughputRun:
+    """The result of a test that ended in `outcome`, without figures."""
+    return ThroughputRun(
+        target=spec.address,
+        address=None,
+        family=spec.family,
+        started_at=started_at,
+        outcome=outcome,
+        protocol=spec.protocol,
+        reverse=spec.reverse,
+        streams=spec.streams,
+        asked_bps=None if spec.rate_bps is None else float(spec.rate_bps),
+        detail=detail,
+    )

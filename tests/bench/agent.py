@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import django
 
 from probes.contract import Outcome
-from probes.ping.spec import PingSpec, PingTarget
-from probes.site.wire import PingTask, Plan
+from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.site.wire import Plan
 from tests.bench import Row
 
 if TYPE_CHECKING:

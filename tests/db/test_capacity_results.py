@@ -17,9 +17,9 @@ from monitor.mesh.document import read
 from monitor.mesh.entries import CapacityTest
 from monitor.mesh.models import Path, Site, Slot
 from monitor.mesh.plan import plan_for
-from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
+from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, Verdict
 from probes.contract import Outcome
-from probes.site.wire import Batch, CapacityTarget, CapacityTask, Delivered, Plan
+from probes.site.wire import Batch, Delivered, Plan
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, make_mesh, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]

@@ -12,8 +12,8 @@ from monitor.mesh.apply import apply
 from monitor.mesh.document import read
 from monitor.mesh.models import Mesh, Path, Site, Slot
 from monitor.mesh.plan import plan_for
-from probes.ping.spec import PingSpec, PingTarget
-from probes.site.wire import PingTask, Plan
+from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.site.wire import Plan
 from probes.throughput.spec import ThroughputSpec
 
 pytestmark = pytest.mark.django_db

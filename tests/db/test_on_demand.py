@@ -33,8 +33,7 @@ from monitor.mesh.on_demand import (
 )
 from monitor.mesh.plan import plan_for
 from probes.contract import Deadline, Outcome
-from probes.throughput.iperf3 import not_measured
-from probes.throughput.spec import Served, ThroughputRun
+from probes.throughput.spec import Served, ThroughputRun, not_measured
 from tests.db.mesh_of_three import batch, delivered
 from tests.db.test_slots import document, overlapping, taken
 from tests.db.test_transfers import real

@@ -15,11 +15,11 @@ import msgspec
 import pytest
 
 from monitor.mesh.on_demand import ON_DEMAND_LEAD_S
-from probes.capacity.spec import CapacityRun, CapacitySpec
+from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask
 from probes.contract import Outcome
-from probes.ping.spec import Burst, PingSpec, PingTarget
-from probes.site.wire import CapacityTarget, CapacityTask, Delivered, PingTask, Plan, ThroughputSlot
-from probes.throughput.spec import Served, ThroughputRun, ThroughputSpec
+from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.site.wire import Delivered, Plan
+from probes.throughput.spec import Served, ThroughputRun, ThroughputSlot, ThroughputSpec
 from tests.unit.test_deliver import FakeCentre
 
 pytestmark = pytest.mark.skipif(

@@ -14,15 +14,15 @@ import msgspec
 import pytest
 
 from probes.__main__ import main
-from probes.ping.spec import PingSpec, PingTarget
+from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.doctor import check_network
 from probes.site.doctor.check_network import check_mtu, check_ports
 from probes.site.doctor.finding import Examined
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.plan import PlanCache
-from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, PingTask, Plan, ThroughputSlot
-from probes.throughput.spec import ThroughputSpec
+from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Plan
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 from tests.unit.test_deliver import FakeCentre
 
 pytestmark = pytest.mark.skipif(

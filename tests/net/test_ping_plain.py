@@ -44,9 +44,9 @@ del errno.ENONET
 ctypes.CDLL = lambda *_, **__: types.SimpleNamespace()
 from probes.__main__ import main
 from probes.ping.spec import PingSpec, PingTarget
-from probes.registry import PROBES
+from probes.kinds import KINDS
 targets = (PingTarget(address="127.0.0.1"), PingTarget(address="::1", family=6))
-reasons = PROBES["ping"].can_run(PingSpec(targets=targets))
+reasons = KINDS["ping"].probe().can_run(PingSpec(targets=targets))
 if reasons:
     sys.exit(str(reasons))
 sys.exit(main(["ping", "127.0.0.1", "::1", "--count", "3", "--spacing-s", "0.05", "--sizes", "16,1000", *sys.argv[1:]]))

@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,13 +21,14 @@ from probes.contract import Deadline, Outcome
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.permit import Permit
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
-from probes.site.wire import ThroughputSlot
 from probes.throughput import authentication, doorkeeper, iperf3
+from probes.throughput import kind as throughput
 from probes.throughput.authentication import is_built_in
 from probes.throughput.iperf3 import measure, serve
-from probes.throughput.spec import ThroughputSpec
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 from tests.unit.test_spool import next_batch
 
 pytestmark = pytest.mark.skipif(
@@ -183,7 +186,8 @@ def test_a_test_that_began_late_and_hangs_was_missed_at_the_end_of_its_slot(port
     try:
         wait_until(lambda: listening(port))
         stopper.start()
-        Slots(spool, limits, OwnTests(), iperf3.Iperf3Probe(), serve).run(late)
+        kind = replace(throughput.KIND, far_end=lambda: SimpleNamespace(serve=serve))
+        Slots(spool, Permit(limits), OwnTests(), kinds=[kind]).run(late)
         stopper.join()
     finally:
         server.kill()

@@ -15,7 +15,7 @@ from probes.capacity.echo_trains import LONG, PACKETS, shapes
 from probes.capacity.probe import MAX_PACKETS, problems
 from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
 from probes.contract import Outcome
-from probes.registry import PROBES
+from probes.kinds import KINDS
 
 RUN = CapacityRun(
     target="far.example",
@@ -71,7 +71,7 @@ def test_sizes_that_make_no_sense_are_refused(family, packet_bytes, wrong):
     spec = CapacitySpec(address="127.0.0.1", family=family, packet_bytes=packet_bytes)
 
     assert problems(spec) == wrong
-    assert PROBES["capacity"].can_run(spec)[: len(wrong)] == wrong
+    assert KINDS["capacity"].probe().can_run(spec)[: len(wrong)] == wrong
 
 
 def test_a_size_that_makes_no_sense_is_a_usage_error(capsys):

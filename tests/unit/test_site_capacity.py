@@ -1,22 +1,27 @@
 """Capacity cycles of an agent, with a probe of our own in the place of the network; when they are due; their limits."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from probes.capacity.kind import KIND
 from probes.capacity.probe import MAX_PACKETS
-from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
+from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, Verdict
 from probes.contract import Outcome, ProbeError
 from probes.site.limits.limits import CapacityLimits, Limits, PingLimits
 from probes.site.limits.networks import Networks
 from probes.site.limits.read import LimitsError, read_limits
-from probes.site.runner.capacity import CapacityCycles
+from probes.site.runner.cycle import Cycles
 from probes.site.runner.own_tests import OwnTests
-from probes.site.runner.schedule import capacity_entries
+from probes.site.runner.permit import Permit
+from probes.site.runner.schedule import cycle_entries
 from probes.site.spool.spool import Spool
-from probes.site.wire import CapacityTarget, CapacityTask, Plan
+from probes.site.wire import Plan
 from tests.unit.test_spool import next_batch
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -88,10 +93,16 @@ def task(*addresses, test="narrowest", every_s=3600, **fields):
     return CapacityTask(test=test, every_s=every_s, targets=targets)
 
 
+def make_cycles(spool, limits, own_tests, probe, *, now):
+    """The runner of cycles, for this kind with this probe."""
+    cycles = Cycles(spool, Permit(limits, now=now), own_tests, now=now)
+    return SimpleNamespace(run=partial(cycles.run, replace(KIND, probe=lambda: probe)))
+
+
 def test_a_cycle_measures_its_paths_one_after_the_other(spool, own_tests, clock):
     probe = CapacityProbe(clock)
 
-    CapacityCycles(spool, Limits(), own_tests, probe, now=clock).run(task("192.0.2.1", "192.0.2.2"))
+    make_cycles(spool, Limits(), own_tests, probe, now=clock).run(task("192.0.2.1", "192.0.2.2"))
 
     first, second = spooled(spool)
     assert (first.path_id, first.test, first.result.capacity_bps) == (1, "narrowest", 50e6)
@@ -104,14 +115,14 @@ def test_a_result_is_spooled_before_the_next_path_is_measured(spool, own_tests, 
     waiting = []
     probe = CapacityProbe(clock, meanwhile=lambda: waiting.append(spool.queued()))
 
-    CapacityCycles(spool, Limits(), own_tests, probe, now=clock).run(task("192.0.2.1", "192.0.2.2", "192.0.2.3"))
+    make_cycles(spool, Limits(), own_tests, probe, now=clock).run(task("192.0.2.1", "192.0.2.2", "192.0.2.3"))
 
     assert waiting == [0, 1, 2]
 
 
 def test_paths_are_taken_in_an_order_of_its_own_each_cycle(spool, own_tests, clock):
     probe = CapacityProbe(clock)
-    cycles = CapacityCycles(spool, Limits(), own_tests, probe, now=clock)
+    cycles = make_cycles(spool, Limits(), own_tests, probe, now=clock)
     addresses = [f"192.0.2.{number}" for number in range(1, 9)]
 
     for _ in range(3):
@@ -127,7 +138,7 @@ def test_a_name_stays_the_target(spool, own_tests, clock):
     probe = CapacityProbe(clock)
 
     limits = Limits(networks=Networks(allowed=("127.0.0.1/32",)))
-    CapacityCycles(spool, limits, own_tests, probe, now=clock).run(task("localhost"))
+    make_cycles(spool, limits, own_tests, probe, now=clock).run(task("localhost"))
 
     assert probe.specs[0].address == "127.0.0.1"
     (delivered,) = spooled(spool)
@@ -138,7 +149,7 @@ def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_t
     limits = Limits(networks=Networks(forbidden=("198.51.100.0/24",)))
     probe = CapacityProbe(clock)
 
-    CapacityCycles(spool, limits, own_tests, probe, now=clock).run(
+    make_cycles(spool, limits, own_tests, probe, now=clock).run(
         task("198.51.100.1", "nowhere.invalid", "192.0.2.1", "224.0.0.1")
     )
 
@@ -157,7 +168,7 @@ def test_a_probe_that_cannot_ends_in_its_outcome(spool, own_tests, clock):
     def fail():
         raise ProbeError("the deadline came after 3 of 42 trains", outcome=Outcome.MISSED)
 
-    CapacityCycles(spool, Limits(), own_tests, CapacityProbe(clock, fail), now=clock).run(task("192.0.2.1"))
+    make_cycles(spool, Limits(), own_tests, CapacityProbe(clock, fail), now=clock).run(task("192.0.2.1"))
 
     (delivered,) = spooled(spool)
     assert (delivered.result.outcome, delivered.result.verdict) == (Outcome.MISSED, None)
@@ -166,7 +177,7 @@ def test_a_probe_that_cannot_ends_in_its_outcome(spool, own_tests, clock):
 
 def test_trains_keep_to_the_spacing_that_pings_keep(spool, own_tests, clock):
     probe = CapacityProbe(clock)
-    cycles = CapacityCycles(spool, Limits(ping=PingLimits(min_spacing_s=0.3)), own_tests, probe, now=clock)
+    cycles = make_cycles(spool, Limits(ping=PingLimits(min_spacing_s=0.3)), own_tests, probe, now=clock)
 
     cycles.run(task("192.0.2.1"))
     cycles.run(task("192.0.2.2", spacing_s=0.5))
@@ -176,7 +187,7 @@ def test_trains_keep_to_the_spacing_that_pings_keep(spool, own_tests, clock):
 
 def test_an_address_gets_no_more_packets_an_hour_than_allowed(spool, own_tests, clock):
     limits = Limits(capacity=CapacityLimits(max_packets_per_hour=2 * MAX_PACKETS))
-    cycles = CapacityCycles(spool, limits, own_tests, CapacityProbe(clock), now=clock)
+    cycles = make_cycles(spool, limits, own_tests, CapacityProbe(clock), now=clock)
 
     for _ in range(3):
         cycles.run(task("192.0.2.1"))
@@ -193,14 +204,14 @@ def test_an_address_gets_no_more_packets_an_hour_than_allowed(spool, own_tests, 
 
 def test_a_test_of_ours_meanwhile_is_noted(spool, own_tests, clock):
     with own_tests.running():
-        CapacityCycles(spool, Limits(), own_tests, CapacityProbe(clock), now=clock).run(task("192.0.2.1"))
+        make_cycles(spool, Limits(), own_tests, CapacityProbe(clock), now=clock).run(task("192.0.2.1"))
 
     (delivered,) = spooled(spool)
     assert delivered.during_test
 
 
 def test_paths_whose_turn_does_not_come_within_the_period_are_missed(spool, own_tests, clock):
-    cycles = CapacityCycles(spool, Limits(), own_tests, CapacityProbe(clock), now=clock)
+    cycles = make_cycles(spool, Limits(), own_tests, CapacityProbe(clock), now=clock)
 
     cycles.run(task(*[f"192.0.2.{number}" for number in range(1, 6)], every_s=60))
 
@@ -218,7 +229,7 @@ def test_a_cycle_that_meets_the_one_before_is_busy_and_sends_nothing(spool, own_
         assert not second.is_alive()
 
     probe = CapacityProbe(clock, meanwhile)
-    cycles = CapacityCycles(spool, Limits(), own_tests, probe, now=clock)
+    cycles = make_cycles(spool, Limits(), own_tests, probe, now=clock)
     cycles.run(task("192.0.2.1"))
 
     assert sorted(delivered.result.outcome.value for delivered in spooled(spool)) == ["busy", "measured"]
@@ -233,7 +244,7 @@ def test_two_tests_at_once_take_turns(spool, own_tests, clock):
         most.append(len(at_work))
         at_work.pop()
 
-    cycles = CapacityCycles(spool, Limits(), own_tests, CapacityProbe(clock, meanwhile), now=clock)
+    cycles = make_cycles(spool, Limits(), own_tests, CapacityProbe(clock, meanwhile), now=clock)
     addresses = [f"192.0.2.{number}" for number in range(1, 30)]
     threads = [threading.Thread(target=cycles.run, args=(task(*addresses, test=name),)) for name in ("one", "two")]
     for thread in threads:
@@ -259,13 +270,13 @@ def plan(site):
 
 
 def test_sites_are_spread_over_the_whole_period():
-    entries = {site: capacity_entries(plan(site))[0] for site in ("slac", "cern", "in2p3", "ornl")}
+    entries = {site: cycle_entries(plan(site), KIND)[0] for site in ("slac", "cern", "in2p3", "ornl")}
 
     phases = [phase_s for _, _, _, phase_s in entries.values()]
     assert all(0 <= phase_s < 3600 for phase_s in phases)
     assert min(abs(a - b) for a in phases for b in phases if a != b) > 60
     assert entries["slac"][:3] == ("capacity narrowest", "narrowest", 3600)
-    assert capacity_entries(None) == []
+    assert cycle_entries(None, KIND) == []
 
 
 def test_a_plan_of_before_there_were_capacity_tests_is_read():

@@ -1,22 +1,24 @@
 """Disk-to-disk slots at a site: its rules, both ends, and what is spooled; no network here."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
 
-from probes.contract import NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec
+from probes.contract import Outcome, ProbeError
+from probes.disk_to_disk.kind import KIND
+from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec
 from probes.site.limits.limits import DiskLimits, Limits, ThroughputLimits
 from probes.site.limits.networks import Networks
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.limits.usage import Usage
-from probes.site.runner.disk_to_disk import DiskToDiskEnds
 from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.permit import Declined, Permit
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
-from probes.site.wire import DiskToDiskSlot, Plan, ThroughputSlot, read_slot
-from probes.throughput.spec import ThroughputSpec
+from probes.site.wire import Plan, read_slot
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 from tests.unit.test_site_runs import NOW, Clock, spooled
 
 SPEC = DiskToDiskSpec(address="192.0.2.2", source="192.0.2.1", duration_s=10, file_bytes=5_000_000, one_time_key="k")
@@ -68,7 +70,9 @@ class Ends:
             raise self.end
         return self.end
 
-    receive = run
+    def serve(self, asked, deadline):
+        self.run(asked, deadline)
+        return "received"
 
     def decline(self, spec, outcome, detail, deadline):
         self.declined.append((outcome, detail))
@@ -89,13 +93,10 @@ def slot(**fields):
 
 def make_slots(spool, clock, ends, limits):
     usage = Usage(limits, now=clock)
-    both = DiskToDiskEnds(limits, usage, probe=ends, receive=ends.receive, decline=ends.decline, now=clock)
     own_tests = OwnTests(now=clock)
-    return (
-        Slots(spool, limits, own_tests, ends, ends.receive, usage=usage, disk_to_disk=both, now=clock),
-        own_tests,
-        usage,
-    )
+    kind = replace(KIND, probe=lambda: ends, far_end=lambda: ends)
+    permit = Permit(limits, usage, now=clock)
+    return Slots(spool, permit, own_tests, kinds=[kind], now=clock), own_tests, usage
 
 
 def allowing(folder, **fields):
@@ -275,8 +276,7 @@ def test_a_folder_that_is_not_absolute_is_a_mistake_in_the_file(tmp_path):
 
 
 def test_the_receiver_that_declines_raises_the_rule(clock):
-    ends = Ends()
-    both = DiskToDiskEnds(Limits(), Usage(Limits(), now=clock), probe=ends, receive=ends.receive, decline=ends.decline)
+    permit = Permit(Limits(), now=clock)
 
-    with pytest.raises(NotPermitted, match=r"disk\.folder"):
-        both.receive(SPEC, None, OwnTests(now=clock))
+    with pytest.raises(Declined, match=r"disk\.folder"), permit.server(KIND, slot(role="server")):
+        pytest.fail("permitted")

@@ -1,24 +1,30 @@
 """Ping cycles and throughput slots, with probes of our own in the place of the network."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from probes.contract import NotPermitted, Outcome, ProbeError
-from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.ping import kind as ping
+from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.limits.limits import Limits, ThroughputLimits
 from probes.site.limits.networks import Networks
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.permit import Permit
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
-from probes.site.wire import PingTask, Plan, ThroughputSlot
-from probes.throughput.iperf3 import Seen
+from probes.site.wire import Plan
+from probes.throughput import kind as throughput
+from probes.throughput.iperf3 import Iperf3Server, Seen
 from probes.throughput.report import ServerBusy, ToolFailure
 from probes.throughput.report import TestRefused as Refused
-from probes.throughput.spec import KernelCounts, Served, ThroughputRun, ThroughputSpec
+from probes.throughput.spec import KernelCounts, Served, ThroughputRun, ThroughputSlot, ThroughputSpec
 from tests.unit.test_spool import next_batch
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -88,8 +94,14 @@ def task(*addresses, test="pinger", **fields):
     return PingTask(test=test, every_s=60, spec=PingSpec(targets=targets, **fields))
 
 
+def make_cycles(spool, limits, own_tests, probe, *, now):
+    """The runner of cycles, for pings with this probe."""
+    cycles = Cycles(spool, Permit(limits, now=now), own_tests, now=now)
+    return SimpleNamespace(run=partial(cycles.run, replace(ping.KIND, probe=lambda: probe)), probe=probe)
+
+
 def test_a_cycle_spools_one_burst_for_each_target_and_size(spool, own_tests, clock):
-    Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.2"))
+    make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.2"))
 
     results = spooled(spool)
     assert [(one.path_id, one.result.packet_bytes) for one in results] == [(1, 100), (1, 1000), (2, 100), (2, 1000)]
@@ -98,7 +110,7 @@ def test_a_cycle_spools_one_burst_for_each_target_and_size(spool, own_tests, clo
 
 
 def test_two_paths_to_one_address_keep_their_bursts_apart(spool, own_tests, clock):
-    Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.1"))
+    make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.1"))
 
     assert {(one.path_id, one.result.rtts_ms) for one in spooled(spool)} == {(1, (0.0,)), (2, (1.0,))}
 
@@ -107,7 +119,7 @@ def test_a_name_is_resolved_once_and_stays_the_target(spool, own_tests, clock):
     probe = PingProbe(clock)
 
     limits = Limits(networks=Networks(allowed=("127.0.0.1/32",)))
-    Cycles(spool, limits, own_tests, probe, now=clock).run(task("localhost", packet_bytes=(100,)))
+    make_cycles(spool, limits, own_tests, probe, now=clock).run(task("localhost", packet_bytes=(100,)))
 
     assert probe.specs[0].targets[0].address == "127.0.0.1"
     (result,) = spooled(spool)
@@ -119,7 +131,7 @@ def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_t
     limits = Limits(networks=Networks(forbidden=("198.51.100.0/24",)))
     cycle = task("198.51.100.1", "nowhere.invalid", "192.0.2.1", "224.0.0.1", packet_bytes=(100,))
 
-    Cycles(spool, limits, own_tests, probe, now=clock).run(cycle)
+    make_cycles(spool, limits, own_tests, probe, now=clock).run(cycle)
 
     outcomes = {one.path_id: one.result.outcome for one in spooled(spool)}
     assert outcomes == {
@@ -135,7 +147,7 @@ def test_a_forbidden_burst_names_the_rule_and_sent_nothing(spool, own_tests, clo
     limits = Limits(networks=Networks(forbidden=("192.0.2.0/24",)))
     probe = PingProbe(clock)
 
-    Cycles(spool, limits, own_tests, probe, now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+    make_cycles(spool, limits, own_tests, probe, now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
 
     (result,) = spooled(spool)
     assert result.result.detail == "networks.forbidden: 192.0.2.1 is in 192.0.2.0/24"
@@ -145,13 +157,13 @@ def test_a_forbidden_burst_names_the_rule_and_sent_nothing(spool, own_tests, clo
 
 def test_a_cycle_that_meets_the_one_before_is_busy(spool, own_tests, clock):
     cycle = task("192.0.2.1", packet_bytes=(100,))
-    cycles = Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock)
-    cycles._probe.meanwhile = lambda: cycles.run(cycle)
+    cycles = make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock)
+    cycles.probe.meanwhile = lambda: cycles.run(cycle)
 
     cycles.run(cycle)
 
     assert [one.result.outcome for one in spooled(spool)] == [Outcome.BUSY, Outcome.MEASURED]
-    cycles._probe.meanwhile = lambda: None
+    cycles.probe.meanwhile = lambda: None
     cycles.run(cycle)
     assert spool.queued() == 3
 
@@ -160,7 +172,7 @@ def test_a_probe_that_cannot_gives_its_outcome_to_every_target(spool, own_tests,
     def refuse():
         raise NotPermitted("no ICMP socket; set net.ipv4.ping_group_range")
 
-    Cycles(spool, Limits(), own_tests, PingProbe(clock, refuse), now=clock).run(task("192.0.2.1", "192.0.2.2"))
+    make_cycles(spool, Limits(), own_tests, PingProbe(clock, refuse), now=clock).run(task("192.0.2.1", "192.0.2.2"))
 
     results = spooled(spool)
     assert {one.result.outcome for one in results} == {Outcome.NOT_PERMITTED}
@@ -172,7 +184,7 @@ def test_a_bug_in_the_probe_is_not_stored_as_anything(spool, own_tests, clock):
     def fail():
         raise ZeroDivisionError
 
-    cycles = Cycles(spool, Limits(), own_tests, PingProbe(clock, fail), now=clock)
+    cycles = make_cycles(spool, Limits(), own_tests, PingProbe(clock, fail), now=clock)
 
     with pytest.raises(ZeroDivisionError):
         cycles.run(task("192.0.2.1"))
@@ -190,14 +202,14 @@ def test_bursts_that_overlap_a_test_of_our_own_are_tagged(spool, own_tests, cloc
         clock.now = NOW + timedelta(seconds=ends_s)
     clock.now = NOW
 
-    Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+    make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
 
     assert [one.during_test for one in spooled(spool)] == [tagged]
 
 
 def test_a_test_that_is_still_running_counts(spool, own_tests, clock):
     with own_tests.running():
-        Cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+        make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
 
     assert [one.during_test for one in spooled(spool)] == [True]
 
@@ -238,7 +250,10 @@ def slot(**fields):
 
 def make_slots(spool, own_tests, clock, probe=None, serve=lambda spec, deadline: Seen(), limits=None):
     probe = probe if probe is not None else ThroughputProbe(GOOD)
-    return Slots(spool, limits if limits is not None else Limits(), own_tests, probe, serve, now=clock)
+    far_end = SimpleNamespace(serve=serve, decline=Iperf3Server().decline)
+    kind = replace(throughput.KIND, probe=lambda: probe, far_end=lambda: far_end)
+    permit = Permit(limits if limits is not None else Limits(), now=clock)
+    return Slots(spool, permit, own_tests, kinds=[kind], now=clock)
 
 
 def test_a_clients_slot_is_measured_once_and_its_result_names_it(spool, own_tests, clock):
@@ -323,7 +338,7 @@ def test_what_takes_long_is_made_ready_before_a_test_begins(spool, own_tests, cl
     def wait(seconds):
         clock.now += timedelta(seconds=seconds)
 
-    monkeypatch.setattr("probes.site.runner.slot.authentication.prepare", prepare)
+    monkeypatch.setattr("probes.throughput.authentication.prepare", prepare)
     slots = make_slots(spool, own_tests, clock, Noting(GOOD))
     monkeypatch.setattr(slots._pause, "wait", wait)
     keyed = slot(spec=msgspec.structs.replace(slot().spec, one_time_key="of this slot"))

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from probes import broker
 from probes.broker import client_url
-from probes.ping.spec import PingSpec, PingTarget
+from probes.ping.kind import KIND
+from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site import command
 from probes.site.plan import PlanCache
-from probes.site.runner.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, ping_entries
+from probes.site.runner.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, cycle_entries
 from probes.site.settings import AgentSettings, SettingsError, from_environment
-from probes.site.wire import PingTask, Plan, ThroughputSlot
-from probes.throughput.spec import ThroughputSpec
+from probes.site.wire import Plan
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
@@ -79,12 +80,12 @@ def plan(version="v1", site="slac", throughput=(), **every_s):
 
 
 def test_the_phase_is_small_and_belongs_to_the_site():
-    phases = {site: ping_entries(plan(site=site, pinger=60))[0][3] for site in ("slac", "cern", "in2p3", "ornl")}
+    phases = {site: cycle_entries(plan(site=site, pinger=60), KIND)[0][3] for site in ("slac", "cern", "in2p3", "ornl")}
 
     assert len(set(phases.values())) == 4
     assert all(0 <= phase < 2 for phase in phases.values())
-    assert ping_entries(plan(site="slac", pinger=60))[0][3] == phases["slac"]
-    assert ping_entries(plan(site="slac", fast=2))[0][3] < 0.2
+    assert cycle_entries(plan(site="slac", pinger=60), KIND)[0][3] == phases["slac"]
+    assert cycle_entries(plan(site="slac", fast=2), KIND)[0][3] < 0.2
 
 
 def test_the_sites_of_a_mesh_do_not_deliver_together():

@@ -21,8 +21,8 @@ from probes.ping.spec import Burst
 from probes.site.health import Dropped
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool, SpoolError
-from probes.site.wire import Batch, Delivered, Refusal, ThroughputSlot
-from probes.throughput.spec import ThroughputSpec
+from probes.site.wire import Batch, Delivered, Refusal
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

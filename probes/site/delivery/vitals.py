@@ -7,7 +7,7 @@ from typing import get_args
 
 import msgspec
 
-from probes.ping.spec import Burst, Stamp
+from probes.ping.spec import Stamp
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.health import ClockOff, Health, read_health
 from probes.site.spool.spool import Spool
@@ -46,9 +46,9 @@ class Vitals:
 
 
 def poorest_stamp(results: Iterable[Delivered]) -> Stamp | None:
-    """Of the bursts among the results; None where none of them has any."""
-    stamps = {one.result.stamp for one in results if isinstance(one.result, Burst) and one.result.stamp is not None}
-    return max(stamps, key=STAMPS.index, default=None)
+    """Of the results that say how they were stamped; None where there are none."""
+    stamps = {getattr(delivered.result, "stamp", None) for delivered in results}
+    return max((stamp for stamp in STAMPS if stamp in stamps), key=STAMPS.index, default=None)
 
 
 def clock_off(results: Iterable[Delivered]) -> ClockOff | None:

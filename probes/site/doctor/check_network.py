@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from probes.contract import Deadline, ProbeError
+from probes.kinds import KIND_OF_SLOT
 from probes.ping.addresses import FAMILY, SocketAddress, path_mtu_bytes
 from probes.ping.icmp_errors import HEADER_BYTES
 from probes.ping.resolve import RESOLVE_S, Name, resolve
 from probes.site.delivery.centre import BadCertificate, CentreError
 from probes.site.doctor.finding import CONNECT_TIMEOUT_S, Examined, Finding
 from probes.site.health import read_kernel_clock
-from probes.site.wire import DiskToDiskSlot, Plan
+from probes.site.wire import Plan
 
 CONNECTIONS_AT_ONCE = 16
 LEAST_MTU_BYTES = 1280
@@ -123,8 +124,7 @@ def check_mtu(site: Examined) -> Iterator[Finding]:
 def check_ports(site: Examined) -> Iterator[Finding]:
     """Whether throughput tests can get through: our ports free, the others' not behind a firewall."""
     slots = site.plan.slots if site.plan is not None else ()
-    # The sender of a disk-to-disk test listens, too, for the receiver.
-    for port in sorted({slot.spec.port for slot in slots if slot.role == "server" or isinstance(slot, DiskToDiskSlot)}):
+    for port in sorted({slot.spec.port for slot in slots if slot.role in KIND_OF_SLOT[type(slot)].listening_roles}):
         yield _own_port(port)
     peers = {((slot.spec.address, slot.spec.family), slot.spec.port) for slot in slots if slot.role == "client"}
     addresses = dict(_addresses(name for name, _ in peers))

@@ -50,8 +50,7 @@ class Examined:
         """All that the plan names to be measured from here, by family."""
         if self.plan is None:
             return set()
-        targets = {(target.address, target.family) for task in self.plan.ping for target in task.spec.targets}
-        targets |= {(one.spec.address, one.spec.family) for task in self.plan.capacity for one in task.targets}
+        targets = {(target.address, target.family) for kind, task in self.plan.cycles for target in kind.targets(task)}
         return targets | {(slot.spec.address, slot.spec.family) for slot in self.plan.slots}
 
 

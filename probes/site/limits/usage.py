@@ -19,7 +19,6 @@ import msgspec
 from probes.contract import Outcome, ProbeError
 from probes.private_files import replacing
 from probes.site.limits.limits import FillsThePath, Limits
-from probes.throughput.spec import ThroughputRun
 
 logger = logging.getLogger(__name__)
 
@@ -122,14 +121,6 @@ def of_day(kept: Kept, now: datetime) -> tuple[float, float]:
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     today = [one for one in kept.throughput if one.at >= midnight]
     return sum(one.seconds for one in today), sum(one.bits for one in today)
-
-
-def carried_bits(run: ThroughputRun, length_s: float) -> float | None:
-    """What a test of this length carried, its omitted start included, which its own figures leave out; None where it
-    has no figures."""
-    if run.sent_bytes is not None and run.duration_s:
-        return 8.0 * run.sent_bytes / run.duration_s * length_s
-    return None if run.throughput_bps is None else run.throughput_bps * length_s
 
 
 def read_usage(file: Path | None) -> Kept:

@@ -1,175 +1,152 @@
-"""One ping cycle: all targets of a ping test, once; what the limits forbid is not sent, and everything is spooled.
+"""One cycle of a test that the plan repeats: every target once, and every result spooled, for any kind.
 
-Takes a `PingTask` of the plan, gives results to the spool. A cycle that would begin while the one before still runs
-ends as `busy`. When cycles begin is decided by `probes.site.runner.schedule`.
+Takes a task of the plan, gives results to the spool. All paths are measured together, or one after the other, as the
+kind says; then each result is spooled when it is there, and what had no turn within the interval is `missed`. Targets
+that may not or cannot be measured end in their outcome. A cycle that would begin while the one before still runs ends
+as `busy`. When cycles begin is decided by `probes.site.runner.schedule`.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import logging
+import random
 import threading
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
-from probes.contract import Deadline, Outcome, Probe, ProbeError
-from probes.ping.rate_limit import longest_s
-from probes.ping.resolve import RESOLVE_S, resolve
-from probes.ping.spec import Burst, PingSpec, PingTarget
-from probes.site.limits.limits import InFlight, Limits
+from probes.contract import CycleKind, CycleTask, Deadline, Outcome, ProbeError, Result, Target
 from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.permit import Permit
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
-from probes.site.wire import Delivered, PingTask
+from probes.site.wire import Delivered
 
 logger = logging.getLogger(__name__)
 
-DEADLINE_SLACK_S = 10.0
-
 
 class Cycles:
-    """Runs ping cycles; each test at most once at a time, different tests side by side.
-
-    What was lost is checked for a rate limit only where the period leaves the time for it.
-    """
+    """Runs cycles; each test at most once at a time, different tests side by side."""
 
     def __init__(
         self,
         spool: Spool,
-        limits: Limits,
+        permit: Permit,
         own_tests: OwnTests,
-        probe: Probe[PingSpec, tuple[Burst, ...]],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._spool = spool
-        self._limits = limits
+        self._permit = permit
         self._own_tests = own_tests
-        self._probe = probe
         self._now = now
         self._lock = threading.Lock()
-        self._in_flight: dict[str, InFlight] = {}
+        self._running: set[tuple[str, str]] = set()
+        self._turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def run(self, task: PingTask, cycle: Cycle | None = None) -> None:
-        """Measure all targets of `task` and spool the results, as those of `cycle`, which ends with them."""
+    def run(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None = None) -> None:
+        """Measure all targets of `task` and spool the results, as those of `cycle`."""
+        key = kind.name, task.test
         with self._lock:
-            busy = task.test in self._in_flight
-            if not busy:
-                self._in_flight[task.test] = InFlight(task.spec.spacing_s, frozenset())
+            busy = key in self._running
+            self._running.add(key)
+            turn = self._turns[kind.name]
         if busy:
-            logger.warning("ping %s: the cycle before is still running; this one is busy", task.test)
-            results = self._not_measured(task, task.spec.targets, Outcome.BUSY, "the cycle before still runs")
+            logger.warning("%s %s: the cycle before is still running; this one is busy", *key)
+            results = [
+                result
+                for target in kind.targets(task)
+                for result in self._not_measured(kind, task, target, Outcome.BUSY, "the cycle before still runs")
+            ]
             self._spool.put(results, cycle=cycle)
             return
         try:
-            self._spool.put(self._measure(task), cycle=cycle)
+            if kind.one_at_a_time:
+                self._measure_in_turn(kind, task, cycle, turn)
+            else:
+                self._spool.put(self._measure(kind, task, kind.targets(task)), cycle=cycle)
         finally:
             with self._lock:
-                del self._in_flight[task.test]
+                self._running.remove(key)
 
-    def _measure(self, task: PingTask) -> list[Delivered]:
-        """Results of the whole cycle: those that could not be measured, and the bursts of the rest."""
-        results: list[Delivered] = []
-        admitted = self._permitted(task, self._resolved(task, results), results)
-        if not admitted:
-            return results
-        targets = tuple(msgspec.structs.replace(target, address=address) for target, address in admitted)
-        min_spacing_s = self._limits.ping.min_spacing_s
-        check_s = longest_s(task.spec.spacing_s, task.spec.timeout_s, min_spacing_s)
-        spec = msgspec.structs.replace(
-            task.spec,
-            targets=targets,
-            min_spacing_s=min_spacing_s,
-            check_rate_limit=task.spec.check_rate_limit and task.spec.duration_s + check_s <= task.every_s,
-        )
+    def _measure_in_turn(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None, turn: threading.Lock) -> None:
+        """Measure one path of this kind at a time, in an order of its own each cycle, so that two agents do not always
+        meet at the same far end."""
+        over_at = self._now() + timedelta(seconds=task.every_s)
+        targets = kind.targets(task)
+        for target in random.sample(targets, len(targets)):
+            with turn:
+                in_time = self._now() + timedelta(seconds=kind.length_s(task)) <= over_at
+                results = (
+                    self._measure(kind, task, [target])
+                    if in_time
+                    else self._not_measured(
+                        kind, task, target, Outcome.MISSED, "its turn did not come within the period"
+                    )
+                )
+            self._spool.put(results, cycle=cycle, more=True)
+
+    def _measure(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target]) -> list[Delivered]:
+        """The results of these targets, measured or not."""
+        began_at = self._now()
+        with self._permit.targets(kind, task, targets) as verdicts:
+            results: list[Delivered] = []
+            permitted = []
+            for target, verdict in zip(targets, verdicts, strict=True):
+                if isinstance(verdict, ProbeError):
+                    results += self._not_measured(kind, task, target, verdict.outcome, str(verdict))
+                else:
+                    permitted.append((target, verdict))
+            if permitted:
+                results += self._run_probe(kind, task, permitted, began_at)
+        return results
+
+    def _run_probe(
+        self, kind: CycleKind, task: CycleTask, permitted: Sequence[tuple[Target, Target]], began_at: datetime
+    ) -> list[Delivered]:
+        """Run the probe on permitted targets, each given with its entry in the plan."""
+        spec = self._permit.spec(kind, task, [target for _, target in permitted])
         try:
-            bursts = self._probe.run(spec, Deadline(spec.duration_s + check_s + DEADLINE_SLACK_S))
+            answer = kind.probe().run(spec, Deadline(kind.longest_s(spec)))
         except ProbeError as error:
-            return results + self._not_measured(task, [target for target, _ in admitted], error.outcome, str(error))
-        return results + self._named(task, [target for target, _ in admitted], bursts)
-
-    def _resolved(self, task: PingTask, results: list[Delivered]) -> list[tuple[PingTarget, str]]:
-        """The targets with their addresses; those that have none go to `results`."""
-        found = []
-        names = [(target.address, target.family) for target in task.spec.targets]
-        answers = resolve(names, Deadline(RESOLVE_S))
-        for target, name in zip(task.spec.targets, names, strict=True):
-            answer = answers[name]
-            if isinstance(answer, ProbeError):
-                results += self._not_measured(task, [target], answer.outcome, str(answer))
-            else:
-                found.append((target, target.address if _is_literal(target.address) else str(answer[0])))
-        return found
-
-    def _permitted(
-        self, task: PingTask, found: list[tuple[PingTarget, str]], results: list[Delivered]
-    ) -> list[tuple[PingTarget, str]]:
-        """The targets that the limits let us measure; the others go to `results` with the rule."""
-        with self._lock:
-            closed = self._limits.forbids_time("ping", self._now(), task.spec.duration_s)
-            rules = (
-                self._limits.forbids_targets(task.spec, [address for _, address in found], self._in_flight)
-                if closed is None
-                else [closed] * len(found)
-            )
-            admitted = [address for (_, address), rule in zip(found, rules, strict=True) if rule is None]
-            self._in_flight[task.test] = InFlight(task.spec.spacing_s, frozenset(admitted))
-        for (target, _), rule in zip(found, rules, strict=True):
-            if rule is not None:
-                results += self._not_measured(task, [target], Outcome.NOT_PERMITTED, rule)
-        return [one for one, rule in zip(found, rules, strict=True) if rule is None]
+            return [
+                result
+                for planned, _ in permitted
+                for result in self._not_measured(kind, task, planned, error.outcome, str(error))
+            ]
+        measured = answer if isinstance(answer, tuple) else (answer,)
+        per_target, rest = divmod(len(measured), len(permitted))
+        if rest:
+            raise ValueError(f"{kind.name} {task.test}: {len(measured)} results of {len(permitted)} targets")
+        results = []
+        for place, (planned, target) in enumerate(permitted):
+            own = measured[place * per_target : (place + 1) * per_target]
+            self._permit.note_sent(kind, target, own)
+            for result in own:
+                during_test = self._during_test(kind, spec, result, began_at)
+                renamed = msgspec.structs.replace(result, target=planned.address)
+                results.append(_delivered(kind, task, planned, renamed, during_test=during_test))
+        return results
 
     def _not_measured(
-        self, task: PingTask, targets: Iterable[PingTarget], outcome: Outcome, detail: str
+        self, kind: CycleKind, task: CycleTask, target: Target, outcome: Outcome, detail: str
     ) -> list[Delivered]:
-        """One result without packets for each target and size."""
-        return [
-            _delivered(
-                task,
-                target,
-                Burst(
-                    target=target.address,
-                    address=None,
-                    family=target.family,
-                    packet_bytes=size,
-                    started_at=self._now(),
-                    outcome=outcome,
-                    detail=detail,
-                ),
-            )
-            for target in targets
-            for size in task.spec.packet_bytes
-        ]
+        results: Iterable[Result] = kind.not_measured(task, target, self._now(), outcome, detail)
+        return [_delivered(kind, task, target, result) for result in results]
 
-    def _named(self, task: PingTask, targets: list[PingTarget], bursts: tuple[Burst, ...]) -> list[Delivered]:
-        """Bursts as results of the targets that the plan names; they come by target and, for each, by size."""
-        measured = [target for target in targets for _ in task.spec.packet_bytes]
-        return [
-            _delivered(
-                task,
-                target,
-                msgspec.structs.replace(burst, target=target.address),
-                self._during_test(task.spec, burst),
-            )
-            for target, burst in zip(measured, bursts, strict=True)
-        ]
-
-    def _during_test(self, spec: PingSpec, burst: Burst) -> bool:
-        length = timedelta(seconds=(spec.count - 1) * spec.spacing_s + spec.timeout_s)
-        return self._own_tests.overlap(burst.started_at, burst.started_at + length)
+    def _during_test(self, kind: CycleKind, spec: Any, result: Result, began_at: datetime) -> bool:
+        if kind.sending_s is None:
+            return self._own_tests.overlap(began_at, self._now())
+        ended_at = result.started_at + timedelta(seconds=kind.sending_s(spec))
+        return self._own_tests.overlap(result.started_at, ended_at)
 
 
-def _is_literal(address: str) -> bool:
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return True
-
-
-def _delivered(task: PingTask, target: PingTarget, burst: Burst, during_test: bool = False) -> Delivered:
+def _delivered(
+    kind: CycleKind, task: CycleTask, target: Target, result: Result, *, during_test: bool = False
+) -> Delivered:
     if target.path_id is None:
-        raise ValueError(f"ping {task.test}: the plan's target {target.address} has no path_id")
-    return Delivered(sequence=0, path_id=target.path_id, test=task.test, result=burst, during_test=during_test)
+        raise ValueError(f"{kind.name} {task.test}: the plan's target {target.address} has no path_id")
+    return Delivered(sequence=0, path_id=target.path_id, test=task.test, result=result, during_test=during_test)

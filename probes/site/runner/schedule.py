@@ -1,10 +1,10 @@
 """When the agent does what: a Celery beat scheduler whose entries follow the plan on disk.
 
-Each ping test and each capacity test of the plan is one entry, aligned to multiples of its interval since the epoch
-plus a phase of the site, so that sites do not all send in the same instant and a restart does not shift the series. The
-phase of a capacity test is anywhere in its interval: trains of two sites that met would spoil both. The agent's own
-chores are entries too, and due at once when the agent starts. Throughput slots are not here: a chore sends those of the
-next minute (`probes.site.tasks`).
+Each test that the plan repeats is one entry, aligned to multiples of its interval since the epoch plus a phase of the
+site, so that sites do not all send in the same instant and a restart does not shift the series. The phase of a kind
+that measures one path at a time is anywhere in its interval: trains of two sites that met would spoil both. The agent's
+own chores are entries too, and due at once when the agent starts. Slots are not here: a chore sends those of the next
+minute (`probes.site.tasks`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 from celery.beat import ScheduleEntry, Scheduler
 from celery.schedules import BaseSchedule, schedstate
 
+from probes.contract import CycleKind
+from probes.kinds import CYCLE_KINDS
 from probes.site.spool.ledger import Cycle
 from probes.site.wire import Plan
 
@@ -116,10 +118,9 @@ class PlanScheduler(Scheduler):
         for name, every_s, phase_s in chores(plan):
             last_run_at = known[name].last_run_at if name in known else EPOCH
             wanted[name] = self._entry(name, name, every_s, phase_s, last_run_at=last_run_at)
-        for name, test, every_s, phase_s in ping_entries(plan):
-            wanted[name] = self._entry(name, "site.ping_cycle", every_s, phase_s, args=(test,))
-        for name, test, every_s, phase_s in capacity_entries(plan):
-            wanted[name] = self._entry(name, "site.capacity_cycle", every_s, phase_s, args=(test,))
+        for kind in CYCLE_KINDS:
+            for name, test, every_s, phase_s in cycle_entries(plan, kind):
+                wanted[name] = self._entry(name, task_name(kind), every_s, phase_s, args=(test,))
         kept = {name: known[name] for name, entry in wanted.items() if name in known and known[name] == entry}
         self._entries = {**wanted, **kept}
 
@@ -155,38 +156,29 @@ def chores(plan: Plan | None) -> list[tuple[str, float, float]]:
     return [(name, CHORES[name], CHORES[name] * spread(plan)) for name in sorted(wanted)]
 
 
-def ping_entries(plan: Plan | None) -> list[tuple[str, str, int, float]]:
-    """Name, test, interval and phase of each ping test. The phase is below 2 s and a tenth of the interval."""
-    if plan is None:
-        return []
-    return [(f"ping {task.test}", task.test, task.every_s, ping_phase_s(plan, task.every_s)) for task in plan.ping]
+def task_name(kind: CycleKind) -> str:
+    """The name of the Celery task that runs a cycle of a kind."""
+    return f"site.{kind.field}_cycle"
 
 
-def capacity_entries(plan: Plan | None) -> list[tuple[str, str, int, float]]:
-    """Name, test, interval and phase of each capacity test."""
+def cycle_entries(plan: Plan | None, kind: CycleKind) -> list[tuple[str, str, int, float]]:
+    """Name, test, interval and phase of each test of a kind."""
     if plan is None:
         return []
     return [
-        (f"capacity {task.test}", task.test, task.every_s, capacity_phase_s(plan, task.every_s))
-        for task in plan.capacity
+        (f"{kind.name} {task.test}", task.test, task.every_s, phase_s(plan, kind, task.every_s))
+        for task in plan.of(kind)
     ]
 
 
-def ping_phase_s(plan: Plan, every_s: int) -> float:
-    return spread(plan) * min(LONGEST_PHASE_S, 0.1 * every_s)
-
-
-def capacity_phase_s(plan: Plan, every_s: int) -> float:
-    return spread(plan) * every_s
+def phase_s(plan: Plan, kind: CycleKind, every_s: int) -> float:
+    """Anywhere in the interval for a kind that measures one path at a time, else below 2 s and a tenth of it."""
+    return spread(plan) * (every_s if kind.one_at_a_time else min(LONGEST_PHASE_S, 0.1 * every_s))
 
 
 def newest_cycles(plan: Plan, now: datetime) -> list[Cycle]:
     """Of each test that the plan repeats the newest cycle that has begun."""
-    return [
-        Cycle.at(test, every_s, now, phase_s)
-        for entries in (ping_entries(plan), capacity_entries(plan))
-        for _, test, every_s, phase_s in entries
-    ]
+    return [Cycle.at(task.test, task.every_s, now, phase_s(plan, kind, task.every_s)) for kind, task in plan.cycles]
 
 
 def spread(plan: Plan | None) -> float:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
-from probes.capacity.spec import CapacityRun
-from probes.disk_to_disk.spec import DiskToDiskRun
-from probes.ping.spec import Burst
 from probes.site.spool.ledger import Cycle
 from probes.site.wire import Delivered
-from probes.throughput.spec import Served, ThroughputRun
 
 MOST_OFF_S = 300.0
 """A result that begins further ahead of the centre's clock is refused there."""
-
-Measured = Burst | ThroughputRun | CapacityRun | DiskToDiskRun | Served
 
 
 def corrected(
@@ -39,7 +34,7 @@ def corrected(
         )
 
 
-def correct_start(measured: Measured, off_s: float | None, now_s: float) -> Measured:
+def correct_start(measured: Any, off_s: float | None, now_s: float) -> Any:
     """Subtract the error of the clock from the start of a result, where the centre would refuse it otherwise.
 
     Left alone where the start would then be further from now: the clock may have been set since.

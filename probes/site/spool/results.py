@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -47,7 +48,8 @@ def read_header(body: bytes) -> ResultHeader:
 
 
 def kind_of(result: Delivered) -> str:
-    return str(type(result.result).__struct_config__.tag)
+    result_type: Any = type(result.result)
+    return str(result_type.__struct_config__.tag)
 
 
 def insert(connection: sqlite3.Connection, bodies: Iterable[bytes], spooled_s: float) -> None:

@@ -10,10 +10,11 @@ from datetime import datetime
 
 import msgspec
 
-from probes.site.wire import AnySlot, read_slot
+from probes.contract import Slot
+from probes.site.wire import read_slot
 
 
-def take(connection: sqlite3.Connection, slot: AnySlot, now: datetime) -> bool:
+def take(connection: sqlite3.Connection, slot: Slot, now: datetime) -> bool:
     """Store a slot as taken; False if it was taken before."""
     inserted = connection.execute(
         "INSERT OR IGNORE INTO slot (slot_id, taken_at, body) VALUES (?, ?, ?)",
@@ -30,7 +31,7 @@ def taken(connection: sqlite3.Connection) -> set[int]:
     return {slot_id for (slot_id,) in connection.execute("SELECT slot_id FROM slot")}
 
 
-def unfinished(connection: sqlite3.Connection) -> list[AnySlot]:
+def unfinished(connection: sqlite3.Connection) -> list[Slot]:
     """Slots that were taken and never ended, by their number."""
     rows = connection.execute("SELECT body FROM slot WHERE ended = 0 ORDER BY slot_id").fetchall()
     return [read_slot(body) for (body,) in rows]

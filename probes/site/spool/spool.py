@@ -20,13 +20,14 @@ from pathlib import Path
 
 import msgspec
 
+from probes.contract import Slot
 from probes.site.health import Dropped
 from probes.site.spool import ledger, losses, results, slots
 from probes.site.spool.clock_correction import corrected
 from probes.site.spool.database import NoRoom, SpoolDatabase, SpoolError, value
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.unsaved import Unsaved
-from probes.site.wire import AnySlot, Batch, Delivered, GapReason, Refusal
+from probes.site.wire import Batch, Delivered, GapReason, Refusal
 
 __all__ = ["NoRoom", "Spool", "SpoolError"]
 
@@ -331,7 +332,7 @@ class Spool:
         with self._database.reading() as connection:
             return losses.quarantined(connection)
 
-    def take_slot(self, slot: AnySlot, now: datetime) -> bool:
+    def take_slot(self, slot: Slot, now: datetime) -> bool:
         """Take a slot for this agent. False if it was taken before: each slot is run once."""
         try:
             with self._transaction() as connection:
@@ -351,7 +352,7 @@ class Spool:
         with self._database.reading() as connection:
             return slots.taken(connection) | self._slots_unsaved
 
-    def unfinished_slots(self) -> list[AnySlot]:
+    def unfinished_slots(self) -> list[Slot]:
         """Slots that were taken and never ended: what ran when the agent was killed."""
         with self._database.reading() as connection:
             return slots.unfinished(connection)

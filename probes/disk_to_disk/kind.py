@@ -1,0 +1,50 @@
+"""The kind `disk-to-disk`: a file from disk to disk, measured by the end that sends it.
+
+The rules of throughput tests hold for it, since it fills the path as they do, and those of `[disk]`: this site alone
+names the folder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probes.contract import Command, FarEnd, Probe, SlotKind
+from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec, PermittedSpec, not_measured
+
+
+def _probe() -> Probe[PermittedSpec, DiskToDiskRun]:
+    from probes.disk_to_disk.probe import DiskToDiskProbe
+
+    return DiskToDiskProbe()
+
+
+def _far_end() -> FarEnd:
+    from probes.disk_to_disk.probe import Receiver
+
+    return Receiver()
+
+
+def _forbids(limits: Any, spec: DiskToDiskSpec) -> str | None:
+    """Whether there is room is asked last, and only of a folder that may be used."""
+    from probes.disk_to_disk.scratch import free_bytes
+
+    rule: str | None = limits.forbids_file(spec.file_bytes) or limits.forbids_room(
+        spec.file_bytes, free_bytes(limits.disk.folder)
+    )
+    return rule
+
+
+KIND = SlotKind(
+    name="disk-to-disk",
+    task=DiskToDiskSlot,
+    results=(DiskToDiskRun,),
+    hours="throughput",
+    probe=_probe,
+    far_end=_far_end,
+    not_measured=not_measured,
+    carried_bits=lambda run, seconds: 8.0 * (run.carried_bytes or 0),
+    listening_roles=("client", "server"),
+    permitted=lambda spec, limits: PermittedSpec(spec=spec, folder=limits.disk.folder),
+    forbids=_forbids,
+    command=Command("probes.disk_to_disk.command", "send a file from disk to disk, and tell network from disk"),
+)

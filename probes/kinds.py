@@ -1,0 +1,21 @@
+"""The registry: every kind of measurement, by its name.
+
+The order is that of the fields of a plan. `docs/adding-a-kind.md` says what a new kind needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probes.capacity import kind as capacity
+from probes.contract import CycleKind, Kind, SlotKind
+from probes.disk_to_disk import kind as disk_to_disk
+from probes.ping import kind as ping
+from probes.throughput import kind as throughput
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND)}
+
+
+CYCLE_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, CycleKind))
+SLOT_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, SlotKind))
+KIND_OF_SLOT: dict[type[Any], SlotKind] = {kind.task: kind for kind in SLOT_KINDS}

@@ -1,0 +1,89 @@
+"""The kind `ping`: bursts of ICMP echo requests, all paths of a cycle together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from probes.contract import Command, CycleKind, Load, Outcome, Probe, Target
+from probes.ping.rate_limit import longest_s as check_length_s
+from probes.ping.spec import Burst, PingSpec, PingTask
+
+DEADLINE_SLACK_S = 10.0
+
+
+def _probe() -> Probe[PingSpec, tuple[Burst, ...]]:
+    from probes.ping.burst import PING
+
+    return PING
+
+
+def _targets(task: PingTask) -> tuple[Target, ...]:
+    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
+
+
+def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
+    """Requests to one address keep the spacing of the limits; loss is checked for a rate limit only where the interval
+    leaves time for it."""
+    asked, min_spacing_s = task.spec, limits.ping.min_spacing_s
+    check_s = check_length_s(asked.spacing_s, asked.timeout_s, min_spacing_s)
+    return msgspec.structs.replace(
+        asked,
+        targets=tuple(msgspec.structs.replace(target.planned, address=target.address) for target in targets),
+        min_spacing_s=min_spacing_s,
+        check_rate_limit=asked.check_rate_limit and asked.duration_s + check_s <= task.every_s,
+    )
+
+
+def _longest_s(spec: PingSpec) -> float:
+    return spec.duration_s + check_length_s(spec.spacing_s, spec.timeout_s, spec.min_spacing_s) + DEADLINE_SLACK_S
+
+
+def _forbids(limits: Any, task: PingTask, targets: Sequence[Target], load: Load) -> list[str | None]:
+    from probes.site.limits.limits import InFlight
+
+    running = {
+        test: InFlight(other.spec.spacing_s, frozenset(target.address for target in measured))
+        for test, (other, measured) in load.running.items()
+        if isinstance(other, PingTask)
+    }
+    rules: list[str | None] = limits.forbids_targets(task.spec, [target.address for target in targets], running)
+    return rules
+
+
+def _not_measured(
+    task: PingTask, target: Target, started_at: datetime, outcome: Outcome, detail: str
+) -> tuple[Burst, ...]:
+    """One burst without packets for each size."""
+    return tuple(
+        Burst(
+            target=target.planned.address,
+            address=None,
+            family=target.family,
+            packet_bytes=size,
+            started_at=started_at,
+            outcome=outcome,
+            detail=detail,
+        )
+        for size in task.spec.packet_bytes
+    )
+
+
+KIND = CycleKind(
+    name="ping",
+    task=PingTask,
+    results=(Burst,),
+    hours="ping",
+    probe=_probe,
+    targets=_targets,
+    spec=_spec,
+    length_s=lambda task: task.spec.duration_s,
+    longest_s=_longest_s,
+    not_measured=_not_measured,
+    forbids=_forbids,
+    sending_s=lambda spec: (spec.count - 1) * spec.spacing_s + spec.timeout_s,
+    command=Command("probes.ping.command", "measure loss and round-trip times to hosts, with no centre"),
+)

@@ -1,0 +1,141 @@
+"""The permission to measure: names resolved, the site's limits asked, and their use counted, for every kind.
+
+In: targets of a cycle, or a slot. Out: targets and specs with literal addresses that the limits permit, or the
+`ProbeError` with the rule against them. The rules are in `probes.site.limits`; a kind adds its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from probes.contract import CycleKind, CycleTask, Deadline, Load, NotPermitted, ProbeError, Slot, SlotKind, Target
+from probes.ping.resolve import RESOLVE_S, Resolution, resolve
+from probes.site.limits.limits import Limits
+from probes.site.limits.usage import Usage, Used
+from probes.throughput.address import resolve as resolve_one
+
+Verdict = Target | ProbeError
+"""A target with its literal address, or the reason why it may not or cannot be measured."""
+
+
+class Declined(NotPermitted):
+    """A rule against listening for a peer who may be told of it."""
+
+
+class Permit:
+    """Asks the limits of one site. Safe to use from any thread."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        usage: Usage | None = None,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._limits = limits
+        self._usage = Usage(limits, now=now) if usage is None else usage
+        self._now = now
+        self._lock = threading.Lock()
+        self._running: dict[str, dict[str, tuple[CycleTask, tuple[Target, ...]]]] = {}
+
+    @contextmanager
+    def targets(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target]) -> Iterator[list[Verdict]]:
+        """The verdict on each target; those permitted count as the site's load while the context is open."""
+        answers = resolve([(target.address, target.family) for target in targets], Deadline(RESOLVE_S))
+        resolved = [_with_address(target, answers[target.address, target.family]) for target in targets]
+        with self._lock:
+            running = self._running.setdefault(kind.name, {})
+            verdicts = self._verdicts(kind, task, resolved)
+            running[task.test] = task, tuple(verdict for verdict in verdicts if isinstance(verdict, Target))
+        try:
+            yield verdicts
+        finally:
+            with self._lock:
+                del running[task.test]
+
+    def _verdicts(self, kind: CycleKind, task: CycleTask, resolved: Sequence[Verdict]) -> list[Verdict]:
+        closed = self._limits.forbids_time(kind.hours, self._now(), kind.length_s(task))
+        verdicts = [
+            target if isinstance(target, ProbeError) else self._at_this_time(target, closed) for target in resolved
+        ]
+        open_targets = [target for target in verdicts if isinstance(target, Target)]
+        load = Load(self._running[kind.name], self._usage.packets_within_hour)
+        rules = iter(kind.forbids(self._limits, task, open_targets, load))
+        return [
+            target if isinstance(target, ProbeError) or (rule := next(rules)) is None else NotPermitted(rule)
+            for target in verdicts
+        ]
+
+    def _at_this_time(self, target: Target, closed: str | None) -> Verdict:
+        rule = self._limits.forbids_address(target.address) or closed
+        return target if rule is None else NotPermitted(rule)
+
+    def spec(self, kind: CycleKind, task: CycleTask, permitted: Sequence[Target]) -> Any:
+        """The spec of a run to permitted targets, within the limits."""
+        return kind.spec(task, permitted, self._limits)
+
+    def note_sent(self, kind: CycleKind, target: Target, results: Iterable[Any]) -> None:
+        """Count the packets that were sent to a target, where the limits count them."""
+        if kind.packets_sent is not None:
+            self._usage.note_packets(target.address, sum(map(kind.packets_sent, results)))
+
+    @contextmanager
+    def client(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, Used]]:
+        """The spec for the end that measures, and its entry in the usage of the day. Raises `ProbeError`."""
+        address = resolve_one(slot.spec.address, slot.spec.family)
+        _require_none(self._limits.forbids_address(address) or self._forbids(kind, slot))
+        with self._usage.testing(slot.spec, address) as used:
+            yield kind.permitted(msgspec.structs.replace(slot.spec, address=address), self._limits), used
+
+    @contextmanager
+    def server(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, Used]]:
+        """As `client`, for the far end and the peer that it takes part with. Raises `Declined` where the peer may be
+        told of the rule."""
+        source = slot.spec.source
+        peer = None if source is None else resolve_one(source, slot.spec.family)
+        _require_none(self._limits.forbids_peer(peer))
+        if peer is not None and "client" in kind.listening_roles:
+            # This end connects to the peer.
+            _require_none(self._limits.forbids_address(peer))
+        rule = self._forbids(kind, slot)
+        if rule is not None:
+            raise Declined(rule)
+        with self._usage.testing(slot.spec, peer or "") as used:
+            yield kind.permitted(msgspec.structs.replace(slot.spec, source=peer), self._limits), used
+
+    def _forbids(self, kind: SlotKind, slot: Slot) -> str | None:
+        """A server is asked for before its hours begin with its slot."""
+        begins_at, spec = max(self._now(), slot.starts_at), slot.spec
+        return (
+            self._limits.forbids_length(spec)
+            or self._limits.forbids_time(kind.hours, begins_at, spec.length_s)
+            or kind.forbids(self._limits, spec)
+        )
+
+
+def _with_address(target: Target, answer: Resolution) -> Verdict:
+    if isinstance(answer, ProbeError):
+        return answer
+    return replace(target, address=target.address if _is_literal(target.address) else str(answer[0]))
+
+
+def _is_literal(address: str) -> bool:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True
+
+
+def _require_none(rule: str | None) -> None:
+    """Raises `NotPermitted` with a rule that forbids something."""
+    if rule is not None:
+        raise NotPermitted(rule)

@@ -1,0 +1,61 @@
+"""The kind `throughput`: a transfer from memory to memory, measured by the end that connects."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from probes.contract import FarEnd, Outcome, Probe, SlotKind
+from probes.throughput.spec import Served, ThroughputRun, ThroughputSlot, ThroughputSpec, not_measured
+
+if TYPE_CHECKING:
+    from probes.throughput.iperf3 import Seen
+
+
+def _probe() -> Probe[ThroughputSpec, ThroughputRun]:
+    from probes.throughput.iperf3 import Iperf3Probe
+
+    return Iperf3Probe()
+
+
+def _far_end() -> FarEnd:
+    from probes.throughput.iperf3 import Iperf3Server
+
+    return Iperf3Server()
+
+
+def _prepare(spec: ThroughputSpec) -> None:
+    from probes.throughput import authentication
+
+    authentication.prepare(spec.one_time_key)
+
+
+def _carried_bits(run: ThroughputRun, length_s: float) -> float | None:
+    """The bits that a test of this length carried, its omitted start included, which its own figures leave out."""
+    if run.sent_bytes is not None and run.duration_s:
+        return 8.0 * run.sent_bytes / run.duration_s * length_s
+    return None if run.throughput_bps is None else run.throughput_bps * length_s
+
+
+def _report(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, seen: Seen | None) -> Served:
+    report = Served(family=spec.family, started_at=started_at, outcome=outcome, detail=detail, sends=spec.reverse)
+    if seen is None:
+        return report
+    return msgspec.structs.replace(report, wanted_ratio=seen.wanted_ratio, kernel=seen.kernel)
+
+
+KIND = SlotKind(
+    name="throughput",
+    task=ThroughputSlot,
+    results=(ThroughputRun, Served),
+    hours="throughput",
+    probe=_probe,
+    far_end=_far_end,
+    not_measured=not_measured,
+    carried_bits=_carried_bits,
+    calls_again=True,
+    prepare=_prepare,
+    report=_report,
+)
