@@ -221,7 +221,7 @@ def test_two_losses_are_too_few():
     found = diagnose(recorded(moment, 5))
 
     assert found.verdict is Verdict.UNDETERMINED
-    assert "2 losses are too few" in found.sentence
+    assert "2 loss events, too few" in found.sentence
 
 
 def bare(count=10):
