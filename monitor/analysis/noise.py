@@ -1,7 +1,7 @@
 """Test for changes beyond the noise of a path: the days of a period against the days before, for many paths at once.
 
-In: daily values of shape (paths, days), NaN or 0 sent where a day has none. Out: `Changes`, with the p-value of each.
-A change must pass two tests that fail in different ways, so the larger of their p-values counts:
+In: daily values of shape (paths, days), NaN or 0 sent where a day has none. Out: `ChangeTests`, with the p-value of
+each. A change must pass two tests that fail in different ways, so the larger of their p-values counts:
 
   - ranks: Mann and Whitney's exact test on days. It assumes no distribution of days, so that neither a few bad days nor
     bursts of loss prove a change, but it takes days as independent.
@@ -37,7 +37,7 @@ MOST_CORRELATION = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangeTests:
     """Value of the period and of the days before it for each path, and the two-sided chance of the difference by noise
     alone. All three are NaN with too few days. Loss is pooled; other values are medians of days."""
 
@@ -46,7 +46,7 @@ class Changes:
     chance: Floats
 
 
-def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_before: ArrayLike) -> Changes:
+def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_before: ArrayLike) -> ChangeTests:
     """Compare the loss of the days of a period with that of the days before it, from counts of packets."""
     now, now_sent = _floats(lost), _floats(sent)
     past, past_sent = _floats(lost_before), _floats(sent_before)
@@ -58,7 +58,7 @@ def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_
     return _told(enough, ratio, ratio_before, np.maximum(by_ranks, by_scale))
 
 
-def value_changes(values: ArrayLike, values_before: ArrayLike) -> Changes:
+def value_changes(values: ArrayLike, values_before: ArrayLike) -> ChangeTests:
     """Compare the median of a period's daily values (above 0) with that of the days before it."""
     now, past = np.log(_floats(values)), np.log(_floats(values_before))
     enough = _enough(~np.isnan(now), ~np.isnan(past))
@@ -97,11 +97,11 @@ def _enough(days: NDArray[np.bool_], days_before: NDArray[np.bool_]) -> NDArray[
     return enough
 
 
-def _told(enough: NDArray[np.bool_], now: Floats, before: Floats, chance: Floats) -> Changes:
+def _told(enough: NDArray[np.bool_], now: Floats, before: Floats, chance: Floats) -> ChangeTests:
     def where_enough(values: Floats) -> Floats:
         return np.where(enough, values, np.nan)
 
-    return Changes(where_enough(now), where_enough(before), where_enough(np.minimum(chance, 1.0)))
+    return ChangeTests(where_enough(now), where_enough(before), where_enough(np.minimum(chance, 1.0)))
 
 
 def _rank_chances(now: Floats, past: Floats) -> Floats:

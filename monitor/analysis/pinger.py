@@ -79,7 +79,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
+class MathisIndex:
     """The Mathis (Reno) index of PingER's tables. With `is_floor` nothing was lost, and the true index is this or
     more."""
 
@@ -277,7 +277,7 @@ def unpredictability(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float
     return float(np.sqrt(((1.0 - r) ** 2 + (1.0 - s) ** 2) / 2.0))
 
 
-def throughput(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> Throughput | None:
+def throughput(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> MathisIndex | None:
     """Mathis et al. (1997) as in PingER's tables: MSS·8/(RTT·sqrt(p)), MSS 1460 bytes, C = 1, in bit/s.
 
     RTT is the mean round trip and p the pooled loss. Where nothing was lost p is taken at its upper 95% bound, 3/sent,
@@ -289,7 +289,7 @@ def throughput(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> Throughput 
         return None
     sent_packets = was_sent.sum()
     rate_bps, is_floor = mathis_estimate(rtt_avg_ms, sent_packets, sent_packets - lost.sum())
-    return None if np.isnan(rate_bps) else Throughput(float(rate_bps), bool(is_floor))
+    return None if np.isnan(rate_bps) else MathisIndex(float(rate_bps), bool(is_floor))
 
 
 def mos(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float | None:

@@ -16,7 +16,7 @@ from ninja import Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.analysis.transfer.sweep import Setting, knees, lacking, sentences
+from monitor.analysis.transfer.sweep import SweepSetting, knees, lacking, sentences
 from monitor.api.parameters import ProblemOut
 from monitor.archive.throughput_sweeps import Sweep, SweptCell, load, newest
 
@@ -134,7 +134,7 @@ def _cell(cell: SweptCell) -> dict[str, Any]:
     return {**_setting(cell.setting), **plain}
 
 
-def _setting(setting: Setting) -> dict[str, Any]:
+def _setting(setting: SweepSetting) -> dict[str, Any]:
     return {
         "congestion_control": setting.control or None,
         "mss_bytes": setting.mss_bytes or None,

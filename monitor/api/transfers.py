@@ -15,7 +15,7 @@ from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.analysis.tcp import Estimate
+from monitor.analysis.tcp import ThroughputEstimate
 from monitor.analysis.transfer import spread
 from monitor.api.parameters import PacketBytes, ProblemOut, Range
 from monitor.archive.queries.calibrations import PathCalibration
@@ -194,7 +194,7 @@ def _record(record: RecordTransfer) -> dict[str, object]:
     return {**asdict(record.fastest), "distance_km": record.distance_km, "bit_metres_per_s": record.bit_metres_per_s}
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
+def _estimate(estimate: ThroughputEstimate) -> dict[str, Any]:
     return asdict(estimate)
 
 

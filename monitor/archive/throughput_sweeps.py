@@ -17,7 +17,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from monitor.analysis.transfer.sweep import Cell, Setting
+from monitor.analysis.transfer.sweep import SettingResult, SweepSetting
 from monitor.archive.models import SweepCell, ThroughputSweep
 from monitor.archive.queries import on_demand
 from monitor.archive.queries.on_demand import OnDemand, State
@@ -40,7 +40,7 @@ class SweptCell:
     """A cell with its test. Times and figures are None as in `monitor.archive.queries.on_demand.OnDemand`."""
 
     place: int
-    setting: Setting
+    setting: SweepSetting
     slot_id: int | None
     state: State | None
     outcome: str | None
@@ -52,8 +52,8 @@ class SweptCell:
     sentence: str | None
 
     @property
-    def cell(self) -> Cell:
-        return Cell(self.setting, self.throughput_bps, self.outcome)
+    def cell(self) -> SettingResult:
+        return SettingResult(self.setting, self.throughput_bps, self.outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Sweep:
         return sum(cell.outcome is not None for cell in self.cells)
 
     @property
-    def grid(self) -> list[Cell]:
+    def grid(self) -> list[SettingResult]:
         return [result.cell for result in self.cells]
 
 
@@ -221,7 +221,7 @@ def _swept(row: SweepCell, now: datetime) -> SweptCell:
         state = None if test is None else test.state
         if test is not None and test.state is State.ENDED:
             fields |= _figures(test)
-    setting = Setting.of(
+    setting = SweepSetting.of(
         row.parameters["streams"],
         row.parameters["window_bytes"],
         row.parameters["congestion_control"],

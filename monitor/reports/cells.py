@@ -11,7 +11,7 @@ from monitor.reports.report import Goal, PathReport, Report
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TextCell:
     """A figure as text, a note with its comparison or source, and its rating as a word and a colour."""
 
     value: str
@@ -27,14 +27,14 @@ class Row:
     name: str
     note: str
     sign: str
-    loss: Cell
-    rtt: Cell
-    ipdv: Cell
-    available: Cell
-    zero_loss: Cell
-    estimate: Cell
-    measured: Cell
-    coverage: Cell
+    loss: TextCell
+    rtt: TextCell
+    ipdv: TextCell
+    available: TextCell
+    zero_loss: TextCell
+    estimate: TextCell
+    measured: TextCell
+    coverage: TextCell
     loss_days: tuple[float | None, ...]
     rtt_days_ms: tuple[float | None, ...]
 
@@ -71,13 +71,13 @@ def _note(path: PathReport, report: Report) -> str:
     return ", ".join(notes)
 
 
-def _loss(path: PathReport, report: Report, numbers: Numbers) -> Cell:
+def _loss(path: PathReport, report: Report, numbers: Numbers) -> TextCell:
     if path.sent == 0:
-        return Cell(figures.NO_DATA, mark="no data", tone="gap")
+        return TextCell(figures.NO_DATA, mark="no data", tone="gap")
     value = numbers.loss(path.lost, path.sent)
     mark, tone = _rating(path)
     counts = f"{numbers.count(path.lost)} of {numbers.count(path.sent)}"
-    return Cell(value, f"{counts}; {_loss_before(path, report, numbers)}", mark, tone)
+    return TextCell(value, f"{counts}; {_loss_before(path, report, numbers)}", mark, tone)
 
 
 def _rating(path: PathReport) -> tuple[str, str]:
@@ -108,27 +108,27 @@ def _nothing_before(path: PathReport, report: Report) -> str:
     return f"new this {when}" if is_new else f"no data the {when} before"
 
 
-def _rtt(path: PathReport, numbers: Numbers) -> Cell:
+def _rtt(path: PathReport, numbers: Numbers) -> TextCell:
     summary = path.summary
     if summary is None or summary.sent == 0:
-        return Cell(figures.NO_DATA, tone="gap")
+        return TextCell(figures.NO_DATA, tone="gap")
     if summary.rtt_median_ms is None:
-        return Cell("no reply", tone="gap")
+        return TextCell("no reply", tone="gap")
     note = f"min {numbers.milliseconds(summary.rtt_min_ms)}"
     before_ms = None if path.before is None else path.before.rtt_median_ms
     if before_ms is not None:
         change_ms = summary.rtt_median_ms - before_ms
         was = f"was {numbers.milliseconds(before_ms)}"
         note += f"; {was}" if abs(change_ms) < LEAST_CHANGE else f"; {numbers.signed(change_ms)} ({was})"
-    return Cell(numbers.milliseconds(summary.rtt_median_ms), note)
+    return TextCell(numbers.milliseconds(summary.rtt_median_ms), note)
 
 
-def _ipdv(path: PathReport, numbers: Numbers) -> Cell:
+def _ipdv(path: PathReport, numbers: Numbers) -> TextCell:
     if path.sent == 0 or path.summary is None:
-        return Cell(figures.NO_DATA, tone="gap")
+        return TextCell(figures.NO_DATA, tone="gap")
     if not path.summary.received:
-        return Cell("no reply", tone="gap")
-    return Cell(numbers.milliseconds(path.summary.ipdv_ms))
+        return TextCell("no reply", tone="gap")
+    return TextCell(numbers.milliseconds(path.summary.ipdv_ms))
 
 
 def _available(path: PathReport) -> float | None:
@@ -141,34 +141,34 @@ def _zero_loss(path: PathReport) -> float | None:
     return None if summary is None or not summary.bursts else summary.bursts_none_lost / summary.bursts
 
 
-def _share(path: PathReport, ratio: float | None, numbers: Numbers) -> Cell:
-    return Cell(figures.NO_DATA, tone="gap") if ratio is None else Cell(numbers.percent(ratio))
+def _share(path: PathReport, ratio: float | None, numbers: Numbers) -> TextCell:
+    return TextCell(figures.NO_DATA, tone="gap") if ratio is None else TextCell(numbers.percent(ratio))
 
 
-def _estimate(path: PathReport, numbers: Numbers) -> Cell:
+def _estimate(path: PathReport, numbers: Numbers) -> TextCell:
     summary = path.summary
     if summary is None or summary.sent == 0:
-        return Cell(figures.NO_DATA, tone="gap")
+        return TextCell(figures.NO_DATA, tone="gap")
     if summary.estimate_bps is None:
-        return Cell("none", tone="gap")
+        return TextCell("none", tone="gap")
     at_least = "≥ " if summary.estimate_is_floor else ""
-    return Cell(f"{at_least}{numbers.bit_rate(summary.estimate_bps)}", "no loss: a lower bound" if at_least else "")
+    return TextCell(f"{at_least}{numbers.bit_rate(summary.estimate_bps)}", "no loss: a lower bound" if at_least else "")
 
 
-def measured(path: PathReport, numbers: Numbers) -> Cell:
+def measured(path: PathReport, numbers: Numbers) -> TextCell:
     """The throughput tests of a path."""
     tests = path.throughput
     if tests is None:
-        return Cell("not tested", tone="gap")
+        return TextCell("not tested", tone="gap")
     counted = f"{numbers.count(tests.measured)} of {numbers.count(tests.tests)} tests"
     if tests.throughput_median_bps is None:
-        return Cell("no result", counted, tone="gap")
-    return Cell(numbers.bit_rate(tests.throughput_median_bps), counted)
+        return TextCell("no result", counted, tone="gap")
+    return TextCell(numbers.bit_rate(tests.throughput_median_bps), counted)
 
 
-def _coverage(path: PathReport, numbers: Numbers) -> Cell:
+def _coverage(path: PathReport, numbers: Numbers) -> TextCell:
     done, planned = path.bursts_measured, path.bursts_planned
     if not planned:
-        return Cell(f"{numbers.count(done)} bursts", "plan unknown", tone="gap")
+        return TextCell(f"{numbers.count(done)} bursts", "plan unknown", tone="gap")
     share = numbers.percent(done / planned)
-    return Cell(share, f"{numbers.count(done)} of {numbers.count(planned)}", tone="" if done else "gap")
+    return TextCell(share, f"{numbers.count(done)} of {numbers.count(planned)}", tone="" if done else "gap")

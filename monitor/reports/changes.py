@@ -1,4 +1,4 @@
-"""Significant changes of paths. In: daily figures. Out: `Changes`, the largest first.
+"""Significant changes of paths. In: daily figures. Out: `FigureChanges`, the largest first.
 
 The tests are in `monitor.analysis.noise`: the days of the period against the eight weeks before it. A change is
 reported if its p-value, corrected for the number of tests of the whole report, is at most `FALSE_SHARE`, and it is
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from monitor.analysis import noise
 from monitor.archive.queries.for_reports import PathDay, ThroughputDay
-from monitor.reports.report import Change, Changes, Figure, PathReport
+from monitor.reports.report import ComparedFigure, FigureChange, FigureChanges, PathReport
 
 FALSE_SHARE = 0.05
 LEAST_LOSS_RATIO = 0.0002
@@ -34,22 +34,22 @@ def find(
     since: datetime,
     first: datetime,
     last: datetime,
-) -> Changes:
+) -> FigureChanges:
     """The changes of the days in [first, last) against those in [since, first), all three UTC midnights."""
     if not paths or last <= first:
-        return Changes(0, 0, (), ())
+        return FigureChanges(0, 0, (), ())
     before, every = (first - since).days, (last - since).days
     lost, sent, rtt_ms = _ping_days(paths, days, since, every)
     rates_bps = _throughput_days(paths, throughput_days, since, every)
     results = {
-        Figure.LOSS: noise.loss_changes(lost[:, before:], sent[:, before:], lost[:, :before], sent[:, :before]),
-        Figure.RTT: noise.value_changes(rtt_ms[:, before:], rtt_ms[:, :before]),
-        Figure.THROUGHPUT: noise.value_changes(rates_bps[:, before:], rates_bps[:, :before]),
+        ComparedFigure.LOSS: noise.loss_changes(lost[:, before:], sent[:, before:], lost[:, :before], sent[:, :before]),
+        ComparedFigure.RTT: noise.value_changes(rtt_ms[:, before:], rtt_ms[:, :before]),
+        ComparedFigure.THROUGHPUT: noise.value_changes(rates_bps[:, before:], rates_bps[:, :before]),
     }
     chances = np.concatenate([result.chance for result in results.values()])
-    adjusted = noise.adjusted(chances).reshape(len(Figure), len(paths))
+    adjusted = noise.adjusted(chances).reshape(len(ComparedFigure), len(paths))
     told = [
-        Change(
+        FigureChange(
             path,
             figure,
             float(result.now[row]),
@@ -63,27 +63,27 @@ def find(
     ]
     told.sort(key=_size, reverse=True)
     tests = int((~np.isnan(chances)).sum())
-    return Changes(
+    return FigureChanges(
         tests=tests,
-        not_tested=int(np.isnan(results[Figure.LOSS].chance).sum()),
+        not_tested=int(np.isnan(results[ComparedFigure.LOSS].chance).sum()),
         worse=tuple(change for change in told if change.is_worse),
         better=tuple(change for change in told if not change.is_worse),
     )
 
 
-def _matters(figure: Figure, now: float, before: float) -> bool:
+def _matters(figure: ComparedFigure, now: float, before: float) -> bool:
     by = abs(now - before)
-    if figure is Figure.LOSS:
+    if figure is ComparedFigure.LOSS:
         return by >= LEAST_LOSS_RATIO
-    if figure is Figure.RTT:
+    if figure is ComparedFigure.RTT:
         return by >= max(LEAST_RTT_MS, LEAST_RTT_SHARE * before)
     return by >= LEAST_THROUGHPUT_SHARE * before
 
 
-def _size(change: Change) -> float:
+def _size(change: FigureChange) -> float:
     """The size of a change, comparable between figures: 0.1 percentage points of loss count as much as a factor of
     two."""
-    if change.figure is Figure.LOSS:
+    if change.figure is ComparedFigure.LOSS:
         return abs(change.now - change.before) / 0.001
     return abs(math.log2(change.now / change.before))
 

@@ -28,7 +28,7 @@ from monitor.mesh.models import Group, Kind, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import groups_of_sites, place_of, planned_bursts
 from monitor.mesh.service_levels import ServiceLevel
 from monitor.reports.periods import Period
-from monitor.reports.report import Scope
+from monitor.reports.report import ReportScope
 
 DAYS_BEFORE = 56
 """The days before a period that define a path's noise: eight weeks."""
@@ -42,12 +42,12 @@ Row = TypeVar("Row", ThroughputSummary, for_reports.Kept, for_reports.TransferVe
 DayRow = TypeVar("DayRow", for_reports.PathDay, for_reports.ThroughputDay)
 
 
-class NoSuchScope(Exception):
+class UnknownScope(Exception):
     """The site or group does not exist; the message lists the valid names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class PathInMesh:
     """A path with its place in the mesh."""
 
     path: Path
@@ -60,10 +60,10 @@ class Material:
     """All data of a scope in a period. `sizes` has each path's largest packet size."""
 
     mesh: str
-    scope: Scope
+    scope: ReportScope
     period: Period
     now: datetime
-    paths: Mapping[int, Described]
+    paths: Mapping[int, PathInMesh]
     sizes: Mapping[int, int]
     summaries: Mapping[int, PathSummary]
     before: Mapping[int, PathSummary]
@@ -86,8 +86,8 @@ class Material:
     incidents: tuple[Incident, ...]
 
 
-def collect(scope: Scope, period: Period, now: datetime) -> Material:
-    """Load the data stored at `now`; a period that is not over ends at `now`. Raises `NoSuchScope`."""
+def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
+    """Load the data stored at `now`; a period that is not over ends at `now`. Raises `UnknownScope`."""
     mesh = Mesh.objects.first()
     paths = _paths(scope)
     since, until = period.since, min(period.until, max(now, period.since))
@@ -133,7 +133,7 @@ def collect(scope: Scope, period: Period, now: datetime) -> Material:
     )
 
 
-def _paths(scope: Scope) -> dict[int, Described]:
+def _paths(scope: ReportScope) -> dict[int, PathInMesh]:
     """Every present or retired path of the scope."""
     groups = groups_of_sites()
     began_at = dict(
@@ -147,22 +147,22 @@ def _paths(scope: Scope) -> dict[int, Described]:
     for path in Path.objects.with_hosts():
         place = place_of(path, groups)
         if _holds(scope, place):
-            described[path.pk] = Described(path, place, began_at.get(path.pk))
+            described[path.pk] = PathInMesh(path, place, began_at.get(path.pk))
     return described
 
 
-def check_scope(scope: Scope) -> None:
-    """Raise `NoSuchScope` if the site or group does not exist."""
+def check_scope(scope: ReportScope) -> None:
+    """Raise `UnknownScope` if the site or group does not exist."""
     if scope.kind == "mesh":
         return
     rows = Site.objects.all() if scope.kind == "site" else Group.objects.all()
     names = list(rows.values_list("name", flat=True))
     if scope.name not in names:
         there = ", ".join(names) or "none; apply a mesh.toml first"
-        raise NoSuchScope(f'{scope.kind} "{scope.name}" is not known; there are: {there}')
+        raise UnknownScope(f'{scope.kind} "{scope.name}" is not known; there are: {there}')
 
 
-def _holds(scope: Scope, place: Place) -> bool:
+def _holds(scope: ReportScope, place: Place) -> bool:
     if scope.kind == "site":
         return scope.name in (place.source, place.destination)
     return scope.kind == "mesh" or scope.name in place.groups
@@ -199,7 +199,7 @@ def _listed(rows: Iterable[DayRow]) -> dict[int, list[DayRow]]:
     return dict(by_path)
 
 
-def _levels(mesh: Mesh | None, paths: Mapping[int, Described]) -> dict[int, ServiceLevel]:
+def _levels(mesh: Mesh | None, paths: Mapping[int, PathInMesh]) -> dict[int, ServiceLevel]:
     given = {} if mesh is None else mesh.service_levels
     return {path_id: service_levels.settings_for(given, path.place) for path_id, path in paths.items()} if given else {}
 
@@ -224,7 +224,7 @@ def _tests_below(
     return _by_path(for_reports.tests_below(since, until, limits)) if limits else {}
 
 
-def _incidents(scope: Scope, path_ids: Collection[int], since: datetime, until: datetime) -> tuple[Incident, ...]:
+def _incidents(scope: ReportScope, path_ids: Collection[int], since: datetime, until: datetime) -> tuple[Incident, ...]:
     """Incidents with a path of the scope; for the whole mesh all incidents, also without paths."""
     incidents = incidents_between(since, until)
     if scope.kind == "mesh":

@@ -14,14 +14,14 @@ from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput import ThroughputSummary
 from monitor.mesh.service_levels import ServiceLevel
 from monitor.reports import changes, levels, sentences, throughput
-from monitor.reports.collect import DAYS_BEFORE, SPARKLINE_DAYS, Described, Material, collect
+from monitor.reports.collect import DAYS_BEFORE, SPARKLINE_DAYS, Material, PathInMesh, collect
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period
-from monitor.reports.report import CoverageLine, IncidentReport, PathReport, Report, Scope, State, goal_of
+from monitor.reports.report import CoverageLine, IncidentReport, PathReport, Report, ReportScope, ScopeFigures, goal_of
 
 
-def report_of(scope: Scope, period: Period, now: datetime, numbers: Numbers) -> Report:
-    """Load and compute the report at `now`. Raises `monitor.reports.collect.NoSuchScope`."""
+def report_of(scope: ReportScope, period: Period, now: datetime, numbers: Numbers) -> Report:
+    """Load and compute the report at `now`. Raises `monitor.reports.collect.UnknownScope`."""
     return compose(collect(scope, period, now), numbers)
 
 
@@ -94,7 +94,7 @@ def _path(material: Material, path_id: int) -> PathReport:
     )
 
 
-def _names(described: Described) -> dict[str, str]:
+def _names(described: PathInMesh) -> dict[str, str]:
     path = described.path
     return {
         "source": path.source.name,
@@ -108,10 +108,10 @@ def _loss(day: PathDay | None) -> float | None:
     return None if day is None or not day.sent else (day.sent - day.received) / day.sent
 
 
-def _state(summaries: Sequence[PathSummary | None], rates_bps: Sequence[float]) -> State:
+def _state(summaries: Sequence[PathSummary | None], rates_bps: Sequence[float]) -> ScopeFigures:
     measured = [summary for summary in summaries if summary is not None and summary.sent]
     bursts = sum(summary.bursts for summary in measured)
-    return State(
+    return ScopeFigures(
         paths=len(summaries),
         measured=len(measured),
         sent=sum(summary.sent for summary in measured),

@@ -16,7 +16,7 @@ from monitor.reports import page, pdf
 from monitor.reports.compose import report_of
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Report, Scope
+from monitor.reports.report import Report, ReportScope
 
 SUFFIXES = (".html", ".pdf")
 
@@ -33,7 +33,7 @@ class WrittenReport:
         return beside if beside.exists() else None
 
 
-def report_path(period: Period, scope: Scope, suffix: str = ".html") -> Path:
+def report_path(period: Period, scope: ReportScope, suffix: str = ".html") -> Path:
     """The path of a report's file, which need not exist."""
     of = "" if scope.kind == "mesh" else f"-{scope.kind}-{scope.name}"
     return Path(settings.REPORT_DIR) / f"{period}{of}{suffix}"
@@ -50,11 +50,13 @@ def written_reports() -> list[WrittenReport]:
     return sorted(reports, reverse=True)
 
 
-def write_report(scope: Scope, period: Period, now: datetime, numbers: Numbers, path: Path | None = None) -> list[Path]:
+def write_report(
+    scope: ReportScope, period: Period, now: datetime, numbers: Numbers, path: Path | None = None
+) -> list[Path]:
     """Write the report to `path`, in the format of its suffix, or as HTML and PDF to its default place. Returns the
     files.
 
-    Raises OSError, and `monitor.reports.collect.NoSuchScope`.
+    Raises OSError, and `monitor.reports.collect.UnknownScope`.
     """
     report = report_of(scope, period, now, numbers)
     paths = [path] if path is not None else [report_path(period, scope, suffix) for suffix in SUFFIXES]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from monitor.archive.queries.for_reports import Kept
 from monitor.archive.queries.paths import PathSummary
 from monitor.mesh.service_levels import ServiceLevel
-from monitor.reports.report import Target, TargetKept
+from monitor.reports.report import Target, TargetResult
 
 
 def kept(
     level: ServiceLevel, summary: PathSummary | None, hours_above: Kept | None, tests_below: Kept | None
-) -> tuple[TargetKept, ...]:
+) -> tuple[TargetResult, ...]:
     """The targets with measurements; targets without are left out."""
     targets = []
     if summary is not None and summary.loss_ratio is not None and level.loss_ratio is not None:
@@ -22,7 +22,7 @@ def kept(
     if summary is not None and summary.bursts and level.availability_ratio is not None:
         away = summary.bursts_all_lost / summary.bursts
         budget_used = away / (1.0 - level.availability_ratio)
-        targets.append(TargetKept(Target.AVAILABILITY, level.availability_ratio, None, 1.0 - away, budget_used))
+        targets.append(TargetResult(Target.AVAILABILITY, level.availability_ratio, None, 1.0 - away, budget_used))
     if hours_above is not None and level.rtt_ms is not None:
         targets.append(_of_many(Target.RTT, level.rtt_ms, level.kept_ratio, hours_above))
     if tests_below is not None and level.throughput_bps is not None:
@@ -30,10 +30,10 @@ def kept(
     return tuple(targets)
 
 
-def _share(target: Target, limit: float, actual: float, budget: float) -> TargetKept:
-    return TargetKept(target, limit, None, actual, actual / budget)
+def _share(target: Target, limit: float, actual: float, budget: float) -> TargetResult:
+    return TargetResult(target, limit, None, actual, actual / budget)
 
 
-def _of_many(target: Target, limit: float, kept_ratio: float, counted: Kept) -> TargetKept:
+def _of_many(target: Target, limit: float, kept_ratio: float, counted: Kept) -> TargetResult:
     worse = counted.worse / counted.of
-    return TargetKept(target, limit, kept_ratio, 1.0 - worse, worse / (1.0 - kept_ratio))
+    return TargetResult(target, limit, kept_ratio, 1.0 - worse, worse / (1.0 - kept_ratio))

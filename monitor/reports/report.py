@@ -22,7 +22,7 @@ GOAL_LOSS_RATIO = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ReportScope:
     """The scope of a report by `kind`: the whole "mesh", the paths from and to a "site", the paths within a "group"."""
 
     kind: str = "mesh"
@@ -51,7 +51,7 @@ class Target(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetKept:
+class TargetResult:
     """A target of a path. `budget_used` is the share of the error budget used: above 1 the target is missed.
 
     `actual` is the measured value: a loss or availability ratio; for RTT and throughput the share of hours or tests
@@ -92,7 +92,7 @@ class PathReport:
     throughput_year_before: ThroughputSummary | None
     capacity_bps: float | None
     verdict: TransferVerdict | None
-    targets: tuple[TargetKept, ...]
+    targets: tuple[TargetResult, ...]
     loss_days: tuple[float | None, ...]
     rtt_days_ms: tuple[float | None, ...]
 
@@ -133,7 +133,7 @@ def goal_of(summary: PathSummary | None) -> Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ScopeFigures:
     """All paths of a scope over a period. Medians are over paths, ratios pooled over all packets and bursts."""
 
     paths: int
@@ -148,7 +148,7 @@ class State:
     goals: Mapping[Goal, int]
 
 
-class Figure(StrEnum):
+class ComparedFigure(StrEnum):
     """A figure that is tested for changes."""
 
     LOSS = "loss"
@@ -157,11 +157,11 @@ class Figure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FigureChange:
     """A significant change of a path's figure. `chance` is this test's p-value, `adjusted` that among all tests."""
 
     path: PathReport
-    figure: Figure
+    figure: ComparedFigure
     now: float
     before: float
     chance: float
@@ -169,17 +169,17 @@ class Change:
 
     @property
     def is_worse(self) -> bool:
-        return (self.now < self.before) == (self.figure is Figure.THROUGHPUT)
+        return (self.now < self.before) == (self.figure is ComparedFigure.THROUGHPUT)
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FigureChanges:
     """The significant changes: `worse` and `better` by size. `not_tested` paths had too few days."""
 
     tests: int
     not_tested: int
-    worse: tuple[Change, ...]
-    better: tuple[Change, ...]
+    worse: tuple[FigureChange, ...]
+    better: tuple[FigureChange, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class IncidentReport:
     paths: tuple[str, ...]
 
 
-class Measure(StrEnum):
+class Improvement(StrEnum):
     """A measure that would raise a path's throughput."""
 
     RECEIVE_BUFFER = "raise the receive buffer"
@@ -204,13 +204,13 @@ class Measure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class SiteAdvice:
     """A change at a site and its gain: `times` is the median over its paths, `gain_bps` their sum.
 
     `window_bytes` is the maximum buffer that its paths need, `loss_ratio` the maximum loss.
     """
 
-    measure: Measure
+    measure: Improvement
     site: str
     paths: tuple[str, ...]
     times: float
@@ -220,7 +220,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ModelScore:
     """Accuracy of estimates against the median of the tests, over paths. `median_ratio` is estimate over measurement,
     of the estimates that are a figure; `bounds_held` counts the correct bounds."""
 
@@ -256,18 +256,18 @@ class Report:
     """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged."""
 
     mesh: str
-    scope: Scope
+    scope: ReportScope
     period: Period
     written_at: datetime
-    state: State
-    before: State
-    year_before: State
+    state: ScopeFigures
+    before: ScopeFigures
+    year_before: ScopeFigures
     paths: tuple[PathReport, ...]
     throughput_only: tuple[PathReport, ...]
-    changes: Changes
+    changes: FigureChanges
     incidents: tuple[IncidentReport, ...]
-    advice: tuple[Advice, ...]
-    scores: tuple[Score, ...]
+    advice: tuple[SiteAdvice, ...]
+    scores: tuple[ModelScore, ...]
     coverage: tuple[CoverageLine, ...]
     sentences: tuple[Sentence, ...]
 

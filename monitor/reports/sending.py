@@ -18,13 +18,13 @@ from django.core.mail import EmailMultiAlternatives, get_connection
 from django.db.models import F, QuerySet
 
 from monitor.reports import subscribers
-from monitor.reports.collect import NoSuchScope
+from monitor.reports.collect import UnknownScope
 from monitor.reports.compose import report_of
 from monitor.reports.mail import message
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Report, Scope
+from monitor.reports.report import Report, ReportScope
 
 MOST_WEEKS_BACK = 5
 MAX_ATTEMPTS = 10
@@ -33,19 +33,19 @@ MAILS_PER_RUN = 50
 
 log = logging.getLogger("monitor.reports")
 
-Reports = dict[tuple[Scope, Period, str], Report]
+Reports = dict[tuple[ReportScope, Period, str], Report]
 """Reports of this run, as many recipients get the same."""
 
 
-class NotTaken(Exception):
+class MailRejected(Exception):
     """The server rejected a mail; the text says why."""
 
 
-class ServerAway(NotTaken):
+class MailServerUnreachable(MailRejected):
     """The server cannot be reached, or does not let us in."""
 
 
-class NotKnown(Exception):
+class MailUnconfirmed(Exception):
     """The server may have accepted a mail; the text describes the error."""
 
 
@@ -62,7 +62,7 @@ def enqueue(subscriber: Subscriber, periods: Iterable[Period], now: datetime) ->
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def send_now(period: Period, scope: Scope, now: datetime) -> tuple[int, int]:
+def send_now(period: Period, scope: ReportScope, now: datetime) -> tuple[int, int]:
     """Send a report to all subscribers of its scope, in their own time zone, on any weekday; skip those who already
     have it. Returns the number of accepted mails and of recipients."""
     rows = list(subscribers.of_scope(scope))
@@ -88,11 +88,11 @@ def deliver(due: Iterable[Delivery], now: datetime) -> int:
             continue
         try:
             _send(delivery, made, now)
-        except NotTaken as error:
+        except MailRejected as error:
             _note_failure(delivery, str(error))
-            if isinstance(error, ServerAway):
+            if isinstance(error, MailServerUnreachable):
                 break
-        except NotKnown as error:
+        except MailUnconfirmed as error:
             _note_doubt(delivery, str(error))
         else:
             Delivery.objects.filter(pk=delivery.pk).update(sent_at=now, problem="")
@@ -132,13 +132,13 @@ def _claim(delivery: Delivery, now: datetime) -> bool:
 
 
 def _send(delivery: Delivery, made: Reports, now: datetime) -> None:
-    """Raises `NotTaken` and `NotKnown`."""
+    """Raises `MailRejected` and `MailUnconfirmed`."""
     mail = _message(delivery, made, now)
     mail.connection = connection = get_connection()
     try:
         connection.open()
     except (OSError, smtplib.SMTPException) as error:
-        raise ServerAway(f"the mail server cannot be used: {error}") from error
+        raise MailServerUnreachable(f"the mail server cannot be used: {error}") from error
     try:
         _hand_over(delivery, mail, now)
     finally:
@@ -147,26 +147,26 @@ def _send(delivery: Delivery, made: Reports, now: datetime) -> None:
 
 def _hand_over(delivery: Delivery, mail: EmailMultiAlternatives, now: datetime) -> None:
     if not Delivery.objects.filter(pk=delivery.pk, handed_at=None).update(handed_at=now):
-        raise NotKnown("another worker has handed it over")
+        raise MailUnconfirmed("another worker has handed it over")
     try:
         mail.send()
     except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, smtplib.SMTPNotSupportedError) as error:
-        raise NotTaken(f"the mail server refused it: {error}") from error
+        raise MailRejected(f"the mail server refused it: {error}") from error
     except (OSError, smtplib.SMTPException) as error:
-        raise NotKnown(f"the mail server was lost while it took the mail: {error}") from error
+        raise MailUnconfirmed(f"the mail server was lost while it took the mail: {error}") from error
 
 
 def _message(delivery: Delivery, made: Reports, now: datetime) -> EmailMultiAlternatives:
     subscriber = delivery.subscriber
-    scope = Scope(subscriber.scope, subscriber.name)
+    scope = ReportScope(subscriber.scope, subscriber.name)
     period = Period.named(delivery.period, ZoneInfo(subscriber.zone))
     key = (scope, period, subscriber.numbers)
     numbers = Numbers(subscriber.numbers)
     if key not in made:
         try:
             made[key] = report_of(scope, period, now, numbers)
-        except NoSuchScope as error:
-            raise NotTaken(str(error)) from error
+        except UnknownScope as error:
+            raise MailRejected(str(error)) from error
     return message(
         made[key],
         numbers,

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from monitor.reports.numbers import Numbers
-from monitor.reports.report import Change, Figure, Goal, Measure, PathReport, Report, Sentence, State
+from monitor.reports.report import (
+    ComparedFigure,
+    FigureChange,
+    Goal,
+    Improvement,
+    PathReport,
+    Report,
+    ScopeFigures,
+    Sentence,
+)
 
 MOST_NAMED = 5
 MOST_CHANGES = 3
@@ -61,7 +70,7 @@ def _goal(report: Report, numbers: Numbers) -> Sentence | None:
     return Sentence("goal", f"{words}.", figures)
 
 
-def met_of(state: State) -> tuple[int, int]:
+def met_of(state: ScopeFigures) -> tuple[int, int]:
     """The number of paths that met the goal, and the number that could be judged."""
     met, missed = state.goals.get(Goal.MET, 0), state.goals.get(Goal.MISSED, 0)
     return met, met + missed
@@ -79,7 +88,7 @@ def _better(report: Report, numbers: Numbers) -> Sentence | None:
     return _changed("better", report.changes.better, numbers)
 
 
-def _changed(rule: str, changes: Sequence[Change], numbers: Numbers) -> Sentence | None:
+def _changed(rule: str, changes: Sequence[FigureChange], numbers: Numbers) -> Sentence | None:
     if not changes:
         return None
     told = "; ".join(change_words(change, numbers) for change in changes[:MOST_CHANGES])
@@ -91,14 +100,18 @@ def _changed(rule: str, changes: Sequence[Change], numbers: Numbers) -> Sentence
     )
 
 
-def change_words(change: Change, numbers: Numbers) -> str:
+def change_words(change: FigureChange, numbers: Numbers) -> str:
     """`loss of slac → cern from 0.01% to 0.8%`."""
     before, now = change_figures(change, numbers)
     return f"{change.figure} of {change.path.name} from {before} to {now}"
 
 
-def change_figures(change: Change, numbers: Numbers) -> tuple[str, str]:
-    write = {Figure.LOSS: numbers.percent, Figure.RTT: numbers.milliseconds, Figure.THROUGHPUT: numbers.bit_rate}
+def change_figures(change: FigureChange, numbers: Numbers) -> tuple[str, str]:
+    write = {
+        ComparedFigure.LOSS: numbers.percent,
+        ComparedFigure.RTT: numbers.milliseconds,
+        ComparedFigure.THROUGHPUT: numbers.bit_rate,
+    }
     return write[change.figure](change.before), write[change.figure](change.now)
 
 
@@ -178,8 +191,8 @@ def _advice(report: Report, numbers: Numbers) -> Sentence | None:
     return Sentence("advice", words, {"paths": best.paths, "times": best.times, "gain_bps": best.gain_bps})
 
 
-def _where(measure: Measure) -> str:
-    return " to " if measure is Measure.LOSS else " at "
+def _where(measure: Improvement) -> str:
+    return " to " if measure is Improvement.LOSS else " at "
 
 
 def advice_words(report: Report, numbers: Numbers) -> list[str]:

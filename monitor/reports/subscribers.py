@@ -20,7 +20,7 @@ from django.urls import reverse
 from monitor.reports.collect import check_scope
 from monitor.reports.mail import Format
 from monitor.reports.models import Subscriber
-from monitor.reports.report import Scope
+from monitor.reports.report import ReportScope
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 TOKEN_BYTES = 24
@@ -31,11 +31,11 @@ class SubscriptionError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Subscription:
     """How a recipient wants a report: each week on `weekday` (0 is Monday) at `hour` in its time zone."""
 
     recipient: str
-    scope: Scope
+    scope: ReportScope
     format: Format
     numbers: str
     zone: str
@@ -43,8 +43,8 @@ class Wish:
     hour: int
 
 
-def subscribe(wish: Wish, now: datetime) -> Subscriber:
-    """A new subscription. Raises `SubscriptionError`, and `monitor.reports.collect.NoSuchScope`."""
+def subscribe(wish: Subscription, now: datetime) -> Subscriber:
+    """A new subscription. Raises `SubscriptionError`, and `monitor.reports.collect.UnknownScope`."""
     try:
         validate_email(wish.recipient)
     except ValidationError as error:
@@ -75,12 +75,12 @@ def active() -> QuerySet[Subscriber]:
     return Subscriber.objects.filter(ended_at=None)
 
 
-def of_scope(scope: Scope) -> QuerySet[Subscriber]:
+def of_scope(scope: ReportScope) -> QuerySet[Subscriber]:
     """Those who get the report of this scope."""
     return active().filter(scope=scope.kind, name=scope.name)
 
 
-def unsubscribe(recipient: str, scope: Scope, now: datetime) -> bool:
+def unsubscribe(recipient: str, scope: ReportScope, now: datetime) -> bool:
     """End a subscription; false if there is none."""
     return _end(of_scope(scope).filter(recipient=recipient), now)
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from monitor.reports.files import SUFFIXES, report_path, write_report
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Scope
+from monitor.reports.report import ReportScope
 from monitor.reports.sending import send_due
 
 UTC = ZoneInfo("UTC")
@@ -21,8 +21,8 @@ def write_last_week() -> None:
     """Last week's report of the whole mesh, to its place in the data folder, unless it is there already."""
     now = timezone.now()
     period = Period.of_week(Week.of(now, UTC).before, UTC)
-    if not all(report_path(period, Scope(), suffix).exists() for suffix in SUFFIXES):
-        write_report(Scope(), period, now, Numbers())
+    if not all(report_path(period, ReportScope(), suffix).exists() for suffix in SUFFIXES):
+        write_report(ReportScope(), period, now, Numbers())
 
 
 @shared_task(name="reports.send")

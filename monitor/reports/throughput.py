@@ -23,7 +23,7 @@ from monitor.analysis.tcp import (
     Loss,
     Rtt,
     Sign,
-    Transfer,
+    TransferSettings,
     buffer_bytes,
     estimate,
     loss_limit_bps,
@@ -31,7 +31,7 @@ from monitor.analysis.tcp import (
 )
 from monitor.analysis.transfer import Verdict
 from monitor.archive.queries.calibrations import DayOfTests, calibration, control_of, newest_kind
-from monitor.reports.report import Advice, Measure, PathReport, Score
+from monitor.reports.report import Improvement, ModelScore, PathReport, SiteAdvice
 
 MOST_ADVICE = 3
 LEAST_TIMES = 1.1
@@ -42,7 +42,7 @@ RECEIVERS_WINDOW = "receiver's window"
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class PathLimit:
     """The throughput that loss and capacity allow on a path of this RTT, as far as they are known."""
 
     rtt_ms: float
@@ -52,7 +52,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class _Gain:
-    measure: Measure
+    measure: Improvement
     site: str
     path: str
     rate_bps: float
@@ -64,7 +64,7 @@ class _Gain:
         return (self.times - 1.0) * self.rate_bps
 
 
-def limits(paths: Iterable[PathReport]) -> dict[int, Limit]:
+def limits(paths: Iterable[PathReport]) -> dict[int, PathLimit]:
     """Limits of each path with replies, by path id."""
     answered = [
         (path, path.summary, path.summary.rtt_median_ms)
@@ -81,16 +81,16 @@ def limits(paths: Iterable[PathReport]) -> dict[int, Limit]:
     }
 
 
-def _limit(rtt_ms: float, by_loss_bps: float, capacity_bps: float | None, sign: Sign) -> Limit:
+def _limit(rtt_ms: float, by_loss_bps: float, capacity_bps: float | None, sign: Sign) -> PathLimit:
     """Combine loss limit and capacity. Without loss, a capacity below the floor is the figure, otherwise the floor."""
     if capacity_bps is None or capacity_bps >= by_loss_bps:
-        return Limit(rtt_ms, by_loss_bps, sign)
-    return Limit(rtt_ms, capacity_bps, Sign.ABOUT)
+        return PathLimit(rtt_ms, by_loss_bps, sign)
+    return PathLimit(rtt_ms, capacity_bps, Sign.ABOUT)
 
 
-def advice(paths: Iterable[PathReport], limits: Mapping[int, Limit]) -> tuple[Advice, ...]:
+def advice(paths: Iterable[PathReport], limits: Mapping[int, PathLimit]) -> tuple[SiteAdvice, ...]:
     """The three changes with the largest gains in bit/s; the same change at the same site is combined."""
-    together: dict[tuple[Measure, str], list[_Gain]] = defaultdict(list)
+    together: dict[tuple[Improvement, str], list[_Gain]] = defaultdict(list)
     for path in paths:
         gain = _gain(path, limits.get(path.path_id))
         if gain is not None:
@@ -103,10 +103,10 @@ def _sum_bps(gains: Iterable[_Gain]) -> float:
     return sum(gain.gain_bps for gain in gains)
 
 
-def _joined(gains: Sequence[_Gain]) -> Advice:
+def _joined(gains: Sequence[_Gain]) -> SiteAdvice:
     targets_bps, rtts_ms = [gain.times * gain.rate_bps for gain in gains], [gain.rtt_ms for gain in gains]
-    of_loss = gains[0].measure is Measure.LOSS
-    return Advice(
+    of_loss = gains[0].measure is Improvement.LOSS
+    return SiteAdvice(
         measure=gains[0].measure,
         site=gains[0].site,
         paths=tuple(gain.path for gain in gains),
@@ -117,32 +117,32 @@ def _joined(gains: Sequence[_Gain]) -> Advice:
     )
 
 
-def _gain(path: PathReport, limit: Limit | None) -> _Gain | None:
+def _gain(path: PathReport, limit: PathLimit | None) -> _Gain | None:
     rate_bps = path.throughput_bps
     if path.verdict is None or not rate_bps or limit is None:
         return None
     if path.verdict.verdict in (Verdict.WINDOW_LIMITED, Verdict.SLOW_RECEIVER):
         times = limit.rate_bps / rate_bps
         at_receiver = RECEIVERS_WINDOW in path.verdict.evidence
-        measure = Measure.RECEIVE_BUFFER if at_receiver else Measure.SEND_BUFFER
+        measure = Improvement.RECEIVE_BUFFER if at_receiver else Improvement.SEND_BUFFER
         site = path.destination_site if at_receiver else path.source_site
     elif path.verdict.verdict == Verdict.RANDOM_LOSS:
         times = min(LOSS_TIMES, (math.inf if path.capacity_bps is None else path.capacity_bps) / rate_bps)
-        measure, site = Measure.LOSS, path.destination_site
+        measure, site = Improvement.LOSS, path.destination_site
     else:
         return None
     return _Gain(measure, site, path.name, rate_bps, times, limit.rtt_ms) if times >= LEAST_TIMES else None
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class CalibratedLimit:
     """The throughput that loss and capacity allow on a path, for the kind of transfer of its tests."""
 
-    limit: Limit
-    uncalibrated: Limit
+    limit: PathLimit
+    uncalibrated: PathLimit
 
 
-def calibrated(paths: Iterable[PathReport], days: Mapping[int, Sequence[DayOfTests]]) -> dict[int, Calibrated]:
+def calibrated(paths: Iterable[PathReport], days: Mapping[int, Sequence[DayOfTests]]) -> dict[int, CalibratedLimit]:
     """Calibrated limits of each path with enough tests before the period, by path id."""
     by_path = {}
     for path in paths:
@@ -152,12 +152,12 @@ def calibrated(paths: Iterable[PathReport], days: Mapping[int, Sequence[DayOfTes
         sender, streams = newest_kind(tested)
         learnt = calibration(tested, sender, streams)
         if learnt is not None and learnt.used is not None:
-            transfer = Transfer(control=control_of(sender), streams=streams)
-            by_path[path.path_id] = Calibrated(_by(path, transfer, learnt.used), _by(path, transfer, None))
+            transfer = TransferSettings(control=control_of(sender), streams=streams)
+            by_path[path.path_id] = CalibratedLimit(_by(path, transfer, learnt.used), _by(path, transfer, None))
     return by_path
 
 
-def _by(path: PathReport, transfer: Transfer, used: Calibration | None) -> Limit:
+def _by(path: PathReport, transfer: TransferSettings, used: Calibration | None) -> PathLimit:
     assert path.summary is not None
     rtt = Rtt(path.summary.rtt_median_ms or 0.0)
     estimated = estimate(rtt, Loss.counted(path.summary.lost, path.summary.sent), transfer, calibration=used)
@@ -166,8 +166,8 @@ def _by(path: PathReport, transfer: Transfer, used: Calibration | None) -> Limit
 
 
 def scores(
-    paths: Iterable[PathReport], limits: Mapping[int, Limit], by_tests: Mapping[int, Calibrated]
-) -> tuple[Score, ...]:
+    paths: Iterable[PathReport], limits: Mapping[int, PathLimit], by_tests: Mapping[int, CalibratedLimit]
+) -> tuple[ModelScore, ...]:
     """Accuracy of three estimates against the tests: the Mathis (Reno) index, CUBIC with the capacity where known, and
     the calibrated estimate of the paths that have it."""
     measured = [(path, path.throughput_bps) for path in paths if path.throughput_bps]
@@ -192,15 +192,15 @@ def _reno(path: PathReport) -> Estimated:
     return path.summary.estimate_bps, Sign.AT_LEAST if path.summary.estimate_is_floor else Sign.ABOUT
 
 
-def _of(limit: Limit | None) -> Estimated:
+def _of(limit: PathLimit | None) -> Estimated:
     return None if limit is None else (limit.rate_bps, limit.sign)
 
 
-def _score(model: str, pairs: Iterable[tuple[Estimated, float]]) -> Score:
+def _score(model: str, pairs: Iterable[tuple[Estimated, float]]) -> ModelScore:
     estimates = [(estimated[0], estimated[1], rate_bps) for estimated, rate_bps in pairs if estimated is not None]
     ratios = [figure_bps / rate_bps for figure_bps, sign, rate_bps in estimates if sign is Sign.ABOUT]
     bounds = [(figure_bps, sign, rate_bps) for figure_bps, sign, rate_bps in estimates if sign in _HOLDS]
-    return Score(
+    return ModelScore(
         model=model,
         figures=len(ratios),
         median_ratio=statistics.median(ratios) if ratios else None,

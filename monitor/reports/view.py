@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from monitor.reports.cells import SIGN_WORDS, Cell, Row, measured, row
+from monitor.reports.cells import SIGN_WORDS, Row, TextCell, measured, row
 from monitor.reports.changes import FALSE_SHARE
 from monitor.reports.collect import SPARKLINE_DAYS
 from monitor.reports.numbers import Numbers
 from monitor.reports.report import (
-    Change,
+    FigureChange,
     IncidentReport,
+    ModelScore,
     PathReport,
     Report,
-    Score,
+    ScopeFigures,
     Sentence,
-    State,
     Target,
-    TargetKept,
+    TargetResult,
 )
 from monitor.reports.sentences import advice_words, change_figures, met_of, the_time_before
 
@@ -81,7 +81,7 @@ class View:
     scores: tuple[Line, ...]
     coverage: tuple[Line, ...]
     rows: tuple[Row, ...]
-    throughput_only: tuple[tuple[str, Cell], ...]
+    throughput_only: tuple[tuple[str, TextCell], ...]
     signs: str
     zone: str
     sizes: str
@@ -169,14 +169,14 @@ def _state(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     )
 
 
-def _goal(state: State, numbers: Numbers) -> str:
+def _goal(state: ScopeFigures, numbers: Numbers) -> str:
     met, judged = met_of(state)
     if not judged:
         return "no data" if not state.measured else "undetermined"
     return f"{numbers.percent(met / judged)} ({numbers.count(met)} of {numbers.count(judged)} paths)"
 
 
-def _change(change: Change, numbers: Numbers) -> Line:
+def _change(change: FigureChange, numbers: Numbers) -> Line:
     before, now = change_figures(change, numbers)
     return (
         "worse" if change.is_worse else "better",
@@ -252,7 +252,7 @@ def _budgets(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     )
 
 
-def _target_words(target: TargetKept, numbers: Numbers) -> Line:
+def _target_words(target: TargetResult, numbers: Numbers) -> Line:
     actual = numbers.percent(target.actual)
     if target.target is Target.LOSS:
         return f"at most {numbers.percent(target.limit)}", actual
@@ -290,7 +290,7 @@ def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _score(score: Score, numbers: Numbers) -> Line:
+def _score(score: ModelScore, numbers: Numbers) -> Line:
     return (
         score.model,
         numbers.count(score.figures),

@@ -21,9 +21,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from monitor.analysis.changes import detector, scoring
-from monitor.analysis.changes.detector import Severity
+from monitor.analysis.changes.detector import ChangeSeverity
 from monitor.analysis.changes.labelled import LabelledSeries, read
-from monitor.analysis.changes.scoring import Score
+from monitor.analysis.changes.scoring import DetectionScore
 from tests.bench import Row
 
 FOLDER_VARIABLE = "SOUNDINGS_LABELLED_DATA"
@@ -61,7 +61,7 @@ def _ours(traces: list[LabelledSeries]) -> list[Row]:
     """Scores at the setting as shipped; then the threshold chosen on either half and shown on the other."""
     found = [detector.changes(trace.rtts_ms, LEAST_EVIDENCES[0]) for trace in traces]
 
-    def pooled(least_evidence: float, half: slice) -> Score:
+    def pooled(least_evidence: float, half: slice) -> DetectionScore:
         return _pooled(
             (trace, [(change.at, change.raised_at) for change in changes if change.evidence >= least_evidence])
             for trace, changes in zip(traces[half], found[half], strict=True)
@@ -73,7 +73,7 @@ def _ours(traces: list[LabelledSeries]) -> list[Row]:
 
     shipped, every, even, odd = detector.LEAST_EVIDENCE, slice(None), slice(0, None, 2), slice(1, None, 2)
     kept = [[change for change in changes if change.evidence >= shipped] for changes in found]
-    warnings = [[change for change in changes if change.severity is Severity.WARNING] for changes in kept]
+    warnings = [[change for change in changes if change.severity is ChangeSeverity.WARNING] for changes in kept]
     return [
         Row("ours, all traces", _figures(pooled(shipped, every)), "F1 0.70, raised within 15 samples"),
         Row("ours, 1st, 3rd, … trace", _figures(pooled(shipped, even))),
@@ -85,7 +85,7 @@ def _ours(traces: list[LabelledSeries]) -> list[Row]:
     ]
 
 
-def _false_alarms(traces: list[LabelledSeries], found: list[list[detector.Change]]) -> str:
+def _false_alarms(traces: list[LabelledSeries], found: list[list[detector.RttChange]]) -> str:
     """Changes raised far from any mark, over the time that is far from any mark."""
     alarms, minutes = 0, 0.0
     for trace, changes in zip(traces, found, strict=True):
@@ -110,24 +110,24 @@ def _references(traces: list[LabelledSeries]) -> list[Row]:
     ]
 
 
-def _f1(score: Score) -> float:
+def _f1(score: DetectionScore) -> float:
     return score.f1 or 0.0
 
 
-def _scored(traces: list[LabelledSeries], method: Method) -> Score:
+def _scored(traces: list[LabelledSeries], method: Method) -> DetectionScore:
     """A reference's score, however late it is."""
     return _pooled(((trace, method(trace.rtts_ms)) for trace in traces), latest=WHENEVER)
 
 
-def _pooled(reports: Iterable[tuple[LabelledSeries, list[Report]]], latest: int = scoring.LATEST) -> Score:
+def _pooled(reports: Iterable[tuple[LabelledSeries, list[Report]]], latest: int = scoring.LATEST) -> DetectionScore:
     scores = (
         scoring.score(trace.changed_at, [at for at, _ in found], [raised for _, raised in found], latest=latest)
         for trace, found in reports
     )
-    return sum(scores, Score())
+    return sum(scores, DetectionScore())
 
 
-def _figures(score: Score) -> str:
+def _figures(score: DetectionScore) -> str:
     parts = (("F1", score.f1), ("precision", score.precision), ("recall", score.recall))
     shown = [f"{name} {'-' if value is None else f'{value:.3f}'}" for name, value in parts]
     return f"{', '.join(shown)}, median delay {'-' if score.median_delay is None else f'{score.median_delay:.0f}'}"

@@ -114,11 +114,11 @@ def report() -> None:
     from monitor.reports import mail, page, pdf
     from monitor.reports.compose import report_of
     from monitor.reports.numbers import Numbers
-    from monitor.reports.report import Scope
+    from monitor.reports.report import ReportScope
 
     numbers = Numbers()
     began = time.perf_counter()
-    found = report_of(Scope(), _week(), _week().until, numbers)
+    found = report_of(ReportScope(), _week(), _week().until, numbers)
     composed = time.perf_counter()
     html = page.render(found, numbers)
     paged = time.perf_counter()

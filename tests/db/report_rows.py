@@ -14,7 +14,7 @@ from monitor.mesh.models import Path
 from monitor.reports.compose import report_of
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Report, Scope
+from monitor.reports.report import Report, ReportScope
 from tests.db.merging import merge_hours, sketch_of
 
 UTC = ZoneInfo("UTC")
@@ -99,11 +99,11 @@ def make_throughput(path: Path, at: datetime, throughput_bps: float | None, **fi
 
 
 def report(
-    period: Period = WEEK, now: datetime = NOW, scope: Scope | None = None, numbers: Numbers = ENGLISH
+    period: Period = WEEK, now: datetime = NOW, scope: ReportScope | None = None, numbers: Numbers = ENGLISH
 ) -> Report:
     """The report, after all hours there are were merged into days."""
     merge_hours(now)
-    return report_of(scope or Scope(), period, now, numbers)
+    return report_of(scope or ReportScope(), period, now, numbers)
 
 
 class Text(HTMLParser):

@@ -11,7 +11,7 @@ from pypdf import PdfReader
 
 from monitor.reports import mail, page, pdf
 from monitor.reports.compose import report_of
-from monitor.reports.report import Scope
+from monitor.reports.report import ReportScope
 from monitor.reports.sentences import RULES
 from tests.db.report_golden import PLANTED, make_golden
 from tests.db.report_rows import ENGLISH, NOW, WEEK, Text
@@ -31,7 +31,7 @@ def report(django_db_setup, django_db_blocker):
         atomic.__enter__()
         try:
             make_golden()
-            yield report_of(Scope(), WEEK, NOW, ENGLISH)
+            yield report_of(ReportScope(), WEEK, NOW, ENGLISH)
         finally:
             transaction.set_rollback(True)
             atomic.__exit__(None, None, None)

@@ -18,9 +18,9 @@ from monitor.environment import mail_server
 from monitor.reports import sending, subscribers
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.periods import Week
-from monitor.reports.report import Scope
+from monitor.reports.report import ReportScope
 from monitor.reports.sending import FIRST_RETRY_S, MAX_ATTEMPTS, send_due
-from monitor.reports.subscribers import SubscriptionError, Wish, subscribe
+from monitor.reports.subscribers import Subscription, SubscriptionError, subscribe
 from tests.db.alert_rows import at_once, make_mesh
 from tests.db.merging import merge_hours
 from tests.db.report_rows import NOW, WEEK, make_hours
@@ -87,14 +87,14 @@ def make_data():
 def wish(**changes):
     given = {
         "recipient": "lead@example.org",
-        "scope": Scope(),
+        "scope": ReportScope(),
         "format": "html",
         "numbers": "en",
         "zone": "UTC",
         "weekday": 0,
         "hour": 7,
     }
-    return Wish(**{**given, **changes})
+    return Subscription(**{**given, **changes})
 
 
 def test_a_report_goes_at_its_hour_and_only_once(mesh, inbox):
@@ -257,7 +257,7 @@ def test_a_pdf_is_attached_for_those_who_want_it(mesh, inbox):
 
 
 def test_numbers_and_scope_are_the_subscribers(mesh, inbox):
-    subscribe(wish(scope=Scope("site", "cern"), numbers="de"), BEFORE_IT)
+    subscribe(wish(scope=ReportScope("site", "cern"), numbers="de"), BEFORE_IT)
     send_due(MONDAY_7)
 
     assert inbox.mails[0]["Subject"] == "Laboratories: site cern, week 2026-W47"
@@ -332,7 +332,7 @@ def test_the_commands_say_what_cannot_be(mesh, inbox):
 def test_mailing_by_hand_sends_to_those_who_do_not_have_it_yet(mesh, inbox, monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     subscribe(wish(recipient="a@example.org"), BEFORE_IT)
-    subscribe(wish(recipient="b@example.org", scope=Scope("site", "cern")), BEFORE_IT)
+    subscribe(wish(recipient="b@example.org", scope=ReportScope("site", "cern")), BEFORE_IT)
     out = StringIO()
 
     for _ in range(2):
@@ -357,7 +357,7 @@ def test_a_subscription_that_was_ended_can_be_made_again(mesh):
     first = subscribe(wish(), BEFORE_IT)
     with pytest.raises(SubscriptionError, match="already"):
         subscribe(wish(), BEFORE_IT)
-    subscribers.unsubscribe("lead@example.org", Scope(), NOW)
+    subscribers.unsubscribe("lead@example.org", ReportScope(), NOW)
     second = subscribe(wish(), NOW)
 
     assert first.token != second.token

@@ -23,7 +23,7 @@ from monitor.reports.compose import report_of
 from monitor.reports.files import report_path, write_report, written_reports
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Goal, Scope, Target
+from monitor.reports.report import Goal, ReportScope, Target
 from monitor.reports.tasks import write_last_week
 from tests.db.alert_rows import make_mesh
 from tests.db.report_rows import BEFORE, ENGLISH, NOW, UTC, WEEK, Text, hour, make_hours, make_throughput, report
@@ -296,7 +296,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_paths(django_ass
         make_hours(path, WEEK.since, hours=1)
 
     with django_assert_num_queries(18):
-        report_of(Scope(), WEEK, NOW, ENGLISH)
+        report_of(ReportScope(), WEEK, NOW, ENGLISH)
 
 
 def test_the_command_writes_the_last_whole_week_and_prints_where(paths, monkeypatch, report_dir):
@@ -346,13 +346,13 @@ def test_the_task_writes_last_week(paths, monkeypatch):
 
     write_last_week()
 
-    assert report_path(WEEK, Scope()).exists()
+    assert report_path(WEEK, ReportScope()).exists()
 
 
 def test_written_reports_are_listed_newest_first(report_dir):
     assert written_reports() == []
     for week in (Week(2026, 46), Week(2027, 1), Week(2026, 47)):
-        write_report(Scope(), Period.of_week(week, UTC), NOW, ENGLISH, report_dir / f"{week}.html")
+        write_report(ReportScope(), Period.of_week(week, UTC), NOW, ENGLISH, report_dir / f"{week}.html")
     (report_dir / "notes-W.html").write_text("")
     (report_dir / "2025-W53.html").write_text("")
 
@@ -452,13 +452,13 @@ def test_a_site_has_only_its_own_paths_and_a_group_those_within():
     group = Group.objects.create(name="america", shape="mesh")
     group.sites.set(Site.objects.filter(name__in=["slac", "anl"]))
 
-    assert {path.name for path in report(scope=Scope("site", "anl")).paths} == {
+    assert {path.name for path in report(scope=ReportScope("site", "anl")).paths} == {
         "anl → cern",
         "anl → slac",
         "cern → anl",
         "slac → anl",
     }
-    assert {path.name for path in report(scope=Scope("group", "america")).paths} == {"anl → slac", "slac → anl"}
+    assert {path.name for path in report(scope=ReportScope("group", "america")).paths} == {"anl → slac", "slac → anl"}
 
 
 def test_service_levels_say_what_of_their_error_budget_was_used(paths):

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from monitor.analysis.transfer import Arrival, Recording, Sample
+from monitor.analysis.transfer import ReceiverInterval, Recording, SenderInterval
 
 MSS_BYTES = 1448
 INTERVAL_S = 0.1
@@ -30,9 +30,9 @@ def recorded(moment_at: Callable[[float], Moment], duration_s: float, **fields: 
         start_s, end_s = number * INTERVAL_S, (number + 1) * INTERVAL_S
         now = moment_at(start_s)
         moved = round(now.rate_bps / 8 * INTERVAL_S)
-        arrivals.append(Arrival(start_s, end_s, moved))
+        arrivals.append(ReceiverInterval(start_s, end_s, moved))
         samples.append(
-            Sample(
+            SenderInterval(
                 start_s=start_s,
                 end_s=end_s,
                 sent_bytes=moved,
@@ -81,9 +81,9 @@ def _by_interval(
         if end_s - begin_s < INTERVAL_S:
             continue
         part = slice(first, index + 1)
-        arrivals.append(Arrival(begin_s, end_s, sum(moved[part])))
+        arrivals.append(ReceiverInterval(begin_s, end_s, sum(moved[part])))
         samples.append(
-            Sample(
+            SenderInterval(
                 start_s=begin_s,
                 end_s=end_s,
                 sent_bytes=sum(moved[part]),

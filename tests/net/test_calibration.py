@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from monitor.analysis.tcp import CongestionControl, Loss, MeasuredDay, Rtt, Transfer, calibrate, estimate
+from monitor.analysis.tcp import CongestionControl, Loss, MeasuredDay, Rtt, TransferSettings, calibrate, estimate
 from tests.lab import RunningLab
 from tests.reproduce.ends import Plan
 from tests.reproduce.transfer import LAB, RECEIVER, SENDER, Run, measure, set_path
@@ -65,7 +65,7 @@ def test_a_path_is_calibrated_by_its_own_transfers(path: RunningLab) -> None:
             estimate(
                 Rtt(one.rtt_ms),
                 Loss.counted(one.lost, one.sent),
-                Transfer(control=CongestionControl.RENO),
+                TransferSettings(control=CongestionControl.RENO),
                 calibration=by,
             ).limits[0]
             for one in after

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.analysis.transfer import DiskToDisk, Limit, network_or_disk
+from monitor.analysis.transfer import DiskLimit, DiskToDisk, network_or_disk
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.disk_to_disk import disk, door, probe, streams
 from probes.disk_to_disk.conversation import CONTROL, admit, greet
@@ -174,7 +174,7 @@ def test_a_slow_disk_of_the_receiver_is_found(port, folders, monkeypatch):
     run, _ = between(port, folders, file_bytes=10_000_000)
 
     found = verdict(run)
-    assert found.limit is Limit.RECEIVERS_DISK, found.sentence
+    assert found.limit is DiskLimit.RECEIVERS_DISK, found.sentence
 
 
 def test_a_wrong_key_ends_in_not_permitted_at_the_receiver_and_nobody_came_for_the_sender(port, folders):
@@ -453,4 +453,4 @@ def test_over_a_narrow_path_it_is_the_network(two_ends, folders, key):
     assert 15e6 < run["disk_to_disk_bps"] < 50e6
     assert 25e6 < run["memory_to_memory_bps"] < 50e6
     found = verdict(run)
-    assert found.limit is Limit.NETWORK, found.sentence
+    assert found.limit is DiskLimit.NETWORK, found.sentence

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.analysis.alarms import grouping
-from monitor.analysis.alarms.grouping import EXCEPTION_PRICE, PRICES, Kind, Line, explain
+from monitor.analysis.alarms.grouping import EXCEPTION_PRICE, PRICES, CauseKind, PathLocation, explain
 
 
 def mesh(*sites, hosts=1):
     """A full mesh; with two hosts a site they are called a.1 and a.2."""
     names = {site: [site] if hosts == 1 else [f"{site}.{number}" for number in range(1, hosts + 1)] for site in sites}
     pairs = [(a, b, x, y) for a in sites for b in sites if a != b for x in names[a] for y in names[b]]
-    return [Line(number, x, y, a, b, 4) for number, (a, b, x, y) in enumerate(pairs, start=1)]
+    return [PathLocation(number, x, y, a, b, 4) for number, (a, b, x, y) in enumerate(pairs, start=1)]
 
 
 SIX = mesh("slac", "cern", "fnal", "niit", "anl", "desy")
@@ -42,7 +42,7 @@ def test_nothing_bad_has_no_cause():
 def test_all_paths_of_a_site_are_the_site():
     (cause,) = explain(SIX, touching(SIX, "cern"))
 
-    assert (cause.kind, cause.name) == (Kind.SITE, "cern")
+    assert (cause.kind, cause.name) == (CauseKind.SITE, "cern")
     assert (cause.bad, cause.known, cause.elsewhere_bad, cause.elsewhere_known) == (10, 10, 0, 20)
 
 
@@ -51,7 +51,7 @@ def test_four_of_five_outbound_with_inbound_clean_are_that_direction():
 
     (cause,) = explain(SIX, set(sorted(out)[:4]))
 
-    assert (cause.kind, cause.name) == (Kind.OUTBOUND, "cern")
+    assert (cause.kind, cause.name) == (CauseKind.OUTBOUND, "cern")
     assert (cause.bad, cause.known, cause.reverse_bad, cause.reverse_known) == (4, 5, 0, 5)
 
 
@@ -60,22 +60,22 @@ def test_what_is_not_known_speaks_against_nothing():
 
     (cause,) = explain(SIX, set(out[:2]), unknown=set(out[2:]))
 
-    assert (cause.kind, cause.known) == (Kind.OUTBOUND, 2)
+    assert (cause.kind, cause.known) == (CauseKind.OUTBOUND, 2)
 
 
 def test_both_bad_directions_make_a_pair_a_single_one_a_path():
     there, back = ids(SIX, source="cern", destination="slac"), ids(SIX, source="slac", destination="cern")
 
-    assert named(explain(SIX, there | back)) == [(Kind.PAIR, "cern ↔ slac")]
+    assert named(explain(SIX, there | back)) == [(CauseKind.PAIR, "cern ↔ slac")]
     (alone,) = explain(SIX, there)
-    assert (alone.kind, alone.name) == (Kind.PATH, "cern → slac")
+    assert (alone.kind, alone.name) == (CauseKind.PATH, "cern → slac")
     assert (alone.reverse_bad, alone.reverse_known) == (0, 1)
 
 
 def test_two_bad_paths_of_ten_are_no_site():
     bad = ids(SIX, source="cern", destination="slac") | ids(SIX, source="cern", destination="fnal")
 
-    assert {cause.kind for cause in explain(SIX, bad)} == {Kind.PATH}
+    assert {cause.kind for cause in explain(SIX, bad)} == {CauseKind.PATH}
 
 
 def test_two_causes_at_once_are_told_apart():
@@ -85,25 +85,25 @@ def test_two_causes_at_once_are_told_apart():
         | ids(SIX, source="fnal", destination="slac")
     )
 
-    assert named(explain(SIX, bad)) == [(Kind.SITE, "cern"), (Kind.PAIR, "fnal ↔ slac")]
+    assert named(explain(SIX, bad)) == [(CauseKind.SITE, "cern"), (CauseKind.PAIR, "fnal ↔ slac")]
 
 
 def test_one_of_two_hosts_is_the_host():
     lines = mesh("slac", "cern", "fnal", hosts=2)
     bad = ids(lines, source="cern.1") | ids(lines, destination="cern.1")
 
-    assert named(explain(lines, bad)) == [(Kind.HOST, "cern.1")]
+    assert named(explain(lines, bad)) == [(CauseKind.HOST, "cern.1")]
 
 
 def test_everything_bad_is_everything():
-    assert named(explain(SIX, {line.path_id for line in SIX})) == [(Kind.ALL, "")]
+    assert named(explain(SIX, {line.path_id for line in SIX})) == [(CauseKind.ALL, "")]
 
 
 def test_a_link_crossed_by_all_bad_paths_and_no_other_is_the_cause():
     bad = ids(SIX, source_site="slac", destination_site="cern") | ids(SIX, source_site="fnal", destination_site="desy")
     bad |= ids(SIX, source_site="anl", destination_site="cern")
 
-    assert named(explain(SIX, bad, links={"geneva–chicago": bad})) == [(Kind.LINK, "geneva–chicago")]
+    assert named(explain(SIX, bad, links={"geneva–chicago": bad})) == [(CauseKind.LINK, "geneva–chicago")]
 
 
 def price(chosen, bad, known):
@@ -111,7 +111,7 @@ def price(chosen, bad, known):
     said = set().union(*(one.path_ids for one in chosen)) if chosen else set()
     return (
         sum(PRICES[one.kind] for one in chosen)
-        + PRICES[Kind.PATH] * len(bad - said)
+        + PRICES[CauseKind.PATH] * len(bad - said)
         + EXCEPTION_PRICE * len((said & known) - bad)
     )
 
@@ -122,7 +122,7 @@ def test_no_set_of_causes_is_cheaper(bad, unknown):
     """Against every set of up to four of the candidates of a mesh of four sites that pay for themselves."""
     lines = mesh("slac", "cern", "fnal", "niit")
     bad_ids, known = frozenset(bad - unknown), frozenset(range(1, 13)) - unknown
-    alone = PRICES[Kind.PATH]
+    alone = PRICES[CauseKind.PATH]
     general = [
         one
         for one in grouping.candidates(lines, {})
@@ -143,7 +143,7 @@ def test_the_greedy_account_never_costs_more_than_separate_causes(bad, unknown):
 
     chosen = [general[place] for place in grouping.by_greed(general, bad_ids, known)]
 
-    assert price(chosen, bad_ids, known) <= PRICES[Kind.PATH] * len(bad_ids) + 1e-9
+    assert price(chosen, bad_ids, known) <= PRICES[CauseKind.PATH] * len(bad_ids) + 1e-9
     assert grouping.price(chosen, bad_ids, known) == pytest.approx(price(chosen, bad_ids, known))
 
 
@@ -157,7 +157,7 @@ def test_a_site_is_found_without_time_for_the_exact_search(monkeypatch):
     causes = explain(lines, bad)
 
     assert set().union(*(cause.path_ids for cause in causes)) == bad
-    assert (Kind.SITE, "s7") in named(causes)
+    assert (CauseKind.SITE, "s7") in named(causes)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -170,17 +170,18 @@ def test_planted_causes_are_found_with_a_tenth_of_paths_misleading(seed):
     planted = []
     for place in range(chance.choice((1, 2))):
         a, b = sites[2 * place], sites[2 * place + 1]
-        kind = chance.choice((Kind.SITE, Kind.OUTBOUND, Kind.INBOUND, Kind.PAIR))
+        kind = chance.choice((CauseKind.SITE, CauseKind.OUTBOUND, CauseKind.INBOUND, CauseKind.PAIR))
         where = {
-            Kind.SITE: touching(lines, a),
-            Kind.OUTBOUND: ids(lines, source_site=a),
-            Kind.INBOUND: ids(lines, destination_site=a),
-            Kind.PAIR: ids(lines, source_site=a, destination_site=b) | ids(lines, source_site=b, destination_site=a),
+            CauseKind.SITE: touching(lines, a),
+            CauseKind.OUTBOUND: ids(lines, source_site=a),
+            CauseKind.INBOUND: ids(lines, destination_site=a),
+            CauseKind.PAIR: ids(lines, source_site=a, destination_site=b)
+            | ids(lines, source_site=b, destination_site=a),
         }[kind]
-        planted.append((kind, " ↔ ".join(sorted((a, b))) if kind is Kind.PAIR else a, where))
+        planted.append((kind, " ↔ ".join(sorted((a, b))) if kind is CauseKind.PAIR else a, where))
     bad = set()
     for kind, _, where in planted:
-        hidden = chance.sample(sorted(where), len(where) // 10) if kind is not Kind.PAIR else []
+        hidden = chance.sample(sorted(where), len(where) // 10) if kind is not CauseKind.PAIR else []
         bad |= where - set(hidden)
 
     found = explain(lines, bad)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.analysis.changes import detector
-from monitor.analysis.changes.detector import AFTER, BEFORE, Severity
+from monitor.analysis.changes.detector import AFTER, BEFORE, ChangeSeverity
 
 WINDOW = BEFORE + AFTER
 LOST = math.nan
@@ -73,7 +73,7 @@ def test_alternating_milliseconds_rarely_notice_and_never_warn():
     found = detector.changes(np.round(quiet_path(5000, base_ms=30.3)))
 
     assert len(found) <= 5
-    assert {change.severity for change in found} <= {Severity.NOTICE}
+    assert {change.severity for change in found} <= {ChangeSeverity.NOTICE}
 
 
 def test_lost_samples_are_passed_over_and_indices_count_them():
@@ -171,7 +171,8 @@ def test_more_paths_than_one_block_holds():
 
 
 @pytest.mark.parametrize(
-    ("rise_ms", "severity"), [(30.0, Severity.WARNING), (3.0, Severity.NOTICE), (-30.0, Severity.NOTICE)]
+    ("rise_ms", "severity"),
+    [(30.0, ChangeSeverity.WARNING), (3.0, ChangeSeverity.NOTICE), (-30.0, ChangeSeverity.NOTICE)],
 )
 def test_only_a_large_rise_is_a_warning(rise_ms, severity):
     rtts_ms = quiet_path(100)
@@ -186,7 +187,7 @@ def test_a_wider_spread_alone_is_no_shift():
 
     found = detector.changes(rtts_ms)
 
-    assert [(change.at, change.shift_ms, change.severity) for change in found] == [(40, 0.0, Severity.NOTICE)]
+    assert [(change.at, change.shift_ms, change.severity) for change in found] == [(40, 0.0, ChangeSeverity.NOTICE)]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.analysis.changes import scoring
-from monitor.analysis.changes.scoring import Score
+from monitor.analysis.changes.scoring import DetectionScore
 
 few_places = st.lists(st.integers(0, 18), unique=True, max_size=6).map(sorted)
 
@@ -41,27 +41,29 @@ def test_more_matches_count_above_nearer_ones():
 
 
 def test_a_change_is_matched_once():
-    assert scoring.score([100], [99, 100, 101]) == Score(matched=1, false=2, missed=0)
+    assert scoring.score([100], [99, 100, 101]) == DetectionScore(matched=1, false=2, missed=0)
 
 
 def test_raised_too_late_is_a_miss_and_a_false_alarm():
     in_time, late = (scoring.score([100], [101], [raised_at]) for raised_at in (115, 116))
 
-    assert in_time == Score(matched=1, delays=(15,))
-    assert late == Score(false=1, missed=1)
+    assert in_time == DetectionScore(matched=1, delays=(15,))
+    assert late == DetectionScore(false=1, missed=1)
 
 
 def test_scores_of_traces_are_pooled_not_averaged():
-    pooled = sum([Score(1, 0, 0, (4,)), Score(1, 2, 3, (8,)), Score(0, 1, 0)], Score())
+    pooled = sum(
+        [DetectionScore(1, 0, 0, (4,)), DetectionScore(1, 2, 3, (8,)), DetectionScore(0, 1, 0)], DetectionScore()
+    )
 
-    assert pooled == Score(2, 3, 3, (4, 8))
+    assert pooled == DetectionScore(2, 3, 3, (4, 8))
     assert (pooled.precision, pooled.recall, pooled.f1) == pytest.approx((2 / 5, 2 / 5, 2 / 5))
     assert pooled.median_delay == 6
 
 
 def test_published_counts_give_published_ratios():
     """The table of the labelled data: 377 matched, 599 false, 167 missed."""
-    published = Score(377, 599, 167)
+    published = DetectionScore(377, 599, 167)
 
     assert [round(value, 3) for value in (published.precision, published.recall, published.f1)] == [0.386, 0.693, 0.496]
 

@@ -18,7 +18,7 @@ from monitor.analysis.tcp import (
     MeasuredDay,
     Rtt,
     Sign,
-    Transfer,
+    TransferSettings,
     calibrate,
     estimate,
     stretches,
@@ -192,7 +192,7 @@ def test_calibrated_estimates_of_days_to_come_are_nearer():
 
 
 HALF = Calibration(0.5, 12, 1.1, 1.4, 0.8, 1.3)
-PLAIN = Transfer(control=RENO, window_bytes=1e9, capacity_bps=1e12)
+PLAIN = TransferSettings(control=RENO, window_bytes=1e9, capacity_bps=1e12)
 
 
 def limit(found, name="loss"):

@@ -15,13 +15,13 @@ from monitor.analysis.tcp import (
     Loss,
     Rtt,
     Sign,
-    Transfer,
+    TransferSettings,
     estimate,
     loss_limit_bps,
     window_limit_bps,
 )
 
-ALL_KNOWN = Transfer(window_bytes=1e6, capacity_bps=1e8)
+ALL_KNOWN = TransferSettings(window_bytes=1e6, capacity_bps=1e8)
 
 
 def limit(found, name):
@@ -41,7 +41,7 @@ def figures(draw):
             st.integers(0, sent).map(lambda lost: Loss.counted(lost, sent)),
         )
     )
-    transfer = Transfer(
+    transfer = TransferSettings(
         mss_bytes=draw(st.sampled_from([536, 1460, 8960])),
         window_bytes=draw(st.none() | st.floats(2000, 1e9)),
         capacity_bps=draw(st.none() | st.floats(1e4, 1e12)),
@@ -130,19 +130,19 @@ def test_advice_asks_for_no_more_than_is_needed():
 @pytest.mark.parametrize(
     ("transfer", "binding", "throughput_bps"),
     [
-        (Transfer(window_bytes=65_536, capacity_bps=1e9), LimitName.WINDOW, 65_536 * 8 / 0.1),
-        (Transfer(window_bytes=1e9, capacity_bps=2e6), LimitName.CAPACITY, 2e6),
+        (TransferSettings(window_bytes=65_536, capacity_bps=1e9), LimitName.WINDOW, 65_536 * 8 / 0.1),
+        (TransferSettings(window_bytes=1e9, capacity_bps=2e6), LimitName.CAPACITY, 2e6),
         (
-            Transfer(window_bytes=1e9, capacity_bps=1e9),
+            TransferSettings(window_bytes=1e9, capacity_bps=1e9),
             LimitName.LOSS,
             loss_limit_bps(CongestionControl.CUBIC, 100, 1e-4),
         ),
         (
-            Transfer(window_bytes=1e9, capacity_bps=1e9, streams=3, control=CongestionControl.RENO),
+            TransferSettings(window_bytes=1e9, capacity_bps=1e9, streams=3, control=CongestionControl.RENO),
             LimitName.LOSS,
             3 * loss_limit_bps(CongestionControl.RENO, 100, 1e-4),
         ),
-        (Transfer(window_bytes=65_536, capacity_bps=1e9, streams=2), LimitName.WINDOW, 2 * 65_536 * 8 / 0.1),
+        (TransferSettings(window_bytes=65_536, capacity_bps=1e9, streams=2), LimitName.WINDOW, 2 * 65_536 * 8 / 0.1),
     ],
 )
 def test_the_limit_that_binds_is_named(transfer, binding, throughput_bps):
@@ -153,7 +153,7 @@ def test_the_limit_that_binds_is_named(transfer, binding, throughput_bps):
 
 
 def test_without_loss_seen_and_nothing_else_known_loss_gives_a_floor():
-    found = estimate(Rtt(100), Loss.counted(0, 300), Transfer())
+    found = estimate(Rtt(100), Loss.counted(0, 300), TransferSettings())
 
     assert found.sign is Sign.AT_LEAST
     assert found.throughput_bps == loss_limit_bps(CongestionControl.CUBIC, 100, 3 / 300)
@@ -178,7 +178,7 @@ def test_as_many_packets_as_said_tell_whether_loss_limits():
 
 
 def test_without_loss_or_capacity_the_window_is_a_ceiling():
-    found = estimate(Rtt(100), Loss.counted(0, 300), Transfer(window_bytes=1e6))
+    found = estimate(Rtt(100), Loss.counted(0, 300), TransferSettings(window_bytes=1e6))
 
     assert (found.sign, found.throughput_bps, found.low_bps) == (Sign.AT_MOST, pytest.approx(8e7), None)
     assert found.not_known == (LimitName.CAPACITY,)
@@ -194,14 +194,14 @@ def test_with_every_packet_lost_there_is_only_a_ceiling():
 
 
 def test_a_window_below_the_total_loss_ceiling_may_not_bind():
-    found = estimate(Rtt(1000), Loss.counted(1, 1), Transfer(window_bytes=100, capacity_bps=1e6))
+    found = estimate(Rtt(1000), Loss.counted(1, 1), TransferSettings(window_bytes=100, capacity_bps=1e6))
 
     assert (found.sign, found.binding) == (Sign.AT_MOST, None)
     assert found.throughput_bps == window_limit_bps(100, 1000)
 
 
 def test_a_loss_known_to_be_total_lets_nothing_through():
-    found = estimate(Rtt(100), Loss(1.0), Transfer())
+    found = estimate(Rtt(100), Loss(1.0), TransferSettings())
 
     assert (found.sign, found.throughput_bps, found.binding) == (Sign.ABOUT, 0.0, LimitName.LOSS)
     assert found.advice is None
@@ -215,7 +215,7 @@ def test_a_loss_known_to_be_zero_does_not_limit():
 
 
 def test_no_loss_and_nothing_known_is_no_ground_for_an_estimate():
-    found = estimate(Rtt(100), Loss(0.0), Transfer())
+    found = estimate(Rtt(100), Loss(0.0), TransferSettings())
 
     assert (found.sign, found.throughput_bps, found.low_bps, found.high_bps) == (None, None, None, None)
     assert found.not_known == (LimitName.WINDOW, LimitName.CAPACITY)
@@ -231,7 +231,7 @@ def test_no_loss_and_nothing_known_is_no_ground_for_an_estimate():
     ],
 )
 def test_the_reno_index_is_always_beside_it(loss, index_bps, sign):
-    found = estimate(Rtt(100), loss, Transfer(control=CongestionControl.SCALABLE, streams=4))
+    found = estimate(Rtt(100), loss, TransferSettings(control=CongestionControl.SCALABLE, streams=4))
 
     assert found.reno_index_bps == pytest.approx(index_bps)
     assert found.reno_index_sign is sign
@@ -239,7 +239,7 @@ def test_the_reno_index_is_always_beside_it(loss, index_bps, sign):
 
 def test_the_interval_holds_the_true_rate_four_times_in_five():
     rng = np.random.default_rng(11)
-    transfer = Transfer(window_bytes=1e12, capacity_bps=1e15)
+    transfer = TransferSettings(window_bytes=1e12, capacity_bps=1e15)
     held = []
     for _ in range(400):
         true_loss = 10 ** rng.uniform(-4, -2)
@@ -260,7 +260,7 @@ def test_rtt_and_loss_widen_the_interval_as_independent_errors(control):
     drawn_low, drawn_high = np.quantile(loss_limit_bps(control, rtts_ms, losses), (0.1, 0.9))
     rtt = Rtt(80, *(80 * math.exp(side * 1.2816 * spread) for side in (-1, 1)))
 
-    found = estimate(rtt, Loss.counted(lost, sent), Transfer(control=control))
+    found = estimate(rtt, Loss.counted(lost, sent), TransferSettings(control=control))
 
     assert found.low_bps == pytest.approx(drawn_low, rel=0.06)
     assert found.high_bps == pytest.approx(drawn_high, rel=0.06)
@@ -269,8 +269,8 @@ def test_rtt_and_loss_widen_the_interval_as_independent_errors(control):
 @given(st.integers(1, 50), st.integers(2, 100))
 @settings(max_examples=30)
 def test_more_packets_make_it_surer(lost, factor):
-    few = estimate(Rtt(50), Loss.counted(lost, 1000 * lost), Transfer())
-    many = estimate(Rtt(50), Loss.counted(lost * factor, 1000 * lost * factor), Transfer())
+    few = estimate(Rtt(50), Loss.counted(lost, 1000 * lost), TransferSettings())
+    many = estimate(Rtt(50), Loss.counted(lost * factor, 1000 * lost * factor), TransferSettings())
 
     assert few.low_bps < many.low_bps < many.throughput_bps < many.high_bps < few.high_bps
     assert few.throughput_bps == pytest.approx(many.throughput_bps)
@@ -280,25 +280,25 @@ class TestPublishedPaths:
     """What was measured there must be possible, and the limit that its authors named must be the one found."""
 
     def test_slac_to_in2p3_was_held_by_its_window_of_2048_kb(self):
-        found = estimate(Rtt(175), Loss(0.0), Transfer(window_bytes=2048 * 1024, capacity_bps=100e6))
+        found = estimate(Rtt(175), Loss(0.0), TransferSettings(window_bytes=2048 * 1024, capacity_bps=100e6))
 
         assert found.binding is LimitName.WINDOW
         assert 80e6 < found.throughput_bps < 100e6
 
     def test_llnl_to_dallas_was_held_by_its_window(self):
-        found = estimate(Rtt(50), Loss(0.0), Transfer(window_bytes=2e6, capacity_bps=622e6), times=622 / 320)
+        found = estimate(Rtt(50), Loss(0.0), TransferSettings(window_bytes=2e6, capacity_bps=622e6), times=622 / 320)
 
         assert found.binding is LimitName.WINDOW
         assert found.advice.window_bytes == pytest.approx(3.88e6, rel=0.01)
 
     def test_ornl_to_nersc_was_held_by_its_receiver(self):
-        found = estimate(Rtt(102), Loss(0.0), Transfer(window_bytes=2e6, capacity_bps=100e6))
+        found = estimate(Rtt(102), Loss(0.0), TransferSettings(window_bytes=2e6, capacity_bps=100e6))
 
         assert found.binding is LimitName.CAPACITY
         assert found.throughput_bps > 71e6
 
     def test_sunnyvale_to_geneva_was_held_by_its_link(self):
-        found = estimate(Rtt(180), Loss(0.0), Transfer(mss_bytes=8960, window_bytes=120e6, capacity_bps=2.5e9))
+        found = estimate(Rtt(180), Loss(0.0), TransferSettings(mss_bytes=8960, window_bytes=120e6, capacity_bps=2.5e9))
 
         assert found.binding is LimitName.CAPACITY
         assert found.throughput_bps > 2.38e9
@@ -311,10 +311,10 @@ class TestPublishedPaths:
         ("rtt_ms", lambda value: Rtt(value)),
         ("rtt_p10_ms", lambda value: Rtt(10, value, 20)),
         ("rtt_p90_ms", lambda value: Rtt(10, 5, value)),
-        ("mss_bytes", lambda value: Transfer(mss_bytes=value)),
-        ("window_bytes", lambda value: Transfer(window_bytes=value)),
-        ("capacity_bps", lambda value: Transfer(capacity_bps=value)),
-        ("streams", lambda value: Transfer(streams=value)),
+        ("mss_bytes", lambda value: TransferSettings(mss_bytes=value)),
+        ("window_bytes", lambda value: TransferSettings(window_bytes=value)),
+        ("capacity_bps", lambda value: TransferSettings(capacity_bps=value)),
+        ("streams", lambda value: TransferSettings(streams=value)),
         ("sent", lambda value: Loss(0.1, value)),
     ],
 )
@@ -346,7 +346,7 @@ def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(name, make, val
         (lambda: Rtt(10, 11, 12), "rtt_p10_ms is 11; give at most the median, 10 ms"),
         (lambda: Rtt(10, 9, 9.5), "rtt_p90_ms is 9.5; give at least the median, 10 ms"),
         (
-            lambda: estimate(Rtt(1), Loss(0.1), Transfer(), times=1.0),
+            lambda: estimate(Rtt(1), Loss(0.1), TransferSettings(), times=1.0),
             "times is 1.0; give the target speed-up, above 1 and up to a million",
         ),
     ],

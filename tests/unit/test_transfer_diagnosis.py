@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.analysis.transfer import KernelCounts, Recording, RecordingError, Sample, Verdict, diagnose
+from monitor.analysis.transfer import Recording, RecordingError, SenderInterval, TcpInfo, Verdict, diagnose
 from tests.diagnosis.generated import Moment, recorded, steady
 from tests.diagnosis.reading import read, recording
 
@@ -119,7 +119,7 @@ def test_streams_share_the_buffer_that_is_asked_for():
 
 
 def test_a_full_send_buffer_is_the_senders_window():
-    kernel = KernelCounts(age_s=10.0, busy_s=10.0, peer_window_limited_s=0.0, send_buffer_limited_s=8.0, duplicates=0)
+    kernel = TcpInfo(age_s=10.0, busy_s=10.0, peer_window_limited_s=0.0, send_buffer_limited_s=8.0, duplicates=0)
 
     found = diagnose(recorded(steady(24e6, cwnd_bytes=3e5), 10, kernel=kernel))
 
@@ -167,8 +167,8 @@ def test_segments_that_were_late_and_not_lost_are_reordering():
     def moment(now_s):
         return Moment(rate_bps=8e6, cwnd_bytes=4e4, retransmits=2 if round(now_s * 10) % 5 == 0 else 0)
 
-    late = recorded(moment, 5, kernel=KernelCounts(age_s=5.0, busy_s=5.0, duplicates=18))
-    lost = recorded(moment, 5, kernel=KernelCounts(age_s=5.0, busy_s=5.0, duplicates=2))
+    late = recorded(moment, 5, kernel=TcpInfo(age_s=5.0, busy_s=5.0, duplicates=18))
+    lost = recorded(moment, 5, kernel=TcpInfo(age_s=5.0, busy_s=5.0, duplicates=2))
 
     assert diagnose(late).verdict is Verdict.REORDERING
     assert diagnose(lost).verdict is Verdict.RANDOM_LOSS
@@ -177,7 +177,7 @@ def test_segments_that_were_late_and_not_lost_are_reordering():
 def test_bbr_without_loss_or_queue_is_at_its_bottleneck():
     moments, kernel = (
         steady(30e6, cwnd_bytes=3e5),
-        KernelCounts(age_s=5.0, busy_s=5.0, send_buffer_limited_s=0.0, duplicates=0),
+        TcpInfo(age_s=5.0, busy_s=5.0, send_buffer_limited_s=0.0, duplicates=0),
     )
 
     bbr = diagnose(recorded(moments, 5, kernel=kernel, congestion_control="bbr"))
@@ -196,7 +196,7 @@ def test_a_test_shorter_than_its_start_says_how_long_it_must_be():
 
 
 def test_a_sender_idle_by_its_kernel_is_application_limited():
-    idle = recorded(steady(10e6, cwnd_bytes=1e6), 5, kernel=KernelCounts(age_s=5.0, busy_s=3.0))
+    idle = recorded(steady(10e6, cwnd_bytes=1e6), 5, kernel=TcpInfo(age_s=5.0, busy_s=3.0))
 
     found = diagnose(idle)
 
@@ -225,7 +225,9 @@ def test_two_losses_are_too_few():
 
 
 def bare(count=10):
-    return Recording(samples=tuple(Sample(start_s=n, end_s=n + 1.0, sent_bytes=1_000_000) for n in range(count)))
+    return Recording(
+        samples=tuple(SenderInterval(start_s=n, end_s=n + 1.0, sent_bytes=1_000_000) for n in range(count))
+    )
 
 
 def test_a_system_that_tells_no_windows_is_said_to():
@@ -253,7 +255,7 @@ def test_no_intervals_are_no_figures():
     ],
 )
 def test_intervals_that_contradict_each_other_are_refused(times, message):
-    samples = tuple(Sample(start_s=start, end_s=end, sent_bytes=1) for start, end in times)
+    samples = tuple(SenderInterval(start_s=start, end_s=end, sent_bytes=1) for start, end in times)
 
     with pytest.raises(RecordingError, match=message):
         diagnose(Recording(samples=samples))
@@ -261,7 +263,9 @@ def test_intervals_that_contradict_each_other_are_refused(times, message):
 
 @pytest.mark.parametrize(("mtus", "passes"), [([9000, 9000], True), ([9000, 1500], False), ([1500, 1500], False)])
 def test_jumbo_frames_pass_where_the_path_mtu_stays_large(mtus, passes):
-    samples = tuple(Sample(start_s=n, end_s=n + 1.0, sent_bytes=10_000, path_mtu_bytes=mtus[n >= 3]) for n in range(6))
+    samples = tuple(
+        SenderInterval(start_s=n, end_s=n + 1.0, sent_bytes=10_000, path_mtu_bytes=mtus[n >= 3]) for n in range(6)
+    )
 
     found = diagnose(Recording(samples=samples))
 
@@ -281,7 +285,7 @@ rows = st.lists(
 def test_for_any_intervals_times_add_up_and_there_is_a_sentence(values):
     ends_s = np.cumsum([width_s for width_s, *_ in values])
     samples = tuple(
-        Sample(
+        SenderInterval(
             start_s=float(end_s - row[0]),
             end_s=float(end_s),
             sent_bytes=row[1],

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.analysis.transfer import Recording, Sample, bit_metres_per_s, diagnose, spread
+from monitor.analysis.transfer import Recording, SenderInterval, bit_metres_per_s, diagnose, spread
 
 
 @settings(deadline=None)
@@ -32,7 +32,7 @@ def test_bit_metres_are_rate_times_distance():
 def transfer(retransmits=0, rtt_ms=25.0, **fields):
     """100 MB in 8 s, in segments of 1,000 bytes."""
     samples = tuple(
-        Sample(
+        SenderInterval(
             start_s=n, end_s=n + 1.0, sent_bytes=12_500_000, retransmits=retransmits, cwnd_bytes=10**6, rtt_ms=rtt_ms
         )
         for n in range(8)

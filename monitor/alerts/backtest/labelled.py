@@ -29,7 +29,7 @@ from monitor.alerts.evaluate import RuleScope
 from monitor.analysis.changes import scoring
 from monitor.analysis.changes.detector import BEFORE
 from monitor.analysis.changes.labelled import LabelledSeries, UnreadableSeriesError, read
-from monitor.analysis.changes.scoring import Score
+from monitor.analysis.changes.scoring import DetectionScore
 from monitor.mesh import alert_rules
 from monitor.mesh.alert_rules import Place, RoundTripRule, Rule
 from monitor.mesh.queries import MeasuredPath
@@ -90,7 +90,7 @@ class LabelledReplay:
     """All changes that the rule `rtt` raised with `every_change`."""
 
     @property
-    def score(self) -> Score:
+    def score(self) -> DetectionScore:
         """The score of the changes against the marks, over all traces."""
         return score_of(self.traces, self.changes)
 
@@ -143,7 +143,7 @@ def replay(
     return LabelledReplay(traces, runner.alarms, runner.findings, changes)
 
 
-def score_of(traces: Sequence[Trace], changes: Sequence[RaisedChange], latest: int = scoring.LATEST) -> Score:
+def score_of(traces: Sequence[Trace], changes: Sequence[RaisedChange], latest: int = scoring.LATEST) -> DetectionScore:
     """Score changes against the marks of their traces."""
     scores = []
     for trace in traces:
@@ -151,7 +151,7 @@ def score_of(traces: Sequence[Trace], changes: Sequence[RaisedChange], latest: i
         at = [_sample(trace, change.at_s) for change in of_trace]
         raised = [_sample(trace, change.raised_s) for change in of_trace]
         scores.append(scoring.score(trace.series.changed_at, at, raised, latest=latest))
-    return sum(scores, Score())
+    return sum(scores, DetectionScore())
 
 
 def quiet_alarms(traces: Sequence[Trace], changes: Sequence[RaisedChange]) -> QuietAlarms:

@@ -21,7 +21,7 @@ import numpy as np
 from monitor.alerts.detect.rules.finding import Finding
 from monitor.alerts.detect.shares import ELSEWHERE
 from monitor.alerts.detect.snapshot import Key, Snapshot
-from monitor.analysis.alarms.grouping import Cause, Kind, Line, explain
+from monitor.analysis.alarms.grouping import Cause, CauseKind, PathLocation, explain
 from monitor.mesh.queries import MeasuredPath
 
 THROUGHPUT = "throughput"
@@ -131,9 +131,9 @@ def without_bursts(snapshot: Snapshot) -> frozenset[int]:
     return frozenset(ids[snapshot.recent["bursts"].sum(axis=1) == 0].tolist()) if len(ids) else frozenset()
 
 
-def _line(path: MeasuredPath) -> Line:
+def _line(path: MeasuredPath) -> PathLocation:
     place = path.place
-    return Line(path.path_id, path.source, path.destination, place.source, place.destination, path.family)
+    return PathLocation(path.path_id, path.source, path.destination, place.source, place.destination, path.family)
 
 
 def _links(paths: Iterable[MeasuredPath]) -> dict[str, set[int]]:
@@ -147,41 +147,43 @@ def _links(paths: Iterable[MeasuredPath]) -> dict[str, set[int]]:
 
 def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
     scope = {
-        Kind.OUTBOUND: f"{cause.name} outbound",
-        Kind.INBOUND: f"{cause.name} inbound",
-        Kind.HOST: f"host {cause.name}",
-        Kind.LINK: f"uplink {cause.name}",
-        Kind.ALL: f"all {len(paths)} paths",
+        CauseKind.OUTBOUND: f"{cause.name} outbound",
+        CauseKind.INBOUND: f"{cause.name} inbound",
+        CauseKind.HOST: f"host {cause.name}",
+        CauseKind.LINK: f"uplink {cause.name}",
+        CauseKind.ALL: f"all {len(paths)} paths",
     }.get(cause.kind, cause.name)
     if trouble == NO_DATA:
-        return f"agent of {cause.name}" if cause.kind is Kind.OUTBOUND else f"no data: {scope}"
+        return f"agent of {cause.name}" if cause.kind is CauseKind.OUTBOUND else f"no data: {scope}"
     if trouble == THROUGHPUT:
         return f"throughput: {scope}"
     # A round trip crosses both directions, so loss in either may show on the reverse path a little later.
-    return " ↔ ".join(sorted(scope.split(" → "))) if cause.kind is Kind.PATH else scope
+    return " ↔ ".join(sorted(scope.split(" → "))) if cause.kind is CauseKind.PATH else scope
 
 
 def _own_trouble(trouble: str, cause: Cause, snapshot: Snapshot) -> tuple[str, ...]:
     """The trouble that an agent reports of itself, if only its own measurements are bad and others reach its site."""
-    if trouble != ROUND_TRIPS or cause.kind is not Kind.OUTBOUND or cause.reverse_bad or not cause.reverse_known:
+    if trouble != ROUND_TRIPS or cause.kind is not CauseKind.OUTBOUND or cause.reverse_bad or not cause.reverse_known:
         return ()
     return snapshot.troubles.get(cause.name, ())
 
 
 def _because(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
     """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere."""
-    if cause.kind in (Kind.PATH, Kind.PAIR):
+    if cause.kind in (CauseKind.PATH, CauseKind.PAIR):
         return ""
-    name = {Kind.OUTBOUND: f"{cause.name} outbound", Kind.INBOUND: f"{cause.name} inbound"}.get(cause.kind, cause.name)
+    name = {CauseKind.OUTBOUND: f"{cause.name} outbound", CauseKind.INBOUND: f"{cause.name} inbound"}.get(
+        cause.kind, cause.name
+    )
     parts = [f"{name or 'everywhere'}: {cause.bad} of {cause.known} paths"]
-    if cause.kind in (Kind.OUTBOUND, Kind.INBOUND):
-        reverse = "inbound" if cause.kind is Kind.OUTBOUND else "outbound"
+    if cause.kind in (CauseKind.OUTBOUND, CauseKind.INBOUND):
+        reverse = "inbound" if cause.kind is CauseKind.OUTBOUND else "outbound"
         parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known))
     if cause.elsewhere_known:
         parts.append(_share(ELSEWHERE, cause.elsewhere_bad, cause.elsewhere_known))
     if own:
         parts.append(f"it is the agent of {cause.name} itself: {', '.join(own)}")
-    elif trouble == ROUND_TRIPS and cause.kind is Kind.OUTBOUND and cause.reverse_known and not cause.reverse_bad:
+    elif trouble == ROUND_TRIPS and cause.kind is CauseKind.OUTBOUND and cause.reverse_known and not cause.reverse_bad:
         parts.append(
             f"pings from other sites to {cause.name} cross the same network and are normal, so check the agent of "
             f"{cause.name} and its host first"

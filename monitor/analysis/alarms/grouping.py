@@ -24,7 +24,7 @@ EXCEPTION_PRICE = 0.6
 LONGEST_SEARCH_S = 2.0
 
 
-class Kind(StrEnum):
+class CauseKind(StrEnum):
     """Kinds of causes."""
 
     PATH = "path"
@@ -39,21 +39,21 @@ class Kind(StrEnum):
 
 
 PRICES = {
-    Kind.PATH: 1.0,
-    Kind.PAIR: 1.2,
-    Kind.OUTBOUND: 1.5,
-    Kind.INBOUND: 1.5,
-    Kind.LINK: 1.55,
-    Kind.HOST: 1.6,
-    Kind.SITE: 1.7,
-    Kind.FAMILY: 1.9,
-    Kind.ALL: 2.0,
+    CauseKind.PATH: 1.0,
+    CauseKind.PAIR: 1.2,
+    CauseKind.OUTBOUND: 1.5,
+    CauseKind.INBOUND: 1.5,
+    CauseKind.LINK: 1.55,
+    CauseKind.HOST: 1.6,
+    CauseKind.SITE: 1.7,
+    CauseKind.FAMILY: 1.9,
+    CauseKind.ALL: 2.0,
 }
 """Chosen by deciding which cause to report for given numbers of bad paths; docs/alerts.md has the table."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PathLocation:
     """Location of a path: the hosts and sites of its ends, and its address family."""
 
     path_id: int
@@ -68,7 +68,7 @@ class Line:
 class Candidate:
     """A possible cause and the paths it would make bad."""
 
-    kind: Kind
+    kind: CauseKind
     name: str
     path_ids: frozenset[int]
 
@@ -81,7 +81,7 @@ class Cause:
     `reverse_known` paths in the opposite direction are bad; otherwise both are 0.
     """
 
-    kind: Kind
+    kind: CauseKind
     name: str
     path_ids: frozenset[int]
     bad: int
@@ -93,7 +93,7 @@ class Cause:
 
 
 def explain(
-    lines: Sequence[Line],
+    lines: Sequence[PathLocation],
     bad: Collection[int],
     unknown: Collection[int] = frozenset(),
     links: Mapping[str, Collection[int]] | None = None,
@@ -117,36 +117,36 @@ def pays(candidate: Candidate, bad: frozenset[int], measured: frozenset[int]) ->
     return price([candidate], of_bad, measured) < price([], of_bad, measured)
 
 
-def candidates(lines: Iterable[Line], links: Mapping[str, Collection[int]]) -> list[Candidate]:
+def candidates(lines: Iterable[PathLocation], links: Mapping[str, Collection[int]]) -> list[Candidate]:
     """Candidates shared by several paths."""
-    members: dict[tuple[Kind, str], set[int]] = defaultdict(set)
+    members: dict[tuple[CauseKind, str], set[int]] = defaultdict(set)
     hosts: dict[str, set[str]] = defaultdict(set)
     for line in lines:
         for key in (
-            (Kind.PAIR, " ↔ ".join(sorted((line.source, line.destination)))),
-            (Kind.OUTBOUND, line.source_site),
-            (Kind.INBOUND, line.destination_site),
-            (Kind.HOST, line.source),
-            (Kind.HOST, line.destination),
-            (Kind.SITE, line.source_site),
-            (Kind.SITE, line.destination_site),
-            (Kind.FAMILY, f"IPv{line.family}"),
-            (Kind.ALL, ""),
+            (CauseKind.PAIR, " ↔ ".join(sorted((line.source, line.destination)))),
+            (CauseKind.OUTBOUND, line.source_site),
+            (CauseKind.INBOUND, line.destination_site),
+            (CauseKind.HOST, line.source),
+            (CauseKind.HOST, line.destination),
+            (CauseKind.SITE, line.source_site),
+            (CauseKind.SITE, line.destination_site),
+            (CauseKind.FAMILY, f"IPv{line.family}"),
+            (CauseKind.ALL, ""),
         ):
             members[key].add(line.path_id)
         hosts[line.source_site].add(line.source)
         hosts[line.destination_site].add(line.destination)
     alone = {host for of_site in hosts.values() if len(of_site) == 1 for host in of_site}
-    if sum(kind is Kind.FAMILY for kind, _ in members) == 1:
+    if sum(kind is CauseKind.FAMILY for kind, _ in members) == 1:
         alone |= {"IPv4", "IPv6"}
-    others = [path_ids for (kind, _), path_ids in members.items() if kind is not Kind.PAIR]
+    others = [path_ids for (kind, _), path_ids in members.items() if kind is not CauseKind.PAIR]
     for name, path_ids in links.items():
         if set(path_ids) not in others:  # the only link of a site says no more than the site
-            members[Kind.LINK, name] = set(path_ids)
+            members[CauseKind.LINK, name] = set(path_ids)
     return [
         Candidate(kind, name, frozenset(path_ids))
         for (kind, name), path_ids in sorted(members.items())
-        if not (kind in (Kind.HOST, Kind.FAMILY) and name in alone)
+        if not (kind in (CauseKind.HOST, CauseKind.FAMILY) and name in alone)
     ]
 
 
@@ -172,7 +172,7 @@ def cheapest(general: Sequence[Candidate], bad: frozenset[int], measured: frozen
     width = len(general) + len(bad_row) + len(well)
     prices = np.full(width, EXCEPTION_PRICE)
     prices[: len(general)] = [PRICES[candidate.kind] for candidate in general]
-    prices[len(general) : len(general) + len(bad_row)] = PRICES[Kind.PATH]
+    prices[len(general) : len(general) + len(bad_row)] = PRICES[CauseKind.PATH]
     least = np.zeros(row)
     least[: len(bad_row)] = 1.0
     solution = milp(
@@ -195,7 +195,7 @@ def by_greed(general: Sequence[Candidate], bad: frozenset[int], measured: frozen
     uncovered, excused = set(bad), set[int]()
     while True:
         savings = [
-            PRICES[Kind.PATH] * len(candidate.path_ids & uncovered)
+            PRICES[CauseKind.PATH] * len(candidate.path_ids & uncovered)
             - PRICES[candidate.kind]
             - EXCEPTION_PRICE * len((candidate.path_ids & measured) - bad - excused)
             for candidate in general
@@ -212,10 +212,16 @@ def price(chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[
     """Cost of an explanation: its causes, the bad paths without cause, and its exceptions."""
     said = frozenset[int]().union(*(candidate.path_ids for candidate in chosen))
     left, exceptions = len(bad - said), len((said & measured) - bad)
-    return sum(PRICES[candidate.kind] for candidate in chosen) + PRICES[Kind.PATH] * left + EXCEPTION_PRICE * exceptions
+    return (
+        sum(PRICES[candidate.kind] for candidate in chosen)
+        + PRICES[CauseKind.PATH] * left
+        + EXCEPTION_PRICE * exceptions
+    )
 
 
-def _told(lines: Sequence[Line], chosen: list[Candidate], bad: frozenset[int], measured: frozenset[int]) -> list[Cause]:
+def _told(
+    lines: Sequence[PathLocation], chosen: list[Candidate], bad: frozenset[int], measured: frozenset[int]
+) -> list[Cause]:
     """Chosen causes with their figures; each bad path is assigned to the largest, the rest to themselves."""
     facts = _Facts(lines, bad, measured)
     left = set(bad)
@@ -229,7 +235,7 @@ def _told(lines: Sequence[Line], chosen: list[Candidate], bad: frozenset[int], m
             causes.append(facts.cause(candidate, explained))
     for path_id in sorted(left):
         line = facts.lines[path_id]
-        alone = Candidate(Kind.PATH, f"{line.source} → {line.destination}", frozenset({path_id}))
+        alone = Candidate(CauseKind.PATH, f"{line.source} → {line.destination}", frozenset({path_id}))
         causes.append(facts.cause(alone, alone.path_ids))
     return causes
 
@@ -237,14 +243,14 @@ def _told(lines: Sequence[Line], chosen: list[Candidate], bad: frozenset[int], m
 class _Facts:
     """Bad and normal paths, for the figures of each cause."""
 
-    def __init__(self, lines: Sequence[Line], bad: frozenset[int], measured: frozenset[int]) -> None:
+    def __init__(self, lines: Sequence[PathLocation], bad: frozenset[int], measured: frozenset[int]) -> None:
         self.lines = {line.path_id: line for line in lines}
         self._bad, self._known = bad, measured
         self._opposite: dict[tuple[str, ...], set[int]] = defaultdict(set)
         for line in lines:
-            self._opposite[Kind.OUTBOUND, line.destination_site].add(line.path_id)
-            self._opposite[Kind.INBOUND, line.source_site].add(line.path_id)
-            self._opposite[Kind.PATH, f"{line.destination} → {line.source}"].add(line.path_id)
+            self._opposite[CauseKind.OUTBOUND, line.destination_site].add(line.path_id)
+            self._opposite[CauseKind.INBOUND, line.source_site].add(line.path_id)
+            self._opposite[CauseKind.PATH, f"{line.destination} → {line.source}"].add(line.path_id)
 
     def cause(self, candidate: Candidate, explained: frozenset[int]) -> Cause:
         said = candidate.path_ids & self._known

@@ -28,7 +28,7 @@ LONGEST = max(NEWEST) + MOST_BEFORE
 
 
 @dataclass(frozen=True, slots=True)
-class Falls:
+class FallTests:
     """Most improbable fall of each path: the newest `count` values against the `before` values before them.
 
     `chance` is that of the best comparison times the number of comparisons, at most 1. Medians are NaN without a
@@ -42,7 +42,7 @@ class Falls:
     before_median: Floats
 
 
-def falls(values: Floats) -> Falls:
+def falls(values: Floats) -> FallTests:
     """Fall of each path's newest values; needs three newest values and three before."""
     chances = np.stack([_chances(values, count) for count in NEWEST])
     best = chances.argmin(axis=0)
@@ -57,7 +57,7 @@ def falls(values: Floats) -> Falls:
         newest_median[rows] = np.median(newest, axis=1)
         before_median[rows] = np.nanmedian(past, axis=1)
         before[rows] = (~np.isnan(past)).sum(axis=1)
-    return Falls(count, before, np.minimum(chances.min(axis=0) * len(NEWEST), 1.0), newest_median, before_median)
+    return FallTests(count, before, np.minimum(chances.min(axis=0) * len(NEWEST), 1.0), newest_median, before_median)
 
 
 def may_have_fallen(values: Floats, below_ratio: float) -> NDArray[np.bool_]:

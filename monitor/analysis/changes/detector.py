@@ -1,6 +1,6 @@
 """Find changes in a series of RTTs, from the past alone.
 
-In: RTTs in milliseconds in order of measurement, NaN where the packet was lost. Out: `Change` values. A change is
+In: RTTs in milliseconds in order of measurement, NaN where the packet was lost. Out: `RttChange` values. A change is
 judged once, when AFTER samples after it have been received, from the last BEFORE + AFTER received samples alone: there
 is no state, and replaying a stored series raises the same changes as the live series.
 
@@ -37,7 +37,7 @@ _LEAST_DEVIATION = 0.3  # in logarithms: no stretch is taken as quieter, which a
 _ROWS_AT_ONCE = 4096
 
 
-class Severity(enum.StrEnum):
+class ChangeSeverity(enum.StrEnum):
     """How much a change matters to the users of the path; `WARNING` is the least that should alert a person."""
 
     NOTICE = "notice"
@@ -45,7 +45,7 @@ class Severity(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RttChange:
     """A change: its position, the sample that proved it, and its size. Indices count all samples, also lost packets."""
 
     at: int  # the first sample of the new stretch
@@ -56,12 +56,12 @@ class Change:
     shift_ms: float  # how far both quartiles moved at least; negative for a fall, 0 where they moved apart
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> ChangeSeverity:
         """A warning where the whole distribution rose by WARNING_SHIFT_MS or more; all else is worth a notice."""
-        return Severity.WARNING if self.shift_ms >= WARNING_SHIFT_MS else Severity.NOTICE
+        return ChangeSeverity.WARNING if self.shift_ms >= WARNING_SHIFT_MS else ChangeSeverity.NOTICE
 
 
-def changes(rtts_ms: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> list[Change]:
+def changes(rtts_ms: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> list[RttChange]:
     """All changes of a series of shape (samples,), as they would have been raised live."""
     rtts = np.asarray(rtts_ms, dtype=np.float64)
     if rtts.ndim != 1:
@@ -76,7 +76,7 @@ def changes(rtts_ms: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> list[
     ]
 
 
-def raised(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[int, Change]:
+def raised(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[int, RttChange]:
     """The changes that the newest sample of each path proves, by row of `windows`; their indices count in the window.
 
     `windows` has the shape (paths, BEFORE + AFTER): the last received RTTs of each path in milliseconds, oldest first,
@@ -126,10 +126,10 @@ def _misfit(stretch: Floats) -> Floats:
     return np.asarray(samples * np.log(deviation + _LEAST_DEVIATION))
 
 
-def _change(window: Floats, proven: float) -> Change:
+def _change(window: Floats, proven: float) -> RttChange:
     before, after = (np.quantile(part, (0.25, 0.5, 0.75)) for part in (window[:BEFORE], window[BEFORE:]))
     lower, _, upper = (after - before).tolist()
-    return Change(
+    return RttChange(
         at=BEFORE,
         raised_at=BEFORE + AFTER - 1,
         evidence=proven,

@@ -1,8 +1,8 @@
 """Compare the changes that a detector reported with hand-labelled changes.
 
-In: indices of samples. Out: `Score`, which adds up over traces, and which samples lie on quiet stretches. The rule is
-that of the labelled data's authors (arXiv 1709.04819): a report matches a marked change at most WINDOW samples away,
-in pairs, with the maximum number of matches and then the minimum total distance. Not here: any detector.
+In: indices of samples. Out: `DetectionScore`, which adds up over traces, and which samples lie on quiet stretches. The
+rule is that of the labelled data's authors (arXiv 1709.04819): a report matches a marked change at most WINDOW samples
+away, in pairs, with the maximum number of matches and then the minimum total distance. Not here: any detector.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUIET_MARGIN = 15  # samples from any marked change
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class DetectionScore:
     """Counts of a trace or, added up, of many; a delay in samples for each match."""
 
     matched: int = 0
@@ -29,8 +29,8 @@ class Score:
     missed: int = 0
     delays: tuple[int, ...] = ()
 
-    def __add__(self, other: Score) -> Score:
-        return Score(
+    def __add__(self, other: DetectionScore) -> DetectionScore:
+        return DetectionScore(
             self.matched + other.matched,
             self.false + other.false,
             self.missed + other.missed,
@@ -64,7 +64,7 @@ def score(
     *,
     window: int = WINDOW,
     latest: int = LATEST,
-) -> Score:
+) -> DetectionScore:
     """Score of a trace, from its labelled changes, the reported changes, and the sample at which each was raised.
 
     A report raised more than `latest` samples after a change does not match it. Without `raised`, as for a method that
@@ -73,7 +73,7 @@ def score(
     changes, reports = np.asarray(marked, dtype=np.int64), np.asarray(reported, dtype=np.int64)
     delays = None if raised is None else np.asarray(raised, dtype=np.int64)[None, :] - changes[:, None]
     pairs = match(changes, reports, window, None if delays is None else delays <= latest)
-    return Score(
+    return DetectionScore(
         matched=len(pairs),
         false=len(reports) - len(pairs),
         missed=len(changes) - len(pairs),

@@ -1,8 +1,8 @@
 """Expected TCP throughput of a path, the limit that binds, and the changes that would raise it.
 
 In: the figures of a path: RTT, loss (counted or exact), and the sender's window and the capacity where known. Out: an
-`Estimate`, the minimum of three limits: window, loss and capacity. An invalid figure raises `FigureError`, which names
-it and its valid range. The error of estimates is not here, but in `calibration`.
+`ThroughputEstimate`, the minimum of three limits: window, loss and capacity. An invalid figure raises `FigureError`,
+which names it and its valid range. The error of estimates is not here, but in `calibration`.
 
 Each limit has a sign, and so has their minimum:
   - with some of the packets lost, loss gives a rate (about); with none lost, a floor (at least); with all of them lost,
@@ -23,16 +23,16 @@ from dataclasses import dataclass
 from monitor.analysis.loss import ZERO_LOSS_BOUND
 from monitor.analysis.tcp.calibration import Calibration
 from monitor.analysis.tcp.figures import (
-    Advice,
-    Estimate,
     FigureError,
-    Limit,
     LimitName,
     Loss,
-    Needs,
     Rtt,
     Sign,
-    Transfer,
+    SpeedUp,
+    StreamRequirements,
+    ThroughputEstimate,
+    ThroughputLimit,
+    TransferSettings,
 )
 from monitor.analysis.tcp.models import (
     loss_limit_bps,
@@ -44,8 +44,8 @@ from monitor.analysis.tcp.timing import buffer_bytes, recovery_s, slow_start_s, 
 
 
 def estimate(
-    rtt: Rtt, loss: Loss, transfer: Transfer, times: float = 2.0, calibration: Calibration | None = None
-) -> Estimate:
+    rtt: Rtt, loss: Loss, transfer: TransferSettings, times: float = 2.0, calibration: Calibration | None = None
+) -> ThroughputEstimate:
     """Throughput allowed by these figures, and the changes that multiply it by `times`.
 
     With a calibration, the loss limit uses the loss that TCP sees, while advice and bounds refer to the given loss. The
@@ -61,7 +61,7 @@ def estimate(
     )
     index_bps = float(mathis_bps(rtt.median_ms, loss.bound_ratio, transfer.mss_bytes))
     throughput_bps, sign, low_bps, high_bps, binding = _least(limits, complete=not not_known)
-    return Estimate(
+    return ThroughputEstimate(
         throughput_bps=throughput_bps,
         sign=sign,
         low_bps=low_bps,
@@ -76,12 +76,12 @@ def estimate(
     )
 
 
-def needs(rtt: Rtt, transfer: Transfer, answer: Estimate) -> Needs | None:
+def needs(rtt: Rtt, transfer: TransferSettings, answer: ThroughputEstimate) -> StreamRequirements | None:
     """Requirements of the estimated rate for each stream; None for a bound of an unseen loss."""
     if answer.advice is None or answer.throughput_bps is None:
         return None
     stream_bps = answer.throughput_bps / transfer.streams
-    return Needs(
+    return StreamRequirements(
         buffer_bytes=float(buffer_bytes(stream_bps, rtt.median_ms)),
         slow_start_s=float(slow_start_s(stream_bps, rtt.median_ms, transfer.mss_bytes)),
         recovery_s=float(recovery_s(transfer.control, stream_bps, rtt.median_ms, transfer.mss_bytes)),
@@ -94,7 +94,7 @@ class _Seen:
 
     rtt: Rtt
     loss: Loss
-    transfer: Transfer
+    transfer: TransferSettings
     calibration: Calibration | None
 
     def by_loss_bps(self, rtt_ms: float, ratio: float) -> float:
@@ -115,7 +115,7 @@ class _Seen:
         return (1.0, 1.0) if self.calibration is None else (self.calibration.low_ratio, self.calibration.high_ratio)
 
 
-def _limits(seen: _Seen) -> tuple[Limit, ...]:
+def _limits(seen: _Seen) -> tuple[ThroughputLimit, ...]:
     limits = []
     transfer, loss = seen.transfer, seen.loss
     if transfer.window_bytes is not None:
@@ -124,32 +124,32 @@ def _limits(seen: _Seen) -> tuple[Limit, ...]:
         limits.append(_loss_limit(seen))
     if transfer.capacity_bps is not None:
         capacity_bps = transfer.capacity_bps
-        limits.append(Limit(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, capacity_bps, capacity_bps))
+        limits.append(ThroughputLimit(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, capacity_bps, capacity_bps))
     return tuple(limits)
 
 
-def _window_limit(rtt: Rtt, window_bytes: float) -> Limit:
+def _window_limit(rtt: Rtt, window_bytes: float) -> ThroughputLimit:
     rate_bps, low_bps, high_bps = window_limit_bps(window_bytes, [rtt.median_ms, rtt.high_ms, rtt.low_ms]).tolist()
-    return Limit(LimitName.WINDOW, Sign.ABOUT, rate_bps, low_bps, high_bps)
+    return ThroughputLimit(LimitName.WINDOW, Sign.ABOUT, rate_bps, low_bps, high_bps)
 
 
-def _loss_limit(seen: _Seen) -> Limit:
+def _loss_limit(seen: _Seen) -> ThroughputLimit:
     rtt, loss = seen.rtt, seen.loss
     low_ratio, high_ratio = seen.ratios
     middle_bps, sign = seen.by_loss_bps(rtt.median_ms, loss.bound_ratio), loss.sign_of_rate
     if sign is Sign.AT_LEAST:
         floor_bps = middle_bps * low_ratio
-        return Limit(LimitName.LOSS, sign, floor_bps, floor_bps, None)
+        return ThroughputLimit(LimitName.LOSS, sign, floor_bps, floor_bps, None)
     if sign is Sign.AT_MOST:
-        return Limit(LimitName.LOSS, sign, middle_bps, None, middle_bps)
+        return ThroughputLimit(LimitName.LOSS, sign, middle_bps, None, middle_bps)
     if middle_bps == 0.0:
-        return Limit(LimitName.LOSS, Sign.ABOUT, 0.0, 0.0, 0.0)
+        return ThroughputLimit(LimitName.LOSS, Sign.ABOUT, 0.0, 0.0, 0.0)
     least_loss, most_loss = loss.interval
     slowest_bps, fastest_bps = (seen.by_loss_bps(rtt_ms, loss.ratio) for rtt_ms in (rtt.high_ms, rtt.low_ms))
     lossy_bps, clean_bps = (seen.by_loss_bps(rtt.median_ms, ratio) for ratio in (most_loss, least_loss))
     low_bps = _joined(middle_bps, slowest_bps, lossy_bps, middle_bps * low_ratio)
     high_bps = _joined(middle_bps, fastest_bps, clean_bps, middle_bps * high_ratio)
-    return Limit(LimitName.LOSS, Sign.ABOUT, middle_bps, low_bps, high_bps)
+    return ThroughputLimit(LimitName.LOSS, Sign.ABOUT, middle_bps, low_bps, high_bps)
 
 
 def _joined(middle_bps: float, *others_bps: float) -> float:
@@ -161,7 +161,7 @@ def _joined(middle_bps: float, *others_bps: float) -> float:
 Least = tuple[float | None, Sign | None, float | None, float | None, LimitName | None]
 
 
-def _least(limits: tuple[Limit, ...], *, complete: bool) -> Least:
+def _least(limits: tuple[ThroughputLimit, ...], *, complete: bool) -> Least:
     """(throughput_bps, sign, low_bps, high_bps, binding) of the minimum of the limits."""
     caps = [limit for limit in limits if limit.sign is not Sign.AT_LEAST]
     floor = _floor(limits)
@@ -180,11 +180,11 @@ def _least(limits: tuple[Limit, ...], *, complete: bool) -> Least:
     return rate_bps, sign, low_bps, high_bps, least.name
 
 
-def _floor(limits: tuple[Limit, ...]) -> float | None:
+def _floor(limits: tuple[ThroughputLimit, ...]) -> float | None:
     return next((limit.throughput_bps for limit in limits if limit.sign is Sign.AT_LEAST), None)
 
 
-def _packets_to_tell(limits: tuple[Limit, ...], seen: _Seen) -> int | None:
+def _packets_to_tell(limits: tuple[ThroughputLimit, ...], seen: _Seen) -> int | None:
     floor = _floor(limits)
     caps = [limit.throughput_bps for limit in limits if limit.sign is not Sign.AT_LEAST]
     if floor is None or not caps or floor >= min(caps):
@@ -196,9 +196,9 @@ def _advice(
     throughput_bps: float | None,
     binding: LimitName | None,
     times: float,
-    limits: tuple[Limit, ...],
+    limits: tuple[ThroughputLimit, ...],
     seen: _Seen,
-) -> Advice | None:
+) -> SpeedUp | None:
     """Changes that multiply the throughput; None where the binding limit is unknown or the throughput is zero."""
     if throughput_bps is None or binding is None or throughput_bps == 0.0:
         return None
@@ -208,7 +208,7 @@ def _advice(
         limit.throughput_bps / transfer.streams for limit in limits if limit.name is not LimitName.CAPACITY
     ]
     streams = int(streams_needed(target_bps, min(per_stream_bps))) if per_stream_bps else transfer.streams
-    return Advice(
+    return SpeedUp(
         times=times,
         target_bps=target_bps,
         window_bytes=max(transfer.mss_bytes, float(buffer_bytes(target_bps, seen.rtt.median_ms, transfer.streams)))

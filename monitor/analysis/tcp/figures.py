@@ -153,7 +153,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class TransferSettings:
     """Parameters of a transfer. The window is that of each stream; None is unknown."""
 
     mss_bytes: float = MSS_BYTES
@@ -173,7 +173,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ThroughputLimit:
     """A known limit with its 80% interval; None is an open end."""
 
     name: LimitName
@@ -184,7 +184,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class SpeedUp:
     """Changes that multiply throughput by `times`: all of window, loss and capacity that are not None; streams replace
     the first two.
 
@@ -200,7 +200,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ThroughputEstimate:
     """The minimum of the known limits.
 
     `throughput_bps` is None where the inputs allow no single figure: then either `sign` is BETWEEN and `low_bps` and
@@ -219,16 +219,16 @@ class Estimate:
     low_bps: float | None
     high_bps: float | None
     binding: LimitName | None
-    limits: tuple[Limit, ...]
+    limits: tuple[ThroughputLimit, ...]
     not_known: tuple[LimitName, ...]
     packets_to_tell: int | None
     reno_index_bps: float | None
     reno_index_sign: Sign | None
-    advice: Advice | None
+    advice: SpeedUp | None
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class StreamRequirements:
     """Requirements of a rate for each stream: buffer, ramp-up time, and recovery time after a loss."""
 
     buffer_bytes: float

@@ -1,6 +1,6 @@
 """Estimate as text, for the command, the pages and the reports.
 
-In: an `Estimate` and its inputs. Out: short English text.
+In: an `ThroughputEstimate` and its inputs. Out: short English text.
 """
 
 from __future__ import annotations
@@ -9,10 +9,19 @@ from collections.abc import Callable
 
 from monitor.analysis import figures
 from monitor.analysis.tcp.calibration import LEAST_LOST, LEAST_STRETCHES, Calibration
-from monitor.analysis.tcp.figures import Advice, Estimate, LimitName, Loss, Needs, Rtt, Sign, Transfer
+from monitor.analysis.tcp.figures import (
+    LimitName,
+    Loss,
+    Rtt,
+    Sign,
+    SpeedUp,
+    StreamRequirements,
+    ThroughputEstimate,
+    TransferSettings,
+)
 
 
-def headline(answer: Estimate) -> str:
+def headline(answer: ThroughputEstimate) -> str:
     """Throughput, binding limit and the 80% interval."""
     if answer.sign is None:
         return "no estimate"
@@ -26,7 +35,7 @@ def headline(answer: Estimate) -> str:
     return f"{answer.sign} {rate(answer.throughput_bps)}{held}{interval(answer.low_bps, answer.high_bps, ' (80%: {})')}"
 
 
-def notes(loss_seen: Loss, answer: Estimate) -> list[str]:
+def notes(loss_seen: Loss, answer: ThroughputEstimate) -> list[str]:
     """Notes on the estimate, a sentence each."""
     lines = []
     if answer.not_known and answer.throughput_bps:
@@ -43,7 +52,7 @@ def notes(loss_seen: Loss, answer: Estimate) -> list[str]:
     return lines
 
 
-def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: Transfer) -> str:
+def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: TransferSettings) -> str:
     """Basis of a limit."""
     streams = "" if transfer.streams == 1 else f" × {transfer.streams} streams"
     if name is LimitName.WINDOW:
@@ -56,7 +65,7 @@ def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: Transfer) -> st
     return f"{transfer.control}, {counts} ({figures.loss(loss_seen.lost, loss_seen.sent)}){streams}"
 
 
-def calibrated(by: Calibration, raw: Estimate) -> list[str]:
+def calibrated(by: Calibration, raw: ThroughputEstimate) -> list[str]:
     """Basis of the calibration used, and the answer without it."""
     return [
         f"Calibrated: TCP saw {by.loss_factor:.2g} times the loss that ping saw, in {by.stretches} stretches of days "
@@ -79,7 +88,7 @@ def not_calibrated(by: Calibration | None, stretches: int) -> str:
     )
 
 
-def advice_rows(advice: Advice, loss_seen: Loss, transfer: Transfer) -> list[tuple[str, str, str]]:
+def advice_rows(advice: SpeedUp, loss_seen: Loss, transfer: TransferSettings) -> list[tuple[str, str, str]]:
     """Changes: factor, required value, current value."""
     rows = []
     if advice.window_bytes is not None:
@@ -94,7 +103,7 @@ def advice_rows(advice: Advice, loss_seen: Loss, transfer: Transfer) -> list[tup
     return rows
 
 
-def at_this_rate(requirements: Needs) -> str:
+def at_this_rate(requirements: StreamRequirements) -> str:
     """Requirements of the estimated rate for each stream."""
     return (
         f"At this rate each stream needs a buffer of {size(requirements.buffer_bytes)}; ramp-up "
@@ -137,7 +146,7 @@ def _time(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 10.0 else figures.duration(seconds)
 
 
-def _in_place_of(advice: Advice) -> str:
+def _in_place_of(advice: SpeedUp) -> str:
     """Changes that additional streams replace."""
     spared = (LimitName.WINDOW, advice.window_bytes), (LimitName.LOSS, advice.loss_ratio)
     names = [name for name, wanted in spared if wanted is not None]

@@ -6,31 +6,31 @@ numbers; names for other packages are exported here. docs/diagnosis.md has the m
 """
 
 from monitor.analysis.transfer.diagnosis import Diagnosis, diagnose
-from monitor.analysis.transfer.disks import DiskFinding, DiskToDisk, Limit, network_or_disk
+from monitor.analysis.transfer.disks import DiskFinding, DiskLimit, DiskToDisk, network_or_disk
 from monitor.analysis.transfer.events import Pause, Recovery
 from monitor.analysis.transfer.period import Spread, bit_metres_per_s, spread
-from monitor.analysis.transfer.record import Arrival, KernelCounts, Recording, RecordingError, Sample
+from monitor.analysis.transfer.record import ReceiverInterval, Recording, RecordingError, SenderInterval, TcpInfo
 from monitor.analysis.transfer.rfc6349 import Rfc6349
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.token_bucket import TokenBucket
-from monitor.analysis.transfer.verdicts import Figure, Verdict
+from monitor.analysis.transfer.verdicts import EvidenceFigure, Verdict
 
 __all__ = [
-    "Arrival",
     "Diagnosis",
     "DiskFinding",
+    "DiskLimit",
     "DiskToDisk",
-    "Figure",
-    "KernelCounts",
-    "Limit",
+    "EvidenceFigure",
     "Pause",
+    "ReceiverInterval",
     "Recording",
     "RecordingError",
     "Recovery",
     "Rfc6349",
-    "Sample",
+    "SenderInterval",
     "Signs",
     "Spread",
+    "TcpInfo",
     "TokenBucket",
     "Verdict",
     "bit_metres_per_s",

@@ -12,7 +12,7 @@ from monitor.analysis.transfer.record import Recording, series
 from monitor.analysis.transfer.rfc6349 import Rfc6349, rfc6349
 from monitor.analysis.transfer.signs import Signs, read_signs
 from monitor.analysis.transfer.start import STEADY_SHARE, start_seconds, wanted_seconds
-from monitor.analysis.transfer.verdicts import Figure, Verdict, find, is_enough
+from monitor.analysis.transfer.verdicts import EvidenceFigure, Verdict, find, is_enough
 
 JUMBO_BYTES = 9000
 
@@ -29,7 +29,7 @@ class Diagnosis:
 
     verdict: Verdict
     sentence: str
-    evidence: tuple[Figure, ...]
+    evidence: tuple[EvidenceFigure, ...]
     duration_s: float
     start_s: float
     steady_s: float

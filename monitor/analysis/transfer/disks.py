@@ -21,7 +21,7 @@ CACHED = 0.05
 """Maximum share of a file in memory for a valid disk measurement."""
 
 
-class Limit(StrEnum):
+class DiskLimit(StrEnum):
     """Limits of a disk-to-disk transfer."""
 
     NETWORK = "network"
@@ -47,14 +47,14 @@ class DiskToDisk:
 class DiskFinding:
     """The limit, with its evidence in a sentence."""
 
-    limit: Limit
+    limit: DiskLimit
     sentence: str
 
 
 ALONE = {
-    Limit.NETWORK: "the same streams carry {} from memory to memory",
-    Limit.SENDERS_DISK: "the sender's disk alone reads {}",
-    Limit.RECEIVERS_DISK: "the receiver's disk alone writes {}",
+    DiskLimit.NETWORK: "the same streams carry {} from memory to memory",
+    DiskLimit.SENDERS_DISK: "the sender's disk alone reads {}",
+    DiskLimit.RECEIVERS_DISK: "the receiver's disk alone writes {}",
 }
 
 
@@ -62,7 +62,7 @@ def network_or_disk(rates: DiskToDisk) -> DiskFinding:
     """Find the limit of a disk-to-disk transfer."""
     parts = _parts(rates)
     if not parts:
-        return DiskFinding(Limit.UNDETERMINED, "undetermined: no rate of the network or of a disk alone is known")
+        return DiskFinding(DiskLimit.UNDETERMINED, "undetermined: no rate of the network or of a disk alone is known")
     slowest = min(parts, key=lambda limit: parts[limit])
     share = rates.disk_to_disk_bps / parts[slowest]
     unknown = _unknown(rates)
@@ -70,23 +70,23 @@ def network_or_disk(rates: DiskToDisk) -> DiskFinding:
         return DiskFinding(slowest, f"{slowest}: {_reached(rates, parts, slowest, share)}{unknown}")
     if unknown:
         return DiskFinding(
-            Limit.UNDETERMINED,
+            DiskLimit.UNDETERMINED,
             f"undetermined: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, where {_all(parts)}{unknown}",
         )
     return DiskFinding(
-        Limit.NEITHER,
+        DiskLimit.NEITHER,
         f"neither: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, {percent(share)} of the slowest part"
         f" alone; {_all(parts)}; {_why(rates, parts)}",
     )
 
 
-def _parts(rates: DiskToDisk) -> dict[Limit, float]:
+def _parts(rates: DiskToDisk) -> dict[DiskLimit, float]:
     """Rate of each part alone, where known. A file in memory gives no rate of its disk."""
     in_memory = (rates.read_cached_ratio or 0.0) > CACHED
     rates_bps = {
-        Limit.NETWORK: rates.memory_to_memory_bps,
-        Limit.SENDERS_DISK: None if in_memory else rates.read_bps,
-        Limit.RECEIVERS_DISK: rates.write_bps,
+        DiskLimit.NETWORK: rates.memory_to_memory_bps,
+        DiskLimit.SENDERS_DISK: None if in_memory else rates.read_bps,
+        DiskLimit.RECEIVERS_DISK: rates.write_bps,
     }
     return {limit: rate_bps for limit, rate_bps in rates_bps.items() if rate_bps is not None and rate_bps > 0.0}
 
@@ -99,7 +99,7 @@ def _unknown(rates: DiskToDisk) -> str:
     return f"; rate alone unknown: {' and '.join(missing)}" if missing else ""
 
 
-def _reached(rates: DiskToDisk, parts: dict[Limit, float], slowest: Limit, share: float) -> str:
+def _reached(rates: DiskToDisk, parts: dict[DiskLimit, float], slowest: DiskLimit, share: float) -> str:
     others = [limit for limit in parts if limit is not slowest]
     close = [limit for limit in others if parts[limit] <= HARDLY_FASTER * parts[slowest]]
     far = [limit for limit in others if limit not in close]
@@ -111,7 +111,7 @@ def _reached(rates: DiskToDisk, parts: dict[Limit, float], slowest: Limit, share
     return text + (f"; {_list(far, parts)}" if far else "")
 
 
-def _why(rates: DiskToDisk, parts: dict[Limit, float]) -> str:
+def _why(rates: DiskToDisk, parts: dict[DiskLimit, float]) -> str:
     """Compare with parts that alternate, where each bit takes the sum of their times."""
     in_turn_bps = 1.0 / sum(1.0 / rate_bps for rate_bps in parts.values())
     if rates.disk_to_disk_bps >= REACHED * in_turn_bps:
@@ -122,13 +122,13 @@ def _why(rates: DiskToDisk, parts: dict[Limit, float]) -> str:
     return "less than alternating would give: check the CPUs of the hosts and other use of the disks"
 
 
-def _all(parts: dict[Limit, float]) -> str:
+def _all(parts: dict[DiskLimit, float]) -> str:
     return _list(list(parts), parts)
 
 
-def _list(limits: list[Limit], parts: dict[Limit, float]) -> str:
+def _list(limits: list[DiskLimit], parts: dict[DiskLimit, float]) -> str:
     return ", ".join(_alone(limit, parts) for limit in limits)
 
 
-def _alone(limit: Limit, parts: dict[Limit, float]) -> str:
+def _alone(limit: DiskLimit, parts: dict[DiskLimit, float]) -> str:
     return ALONE[limit].format(bit_rate(parts[limit]))

@@ -1,6 +1,6 @@
 """Interruptions of a transfer: recoveries from loss, stalls, and pauses of the sender.
 
-In: the `Series` of a test. Out: frozen events, in order of time.
+In: the `IntervalSeries` of a test. Out: frozen events, in order of time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.analysis.transfer.record import WINDOW_USED, Bools, Series
+from monitor.analysis.transfer.record import WINDOW_USED, Bools, IntervalSeries
 
 CUT = 0.85
 """A window below this share of its previous value was reduced for a new loss: CUBIC reduces to 0.7, Reno to 0.5."""
@@ -54,7 +54,7 @@ class Pause:
     burst_bytes: float
 
 
-def recoveries(series: Series) -> tuple[Recovery, ...]:
+def recoveries(series: IntervalSeries) -> tuple[Recovery, ...]:
     """Loss events of a test; a lower bound where intervals are longer than the time between losses."""
     starts = loss_starts(series)
     bounds = [*starts, series.start_s.size]
@@ -66,7 +66,7 @@ def recoveries(series: Series) -> tuple[Recovery, ...]:
     return tuple(events)
 
 
-def loss_starts(series: Series) -> list[int]:
+def loss_starts(series: IntervalSeries) -> list[int]:
     """Intervals in which a loss event begins.
 
     Retransmissions in the next interval belong to it, unless the window was reduced again an RTT later.
@@ -79,7 +79,7 @@ def loss_starts(series: Series) -> list[int]:
     return starts
 
 
-def pauses(series: Series, mss_bytes: int) -> tuple[Pause, ...]:
+def pauses(series: IntervalSeries, mss_bytes: int) -> tuple[Pause, ...]:
     """Periods of at least an RTT in which the sender sent nothing though loss and window allowed it."""
     silent = silent_intervals(series) & ~_after_loss(series)
     silent &= ~(series.peer_window_bytes < CLOSED_WINDOW_SEGMENTS * mss_bytes)
@@ -92,7 +92,7 @@ def pauses(series: Series, mss_bytes: int) -> tuple[Pause, ...]:
     return tuple(events)
 
 
-def silent_intervals(series: Series) -> Bools:
+def silent_intervals(series: IntervalSeries) -> Bools:
     """Where nothing arrived; or, where arrivals are not known, nothing was written, no acknowledgement came, and the
     peer's window had room."""
     if series.arrivals_known:
@@ -103,12 +103,12 @@ def silent_intervals(series: Series) -> Bools:
     return np.asarray(frozen & (series.sent_bytes <= 0.0) & ~used_up)
 
 
-def _cut_anew(series: Series, start: int, index: int) -> bool:
+def _cut_anew(series: IntervalSeries, start: int, index: int) -> bool:
     later = series.start_s[index] - series.start_s[start] >= series.base_rtt_s
     return bool(later and series.cwnd_bytes[index] < CUT * series.cwnd_bytes[index - 1])
 
 
-def _recovery(series: Series, first: int, until: int, before_bytes: float) -> Recovery:
+def _recovery(series: IntervalSeries, first: int, until: int, before_bytes: float) -> Recovery:
     reference_bps = _rate_before(series, first)
     rates_bps, widths_s = series.delivered_bps[first:until], series.width_s[first:until]
     quiet = ~series.lossy[first:until]
@@ -126,7 +126,7 @@ def _recovery(series: Series, first: int, until: int, before_bytes: float) -> Re
     )
 
 
-def _rate_before(series: Series, index: int) -> float:
+def _rate_before(series: IntervalSeries, index: int) -> float:
     """Rate in bit/s over the last RTTs before an interval; 0 at the very start."""
     since_s = series.start_s[index] - max(REFERENCE_RTTS * series.base_rtt_s, REFERENCE_S)
     before = (series.end_s > since_s + 1e-6) & (series.end_s <= series.start_s[index] + 1e-6)
@@ -135,7 +135,7 @@ def _rate_before(series: Series, index: int) -> float:
     return float(series.delivered_bytes[before].sum() * 8.0 / series.width_s[before].sum())
 
 
-def _after_loss(series: Series) -> Bools:
+def _after_loss(series: IntervalSeries) -> Bools:
     """Intervals that a retransmission timeout before or in them could explain."""
     lossy_end_s = series.end_s[series.lossy]
     if not lossy_end_s.size:
@@ -145,7 +145,7 @@ def _after_loss(series: Series) -> Bools:
     return np.asarray(near.any(axis=1))
 
 
-def _burst_bytes(series: Series, first: int) -> float:
+def _burst_bytes(series: IntervalSeries, first: int) -> float:
     """Bytes of the interval that ends the pause and of the next RTT."""
     until_bytes = np.cumsum(series.delivered_bytes[first:])
     return float(np.interp(series.end_s[first] + series.base_rtt_s, series.end_s[first:], until_bytes))

@@ -1,8 +1,8 @@
 """Input of a diagnosis: the data of a TCP test, and the same as arrays.
 
 In: `Recording`, from the intervals of the sending tool, and where available those of the receiving tool, the counters
-of the sender's kernel, and CPU load. Out: `Series`, arrays with an element for each interval of the sender. Missing
-values are None in a recording and NaN in an array.
+of the sender's kernel, and CPU load. Out: `IntervalSeries`, arrays with an element for each interval of the sender.
+Missing values are None in a recording and NaN in an array.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RecordingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class SenderInterval:
     """An interval as the sender saw it. Windows are sums over the streams, `rtt_ms` their mean, taken at its end."""
 
     start_s: float
@@ -39,7 +39,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ReceiverInterval:
     """Bytes read by the receiver in an interval of its own."""
 
     start_s: float
@@ -48,7 +48,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelCounts:
+class TcpInfo:
     """Counters of the sender's kernel (TCP_INFO; `ss -ti` shows them under the names given here).
 
     `age_s` is the age of the connection. Times run while there was something to send (`busy`): all of it, the part in
@@ -72,8 +72,8 @@ class Recording:
     The CPU ratios are the share of the test in which the tool's process ran or waited to run.
     """
 
-    samples: tuple[Sample, ...]
-    arrivals: tuple[Arrival, ...] = ()
+    samples: tuple[SenderInterval, ...]
+    arrivals: tuple[ReceiverInterval, ...] = ()
     omitted_s: float = 0.0
     streams: int = 1
     mss_bytes: int = 1448
@@ -83,11 +83,11 @@ class Recording:
     capacity_bps: float | None = None
     sender_cpu_ratio: float | None = None
     receiver_cpu_ratio: float | None = None
-    kernel: KernelCounts | None = None
+    kernel: TcpInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class IntervalSeries:
     """A recording as arrays over its intervals.
 
     `delivered_bytes` are the bytes that arrived where the receiver's intervals are known, else those written. Writes go
@@ -124,14 +124,14 @@ class Series:
         return 0.0 if np.isnan(self.base_rtt_ms) else self.base_rtt_ms / 1000.0
 
 
-def series(recording: Recording) -> Series:
+def series(recording: Recording) -> IntervalSeries:
     """The arrays of a recording. Raises `RecordingError` where intervals overlap or have no length."""
     samples = recording.samples
     start_s, end_s = _array([sample.start_s for sample in samples]), _array([sample.end_s for sample in samples])
     _check_times(start_s, end_s)
     sent_bytes = _array([sample.sent_bytes for sample in samples])
     rtt_ms = _array([sample.rtt_ms for sample in samples])
-    return Series(
+    return IntervalSeries(
         start_s=start_s,
         end_s=end_s,
         sent_bytes=sent_bytes,
@@ -154,7 +154,7 @@ def _check_times(start_s: Floats, end_s: Floats) -> None:
         raise RecordingError(f"interval number {overlapping[0] + 2} starts before the previous interval ends")
 
 
-def _arrived_bytes(arrivals: tuple[Arrival, ...], start_s: Floats, end_s: Floats) -> Floats:
+def _arrived_bytes(arrivals: tuple[ReceiverInterval, ...], start_s: Floats, end_s: Floats) -> Floats:
     """The receiver's bytes laid on the sender's intervals, evenly within each of the receiver's."""
     times_s = _array([arrivals[0].start_s, *(arrival.end_s for arrival in arrivals)])
     total_bytes = np.concatenate([[0.0], np.cumsum([arrival.received_bytes for arrival in arrivals])])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.analysis.tcp import buffer_delay_ratio, efficiency_ratio, transfer_time_ratio
-from monitor.analysis.transfer.record import Recording, Series
+from monitor.analysis.transfer.record import IntervalSeries, Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Rfc6349:
     buffer_delay_ratio: float | None
 
 
-def rfc6349(recording: Recording, series: Series) -> Rfc6349:
+def rfc6349(recording: Recording, series: IntervalSeries) -> Rfc6349:
     """The figures of the whole test, its start included, as the RFC has them."""
     duration_s = float(series.width_s.sum())
     ideal_s = float(series.delivered_bytes.sum()) * 8.0 / (recording.capacity_bps or math.nan)

@@ -1,7 +1,7 @@
 """Signs of a transfer's limit, each a share or a figure of its steady part.
 
-In: the `Series` of a test, its steady intervals and its events. Out: `Signs`. `monitor.analysis.transfer.verdicts`
-judges them.
+In: the `IntervalSeries` of a test, its steady intervals and its events. Out: `Signs`.
+`monitor.analysis.transfer.verdicts` judges them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.analysis.transfer.events import CLOSED_WINDOW_SEGMENTS, Pause, Recovery, loss_starts
-from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, Recording, Series
+from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, IntervalSeries, Recording
 from monitor.analysis.transfer.token_bucket import TokenBucket, fit_token_bucket
 
 COLLAPSED = 0.5
@@ -52,7 +52,11 @@ class Signs:
 
 
 def read_signs(
-    recording: Recording, series: Series, start_s: float, events: tuple[Recovery, ...], pauses: tuple[Pause, ...]
+    recording: Recording,
+    series: IntervalSeries,
+    start_s: float,
+    events: tuple[Recovery, ...],
+    pauses: tuple[Pause, ...],
 ) -> Signs:
     """The signs of a test that is steady from `start_s` on. Loss is counted over all of it."""
     steady = series.start_s >= start_s - 1e-6
@@ -89,7 +93,7 @@ def read_signs(
     )
 
 
-def _rtt_at_loss(series: Series) -> Floats:
+def _rtt_at_loss(series: IntervalSeries) -> Floats:
     """Maximum RTT of the two intervals up to each loss event: a queue is full just before it drops."""
     starts = np.array(loss_starts(series), dtype=np.intp)
     if not starts.size:
@@ -97,13 +101,13 @@ def _rtt_at_loss(series: Series) -> Floats:
     return np.fmax(series.rtt_ms[starts], series.rtt_ms[np.maximum(starts - 1, 0)])
 
 
-def _window_limited_ratio(series: Series, steady: Bools) -> float:
+def _window_limited_ratio(series: IntervalSeries, steady: Bools) -> float:
     defined = steady & ~np.isnan(series.peer_window_bytes) & ~np.isnan(series.cwnd_bytes)
     bound = series.cwnd_bytes >= WINDOW_USED * series.peer_window_bytes
     return _ratio(float(series.width_s[defined & bound].sum()), float(series.width_s[defined].sum()))
 
 
-def _window_collapsed_ratio(series: Series, steady: Bools, mss_bytes: int) -> float:
+def _window_collapsed_ratio(series: IntervalSeries, steady: Bools, mss_bytes: int) -> float:
     """A closed window counts too, where it had never been open before."""
     defined = steady & ~np.isnan(series.peer_window_bytes)
     largest = np.maximum.accumulate(np.nan_to_num(series.peer_window_bytes))
@@ -132,7 +136,7 @@ def _duplicate_ratio(recording: Recording, resent: int) -> float:
     return min(1.0, kernel.duplicates / resent)
 
 
-def _by_half_second(series: Series, steady: Bools) -> Floats:
+def _by_half_second(series: IntervalSeries, steady: Bools) -> Floats:
     """Steady rates over half a second each, or over an interval where those are longer."""
     widths_s, moved = series.width_s[steady], series.delivered_bytes[steady]
     if not widths_s.size:

@@ -1,15 +1,15 @@
 """End of a transfer's slow start, by its growth.
 
-In: the `Series` of a test. Out: seconds. A fixed time to leave out is too short on long paths and wasteful on short
-ones: at 180 ms and 1 Gbit/s slow start was seen to take 5 to 6 s, so that a test needs 60 s for 90% of it to be steady
-(Cottrell, "High performance WAN testbed experiences", 2003).
+In: the `IntervalSeries` of a test. Out: seconds. A fixed time to leave out is too short on long paths and wasteful on
+short ones: at 180 ms and 1 Gbit/s slow start was seen to take 5 to 6 s, so that a test needs 60 s for 90% of it to be
+steady (Cottrell, "High performance WAN testbed experiences", 2003).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from monitor.analysis.transfer.record import Floats, Series
+from monitor.analysis.transfer.record import Floats, IntervalSeries
 
 STARTING_GROWTH = 1.25
 """In a round trip. Slow start doubles, or grows by half where acknowledgements are delayed (RFC 5681); its careful
@@ -19,7 +19,7 @@ STEADY_SHARE = 0.9
 """Maximum share of slow start in a test; above it, the test is too short for the path."""
 
 
-def start_seconds(series: Series) -> float:
+def start_seconds(series: IntervalSeries) -> float:
     """Seconds until window and rate no longer grow as in slow start, or until the first loss ends it.
 
     All of the test, where it was still growing at the end.
@@ -36,7 +36,7 @@ def wanted_seconds(start_s: float) -> float:
     return start_s / (1.0 - STEADY_SHARE)
 
 
-def _grows(values: Floats, series: Series) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _grows(values: Floats, series: IntervalSeries) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Whether each value grows as in slow start within a round trip; growing too where the test ends before that."""
     later = _index_after(series)
     beyond = later >= values.size
@@ -47,14 +47,14 @@ def _grows(values: Floats, series: Series) -> np.ndarray[tuple[int, ...], np.dty
     return grows | (beyond & ~np.isnan(values))
 
 
-def _index_after(series: Series) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
+def _index_after(series: IntervalSeries) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
     """For each interval, index of the first that ends an RTT later; the number of intervals without any."""
     rtt_s = np.nan_to_num(series.rtt_ms, nan=0.0) / 1000.0
     wanted_s = series.end_s + np.maximum(rtt_s, series.width_s * 0.5)
     return np.searchsorted(series.end_s, wanted_s - 1e-6)
 
 
-def _smoothed_rate(series: Series) -> Floats:
+def _smoothed_rate(series: IntervalSeries) -> Floats:
     """The rate over the last RTT, and over at least an interval."""
     total = np.concatenate([[0.0], np.cumsum(series.delivered_bytes)])
     times_s = np.append(series.start_s[:1], series.end_s)

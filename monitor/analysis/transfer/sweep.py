@@ -22,7 +22,7 @@ NEAR_BDP = (0.8, 1.25)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Setting:
+class SweepSetting:
     """Settings of a cell. `window_bytes` is that of each stream; None, and "" as `control`, is the system's default."""
 
     control: str
@@ -33,7 +33,7 @@ class Setting:
     @classmethod
     def of(
         cls, streams: int, window_bytes: int | None = None, control: str | None = None, mss_bytes: int | None = None
-    ) -> Setting:
+    ) -> SweepSetting:
         """Settings as entered. None is the system's default: no limit to the window, 0 as MSS."""
         return cls(control or "", mss_bytes or 0, streams, math.inf if window_bytes is None else window_bytes)
 
@@ -56,11 +56,11 @@ Plane = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SettingResult:
     """A setting and the result of its test. `throughput_bps` is None unless measured; `outcome` is None until it has
     ended."""
 
-    setting: Setting
+    setting: SweepSetting
     throughput_bps: float | None = None
     outcome: str | None = None
 
@@ -73,8 +73,8 @@ class Knee:
     larger than the bandwidth-delay product; false where the grid has only one value of either.
     """
 
-    best: Cell
-    knee: Cell
+    best: SettingResult
+    knee: SettingResult
     bdp_bytes: float | None
     best_at_edge: bool
 
@@ -85,7 +85,7 @@ class Knee:
         return None if together is None or self.bdp_bytes is None else together / self.bdp_bytes
 
 
-def knee_of(cells: Iterable[Cell], rtt_ms: float | None) -> Knee | None:
+def knee_of(cells: Iterable[SettingResult], rtt_ms: float | None) -> Knee | None:
     """The knee of the cells of a plane; None without a measured cell."""
     everything = list(cells)
     measured = [cell for cell in everything if cell.throughput_bps]
@@ -103,7 +103,7 @@ def knee_of(cells: Iterable[Cell], rtt_ms: float | None) -> Knee | None:
     )
 
 
-def knees(cells: Sequence[Cell], rtt_ms: float | None) -> dict[Plane, Knee]:
+def knees(cells: Sequence[SettingResult], rtt_ms: float | None) -> dict[Plane, Knee]:
     """The knee of each plane that has a measured cell, the fastest plane first."""
     planes = dict.fromkeys(cell.setting.plane for cell in cells)
     knees_of = {plane: knee_of([cell for cell in cells if cell.setting.plane == plane], rtt_ms) for plane in planes}
@@ -129,7 +129,7 @@ def sentences(knee: Knee, rtt_ms: float | None) -> list[str]:
     return lines
 
 
-def lacking(cells: Iterable[Cell]) -> str | None:
+def lacking(cells: Iterable[SettingResult]) -> str | None:
     """Cells without a result, as text; None if complete."""
     everything = list(cells)
     others = Counter(
@@ -160,11 +160,11 @@ def window_label(window_bytes: float) -> str:
     return wording.size(window_bytes)
 
 
-def _effort(cell: Cell) -> tuple[int, float]:
+def _effort(cell: SettingResult) -> tuple[int, float]:
     return cell.setting.streams, cell.setting.window_bytes
 
 
-def _at_edge(best: Cell, cells: Sequence[Cell], bdp_bytes: float | None) -> bool:
+def _at_edge(best: SettingResult, cells: Sequence[SettingResult], bdp_bytes: float | None) -> bool:
     streams = {cell.setting.streams for cell in cells}
     windows = {cell.setting.window_bytes for cell in cells}
     if len(streams) > 1 and best.setting.streams == max(streams):
@@ -191,5 +191,5 @@ def _compared(knee: Knee, bdp_bytes: float, rtt_ms: float) -> str:
     return f"{windows}: as much as the path holds."
 
 
-def _rate(cell: Cell) -> float:
+def _rate(cell: SettingResult) -> float:
     return cell.throughput_bps or 0.0

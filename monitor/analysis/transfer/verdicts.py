@@ -1,8 +1,8 @@
 """Verdict on the limit of a transfer, from its signs, as a sentence with evidence.
 
-In: `Signs`, and the `Recording` for settings and prior knowledge. Out: a `Finding`. The limits are tried in a fixed
-order, those that imitate others first: a starved CPU looks like a slow reader, a pause like a small window. If none
-fits, the verdict is `UNDETERMINED`, with the reason.
+In: `Signs`, and the `Recording` for settings and prior knowledge. Out: a `TransferFinding`. The limits are tried in a
+fixed order, those that imitate others first: a starved CPU looks like a slow reader, a pause like a small window. If
+none fits, the verdict is `UNDETERMINED`, with the reason.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class EvidenceFigure:
     """A piece of evidence: name, value and unit ("" is a ratio)."""
 
     name: str
@@ -84,15 +84,15 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TransferFinding:
     """A verdict with its sentence and evidence."""
 
     verdict: Verdict
     sentence: str
-    evidence: tuple[Figure, ...] = ()
+    evidence: tuple[EvidenceFigure, ...] = ()
 
 
-def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> Finding:
+def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> TransferFinding:
     """First limit whose signs are present; start and length of the test decide whether it was long enough."""
     return _too_short(signs, start_s, duration_s) or _first(signs, recording) or _undetermined(signs)
 
@@ -104,121 +104,125 @@ def is_enough(signs: Signs) -> bool:
     return signs.steady_s >= least_s and signs.steady_intervals >= LEAST_STEADY_INTERVALS
 
 
-def _too_short(signs: Signs, start_s: float, duration_s: float) -> Finding | None:
+def _too_short(signs: Signs, start_s: float, duration_s: float) -> TransferFinding | None:
     if is_enough(signs):
         return None
     at_rtt = "" if math.isnan(signs.base_rtt_ms) else f" of {milliseconds(signs.base_rtt_ms)}"
-    return Finding(
+    return TransferFinding(
         Verdict.UNDETERMINED,
         f"undetermined: the test is too short for its RTT{at_rtt}: slow start took {start_s:.1f} s of"
         f" {duration_s:.1f} s; run at least {math.ceil(wanted_seconds(start_s) - 1e-9)} s",
-        (Figure("slow start", start_s, "s"), Figure("duration", duration_s, "s")),
+        (EvidenceFigure("slow start", start_s, "s"), EvidenceFigure("duration", duration_s, "s")),
     )
 
 
-def _first(signs: Signs, recording: Recording) -> Finding | None:
+def _first(signs: Signs, recording: Recording) -> TransferFinding | None:
     return next((finding for judge in JUDGES if (finding := judge(signs, recording)) is not None), None)
 
 
-def _cpu_bound(signs: Signs, recording: Recording) -> Finding | None:
+def _cpu_bound(signs: Signs, recording: Recording) -> TransferFinding | None:
     ends = {"sender": recording.sender_cpu_ratio, "receiver": recording.receiver_cpu_ratio}
     full = {end: ratio for end, ratio in ends.items() if ratio is not None and ratio > CPU_FULL}
     if not full:
         return None
     end = max(full, key=lambda role: full[role])
-    return Finding(
+    return TransferFinding(
         Verdict.CPU_BOUND,
         f"CPU-bound at {bit_rate(signs.throughput_bps)}: the {end}'s process used or waited for the CPU"
         f" {percent(min(1.0, full[end]))} of the time; the path was not the limit",
-        (_rate(signs), Figure(f"{end}'s processor", full[end], "")),
+        (_rate(signs), EvidenceFigure(f"{end}'s processor", full[end], "")),
     )
 
 
-def _paused(signs: Signs, recording: Recording) -> Finding | None:
+def _paused(signs: Signs, recording: Recording) -> TransferFinding | None:
     if not signs.paused_ratio >= PAUSED:
         return None
-    return Finding(
+    return TransferFinding(
         Verdict.APPLICATION_LIMITED,
         f"application-limited at {bit_rate(signs.throughput_bps)}: the sender paused for"
         f" {percent(signs.paused_ratio)} of the time with its window open, and sent"
         f" {_size(signs.burst_bytes)} right after a pause",
-        (_rate(signs), Figure("paused", signs.paused_ratio, ""), Figure("burst after a pause", signs.burst_bytes, "B")),
+        (
+            _rate(signs),
+            EvidenceFigure("paused", signs.paused_ratio, ""),
+            EvidenceFigure("burst after a pause", signs.burst_bytes, "B"),
+        ),
     )
 
 
-def _idle(signs: Signs, recording: Recording) -> Finding | None:
+def _idle(signs: Signs, recording: Recording) -> TransferFinding | None:
     """Pauses too short for the intervals, by the kernel's counters."""
     if not signs.busy_ratio < BUSY:
         return None
-    return Finding(
+    return TransferFinding(
         Verdict.APPLICATION_LIMITED,
         f"application-limited at {bit_rate(signs.throughput_bps)}: the sender had nothing to send for"
         f" {percent(1.0 - signs.busy_ratio)} of the time",
-        (_rate(signs), Figure("nothing to send", 1.0 - signs.busy_ratio, "")),
+        (_rate(signs), EvidenceFigure("nothing to send", 1.0 - signs.busy_ratio, "")),
     )
 
 
-def _reordered(signs: Signs, recording: Recording) -> Finding | None:
+def _reordered(signs: Signs, recording: Recording) -> TransferFinding | None:
     if not (signs.duplicate_ratio >= DUPLICATES and signs.loss_events >= LEAST_LOSS_EVENTS):
         return None
     if _queue_at_loss(signs) or _queue_stands(signs):
         return None
-    return Finding(
+    return TransferFinding(
         Verdict.REORDERING,
         f"limited by reordering at {bit_rate(signs.throughput_bps)}: {percent(signs.duplicate_ratio)} of the"
         f" {signs.resent_segments} retransmitted segments were late, not lost",
         (
             _rate(signs),
-            Figure("resent", signs.resent_segments, "count"),
-            Figure("of them late", signs.duplicate_ratio, ""),
+            EvidenceFigure("resent", signs.resent_segments, "count"),
+            EvidenceFigure("of them late", signs.duplicate_ratio, ""),
         ),
     )
 
 
-def _slow_receiver(signs: Signs, recording: Recording) -> Finding | None:
+def _slow_receiver(signs: Signs, recording: Recording) -> TransferFinding | None:
     if not (signs.window_limited_ratio >= WINDOW_BINDS / 2 and signs.window_collapsed_ratio >= COLLAPSES):
         return None
-    return Finding(
+    return TransferFinding(
         Verdict.SLOW_RECEIVER,
         f"slow receiver at {bit_rate(signs.throughput_bps)}: its window was below half of its maximum for"
         f" {percent(signs.window_collapsed_ratio)} of the time: its application or disk reads more slowly than data"
         " arrive",
         (
             _rate(signs),
-            Figure("window collapsed", signs.window_collapsed_ratio, ""),
-            Figure("window-limited", signs.window_limited_ratio, ""),
+            EvidenceFigure("window collapsed", signs.window_collapsed_ratio, ""),
+            EvidenceFigure("window-limited", signs.window_limited_ratio, ""),
         ),
     )
 
 
-def _window_limited(signs: Signs, recording: Recording) -> Finding | None:
+def _window_limited(signs: Signs, recording: Recording) -> TransferFinding | None:
     if not signs.window_limited_ratio >= WINDOW_BINDS or _queue_stands(signs):
         return None
     held = f"the receiver's window is {_size(signs.peer_window_bytes)}"
-    return Finding(
+    return TransferFinding(
         Verdict.WINDOW_LIMITED,
         f"window-limited at {bit_rate(signs.throughput_bps)}: {held}, {_window_advice(signs, recording, 'tcp_rmem')}",
         (
             _rate(signs),
-            Figure("receiver's window", signs.peer_window_bytes, "B"),
-            Figure("round trip", signs.rtt_ms, "ms"),
-            Figure("window-limited", signs.window_limited_ratio, ""),
+            EvidenceFigure("receiver's window", signs.peer_window_bytes, "B"),
+            EvidenceFigure("round trip", signs.rtt_ms, "ms"),
+            EvidenceFigure("window-limited", signs.window_limited_ratio, ""),
         ),
     )
 
 
-def _buffer_limited(signs: Signs, recording: Recording) -> Finding | None:
+def _buffer_limited(signs: Signs, recording: Recording) -> TransferFinding | None:
     if not signs.send_buffer_limited_ratio >= BUFFER_BINDS or _queue_stands(signs):
         return None
-    return Finding(
+    return TransferFinding(
         Verdict.WINDOW_LIMITED,
         f"window-limited at {bit_rate(signs.throughput_bps)}: the sender's buffer allows"
         f" {_size(_flight_bytes(signs))} in flight, {_window_advice(signs, recording, 'tcp_wmem')}",
         (
             _rate(signs),
-            Figure("in flight", _flight_bytes(signs), "B"),
-            Figure("round trip", signs.rtt_ms, "ms"),
-            Figure("send buffer full", signs.send_buffer_limited_ratio, ""),
+            EvidenceFigure("in flight", _flight_bytes(signs), "B"),
+            EvidenceFigure("round trip", signs.rtt_ms, "ms"),
+            EvidenceFigure("send buffer full", signs.send_buffer_limited_ratio, ""),
         ),
     )
 
@@ -236,25 +240,25 @@ def _window_advice(signs: Signs, recording: Recording, setting: str) -> str:
     return f"{need}; raise {setting} to {buffer}{for_each}"
 
 
-def _policed(signs: Signs, recording: Recording) -> Finding | None:
+def _policed(signs: Signs, recording: Recording) -> TransferFinding | None:
     bucket = signs.token_bucket
     if bucket is None or _queue_at_loss(signs):
         return None
     depth = "shallow" if bucket.depth_bytes is None else f"about {_size(bucket.depth_bytes)} deep"
-    return Finding(
+    return TransferFinding(
         Verdict.POLICER,
         f"policed at {bit_rate(bucket.rate_bps)}: the rate between losses is constant to within"
         f" {percent(bucket.deviation_ratio)}, without queueing before them; the token bucket is {depth}",
         (
-            Figure("token rate", bucket.rate_bps, "bit/s"),
-            *(() if bucket.depth_bytes is None else (Figure("bucket depth", bucket.depth_bytes, "B"),)),
-            Figure("deviation between losses", bucket.deviation_ratio, ""),
-            Figure("loss events", signs.loss_events, "count"),
+            EvidenceFigure("token rate", bucket.rate_bps, "bit/s"),
+            *(() if bucket.depth_bytes is None else (EvidenceFigure("bucket depth", bucket.depth_bytes, "B"),)),
+            EvidenceFigure("deviation between losses", bucket.deviation_ratio, ""),
+            EvidenceFigure("loss events", signs.loss_events, "count"),
         ),
     )
 
 
-def _queued(signs: Signs, recording: Recording) -> Finding | None:
+def _queued(signs: Signs, recording: Recording) -> TransferFinding | None:
     lossy = signs.loss_events > 0 and _queue_at_loss(signs)
     if not lossy and not _queue_stands(signs):
         return None
@@ -262,70 +266,70 @@ def _queued(signs: Signs, recording: Recording) -> Finding | None:
     end = f"; {_loss_events(signs)}" if lossy else ""
     if signs.duplicate_ratio >= DUPLICATES:
         end = "; retransmitted segments were late, not lost"
-    return Finding(
+    return TransferFinding(
         Verdict.BOTTLENECK_QUEUE,
         f"bottleneck of {bit_rate(signs.throughput_bps)}: its queue raises the RTT from"
         f" {milliseconds(signs.base_rtt_ms)} to {milliseconds(longest_ms)}{end}",
         (
             _rate(signs),
-            Figure("idle round trip", signs.base_rtt_ms, "ms"),
-            Figure("round trip with the queue", longest_ms, "ms"),
-            Figure("loss events", signs.loss_events, "count"),
+            EvidenceFigure("idle round trip", signs.base_rtt_ms, "ms"),
+            EvidenceFigure("round trip with the queue", longest_ms, "ms"),
+            EvidenceFigure("loss events", signs.loss_events, "count"),
         ),
     )
 
 
-def _paced_by_bbr(signs: Signs, recording: Recording) -> Finding | None:
+def _paced_by_bbr(signs: Signs, recording: Recording) -> TransferFinding | None:
     """BBR sends at the measured bottleneck rate and causes hardly any queue or loss."""
     if not (recording.congestion_control or "").startswith("bbr") or not signs.busy_ratio >= BUSY:
         return None
     if signs.send_buffer_limited_ratio >= BUFFER_BINDS:
         return None
-    return Finding(
+    return TransferFinding(
         Verdict.BOTTLENECK_QUEUE,
         f"bottleneck of {bit_rate(signs.throughput_bps)}: BBR measured that rate and keeps its queue short",
-        (_rate(signs), Figure("busy", signs.busy_ratio, ""), Figure("round trip", signs.rtt_ms, "ms")),
+        (_rate(signs), EvidenceFigure("busy", signs.busy_ratio, ""), EvidenceFigure("round trip", signs.rtt_ms, "ms")),
     )
 
 
-def _lossy(signs: Signs, recording: Recording) -> Finding | None:
+def _lossy(signs: Signs, recording: Recording) -> TransferFinding | None:
     if signs.loss_events < LEAST_LOSS_EVENTS:
         return None
     share = signs.resent_segments / signs.sent_segments
     late = "; unknown whether some were only late" if math.isnan(signs.duplicate_ratio) else ""
     if signs.median_group >= LEAST_GROUP:
-        return Finding(
+        return TransferFinding(
             Verdict.UNDETERMINED,
             f"undetermined: {_loss_events(signs)} of {signs.median_group:.0f} segments each, without a visible queue,"
             " but too irregular for a policer; run a longer test",
-            (_rate(signs), Figure("loss events", signs.loss_events, "count")),
+            (_rate(signs), EvidenceFigure("loss events", signs.loss_events, "count")),
         )
-    return Finding(
+    return TransferFinding(
         Verdict.RANDOM_LOSS,
         f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(share)} of the segments were retransmitted, in"
         f" {_loss_events(signs)} at low and high rates, with the RTT at its minimum of"
         f" {milliseconds(signs.base_rtt_ms)}: not caused by queueing{late}",
         (
             _rate(signs),
-            Figure("loss", share, ""),
-            Figure("loss events", signs.loss_events, "count"),
-            Figure("round trip at a loss", signs.rtt_at_loss_ms, "ms"),
+            EvidenceFigure("loss", share, ""),
+            EvidenceFigure("loss events", signs.loss_events, "count"),
+            EvidenceFigure("round trip at a loss", signs.rtt_at_loss_ms, "ms"),
         ),
     )
 
 
-def _rate_requested(signs: Signs, recording: Recording) -> Finding | None:
+def _rate_requested(signs: Signs, recording: Recording) -> TransferFinding | None:
     asked_bps = recording.asked_bps
     if asked_bps is None or signs.throughput_bps < REQUESTED * asked_bps:
         return None
-    return Finding(
+    return TransferFinding(
         Verdict.APPLICATION_LIMITED,
         f"application-limited at {bit_rate(signs.throughput_bps)}: the test requested {bit_rate(asked_bps)}",
-        (_rate(signs), Figure("asked for", asked_bps, "bit/s")),
+        (_rate(signs), EvidenceFigure("asked for", asked_bps, "bit/s")),
     )
 
 
-Judge = Callable[[Signs, Recording], Finding | None]
+Judge = Callable[[Signs, Recording], TransferFinding | None]
 
 JUDGES: tuple[Judge, ...] = (
     _cpu_bound,
@@ -343,7 +347,7 @@ JUDGES: tuple[Judge, ...] = (
 )
 
 
-def _undetermined(signs: Signs) -> Finding:
+def _undetermined(signs: Signs) -> TransferFinding:
     if signs.loss_events:
         reason = f"{_loss_events(signs)}, too few to find the cause"
     elif math.isnan(signs.cwnd_bytes):
@@ -357,7 +361,9 @@ def _undetermined(signs: Signs) -> Finding:
         )
     else:
         reason = "no loss, no queueing, and neither window nor buffer was full"
-    return Finding(Verdict.UNDETERMINED, f"undetermined at {bit_rate(signs.throughput_bps)}: {reason}", (_rate(signs),))
+    return TransferFinding(
+        Verdict.UNDETERMINED, f"undetermined at {bit_rate(signs.throughput_bps)}: {reason}", (_rate(signs),)
+    )
 
 
 def _queue_at_loss(signs: Signs) -> bool:
@@ -370,8 +376,8 @@ def _queue_stands(signs: Signs) -> bool:
     return long and signs.rate_deviation_ratio <= QUEUE_DEVIATION
 
 
-def _rate(signs: Signs) -> Figure:
-    return Figure("steady throughput", signs.throughput_bps, "bit/s")
+def _rate(signs: Signs) -> EvidenceFigure:
+    return EvidenceFigure("steady throughput", signs.throughput_bps, "bit/s")
 
 
 def _loss_events(signs: Signs) -> str:

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.analysis.transfer import (
-    Arrival,
     Diagnosis,
-    Figure,
-    KernelCounts,
+    EvidenceFigure,
     Pause,
+    ReceiverInterval,
     Recording,
     RecordingError,
     Recovery,
     Rfc6349,
-    Sample,
+    SenderInterval,
+    TcpInfo,
     Verdict,
     diagnose,
 )
@@ -52,7 +52,7 @@ class Findings:
     `peer_window_bytes` is the largest window the receiver granted to a stream.
     """
 
-    evidence: tuple[Figure, ...] = ()
+    evidence: tuple[EvidenceFigure, ...] = ()
     duration_s: float
     start_s: float
     too_short: bool
@@ -131,7 +131,7 @@ def recording(run: ThroughputRun, background: Background) -> Recording:
         receiver_cpu_ratio=_cpu_ratio(transfer.receiver_cpu),
         kernel=None
         if kernel is None
-        else KernelCounts(
+        else TcpInfo(
             age_s=kernel.age_s,
             busy_s=kernel.busy_s,
             peer_window_limited_s=kernel.peer_window_limited_s,
@@ -141,7 +141,7 @@ def recording(run: ThroughputRun, background: Background) -> Recording:
     )
 
 
-def _samples(sent: SentIntervals) -> tuple[Sample, ...]:
+def _samples(sent: SentIntervals) -> tuple[SenderInterval, ...]:
     """Convert the sender's intervals; a tool may report intervals of zero length at its end, which are left out."""
     columns = {
         "sent_bytes": sent.sent_bytes,
@@ -153,15 +153,19 @@ def _samples(sent: SentIntervals) -> tuple[Sample, ...]:
     }
     columns_present = {name: column for name, column in columns.items() if column is not None}
     return tuple(
-        Sample(start_s=start_s, end_s=end_s, **{name: column[place] for name, column in columns_present.items()})  # type: ignore[arg-type]
+        SenderInterval(
+            start_s=start_s,
+            end_s=end_s,
+            **{name: column[place] for name, column in columns_present.items()},  # type: ignore[arg-type]
+        )
         for place, (start_s, end_s) in enumerate(itertools.pairwise((0.0, *sent.end_s)))
         if end_s - start_s >= SHORTEST_S
     )
 
 
-def _arrivals(received: ReceivedIntervals) -> tuple[Arrival, ...]:
+def _arrivals(received: ReceivedIntervals) -> tuple[ReceiverInterval, ...]:
     return tuple(
-        Arrival(start_s, end_s, moved)
+        ReceiverInterval(start_s, end_s, moved)
         for (start_s, end_s), moved in zip(
             itertools.pairwise((0.0, *received.end_s)), received.received_bytes, strict=True
         )

@@ -99,7 +99,7 @@ class DiskToDiskTest(models.Model):
     """A disk-to-disk measurement of a path; columns as in `probes.disk_to_disk.spec.DiskToDiskRun`.
 
     Every rate is null unless `outcome` is `measured`, never 0. `verdict` is the limit, a
-    `monitor.analysis.transfer.Limit`; `sentence` is the verdict with its evidence.
+    `monitor.analysis.transfer.DiskLimit`; `sentence` is the verdict with its evidence.
     """
 
     pk = models.CompositePrimaryKey("path_id", "measured_at")

@@ -1,7 +1,7 @@
 """Expected TCP throughput of a path and its bottleneck, from the path's measurements over a period.
 
-In: the path's summary and its throughput tests of the period. Out: an `Estimate` of `monitor.analysis.tcp` with its
-inputs:
+In: the path's summary and its throughput tests of the period. Out: an `ThroughputEstimate` of `monitor.analysis.tcp`
+with its inputs:
 
   - RTT and loss are the pings', bursts during throughput tests excluded;
   - the window is the largest that the receiver granted to a stream in the tests of the period;
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.analysis.sketches import RTT_MS, Sketches
-from monitor.analysis.tcp import Estimate, Loss, Rtt, Transfer, estimate
+from monitor.analysis.tcp import Loss, Rtt, ThroughputEstimate, TransferSettings, estimate
 from monitor.archive.periods import cover
 from monitor.archive.queries.calibrations import (
     DayOfTests,
@@ -50,12 +50,12 @@ class PathEstimate:
     available calibration, used or not; None where no test before the period qualifies.
     """
 
-    found: Estimate
+    found: ThroughputEstimate
     rtt: Rtt
     loss: Loss
-    transfer: Transfer
+    transfer: TransferSettings
     sender: str | None
-    uncalibrated: Estimate | None = None
+    uncalibrated: ThroughputEstimate | None = None
     calibration: PathCalibration | None = None
 
 
@@ -73,7 +73,7 @@ def path_estimate(
     background = backgrounds([(summary.path_id, until)])[summary.path_id, until]
     rtt = _round_trip(summary, since, until)
     loss = Loss(0.0) if is_bbr(sender) else Loss.counted(summary.lost, summary.sent)
-    transfer = Transfer(
+    transfer = TransferSettings(
         window_bytes=max((test.peer_window_bytes for test in measured if test.peer_window_bytes), default=None),
         capacity_bps=background.capacity_bps,
         control=control_of(sender),

@@ -59,7 +59,7 @@ class Estimate:
             return "estimated throughput unchanged for a week: accepted as the new baseline"
         return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, place: int, falls: ranks.Falls) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, place: int, falls: ranks.FallTests) -> Finding:
         path, days = snapshot.paths[path_id], int(falls.count[place])
         before, after = float(falls.before_median[place]), float(falls.newest_median[place])
         return Finding(

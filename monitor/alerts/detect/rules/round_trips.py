@@ -26,7 +26,7 @@ from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.analysis.changes import detector
-from monitor.analysis.changes.detector import AFTER, BEFORE, Change
+from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
 from monitor.mesh import alert_rules
 from monitor.mesh.alert_rules import DriftRule, JitterRule, RoundTripRule
 
@@ -61,7 +61,9 @@ class Step:
                 findings[path_id] = self._finding(snapshot, path_id, window, figure, change)
         return list(findings.values())
 
-    def raised(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> Iterator[tuple[int, str, Change]]:
+    def raised(
+        self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]
+    ) -> Iterator[tuple[int, str, RttChange]]:
         """All changes that `settings` select, of all new bursts: the window, the figure that changed, the change."""
         asks_for_every_change = any(getattr(rule, "every_change", False) for rule in settings.values())
         for figure in self._watched:
@@ -83,7 +85,7 @@ class Step:
             return f"{self._words} {shown.milliseconds(level)} for a day: accepted as the new baseline"
         return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, window: int, figure: str, change: Change) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, window: int, figure: str, change: RttChange) -> Finding:
         at = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE]), UTC)
         earliest = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE - 1]), UTC)
         ttl_before, ttl_after = _usual(snapshot.trips.ttl[window, :BEFORE]), _usual(snapshot.trips.ttl[window, BEFORE:])
@@ -161,7 +163,7 @@ class Drift:
         )
 
 
-def _is_asked_for(change: Change, rule: alert_rules.Rule) -> bool:
+def _is_asked_for(change: RttChange, rule: alert_rules.Rule) -> bool:
     """Whether the rule selects a change of this size."""
     limits = cast("RoundTripRule | JitterRule", rule)
     if not isinstance(limits, RoundTripRule):
@@ -170,7 +172,7 @@ def _is_asked_for(change: Change, rule: alert_rules.Rule) -> bool:
     return limits.every_change or change.shift_ms >= min(limits.least_rise_ms, by_ratio)
 
 
-def _raised(windows_ms: Floats, *, with_falls: bool) -> Iterator[tuple[int, Change]]:
+def _raised(windows_ms: Floats, *, with_falls: bool) -> Iterator[tuple[int, RttChange]]:
     """The change points of the windows. Unless `with_falls`, the detector runs on windows with a rise only."""
     rise_ms = np.median(windows_ms[:, BEFORE:], axis=1) - np.median(windows_ms[:, :BEFORE], axis=1)
     windows = np.flatnonzero(with_falls | (rise_ms > LEAST_TO_ASK_MS))

@@ -59,7 +59,7 @@ class Throughput:
             return f"throughput {shown.bit_rate(level)} for a week: accepted as the new baseline"
         return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, row: int, falls: ranks.Falls) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, row: int, falls: ranks.FallTests) -> Finding:
         path, count = snapshot.tested_paths[path_id], int(falls.count[row])
         before, after = float(falls.before_median[row]), float(falls.newest_median[row])
         since = datetime.fromtimestamp(float(snapshot.tested_at_s[row, -count]), UTC)

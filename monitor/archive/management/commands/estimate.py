@@ -17,14 +17,14 @@ from rich.table import Table
 
 from monitor.analysis.tcp import (
     NAME_OF_FIGURE,
-    Advice,
     CongestionControl,
-    Estimate,
     FigureError,
     Loss,
     Rtt,
     Sign,
-    Transfer,
+    SpeedUp,
+    ThroughputEstimate,
+    TransferSettings,
     estimate,
     from_typed,
     needs,
@@ -98,7 +98,7 @@ def _refuse(error: FigureError, options: dict[str, Any]) -> NoReturn:
     raise CommandError(f"{option} {typed:g}: {error.wanted}", returncode=2) from error
 
 
-def _as_json(rtt: Rtt, loss: Loss, transfer: Transfer, answer: Estimate) -> dict[str, Any]:
+def _as_json(rtt: Rtt, loss: Loss, transfer: TransferSettings, answer: ThroughputEstimate) -> dict[str, Any]:
     given = {
         "rtt_ms": rtt.median_ms,
         "rtt_p10_ms": rtt.p10_ms,
@@ -111,7 +111,7 @@ def _as_json(rtt: Rtt, loss: Loss, transfer: Transfer, answer: Estimate) -> dict
     return {"given": given, **asdict(answer), "at_this_rate": None if requirements is None else asdict(requirements)}
 
 
-def _print(console: Console, rtt: Rtt, loss: Loss, transfer: Transfer, answer: Estimate) -> None:
+def _print(console: Console, rtt: Rtt, loss: Loss, transfer: TransferSettings, answer: ThroughputEstimate) -> None:
     console.print(wording.headline(answer), style="bold")
     for note in wording.notes(loss, answer):
         console.print(note)
@@ -126,7 +126,7 @@ def _print(console: Console, rtt: Rtt, loss: Loss, transfer: Transfer, answer: E
         console.print(f"\n{wording.at_this_rate(requirements)}")
 
 
-def _limit_table(rtt: Rtt, loss: Loss, transfer: Transfer, answer: Estimate) -> Table:
+def _limit_table(rtt: Rtt, loss: Loss, transfer: TransferSettings, answer: ThroughputEstimate) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("limit")
     table.add_column("throughput", justify="right")
@@ -146,7 +146,7 @@ def _limit_table(rtt: Rtt, loss: Loss, transfer: Transfer, answer: Estimate) -> 
     return table
 
 
-def _advice_table(advice: Advice, loss: Loss, transfer: Transfer) -> Table:
+def _advice_table(advice: SpeedUp, loss: Loss, transfer: TransferSettings) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     for what, wanted, now in wording.advice_rows(advice, loss, transfer):
         table.add_row(f"  {what}", wanted, now)

@@ -13,14 +13,22 @@ from zoneinfo import ZoneInfo
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from monitor.reports.collect import NoSuchScope, check_scope
+from monitor.reports.collect import UnknownScope, check_scope
 from monitor.reports.files import SUFFIXES, report_path, write_report
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.numbers import MARKS, Numbers
 from monitor.reports.periods import Period, Week, zone_named
-from monitor.reports.report import Scope
+from monitor.reports.report import ReportScope
 from monitor.reports.sending import send_at, send_now
-from monitor.reports.subscribers import WEEKDAYS, SubscriptionError, Wish, active, of_scope, subscribe, unsubscribe
+from monitor.reports.subscribers import (
+    WEEKDAYS,
+    Subscription,
+    SubscriptionError,
+    active,
+    of_scope,
+    subscribe,
+    unsubscribe,
+)
 
 T = TypeVar("T")
 
@@ -113,10 +121,10 @@ class Command(BaseCommand):
             {"weekly": self._weekly, "subscribe": self._subscribe, "unsubscribe": self._unsubscribe}[report](
                 now, scope, options
             )
-        except (NoSuchScope, SubscriptionError) as error:
+        except (UnknownScope, SubscriptionError) as error:
             raise CommandError(str(error)) from error
 
-    def _weekly(self, now: datetime, scope: Scope, options: dict[str, Any]) -> None:
+    def _weekly(self, now: datetime, scope: ReportScope, options: dict[str, Any]) -> None:
         period = _period(now, **{name: options[name] for name in ("week", "first", "last", "zone")})
         if options["mail"]:
             self._mail(now, scope, period)
@@ -132,7 +140,7 @@ class Command(BaseCommand):
         for path in written:
             self.stdout.write(str(path))
 
-    def _mail(self, now: datetime, scope: Scope, period: Period) -> None:
+    def _mail(self, now: datetime, scope: ReportScope, period: Period) -> None:
         check_scope(scope)
         sent, recipients = send_now(period, scope, now)
         if not recipients:
@@ -145,9 +153,9 @@ class Command(BaseCommand):
         if problems:
             raise CommandError("\n".join(problems))
 
-    def _subscribe(self, now: datetime, scope: Scope, options: dict[str, Any]) -> None:
+    def _subscribe(self, now: datetime, scope: ReportScope, options: dict[str, Any]) -> None:
         made = subscribe(
-            Wish(
+            Subscription(
                 recipient=options["recipient"],
                 scope=scope,
                 format=options["format"],
@@ -163,7 +171,7 @@ class Command(BaseCommand):
             first += timedelta(days=7)
         self.stdout.write(f"{made.recipient} gets the report of {scope} from {first:%A %Y-%m-%d %H:%M} {made.zone} on")
 
-    def _unsubscribe(self, now: datetime, scope: Scope, options: dict[str, Any]) -> None:
+    def _unsubscribe(self, now: datetime, scope: ReportScope, options: dict[str, Any]) -> None:
         recipient = options["recipient"]
         if not unsubscribe(recipient, scope, now):
             raise CommandError(f"{recipient} does not get the report of {scope}; see manage.py report subscribers")
@@ -189,14 +197,14 @@ def _add_scope(parser: Any) -> None:
     about.add_argument("--group", metavar="NAME", help="only the paths within this group")
 
 
-def _scope(site: str | None, group: str | None) -> Scope:
-    return Scope("site", site) if site else Scope("group", group) if group else Scope()
+def _scope(site: str | None, group: str | None) -> ReportScope:
+    return ReportScope("site", site) if site else ReportScope("group", group) if group else ReportScope()
 
 
 def _told(subscriber: Subscriber) -> dict[str, str]:
     return {
         "recipient": subscriber.recipient,
-        "scope": str(Scope(subscriber.scope, subscriber.name)),
+        "scope": str(ReportScope(subscriber.scope, subscriber.name)),
         "format": subscriber.format,
         "when": f"{WEEKDAYS[subscriber.weekday]} {subscriber.hour:02d}:00",
         "zone": subscriber.zone,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from monitor.analysis import figures
 from monitor.analysis.tcp import LimitName, wording
-from monitor.analysis.transfer import Figure
+from monitor.analysis.transfer import EvidenceFigure
 from monitor.archive.diagnosis.findings import Findings
 from monitor.archive.queries.path_estimates import PathEstimate
 from monitor.archive.queries.transfers import StoredTransfer
@@ -94,7 +94,7 @@ def _of_sender(made: PathEstimate) -> tuple[str, ...]:
     return (f"Tests use {made.sender}, for which there is no model; estimated as {made.transfer.control}.",)
 
 
-def _evidence(figure: Figure) -> Fact:
+def _evidence(figure: EvidenceFigure) -> Fact:
     return figure.name, _written(figure.value, figure.unit)
 
 
