@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -177,8 +177,8 @@ class Kind:
     """A kind of measurement, as the agent runs it.
 
     `task` is its part of a plan, `results` the structs of its results: first that of the end that measures, then that
-    of the far end, if it reports. `hours` is the section of limits.toml whose hours it keeps. `probe` loads what
-    measures, which may need far more memory than the rest.
+    of the far end, if it reports. `hours` is the section of limits.toml whose hours it keeps, `limits` its own sections
+    there. `probe` loads the part that measures, which may need far more memory than the rest.
     """
 
     schedule: ClassVar[Literal["cycle", "slot"]]
@@ -187,6 +187,7 @@ class Kind:
     task: type[msgspec.Struct]
     results: tuple[type[msgspec.Struct], ...]
     hours: str
+    limits: Mapping[str, type[msgspec.Struct]] = field(default_factory=dict)
     probe: Callable[[], Probe[Any, Any]]
     command: Command | None = None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from probes.capacity.limits import CapacityLimits
 from probes.capacity.spec import USUAL_S, CapacityRun, CapacitySpec, CapacityTask, not_measured
 from probes.contract import Command, CycleKind, Load, Outcome, Probe, Target
 
@@ -41,7 +42,7 @@ def _forbids(limits: Any, task: CapacityTask, targets: Sequence[Target], load: L
     from probes.capacity.probe import MAX_PACKETS
 
     return [
-        limits.forbids_trains(target.address, MAX_PACKETS, load.packets_within_hour(target.address))
+        limits.capacity.forbids_trains(target.address, MAX_PACKETS, load.packets_within_hour(target.address))
         for target in targets
     ]
 
@@ -57,6 +58,7 @@ KIND = CycleKind(
     task=CapacityTask,
     results=(CapacityRun,),
     hours="capacity",
+    limits={"capacity": CapacityLimits},
     probe=_probe,
     one_at_a_time=True,
     targets=_targets,

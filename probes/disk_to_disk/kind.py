@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from probes.contract import Command, FarEnd, Probe, SlotKind
+from probes.disk_to_disk.limits import DiskLimits
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec, PermittedSpec, not_measured
 
 
@@ -28,10 +29,8 @@ def _forbids(limits: Any, spec: DiskToDiskSpec) -> str | None:
     """Whether there is room is asked last, and only of a folder that may be used."""
     from probes.disk_to_disk.scratch import free_bytes
 
-    rule: str | None = limits.forbids_file(spec.file_bytes) or limits.forbids_room(
-        spec.file_bytes, free_bytes(limits.disk.folder)
-    )
-    return rule
+    disk: DiskLimits = limits.disk
+    return disk.forbids_file(spec.file_bytes) or disk.forbids_room(spec.file_bytes, free_bytes(disk.folder))
 
 
 KIND = SlotKind(
@@ -39,6 +38,7 @@ KIND = SlotKind(
     task=DiskToDiskSlot,
     results=(DiskToDiskRun,),
     hours="throughput",
+    limits={"disk": DiskLimits},
     probe=_probe,
     far_end=_far_end,
     not_measured=not_measured,

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from probes.contract import Command, CycleKind, Load, Outcome, Probe, Target
+from probes.ping.limits import InFlight, PingLimits
 from probes.ping.rate_limit import longest_s as check_length_s
 from probes.ping.spec import Burst, PingSpec, PingTask
 
@@ -43,14 +44,12 @@ def _longest_s(spec: PingSpec) -> float:
 
 
 def _forbids(limits: Any, task: PingTask, targets: Sequence[Target], load: Load) -> list[str | None]:
-    from probes.site.limits.limits import InFlight
-
     running = {
         test: InFlight(other.spec.spacing_s, frozenset(target.address for target in measured))
         for test, (other, measured) in load.running.items()
         if isinstance(other, PingTask)
     }
-    rules: list[str | None] = limits.forbids_targets(task.spec, [target.address for target in targets], running)
+    rules: list[str | None] = limits.ping.forbids_targets(task.spec, [target.address for target in targets], running)
     return rules
 
 
@@ -77,6 +76,7 @@ KIND = CycleKind(
     task=PingTask,
     results=(Burst,),
     hours="ping",
+    limits={"ping": PingLimits},
     probe=_probe,
     targets=_targets,
     spec=_spec,

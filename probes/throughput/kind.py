@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from probes.contract import FarEnd, Outcome, Probe, SlotKind
+from probes.throughput.limits import ThroughputLimits
 from probes.throughput.spec import Served, ThroughputRun, ThroughputSlot, ThroughputSpec, not_measured
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ KIND = SlotKind(
     task=ThroughputSlot,
     results=(ThroughputRun, Served),
     hours="throughput",
+    limits={"throughput": ThroughputLimits},
     probe=_probe,
     far_end=_far_end,
     not_measured=not_measured,

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 from probes.capacity.kind import KIND
+from probes.capacity.limits import CapacityLimits
 from probes.capacity.probe import MAX_PACKETS
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, Verdict
 from probes.contract import Outcome, ProbeError
-from probes.site.limits.limits import CapacityLimits, Limits, PingLimits
+from probes.ping.limits import PingLimits
+from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.runner.cycle import Cycles

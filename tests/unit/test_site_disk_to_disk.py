@@ -8,8 +8,9 @@ import pytest
 
 from probes.contract import Outcome, ProbeError
 from probes.disk_to_disk.kind import KIND
+from probes.disk_to_disk.limits import DiskLimits
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec
-from probes.site.limits.limits import DiskLimits, Limits, ThroughputLimits
+from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.limits.usage import Usage
@@ -18,6 +19,7 @@ from probes.site.runner.permit import Declined, Permit
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
 from probes.site.wire import Plan, read_slot
+from probes.throughput.limits import ThroughputLimits
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 from tests.unit.test_site_runs import NOW, Clock, spooled
 

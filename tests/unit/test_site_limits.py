@@ -2,6 +2,7 @@
 
 import argparse
 import tomllib
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -9,11 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ping.spec import PingSpec, PingTarget
+from probes.contract import Target
+from probes.ping.kind import KIND
+from probes.ping.limits import InFlight, PingLimits
+from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.limits.command import run as show_limits
-from probes.site.limits.limits import InFlight, Limits, PingLimits, ThroughputLimits
+from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.limits.read import LimitsError, read_limits, rules
+from probes.site.runner.permit import Permit
+from probes.throughput.limits import ThroughputLimits
 from probes.throughput.spec import ThroughputSpec
 
 ROOT = Path(__file__).parents[2]
@@ -153,8 +159,15 @@ def ping(*addresses, spacing_s=1.0):
 
 
 def verdicts(limits, spec, *in_flight):
-    cycles = {f"other {number}": cycle for number, cycle in enumerate(in_flight)}
-    return limits.forbids_targets(spec, [target.address for target in spec.targets], cycles)
+    """The rule against each target, or None, while other cycles run."""
+    permit = Permit(limits)
+    with ExitStack() as stack:
+        for number, cycle in enumerate(in_flight):
+            other = PingTask(test=f"other {number}", every_s=60, spec=ping(*cycle.addresses, spacing_s=cycle.spacing_s))
+            stack.enter_context(permit.targets(KIND, other, KIND.targets(other)))
+        task = PingTask(test="pinger", every_s=60, spec=spec)
+        answers = stack.enter_context(permit.targets(KIND, task, KIND.targets(task)))
+    return [None if isinstance(verdict, Target) else str(verdict) for verdict in answers]
 
 
 def test_the_first_targets_get_what_packets_there_are():

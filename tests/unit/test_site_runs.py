@@ -12,7 +12,7 @@ import pytest
 from probes.contract import NotPermitted, Outcome, ProbeError
 from probes.ping import kind as ping
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
-from probes.site.limits.limits import Limits, ThroughputLimits
+from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.own_tests import OwnTests
@@ -22,6 +22,7 @@ from probes.site.spool.spool import Spool
 from probes.site.wire import Plan
 from probes.throughput import kind as throughput
 from probes.throughput.iperf3 import Iperf3Server, Seen
+from probes.throughput.limits import ThroughputLimits
 from probes.throughput.report import ServerBusy, ToolFailure
 from probes.throughput.report import TestRefused as Refused
 from probes.throughput.spec import KernelCounts, Served, ThroughputRun, ThroughputSlot, ThroughputSpec

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from probes.contract import Outcome, ProbeError
-from probes.site.limits.limits import Limits, ThroughputLimits
+from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageError
+from probes.throughput.limits import ThroughputLimits
 from probes.throughput.spec import ThroughputSpec
 
 PEER = "192.0.2.2"

@@ -173,7 +173,7 @@ def check_disk(site: Examined) -> Iterator[Finding]:
         return
     try:
         with scratch_file(folder):
-            rule = site.limits.forbids_file(asked) or site.limits.forbids_room(asked, free_bytes(folder))
+            rule = site.limits.disk.forbids_file(asked) or site.limits.disk.forbids_room(asked, free_bytes(folder))
     except DiskFailure as error:
         yield Finding(check="disk", found=str(error), mend="let the agent's user write there, or name another folder")
         return

@@ -6,7 +6,7 @@ import math
 import re
 from datetime import datetime, timedelta
 
-from probes.site.limits.keys import HourList
+from probes.limit_keys import HourList
 
 HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)")
 DAY_MINUTES = 24 * 60

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import msgspec
 
+from probes.limit_keys import NetworkList, described
 from probes.ping.addresses import is_own
-from probes.site.limits.keys import NetworkList, described
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -18,7 +18,8 @@ import msgspec
 
 from probes.contract import Outcome, ProbeError
 from probes.private_files import replacing
-from probes.site.limits.limits import FillsThePath, Limits
+from probes.site.limits.limits import Limits
+from probes.throughput.limits import FillsThePath
 
 logger = logging.getLogger(__name__)
 

@@ -17,3 +17,5 @@ HourList = tuple[str, ...]
 Number = Annotated[float, Meta(ge=0, lt=1e18)]
 Hours = Annotated[HourList, described("of the day, in UTC; all of a measurement lies within", ["20:00-06:00"])]
 ALL_DAY = ("00:00-24:00",)
+FLOAT_SLACK = 1e-9
+"""Tolerance of comparisons with a limit, for rounding."""

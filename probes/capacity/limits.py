@@ -1,0 +1,25 @@
+"""[capacity] of limits.toml: the packets that capacity tests may send."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from probes.limit_keys import ALL_DAY, Hours, described
+
+
+class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
+    max_packets_per_hour: Annotated[int, Meta(ge=0), described("to one address; a measurement is 184", 1500)] = 1500
+    hours: Hours = ALL_DAY
+
+    def forbids_trains(self, address: str, packets: int, sent_within_hour: int) -> str | None:
+        """The rule against a capacity measurement of so many packets, after those of the last hour."""
+        allowed = self.max_packets_per_hour
+        if sent_within_hour + packets <= allowed:
+            return None
+        return (
+            f"capacity.max_packets_per_hour: {packets} to {address} after {sent_within_hour} within an hour, "
+            f"{allowed} allowed"
+        )

@@ -1,0 +1,35 @@
+"""[disk] of limits.toml: the files that disk-to-disk tests may write."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from probes.limit_keys import Number, described
+
+
+class DiskLimits(msgspec.Struct, frozen=True, kw_only=True):
+    folder: Annotated[
+        str, described("in which disk-to-disk tests may write a file; without one none may", "/var/lib/soundings/disk")
+    ] = ""
+    max_file_bytes: Annotated[Number, described("of such a file", 1e9)] = 1e9
+    min_free_bytes: Annotated[Number, described("which such a file leaves on its file system", 1e9)] = 1e9
+
+    def forbids_file(self, file_bytes: int) -> str | None:
+        """The rule against writing a file of a disk-to-disk test, whatever room there is."""
+        if not self.folder:
+            return "disk.folder: this site names none, so that no file may be written"
+        if file_bytes <= self.max_file_bytes:
+            return None
+        return f"disk.max_file_bytes: {file_bytes:,} wanted, {self.max_file_bytes:,.0f} allowed"
+
+    def forbids_room(self, file_bytes: int, free_bytes: int) -> str | None:
+        """The rule against it where the file system has so much left."""
+        left_bytes = free_bytes - file_bytes
+        if left_bytes >= self.min_free_bytes:
+            return None
+        return (
+            f"disk.min_free_bytes: a file of {file_bytes:,} would leave {max(0, left_bytes):,} of {free_bytes:,} bytes"
+            f" in {self.folder}, {self.min_free_bytes:,.0f} asked"
+        )

@@ -1,0 +1,51 @@
+"""[throughput] of limits.toml: the rules of every test that fills its path."""
+
+from __future__ import annotations
+
+from typing import Annotated, Protocol
+
+import msgspec
+
+from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, NetworkList, Number, described
+
+
+class FillsThePath(Protocol):
+    """What is asked of a test that fills its path: for how long at most, and at which rate if at one."""
+
+    @property
+    def length_s(self) -> float: ...
+
+    @property
+    def rate_bps(self) -> int | None: ...
+
+
+class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
+    max_duration_s: Annotated[Number, described("of one test, its omitted start included", 60)] = 60.0
+    max_minutes_per_day: Annotated[Number | None, described("of tests from here and to here, days in UTC", 60)] = None
+    max_bits_per_day: Annotated[Number | None, described("sent and received by tests, days in UTC", 5e12)] = None
+    hours: Hours = ALL_DAY
+    peers: Annotated[
+        NetworkList | None, described("may test to us; without it whoever may be measured", ["192.0.2.0/24"])
+    ] = None
+
+    def forbids_length(self, spec: FillsThePath) -> str | None:
+        """The rule against a throughput test for its length."""
+        length_s = spec.length_s
+        if length_s <= self.max_duration_s:
+            return None
+        return f"throughput.max_duration_s: {length_s:g} s wanted, {self.max_duration_s:g} s allowed"
+
+    def forbids_share(self, length_s: float, used_s: float, expected_bits: float, used_bits: float) -> str | None:
+        """The rule against a throughput test for what was used of this day. `expected_bits` is what it may carry."""
+        minutes, bits = self.max_minutes_per_day, self.max_bits_per_day
+        if minutes is not None and used_s + length_s > minutes * 60 + FLOAT_SLACK:
+            return (
+                f"throughput.max_minutes_per_day: {length_s:g} s after {used_s / 60:.1f} minutes today, "
+                f"{minutes:g} minutes allowed"
+            )
+        if bits is not None and (used_bits >= bits or used_bits + expected_bits > bits):
+            return (
+                f"throughput.max_bits_per_day: about {expected_bits:.3g} after {used_bits:.3g} today, "
+                f"{bits:.3g} allowed"
+            )
+        return None
