@@ -168,8 +168,8 @@ def verdict(run):
 
 
 def test_a_slow_disk_of_the_receiver_is_found(port, folders, monkeypatch):
-    pace(monkeypatch, disk, 100e6)
-    pace(monkeypatch, streams, 100e6)
+    pace(monkeypatch, disk, 40e6)
+    pace(monkeypatch, streams, 40e6)
 
     run, _ = between(port, folders, file_bytes=10_000_000)
 
