@@ -107,7 +107,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "monitor.web.request.policy.PermissionsPolicy",
     "monitor.web.request.transport.EncryptedTransport",
-    "monitor.web.request.readable.Readable",
+    "monitor.web.request.readable.RejectUnreadable",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -327,10 +327,10 @@ STRUCTS: Mapping[tuple[str, str], type] = {
     ("mesh", ""): entries.MeshDocument,
     ("site", ""): entries.SiteEntry,
     ("site.host", ""): entries.HostEntry,
-    ("test", "ping"): entries.PingTest,
-    ("test", "throughput"): entries.ThroughputTest,
-    ("test", "capacity"): entries.CapacityTest,
-    ("test", "disk-to-disk"): entries.DiskToDiskTest,
+    ("test", "ping"): entries.PingEntry,
+    ("test", "throughput"): entries.ThroughputEntry,
+    ("test", "capacity"): entries.CapacityEntry,
+    ("test", "disk-to-disk"): entries.DiskToDiskEntry,
     ("alerts.notify", ""): notify_routes.Route,
     ("service_level", ""): service_levels.ServiceLevel,
     ("service_level.for", ""): service_levels.ServiceLevel,
@@ -366,7 +366,7 @@ def _sentences(table: Table) -> dict[str, str]:
         sentences["uplink"] = "Name of the link that all hosts of the site share: one throughput test at a time."
     if table.header.endswith((".for", ".notify")):
         sentences |= alert_rules.SELECTORS | {alert_rules.PATH: alert_rules.PATH_DOC}
-    if struct is entries.ThroughputTest:
+    if struct is entries.ThroughputEntry:
         sentences |= {key: number.sentence for key, number in entries.THROUGHPUT_NUMBERS.items()}
     if struct is entries.GroupEntry:
         sentences |= entries.MEMBERS | {"shape": entries.SHAPE_DOCS[_variant(table)]}

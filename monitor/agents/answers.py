@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_cache_control
 from django.views.decorators.csrf import csrf_exempt
 
-from monitor.agents.bodies import Refused
+from monitor.agents.bodies import RequestRefused
 from monitor.agents.stamps import View
 from monitor.archive.ingest.arrivals import BatchTooLarge
 from monitor.archive.upkeep import trouble
@@ -29,7 +29,7 @@ def json_answer(value: object) -> HttpResponse:
 
 
 def open_to_programs(*methods: str) -> Callable[[View], View]:
-    """Decorator for views that raise `Refused`: no login or cookies, only these methods."""
+    """Decorator for views that raise `RequestRefused`: no login or cookies, only these methods."""
 
     def wrap(view: View) -> View:
         @csrf_exempt
@@ -40,7 +40,7 @@ def open_to_programs(*methods: str) -> Callable[[View], View]:
                 response = _answered(view, request)
             else:
                 reason = f"{request.method} is not for this address: send {' or '.join(methods)}"
-                response = _refusal(Refused(405, reason))
+                response = _refusal(RequestRefused(405, reason))
                 response["Allow"] = ", ".join(methods)
             patch_cache_control(response, private=True, no_store=True)
             return response
@@ -53,18 +53,18 @@ def open_to_programs(*methods: str) -> Callable[[View], View]:
 def _answered(view: View, request: HttpRequest) -> HttpResponse:
     try:
         return view(request)
-    except Refused as refused:
+    except RequestRefused as refused:
         return _refusal(refused)
     except BatchTooLarge as error:
-        return _refusal(Refused(413, str(error)))
+        return _refusal(RequestRefused(413, str(error)))
     except (OperationalError, InterfaceError) as error:
         kind = trouble.kind_of(error)
         logger.warning("an agent is told to retry: %s: %s", kind, error)
         trouble.note(kind)
-        return _refusal(Refused(503, f"{kind}; try again", retry_after_s=DATABASE_RETRY_AFTER_S))
+        return _refusal(RequestRefused(503, f"{kind}; try again", retry_after_s=DATABASE_RETRY_AFTER_S))
 
 
-def _refusal(refused: Refused) -> HttpResponse:
+def _refusal(refused: RequestRefused) -> HttpResponse:
     response = json_answer({"error": str(refused)})
     response.status_code = refused.status
     if refused.retry_after_s is not None:

@@ -1,7 +1,7 @@
 """Read and decompress the body of a delivery within its size limit.
 
-In: a request. Out: its `Arrival`, in two steps: reading waits for the sender, decompressing takes memory. Raises
-`Refused` with a status and reason for unreadable bodies, except for the archive's `BatchTooLarge`.
+In: a request. Out: its `ParsedBatch`, in two steps: reading waits for the sender, decompressing takes memory.
+Raises `RequestRefused` with a status and reason for unreadable bodies, except for the archive's `BatchTooLarge`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import zstandard
 from django.conf import settings
 from django.http import HttpRequest, UnreadablePostError
 
-from monitor.archive.ingest.arrivals import JSON, MESSAGE_PACK, Arrival, BatchRejected, Format, read
+from monitor.archive.ingest.arrivals import JSON, MESSAGE_PACK, BatchRejected, Format, ParsedBatch, read
 
 Unpack = Callable[[bytes, int], bytes]
 
@@ -28,7 +28,7 @@ ZSTD_WINDOW_BYTES = 8 * 2**20
 use."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request to refuse with this status and reason."""
 
     def __init__(self, status: int, reason: str, *, retry_after_s: float | None = None) -> None:
@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class CompressedBody:
     """A body as received, with its content type and encoding."""
 
     content: bytes
@@ -46,41 +46,41 @@ class Packed:
     unpack: Unpack
 
 
-def received(request: HttpRequest) -> Packed:
+def received(request: HttpRequest) -> CompressedBody:
     """Read the body of a request; refusals by header come before reading."""
     how = FORMATS.get(request.content_type or "")
     if how is None:
-        raise Refused(415, f"content type {request.content_type!r}: send {' or '.join(FORMATS)}")
+        raise RequestRefused(415, f"content type {request.content_type!r}: send {' or '.join(FORMATS)}")
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     unpack = ENCODINGS.get(encoding)
     if unpack is None:
-        raise Refused(415, f"content encoding {encoding!r}: send gzip, zstd or none")
-    return Packed(read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE), how, unpack)
+        raise RequestRefused(415, f"content encoding {encoding!r}: send gzip, zstd or none")
+    return CompressedBody(read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE), how, unpack)
 
 
 def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
     """Read the body, `limit_bytes` at most. Refuses a truncated body, and a body too slow for the web server."""
     length = request.META.get("CONTENT_LENGTH") or ""
     if not (length.isascii() and length.isdecimal()):
-        raise Refused(411, "send the Content-Length")
+        raise RequestRefused(411, "send the Content-Length")
     if len(length) > LONGEST_LENGTH or int(length) > limit_bytes:
-        raise Refused(413, f"{length[:LONGEST_LENGTH]} bytes are more than {limit_bytes}; send less at once")
+        raise RequestRefused(413, f"{length[:LONGEST_LENGTH]} bytes are more than {limit_bytes}; send less at once")
     try:
         body = request.body
     except UnreadablePostError as error:
-        raise Refused(408, "the body did not come; send it again") from error
+        raise RequestRefused(408, "the body did not come; send it again") from error
     if len(body) != int(length):
-        raise Refused(408, f"{len(body)} of {length} bytes came in time; send it again, or less at once")
+        raise RequestRefused(408, f"{len(body)} of {length} bytes came in time; send it again, or less at once")
     return body
 
 
-def unpacked(packed: Packed) -> Arrival:
+def unpacked(packed: CompressedBody) -> ParsedBatch:
     """Decompress a body and parse its batch; results stay encoded."""
     body = packed.unpack(packed.content, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     try:
         return read(body, packed.format)
     except BatchRejected as error:
-        raise Refused(400, str(error)) from error
+        raise RequestRefused(400, str(error)) from error
 
 
 def _gunzip(data: bytes, limit_bytes: int) -> bytes:
@@ -89,10 +89,10 @@ def _gunzip(data: bytes, limit_bytes: int) -> bytes:
     try:
         body = stream.decompress(data, limit_bytes + 1)
     except zlib.error as error:
-        raise Refused(400, f"not gzip: {error}") from error
+        raise RequestRefused(400, f"not gzip: {error}") from error
     _require_bounded(body, limit_bytes)
     if not stream.eof or stream.unused_data:
-        raise Refused(400, "the gzip data ends too early or goes on after its end")
+        raise RequestRefused(400, "the gzip data ends too early or goes on after its end")
     return body
 
 
@@ -103,14 +103,14 @@ def _unzstd(data: bytes, limit_bytes: int) -> bytes:
         with decompressor.stream_reader(io.BytesIO(data)) as stream:
             body = stream.read(limit_bytes + 1)
     except zstandard.ZstdError as error:
-        raise Refused(400, f"not zstd: {error}") from error
+        raise RequestRefused(400, f"not zstd: {error}") from error
     _require_bounded(body, limit_bytes)
     return body
 
 
 def _require_bounded(body: bytes, limit_bytes: int) -> None:
     if len(body) > limit_bytes:
-        raise Refused(413, f"more than {limit_bytes} bytes when decompressed; send smaller batches")
+        raise RequestRefused(413, f"more than {limit_bytes} bytes when decompressed; send smaller batches")
 
 
 ENCODINGS: dict[str, Unpack] = {

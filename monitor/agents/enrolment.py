@@ -23,7 +23,7 @@ import probes
 from monitor.accounts.callers import client_address
 from monitor.accounts.models import token_digest
 from monitor.agents.answers import json_answer, open_to_programs
-from monitor.agents.bodies import Refused, read_body
+from monitor.agents.bodies import RequestRefused, read_body
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
 from monitor.agents.protocol import require_spoken
 from monitor.mesh.models import Site
@@ -104,7 +104,7 @@ def enrol(request: HttpRequest) -> HttpResponse:
         return json_answer(Welcome(centre_version=probes.__version__, oldest_agent_version=OLDEST_AGENT_VERSION))
     enrolment_request = _asked(request)
     if is_older(enrolment_request.agent_version, OLDEST_AGENT_VERSION):
-        raise Refused(
+        raise RequestRefused(
             426, f"agent {enrolment_request.agent_version} is too old; install {OLDEST_AGENT_VERSION} or later"
         )
     address = client_address(request)
@@ -113,19 +113,19 @@ def enrol(request: HttpRequest) -> HttpResponse:
         return json_answer(redeem(enrolment_request.code, timezone.now()))
     except CodeRefused as refused:
         _note_wrong_code(address)
-        raise Refused(403, str(refused)) from refused
+        raise RequestRefused(403, str(refused)) from refused
 
 
 def _asked(request: HttpRequest) -> EnrolmentRequest:
     try:
         return msgspec.json.decode(read_body(request, LARGEST_REQUEST_BYTES), type=EnrolmentRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, f"not an enrolment request: {error}") from error
+        raise RequestRefused(400, f"not an enrolment request: {error}") from error
 
 
 def _require_few_wrong_codes(address: str) -> None:
     if cache.get(_counter(address), 0) >= WRONG_CODES:
-        raise Refused(
+        raise RequestRefused(
             429,
             f"too many wrong codes from {address}; wait {WRONG_CODES_WITHIN_S} s",
             retry_after_s=WRONG_CODES_WITHIN_S,

@@ -18,7 +18,7 @@ from django.db.models import F
 from django.db.models.functions import Greatest, Least
 
 from monitor.agents.models import AgentHealth, ClockOffPeriod
-from monitor.archive.ingest.arrivals import Arrival, for_jsonb
+from monitor.archive.ingest.arrivals import ParsedBatch, for_jsonb
 from monitor.archive.ingest.batches import LATEST
 from monitor.archive.ingest.checks import EARLIEST
 from monitor.archive.ingest.culprits import CANNOT_BE_STORED, reason_of
@@ -92,7 +92,7 @@ class ClockWasOff:
     offset_s: float
 
 
-def record(site_id: int, arrival: Arrival, now: datetime) -> None:
+def record(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
     """Store the health of a delivery accepted at `now`. Idempotent.
 
     Raises nothing, since the delivery is stored already: invalid health is left out, and if the database is unavailable
@@ -109,7 +109,7 @@ def record(site_id: int, arrival: Arrival, now: datetime) -> None:
             _record(site_id, arrival, None, now)
 
 
-def _record(site_id: int, arrival: Arrival, health: Health | None, now: datetime) -> None:
+def _record(site_id: int, arrival: ParsedBatch, health: Health | None, now: datetime) -> None:
     envelope = arrival.envelope
     fields = {
         "accepted_at": now,

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 
-from monitor.agents.bodies import Refused
+from monitor.agents.bodies import RequestRefused
 from monitor.agents.models import AgentToken
 
 IDENTITY = re.compile(r"([0-9a-f]{16})\.([0-9]{1,18})")
@@ -31,7 +31,7 @@ class SecondAgent:
 
 
 def require_holder(token: AgentToken, told: str | None, address: str, now: datetime) -> None:
-    """Bind a token to the requesting agent if it is free. Raises `Refused` where another agent holds it.
+    """Bind a token to the requesting agent if it is free. Raises `RequestRefused` where another agent holds it.
 
     `told` is the identity sent by the agent. An agent that sends none is accepted while the token is free.
     """
@@ -42,13 +42,13 @@ def require_holder(token: AgentToken, told: str | None, address: str, now: datet
         return
     holder = AgentToken.objects.select_related("site").get(pk=token.pk)
     AgentToken.objects.filter(pk=token.pk).update(refused_at=now, refused_from=address)
-    raise Refused(409, _why(holder, instance))
+    raise RequestRefused(409, _why(holder, instance))
 
 
 def _read(told: str) -> tuple[str, int]:
     parts = IDENTITY.fullmatch(told)
     if parts is None:
-        raise Refused(400, "invalid agent identity; is the agent of another version?")
+        raise RequestRefused(400, "invalid agent identity; is the agent of another version?")
     return parts[1], int(parts[2])
 
 

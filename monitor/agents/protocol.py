@@ -1,7 +1,7 @@
 """Versions of the agents' protocol supported by this centre, and end of support.
 
-In: an agent's request. Out: `Refused` (426) where its version is unsupported; the supported versions on every response.
-The version is `probes.site.wire.PROTOCOL`; docs/agent.md has the policy.
+In: an agent's request. Out: `RequestRefused` (426) where its version is unsupported; the supported versions on every
+response. The version is `probes.site.wire.PROTOCOL`; docs/agent.md has the policy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import wraps
 
 from django.http import HttpRequest, HttpResponse
 
-from monitor.agents.bodies import Refused
+from monitor.agents.bodies import RequestRefused
 from monitor.agents.stamps import View
 from probes.site.wire import PROTOCOL, PROTOCOL_HEADER, PROTOCOLS_HEADER
 
@@ -25,15 +25,15 @@ LONGEST_VERSION = 9
 
 
 def require_spoken(request: HttpRequest) -> None:
-    """Raises `Refused` where the agent's version is unsupported."""
+    """Raises `RequestRefused` where the agent's version is unsupported."""
     version = request.headers.get(PROTOCOL_HEADER, BEFORE_THE_HEADER).strip()
     if not (version.isascii() and version.isdecimal() and len(version) <= LONGEST_VERSION):
-        raise Refused(400, f"{PROTOCOL_HEADER} must be a whole number, such as {HIGHEST}")
+        raise RequestRefused(400, f"{PROTOCOL_HEADER} must be a whole number, such as {HIGHEST}")
     if LOWEST <= int(version) <= HIGHEST:
         return
     outdated = "centre" if int(version) > HIGHEST else "agent"
     spoken = str(HIGHEST) if LOWEST == HIGHEST else f"{LOWEST} to {HIGHEST}"
-    raise Refused(
+    raise RequestRefused(
         426,
         f"the agent speaks protocol {int(version)}, the centre {spoken}: upgrade the {outdated}; "
         "the agent keeps its results meanwhile",

@@ -26,7 +26,7 @@ from monitor.accounts.callers import client_address
 from monitor.accounts.models import token_digest
 from monitor.agents import health, holders
 from monitor.agents.answers import json_answer, open_to_programs
-from monitor.agents.bodies import Refused, received, unpacked
+from monitor.agents.bodies import RequestRefused, received, unpacked
 from monitor.agents.models import AgentToken
 from monitor.agents.protocol import require_spoken
 from monitor.agents.stamps import View
@@ -93,7 +93,7 @@ def _only_one_of(site: Site) -> Iterator[None]:
     """Allow a single upload per site at a time, so that a slow site occupies a single thread."""
     with _sending_lock:
         if site.pk in _sending:
-            raise Refused(503, f"{site.name} is sending already; try again", retry_after_s=RETRY_AFTER_S)
+            raise RequestRefused(503, f"{site.name} is sending already; try again", retry_after_s=RETRY_AFTER_S)
         _sending.add(site.pk)
     try:
         yield
@@ -107,7 +107,7 @@ def _one_of_few() -> Iterator[None]:
     """Limit the batches decompressed at a time; excess agents retry."""
     if not _storing.acquire(timeout=LONGEST_WAIT_S):
         reason = f"{BATCHES_AT_ONCE} batches are being stored already; try again"
-        raise Refused(503, reason, retry_after_s=RETRY_AFTER_S)
+        raise RequestRefused(503, reason, retry_after_s=RETRY_AFTER_S)
     try:
         yield
     finally:
@@ -118,13 +118,13 @@ def _site_of(request: HttpRequest) -> Site:
     """Site whose agent holds the token. A single look-up by digest for any token, valid or not."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise Refused(401, "no token: send Authorization: Bearer TOKEN; `manage.py site token NAME` creates it")
+        raise RequestRefused(401, "no token: send Authorization: Bearer TOKEN; `manage.py site token NAME` creates it")
     digest = token_digest(token.strip())
     agent_token = AgentToken.objects.select_related("site").filter(digest=digest, revoked_at=None).first()
     if agent_token is None:
-        raise Refused(401, "this token is unknown or revoked; `manage.py site token NAME` makes a new one")
+        raise RequestRefused(401, "this token is unknown or revoked; `manage.py site token NAME` makes a new one")
     wait_s = rates.wait_s(f"agent:{digest}", rates.AGENT)
     if wait_s > 0:
-        raise Refused(429, f"{agent_token.site.name} asks too often; slow down", retry_after_s=wait_s)
+        raise RequestRefused(429, f"{agent_token.site.name} asks too often; slow down", retry_after_s=wait_s)
     holders.require_holder(agent_token, request.headers.get(IDENTITY_HEADER), client_address(request), timezone.now())
     return agent_token.site

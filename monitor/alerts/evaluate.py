@@ -26,7 +26,7 @@ from monitor.alerts.incidents import lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, State
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import Work
+from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh import alert_rules
 from monitor.mesh.alert_rules import LossRule, Rule
 from monitor.mesh.models import Kind
@@ -71,7 +71,7 @@ def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
         if not is_alone:
             return Evaluation(opened=0, closed=0)
         done = _evaluate(now, baselines)
-        freshness.note(Work.EVALUATION, now)
+        freshness.note(RecurringWork.EVALUATION, now)
         return done
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ninja import Router, Schema
 
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import Work
+from monitor.archive.upkeep.freshness import RecurringWork
 
 EVALUATED_HEADER = "X-Evaluated-At"
 
@@ -20,7 +20,7 @@ router = Router(tags=["centre"])
 class StaleOut(Schema):
     """Work that was last done too long ago, at `since`, and the consequence in words."""
 
-    work: Work
+    work: RecurringWork
     since: datetime
     sentence: str
 

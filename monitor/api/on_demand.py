@@ -20,16 +20,16 @@ from monitor.api.parameters import ProblemOut
 from monitor.archive.queries import on_demand as outcomes
 from monitor.archive.queries.on_demand import OnDemand
 from monitor.mesh import on_demand
-from monitor.mesh.entries import RATE_BPS, THROUGHPUT_NUMBERS, Within
+from monitor.mesh.entries import RATE_BPS, THROUGHPUT_NUMBERS, IntegerRange
 from monitor.mesh.models import Path
-from monitor.mesh.on_demand import NoRoom, OnDemandError, Settings
+from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
 
 LARGEST_ID = 2**63 - 1
 
 router = Router(tags=["on demand"])
 
 
-def _number(of: Within, meaning: str) -> Any:
+def _number(of: IntegerRange, meaning: str) -> Any:
     return Field(ge=of.low, le=of.high, description=meaning)
 
 
@@ -90,7 +90,7 @@ def run_now(request: HttpRequest, path_id: int, body: SettingsIn) -> Status[dict
     try:
         slot = on_demand.ask(path, Settings(**body.dict()), by=request.user.get_username(), now=now)
     except OnDemandError as error:
-        raise HttpError(409 if isinstance(error, NoRoom) else 422, str(error)) from error
+        raise HttpError(409 if isinstance(error, NoFreeSlot) else 422, str(error)) from error
     return Status(201, _out(request, _found(slot.pk, now)))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from ninja import Schema
 
 from monitor.archive.queries.metrics import Metric
-from monitor.overview.changes import ChangeKind
-from monitor.overview.grid import Against, Period, State
+from monitor.overview.changes import PathChangeKind
+from monitor.overview.grid import ComparedPeriod, GridPeriod, PathState
 
 
 class SiteOut(Schema):
@@ -51,7 +51,7 @@ class CellOut(Schema):
     source: str
     destination: str
     family: int
-    state: State
+    state: PathState
     value: float | None
     sent: int | None
     received: int | None
@@ -71,8 +71,8 @@ class GridOut(Schema):
     `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested."""
 
     metric: Metric
-    period: Period
-    against: Against | None
+    period: GridPeriod
+    against: ComparedPeriod | None
     packet_bytes: int | None
     since: datetime
     until: datetime
@@ -181,7 +181,7 @@ class ChangeOut(Schema):
     """A change of the plan of a path or of its route, in words."""
 
     at: datetime
-    kind: ChangeKind
+    kind: PathChangeKind
     text: str
 
 

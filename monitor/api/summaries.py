@@ -20,7 +20,7 @@ from monitor.archive.queries import completeness, tables
 from monitor.archive.queries.deliveries import newest_refused
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
-from monitor.archive.queries.tables import By, Tick
+from monitor.archive.queries.tables import Grouping, Tick
 from monitor.mesh.models import Family, Path, Site
 from monitor.overview.grid import choose_packet_bytes
 
@@ -73,7 +73,7 @@ class TableCellOut(Schema):
 class TableOut(Schema):
     """PingER's table. `packet_bytes` is null for throughput, which is of no packet size."""
 
-    by: By
+    by: Grouping
     metric: Metric
     tick: Tick
     packet_bytes: int | None
@@ -132,7 +132,7 @@ def get_worst(
 def get_table(
     request: HttpRequest,
     between: Query[Range],
-    by: By = By.SITE,
+    by: Grouping = Grouping.SITE,
     metric: Metric = Metric.LOSS,
     tick: Tick = Tick.DAY,
     size: PacketBytes = None,
@@ -187,9 +187,9 @@ def list_refused(request: HttpRequest, limit: Annotated[int, Field(ge=1, le=1000
     return [{**asdict(report), "site": names[report.site_id]} for report in newest_refused(limit)]
 
 
-def too_large(by: By, tick: Tick, length: timedelta) -> str | None:
+def too_large(by: Grouping, tick: Tick, length: timedelta) -> str | None:
     """The reason why a table is too large; None if it is not."""
-    pairs = Path.objects.in_use().count() if by in (By.NODE, By.SITE) else 1
+    pairs = Path.objects.in_use().count() if by in (Grouping.NODE, Grouping.SITE) else 1
     cells = pairs * (length // TICK_LENGTHS[tick] + 1)
     if cells <= MOST_TABLE_CELLS:
         return None

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from monitor.analysis.transfer.sweep import SweepSetting, knees, lacking, sentences
 from monitor.api.parameters import ProblemOut
-from monitor.archive.throughput_sweeps import Sweep, SweptCell, load, newest
+from monitor.archive.throughput_sweeps import Sweep, SweepCellResult, load, newest
 
 router = Router()
 
@@ -129,7 +129,7 @@ def sweep_out(sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def _cell(cell: SweptCell) -> dict[str, Any]:
+def _cell(cell: SweepCellResult) -> dict[str, Any]:
     plain = {field.name: getattr(cell, field.name) for field in fields(cell) if field.name != "setting"}
     return {**_setting(cell.setting), **plain}
 

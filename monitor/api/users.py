@@ -44,8 +44,8 @@ from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.archive.queries.throughput import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
 from monitor.archive.queries.transfers import transfer_of
 from monitor.mesh.models import Path, Site
-from monitor.overview.changes import Change, changes_of
-from monitor.overview.grid import Against, Grid, Period, UnknownChoice, choose_packet_bytes, load_grid
+from monitor.overview.changes import PathChange, changes_of
+from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, choose_packet_bytes, load_grid
 
 api = NinjaAPI(
     title="Soundings",
@@ -97,10 +97,10 @@ def list_paths(request: HttpRequest) -> list[dict[str, object]]:
 def get_grid(
     request: HttpRequest,
     metric: Metric = Metric.LOSS,
-    period: Period = Period.DAY,
+    period: GridPeriod = GridPeriod.DAY,
     size: PacketBytes = None,
     group: str | None = None,
-    against: Against | None = None,
+    against: ComparedPeriod | None = None,
 ) -> HttpResponse:
     grid = load_grid(metric, period, timezone.now(), packet_bytes=size, group=group, against=against)
     # Not made by the schema, which takes ten times as long as all else; a test holds its fields to these.
@@ -161,7 +161,9 @@ def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> l
     response={200: list[ChangeOut], 404: ProblemOut, 422: ProblemOut},
     summary="Schedule and route changes of a path, as marked on its page",
 )
-def get_changes(request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None) -> list[Change]:
+def get_changes(
+    request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
+) -> list[PathChange]:
     _require_path(path_id)
     since, until = between.resolve_at(timezone.now())
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)

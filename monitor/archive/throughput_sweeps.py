@@ -20,7 +20,7 @@ from django.utils import timezone
 from monitor.analysis.transfer.sweep import SettingResult, SweepSetting
 from monitor.archive.models import SweepCell, ThroughputSweep
 from monitor.archive.queries import on_demand
-from monitor.archive.queries.on_demand import OnDemand, State
+from monitor.archive.queries.on_demand import OnDemand, TestState
 from monitor.archive.queries.transfers import backgrounds, transfer_of
 from monitor.mesh.models import Path
 from monitor.mesh.on_demand import OnDemandError, Settings, ask, cancel, faults
@@ -36,13 +36,13 @@ POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class SweptCell:
+class SweepCellResult:
     """A cell with its test. Times and figures are None as in `monitor.archive.queries.on_demand.OnDemand`."""
 
     place: int
     setting: SweepSetting
     slot_id: int | None
-    state: State | None
+    state: TestState | None
     outcome: str | None
     detail: str | None
     measured_at: datetime | None
@@ -66,7 +66,7 @@ class Sweep:
     asked_at: datetime
     asked_by: str
     rtt_ms: float | None
-    cells: tuple[SweptCell, ...]
+    cells: tuple[SweepCellResult, ...]
 
     @property
     def ended(self) -> int:
@@ -183,7 +183,7 @@ def keep(sweep_id: int, now: datetime) -> None:
         test = on_demand.on_demand(slot_id, now)
         if test is None:
             fields: dict[str, Any] = {"slot_id": None}
-        elif test.state is State.ENDED:
+        elif test.state is TestState.ENDED:
             fields = _figures(test)
         elif now > test.ends_at + NOBODY_REPORTS:
             fields = {"outcome": Outcome.MISSED.value, "detail": "no agent has reported it; is the centre's worker up?"}
@@ -210,16 +210,16 @@ def _ask_next(sweep: Sweep) -> None:
         SweepCell.objects.filter(pk=row.pk).update(slot_id=slot.pk)
 
 
-def _swept(row: SweepCell, now: datetime) -> SweptCell:
+def _swept(row: SweepCell, now: datetime) -> SweepCellResult:
     fields: dict[str, Any] = {
         name: getattr(row, name)
         for name in ("outcome", "detail", "measured_at", "throughput_bps", "idle_rtt_ms", "verdict", "sentence")
     }
-    state = None if row.outcome is None else State.ENDED
+    state = None if row.outcome is None else TestState.ENDED
     if row.outcome is None and row.slot_id is not None:
         test = on_demand.on_demand(row.slot_id, now)
         state = None if test is None else test.state
-        if test is not None and test.state is State.ENDED:
+        if test is not None and test.state is TestState.ENDED:
             fields |= _figures(test)
     setting = SweepSetting.of(
         row.parameters["streams"],
@@ -227,7 +227,7 @@ def _swept(row: SweepCell, now: datetime) -> SweptCell:
         row.parameters["congestion_control"],
         row.parameters["mss_bytes"],
     )
-    return SweptCell(place=row.place, setting=setting, slot_id=row.slot_id, state=state, **fields)
+    return SweepCellResult(place=row.place, setting=setting, slot_id=row.slot_id, state=state, **fields)
 
 
 def _figures(test: OnDemand) -> dict[str, Any]:

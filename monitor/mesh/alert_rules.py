@@ -35,7 +35,7 @@ DOC = "doc"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Bounds:
     """Bounds of a number, inclusive unless `are_open`."""
 
     low: float
@@ -48,11 +48,11 @@ class Key:
     """Key of a rule's table. `limits` is None for booleans."""
 
     default: float
-    limits: Limits | None
+    limits: Bounds | None
 
 
 def _key(default: float, low: float, high: float, sentence: str, *, are_open: bool = False) -> Any:
-    return field(default=default, metadata={"limits": Limits(low, high, are_open), DOC: sentence})
+    return field(default=default, metadata={"limits": Bounds(low, high, are_open), DOC: sentence})
 
 
 def _flag(sentence: str, *, default: bool) -> Any:

@@ -1,8 +1,8 @@
 """Apply mesh.toml to the database: a `MeshDocument` goes in, rows are added, changed and retired.
 
-`apply` is declarative and idempotent: it writes only differences and returns them as `Changes`. Rows are never deleted
-except slots that have not begun; rows that left the file get `retired_at` and are reused when they return. `slots`
-plans the slots of new measurements.
+`apply` is declarative and idempotent: it writes only differences and returns them as `MeshChanges`. Rows are never
+deleted except slots that have not begun; rows that left the file get `retired_at` and are reused when they return.
+`slots` plans the slots of new measurements.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 
 from monitor.mesh import expansion, lock
-from monitor.mesh.entries import MeshDocument, PingTest, ThroughputTest
+from monitor.mesh.entries import MeshDocument, PingEntry, ThroughputEntry
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test, Uplink
 from monitor.mesh.slots import IN_HAND_S
 from probes.contract import Outcome
@@ -30,7 +30,7 @@ applied = Signal()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MeshChange:
     """A row written by an apply. `detail` lists the changes, or says that a retired row is in use again."""
 
     action: Action
@@ -43,17 +43,17 @@ class Change:
 
 
 @dataclass(slots=True)
-class Changes:
+class MeshChanges:
     """All rows written by an apply, in order. `slots_deleted` had not begun."""
 
-    items: list[Change] = field(default_factory=list)
+    items: list[MeshChange] = field(default_factory=list)
     slots_deleted: int = 0
 
     @property
     def is_empty(self) -> bool:
         return not self.items
 
-    def of(self, action: Action, kind: str | None = None) -> list[Change]:
+    def of(self, action: Action, kind: str | None = None) -> list[MeshChange]:
         return [change for change in self.items if change.action == action and kind in (None, change.kind)]
 
     def counts(self, action: Action) -> dict[str, int]:
@@ -61,7 +61,7 @@ class Changes:
         return dict(Counter(change.kind for change in self.of(action)))
 
 
-def apply(document: MeshDocument, now: datetime) -> Changes:
+def apply(document: MeshDocument, now: datetime) -> MeshChanges:
     """Bring the database in line with `document`, in a transaction. Concurrent applies wait for each other."""
     with transaction.atomic():
         lock.hold_until_commit()
@@ -93,7 +93,7 @@ _PATHS = _Kind(Path, "path", lambda row: (row.source.name, row.destination.name)
 _MEASUREMENTS = _Kind(
     Measurement,
     "measurement",
-    lambda row: expansion.Wanted(row.path.source.name, row.path.destination.name, row.test.name),
+    lambda row: expansion.MeasurementEntry(row.path.source.name, row.path.destination.name, row.test.name),
     ("path__source", "path__destination", "test"),
 )
 
@@ -104,9 +104,9 @@ class _Application:
     def __init__(self, document: MeshDocument, now: datetime) -> None:
         self.document = document
         self.now = now
-        self.changes = Changes()
+        self.changes = MeshChanges()
 
-    def run(self) -> Changes:
+    def run(self) -> MeshChanges:
         sites = self._sites()
         hosts = self._hosts(sites, self._uplinks(sites))
         tests = self._tests()
@@ -169,8 +169,8 @@ class _Application:
                     "kind": test.kind,
                     "every_s": test.every_s,
                     "parameters": test.parameters,
-                    "priority": test.priority if isinstance(test, ThroughputTest) else 0,
-                    "slip_s": test.slip_s if isinstance(test, ThroughputTest) else None,
+                    "priority": test.priority if isinstance(test, ThroughputEntry) else 0,
+                    "slip_s": test.slip_s if isinstance(test, ThroughputEntry) else None,
                 }
                 for test in self.document.tests
             },
@@ -312,7 +312,7 @@ class _Application:
         return bool(differences)
 
     def _note(self, action: Action, kind: str, name: str, detail: str = "") -> None:
-        self.changes.items.append(Change(action, kind, name, detail))
+        self.changes.items.append(MeshChange(action, kind, name, detail))
 
 
 def _differences(row: Any, fields: Mapping[str, Any]) -> Iterator[str]:
@@ -350,4 +350,4 @@ def _listed(names: set[str]) -> str:
 
 
 def _schedule(test: Any) -> tuple[int, tuple[int, ...]]:
-    return test.every_s, test.packet_bytes if isinstance(test, PingTest) else ()
+    return test.every_s, test.packet_bytes if isinstance(test, PingEntry) else ()

@@ -21,15 +21,15 @@ from monitor.mesh.entries import (
     RATE_BPS,
     SHAPES,
     THROUGHPUT_NUMBERS,
-    CapacityTest,
-    DiskToDiskTest,
+    CapacityEntry,
+    DiskToDiskEntry,
     GroupEntry,
     HostEntry,
     MeshDocument,
-    PingTest,
+    PingEntry,
     SiteEntry,
     TestEntry,
-    ThroughputTest,
+    ThroughputEntry,
 )
 from monitor.mesh.fields import Fields, Problem
 from probes import toml_lines
@@ -225,8 +225,8 @@ class Reader:
         return test if table.sound else None
 
     @staticmethod
-    def _ping(table: Fields, name: str) -> PingTest:
-        return PingTest(
+    def _ping(table: Fields, name: str) -> PingEntry:
+        return PingEntry(
             name=name,
             every_s=table.integer("every_s", low=1, high=DAY_S, example="60 (seconds from one cycle to the next)"),
             count=table.integer("count", low=1, high=1000, default=10),
@@ -237,8 +237,8 @@ class Reader:
             dont_fragment=table.flag("dont_fragment", default=False),
         )
 
-    def _throughput(self, table: Fields, name: str) -> ThroughputTest:
-        test = ThroughputTest(
+    def _throughput(self, table: Fields, name: str) -> ThroughputEntry:
+        test = ThroughputEntry(
             name=name,
             every_s=table.integer("every_s", low=10, high=DAY_S, example="3600 (seconds from one test to the next)"),
             duration_s=self._of_throughput(table, "duration_s"),
@@ -272,13 +272,13 @@ class Reader:
         return slip_s if table.has("slip_s") else None
 
     @staticmethod
-    def _capacity(table: Fields, name: str) -> CapacityTest:
-        return CapacityTest(name=name, every_s=table.integer("every_s", low=600, high=DAY_S, default=3600))
+    def _capacity(table: Fields, name: str) -> CapacityEntry:
+        return CapacityEntry(name=name, every_s=table.integer("every_s", low=600, high=DAY_S, default=3600))
 
-    def _disk_to_disk(self, table: Fields, name: str) -> DiskToDiskTest:
+    def _disk_to_disk(self, table: Fields, name: str) -> DiskToDiskEntry:
         tool = table.text("tool", default="fetch")
         tool_is_valid = self._one_of(table, "tool", tool, ("fetch", "iperf3"), table.line_of("tool"))
-        test = DiskToDiskTest(
+        test = DiskToDiskEntry(
             name=name,
             every_s=table.integer("every_s", low=60, high=DAY_S, default=21_600),
             tool=tool,
@@ -405,7 +405,7 @@ class Reader:
         return {key: value for key, value in values.items() if table.has(key)}
 
     @staticmethod
-    def _target(table: Fields, key: str, limits: alert_rules.Limits) -> float:
+    def _target(table: Fields, key: str, limits: alert_rules.Bounds) -> float:
         value = table.number(key, low=limits.low, high=limits.high, default=limits.high)
         if limits.are_open and value in (limits.low, limits.high) and table.has(key) and table.sound:
             table.problem(f"{key} = {value:g} leaves no room; write more than {limits.low:g} and less than 1", key)

@@ -86,7 +86,7 @@ class SiteEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class PingTest:
+class PingEntry:
     name: Annotated[str, Doc("Name, which groups refer to.")]
     every_s: Annotated[int, Doc("Interval between cycles. Cycles start at multiples of it in UTC.")]
     count: Annotated[int, Doc("Echo requests per cycle and packet size.")] = 10
@@ -114,7 +114,7 @@ class PingTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class IntegerRange:
     """An integer from `low` to `high`, with a default and a description for the reference."""
 
     low: int
@@ -124,14 +124,14 @@ class Within:
 
 
 THROUGHPUT_NUMBERS = {
-    "duration_s": Within(1, 3600, 10, "Length of the test, without the omitted start."),
-    "omit_s": Within(0, 60, 0, "Time at the start that is left out of the average."),
-    "streams": Within(1, 128, 1, "Number of parallel streams."),
-    "port": Within(1, 65_535, 5201, "Port on which the server listens."),
-    "window_bytes": Within(2048, 2**30, None, "Socket buffer of each stream. Default: the operating system's."),
-    "mss_bytes": Within(88, 9216, None, "Maximum segment size. Default: the operating system's."),
+    "duration_s": IntegerRange(1, 3600, 10, "Length of the test, without the omitted start."),
+    "omit_s": IntegerRange(0, 60, 0, "Time at the start that is left out of the average."),
+    "streams": IntegerRange(1, 128, 1, "Number of parallel streams."),
+    "port": IntegerRange(1, 65_535, 5201, "Port on which the server listens."),
+    "window_bytes": IntegerRange(2048, 2**30, None, "Socket buffer of each stream. Default: the operating system's."),
+    "mss_bytes": IntegerRange(88, 9216, None, "Maximum segment size. Default: the operating system's."),
 }
-RATE_BPS = Within(100_000, 400_000_000_000)
+RATE_BPS = IntegerRange(100_000, 400_000_000_000)
 PROTOCOLS = ("tcp", "udp")
 
 
@@ -175,7 +175,7 @@ class ThroughputSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughputTest(ThroughputSettings):
+class ThroughputEntry(ThroughputSettings):
     """`slip_s` is the maximum delay of its start, None for anywhere in its period; the higher `priority` wins."""
 
     name: Annotated[str, Doc("Name, which groups refer to.")]
@@ -189,7 +189,7 @@ class ThroughputTest(ThroughputSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityTest:
+class CapacityEntry:
     name: Annotated[str, Doc("Name, which groups refer to.")]
     every_s: Annotated[int, Doc("Period: each path is measured once in each period.")] = 3600
 
@@ -202,7 +202,7 @@ class CapacityTest:
 
 
 @dataclass(frozen=True, slots=True)
-class DiskToDiskTest:
+class DiskToDiskEntry:
     name: Annotated[str, Doc("Name, which groups refer to.")]
     every_s: Annotated[int, Doc("Period: each path has a test in each period.")] = 21_600
     tool: Annotated[str, Doc("Program that transfers: our own parallel streams, or `iperf3 -F`.")] = "fetch"
@@ -225,7 +225,7 @@ class DiskToDiskTest:
         }
 
 
-TestEntry = PingTest | ThroughputTest | CapacityTest | DiskToDiskTest
+TestEntry = PingEntry | ThroughputEntry | CapacityEntry | DiskToDiskEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from monitor.mesh.entries import WITH_SLOTS, GroupEntry, HostEntry, MeshDocument
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MeasurementEntry:
     """A measurement of the document, by the names of its hosts and its test."""
 
     source: str
@@ -49,19 +49,19 @@ def host_pairs(source: SiteEntry, destination: SiteEntry, test: TestEntry) -> It
                 yield from_host, to_host
 
 
-def measurements(document: MeshDocument) -> dict[Wanted, str]:
+def measurements(document: MeshDocument) -> dict[MeasurementEntry, str]:
     """Every measurement of the document, without duplicates, with the name of its first group.
 
     Undefined names are skipped: the parser has reported them.
     """
-    first_group: dict[Wanted, str] = {}
+    first_group: dict[MeasurementEntry, str] = {}
     for group in document.groups:
         for wanted in of_group(document, group):
             first_group.setdefault(wanted, group.name)
     return first_group
 
 
-def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None = None) -> Iterator[Wanted]:
+def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None = None) -> Iterator[MeasurementEntry]:
     """Measurements of a group; only those of a test, if given."""
     sites = {site.name: site for site in document.sites}
     tests = [test for test in document.tests if test.name in group.tests and only in (None, test)]
@@ -70,4 +70,4 @@ def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None =
             continue
         for test in tests:
             for from_host, to_host in host_pairs(sites[source], sites[destination], test):
-                yield Wanted(from_host.name, to_host.name, test.name)
+                yield MeasurementEntry(from_host.name, to_host.name, test.name)

@@ -18,7 +18,7 @@ from monitor.mesh.entries import ON_DEMAND, PROTOCOLS, RATE_BPS, THROUGHPUT_NUMB
 from monitor.mesh.lengths import slot_s
 from monitor.mesh.models import Kind, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.spending import Spending
-from monitor.mesh.timetable import Standing
+from monitor.mesh.timetable import ExistingSlot
 
 ON_DEMAND_LEAD_S = 15
 """Time from request to start: agents poll the plan every 10 s, and the server starts 2 s before."""
@@ -37,7 +37,7 @@ class UnknownPath(OnDemandError):
     """The path does not exist or cannot be tested."""
 
 
-class NoRoom(OnDemandError):
+class NoFreeSlot(OnDemandError):
     """Its hosts are not free soon enough, or a budget is used up."""
 
 
@@ -123,11 +123,11 @@ def _plan(path: Path, settings: Settings, by: str, now: datetime) -> Slot:
     from_s = slots.seconds(now) + ON_DEMAND_LEAD_S
     start_s = timetable.earliest(takes, from_s, from_s + PATIENCE_S, length_s)
     if start_s is None:
-        raise NoRoom(f"{path}: its hosts and uplinks are reserved for the next hour by other on-demand tests")
+        raise NoFreeSlot(f"{path}: its hosts and uplinks are reserved for the next hour by other on-demand tests")
     starts_at = datetime.fromtimestamp(start_s, UTC)
     rule = Spending.between(now, starts_at).take(path, settings.parameters, start_s)
     if rule is not None:
-        raise NoRoom(rule)
+        raise NoFreeSlot(rule)
     in_the_way = [
         slot
         for slot in standing
@@ -144,7 +144,7 @@ def _plan(path: Path, settings: Settings, by: str, now: datetime) -> Slot:
     return slot
 
 
-def _owed(moved: Iterable[Standing]) -> slots.Owed:
+def _owed(moved: Iterable[ExistingSlot]) -> slots.Owed:
     """Periods that these slots were for."""
     starts = [(slot.measurement_id, slot.start_s) for slot in moved]
     periods = MeasurementPeriod.objects.filter(ended_at=None, measurement__in={pk for pk, _ in starts})

@@ -48,7 +48,7 @@ def _periods_before(at: datetime, every_s: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class TestSchedule:
     """Interval of a test and its packet sizes; no sizes except for pings."""
 
     every_s: int
@@ -62,8 +62,8 @@ class PlanChange:
 
     at: datetime
     test: str
-    before: Schedule | None
-    after: Schedule | None
+    before: TestSchedule | None
+    after: TestSchedule | None
 
 
 def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanChange]:
@@ -72,11 +72,11 @@ def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanCha
         Q(started_at__gte=since, started_at__lt=until) | Q(ended_at__gte=since, ended_at__lt=until),
         measurement__path=path_id,
     )
-    began: dict[tuple[datetime, str], Schedule] = {}
-    ended: dict[tuple[datetime, str], Schedule] = {}
+    began: dict[tuple[datetime, str], TestSchedule] = {}
+    ended: dict[tuple[datetime, str], TestSchedule] = {}
     columns = ("measurement__test__name", "every_s", "packet_bytes", "started_at", "ended_at")
     for test, every_s, sizes, started_at, ended_at in rows.values_list(*columns):
-        schedule = Schedule(every_s, tuple(sizes))
+        schedule = TestSchedule(every_s, tuple(sizes))
         began[started_at, test] = schedule
         if ended_at is not None:
             ended[ended_at, test] = schedule

@@ -14,13 +14,13 @@ import msgspec
 from monitor.mesh import expansion
 from monitor.mesh.entries import (
     WITH_SLOTS,
-    CapacityTest,
-    DiskToDiskTest,
+    CapacityEntry,
+    DiskToDiskEntry,
     GroupEntry,
     MeshDocument,
-    PingTest,
+    PingEntry,
     TestEntry,
-    ThroughputTest,
+    ThroughputEntry,
 )
 from monitor.mesh.fields import Fields
 from monitor.mesh.lengths import SLOT_MARGIN_S, slot_s
@@ -29,7 +29,7 @@ from probes.capacity.spec import USUAL_S
 from probes.disk_to_disk import spec as disk_to_disk
 from probes.ping.spec import PingSpec
 
-Slotted = ThroughputTest | DiskToDiskTest
+Slotted = ThroughputEntry | DiskToDiskEntry
 ALWAYS_FITS_RATIO = 2 / 3
 """Utilisation up to which equal tests always fit: a multigraph needs at most 3/2 colours per edge at a vertex (Shannon
 1949). Above it, the planner tries."""
@@ -85,7 +85,7 @@ def _home_has_an_agent(document: MeshDocument, tables: Tables) -> None:
         )
 
 
-def _paths_are_measured(wanted: Collection[expansion.Wanted], tables: Tables) -> None:
+def _paths_are_measured(wanted: Collection[expansion.MeasurementEntry], tables: Tables) -> None:
     """Paths named in the file must be measured. Skipped where a host is invalid or missing."""
     hosts = set(tables.names("host"))
     measured = {(measurement.source, measurement.destination) for measurement in wanted}
@@ -96,7 +96,7 @@ def _paths_are_measured(wanted: Collection[expansion.Wanted], tables: Tables) ->
 
 
 def _fits_its_period(test: TestEntry, table: Fields) -> None:
-    if isinstance(test, PingTest):
+    if isinstance(test, PingEntry):
         spec = msgspec.convert({**test.parameters, "targets": []}, PingSpec)
         needed_s = round(spec.duration_s, 6)
         priming = f" + {spec.spacing_s:g} s for priming" if test.priming else ""
@@ -104,10 +104,10 @@ def _fits_its_period(test: TestEntry, table: Fields) -> None:
             f"{len(spec.packet_bytes)} sizes × {spec.count} × {spec.spacing_s:g} s{priming} + "
             f"{spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies"
         )
-    elif isinstance(test, CapacityTest):
+    elif isinstance(test, CapacityEntry):
         # Every allowed period holds a measurement; `_capacities_fit` checks their number.
         return
-    elif isinstance(test, DiskToDiskTest):
+    elif isinstance(test, DiskToDiskEntry):
         needed_s = slot_s(test.parameters)
         reason = f"{disk_to_disk.STEPS} × {test.duration_s} s + {disk_to_disk.SLOT_MARGIN_S} s between tests"
     else:
@@ -141,9 +141,9 @@ def _measures_something(document: MeshDocument, group: GroupEntry, tables: Table
             )
 
 
-def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
+def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
     """Bursts are identified by path and packet size, so two tests may not use the same size on a path."""
-    sizes = {test.name: test.packet_bytes for test in document.tests if isinstance(test, PingTest)}
+    sizes = {test.name: test.packet_bytes for test in document.tests if isinstance(test, PingEntry)}
     taken: dict[tuple[str, str, int], str] = {}
     reported = set()
     for measurement, group in wanted.items():
@@ -159,7 +159,7 @@ def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.Wanted, 
                 )
 
 
-def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
+def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
     """A host and an uplink carry a single throughput test at a time, so their tests must fit into their periods in
     sequence."""
     fitting = (test for test in document.tests if isinstance(test, Slotted) and _slot_ratio(test) <= 1)
@@ -202,7 +202,9 @@ def _takes(document: MeshDocument) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _all_find_room(runs: list[expansion.Wanted], tests: dict[str, Slotted], takes: dict[str, tuple[str, ...]]) -> bool:
+def _all_find_room(
+    runs: list[expansion.MeasurementEntry], tests: dict[str, Slotted], takes: dict[str, tuple[str, ...]]
+) -> bool:
     """Whether the planner places every test of the longest period."""
     numbers = {name: number for number, name in enumerate(sorted({name for names in takes.values() for name in names}))}
     jobs = [
@@ -228,11 +230,11 @@ def _busy_ratio(tests: dict[str, Slotted], counts: Counter[str]) -> float:
     return sum(count * _slot_ratio(tests[name]) for name, count in counts.items())
 
 
-def _capacities_fit(document: MeshDocument, wanted: dict[expansion.Wanted, str], tables: Tables) -> None:
+def _capacities_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
     """An agent measures a single capacity at a time, so those of its site must fit into the period in sequence."""
     site_of = {host.name: site.name for site in document.sites for host in site.hosts}
     for test in document.tests:
-        if not isinstance(test, CapacityTest):
+        if not isinstance(test, CapacityEntry):
             continue
         counts = Counter(site_of[measurement.source] for measurement in wanted if measurement.test == test.name)
         site, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
@@ -246,7 +248,7 @@ def _capacities_fit(document: MeshDocument, wanted: dict[expansion.Wanted, str],
 
 def _window_holds_a_cycle(document: MeshDocument, window_s: int, table: Fields) -> None:
     """A window shorter than every cycle would mostly be empty, so that the rule never fires."""
-    cycles = [test.every_s for test in document.tests if isinstance(test, PingTest)]
+    cycles = [test.every_s for test in document.tests if isinstance(test, PingEntry)]
     if cycles and window_s < min(cycles):
         table.problem(
             f"window_s = {window_s} is shorter than the {min(cycles)} s from one ping cycle to the next; "

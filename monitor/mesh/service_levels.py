@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-from monitor.mesh.alert_rules import FOR, Limits, Place
+from monitor.mesh.alert_rules import FOR, Bounds, Place
 from monitor.mesh.entries import Doc
 
 KEYS = {
-    "loss_ratio": Limits(0, 1, are_open=True),
-    "availability_ratio": Limits(0, 1, are_open=True),
-    "rtt_ms": Limits(0.001, 60_000),
-    "throughput_bps": Limits(1, 1e15),
-    "kept_ratio": Limits(0, 1, are_open=True),
+    "loss_ratio": Bounds(0, 1, are_open=True),
+    "availability_ratio": Bounds(0, 1, are_open=True),
+    "rtt_ms": Bounds(0.001, 60_000),
+    "throughput_bps": Bounds(1, 1e15),
+    "kept_ratio": Bounds(0, 1, are_open=True),
 }
 """Keys of [service_level] with their bounds."""
 

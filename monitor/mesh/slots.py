@@ -19,7 +19,7 @@ from monitor.mesh import lock
 from monitor.mesh.lengths import slot_s
 from monitor.mesh.models import WITH_SLOTS, MeasurementPeriod, Path, Slot, SlotHost, SlotUplink
 from monitor.mesh.spending import Spending
-from monitor.mesh.timetable import Job, Placement, Standing, Timetable, arrange
+from monitor.mesh.timetable import ExistingSlot, Job, Placement, Timetable, arrange
 from probes.contract import Outcome
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ Owed = frozenset[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class SlotPlan:
     """Result of a planning run: slots created, tests without room or budget, slots postponed, and collisions with
     another planner, which are retried in the next run."""
 
@@ -53,7 +53,7 @@ class Planned:
     collisions: int = 0
 
 
-def plan_slots(now: datetime) -> Planned:
+def plan_slots(now: datetime) -> SlotPlan:
     """Create the slots of the next `HORIZON_S` seconds. Existing slots stay unless a test of higher priority needs
     their time; then they are postponed.
 
@@ -64,12 +64,12 @@ def plan_slots(now: datetime) -> Planned:
         return plan_locked(now)
 
 
-def plan_locked(now: datetime, owed: Owed = frozenset()) -> Planned:
+def plan_locked(now: datetime, owed: Owed = frozenset()) -> SlotPlan:
     """As `plan_slots`, with the lock held; `owed` are periods whose slots were taken away before."""
     from_s = seconds(now) + LEAD_S
     jobs = _jobs(now, owed)
     if not jobs:
-        return Planned()
+        return SlotPlan()
     timetable, standing = taken(now, {job.measurement_id: job.priority for job in jobs})
     arrangement = arrange(jobs, timetable, from_s, seconds(now) + HORIZON_S, standing)
     Slot.objects.filter(pk__in=[placement.slot_id for placement in arrangement.moved]).delete()
@@ -84,7 +84,7 @@ def plan_locked(now: datetime, owed: Owed = frozenset()) -> Planned:
     if no_room:
         log.warning("%d throughput tests found %s (measurements %s)", len(no_room), NO_ROOM, _listed(no_room))
     collisions = len(fitting) - len(refusals) - planned
-    return Planned(planned, len(no_room), len(refusals), len(arrangement.moved), collisions)
+    return SlotPlan(planned, len(no_room), len(refusals), len(arrangement.moved), collisions)
 
 
 def _listed(placements: Sequence[Placement]) -> str:
@@ -151,7 +151,7 @@ def uplinks_of(path: Path) -> tuple[int, ...]:
     return tuple(dict.fromkeys(uplink for uplink in ids if uplink is not None))
 
 
-def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list[Standing]]:
+def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list[ExistingSlot]]:
     """Timetable of fixed slots from now on, and the slots that a higher priority can postpone. `priorities` has those
     of the measurements; on-demand slots and slots fetched by agents are fixed."""
     columns = ("slot_id", "slot__measurement_id", "slot__request", "starts_at", "ends_at")
@@ -169,7 +169,7 @@ def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list
         else:
             timetable.take([resource], int(starts_at.timestamp()), seconds(ends_at))
     return timetable, [
-        Standing(
+        ExistingSlot(
             slot_id, measurement_id, tuple(takes), int(starts_at.timestamp()), seconds(ends_at),
             priorities.get(measurement_id, 0),
         )

@@ -60,7 +60,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ExistingSlot:
     """An existing slot that a job of higher priority can postpone."""
 
     slot_id: int
@@ -76,7 +76,7 @@ class Arrangement:
     """Result: `placements` are new, `moved` are the postponed slots."""
 
     placements: list[Placement] = field(default_factory=list)
-    moved: list[Standing] = field(default_factory=list)
+    moved: list[ExistingSlot] = field(default_factory=list)
 
 
 class Timetable:
@@ -119,7 +119,7 @@ def place(jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int
 
 
 def arrange(
-    jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int, standing: Collection[Standing] = ()
+    jobs: Collection[Job], timetable: Timetable, from_s: int, until_s: int, standing: Collection[ExistingSlot] = ()
 ) -> Arrangement:
     """Place each job in each of its periods between `from_s` and `until_s` that has no slot.
 

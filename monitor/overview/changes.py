@@ -1,6 +1,6 @@
 """Changes of a path: of its schedule, from the mesh, and of its route, inferred from the TTL of replies.
 
-In: a path, a packet size, a period, and the path's incidents in it. Out: `Change`s in words, oldest first, for the
+In: a path, a packet size, a period, and the path's incidents in it. Out: `PathChange`s in words, oldest first, for the
 page, its files and the API. Over a day at most the route is known from the TTL of each burst's replies; over more, only
 from incidents of increased RTT, which keep the TTL before and after.
 """
@@ -16,13 +16,13 @@ from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures
 from monitor.archive.queries.ttl_changes import TtlChange, ttl_changes
 from monitor.archive.statements import LONGEST_RAW
-from monitor.mesh.queries import PlanChange, Schedule, plan_changes
+from monitor.mesh.queries import PlanChange, TestSchedule, plan_changes
 
 INITIAL_TTLS = (64, 128, 255)
 """Initial TTLs of Linux and macOS, of Windows, and of routers."""
 
 
-class ChangeKind(StrEnum):
+class PathChangeKind(StrEnum):
     """The schedule of the path's tests, or its route."""
 
     PLAN = "plan"
@@ -30,32 +30,32 @@ class ChangeKind(StrEnum):
 
     @property
     def label(self) -> str:
-        return "schedule" if self is ChangeKind.PLAN else "route"
+        return "schedule" if self is PathChangeKind.PLAN else "route"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PathChange:
     """A change as a sentence."""
 
     at: datetime
-    kind: ChangeKind
+    kind: PathChangeKind
     text: str
 
 
 def changes_of(
     path_id: int, packet_bytes: int, since: datetime, until: datetime, incidents: Iterable[Incident]
-) -> list[Change]:
+) -> list[PathChange]:
     """Known changes in [since, until); schedule changes at the same moment are combined."""
     routes = (
         _told_by_incidents(path_id, since, until, incidents)
         if until - since > LONGEST_RAW
         else ttl_changes(path_id, packet_bytes, since, until)
     )
-    changes = [Change(route.at, ChangeKind.ROUTE, route_words(route.before, route.after)) for route in routes]
+    changes = [PathChange(route.at, PathChangeKind.ROUTE, route_words(route.before, route.after)) for route in routes]
     by_moment: dict[datetime, list[str]] = {}
     for change in plan_changes(path_id, since, until):
         by_moment.setdefault(change.at, []).append(plan_words(change))
-    changes += [Change(at, ChangeKind.PLAN, "; ".join(texts)) for at, texts in by_moment.items()]
+    changes += [PathChange(at, PathChangeKind.PLAN, "; ".join(texts)) for at, texts in by_moment.items()]
     return sorted(changes, key=lambda change: (change.at, change.kind))
 
 
@@ -84,7 +84,7 @@ def _hops(ttl: int) -> tuple[int, int]:
     return initial, initial - ttl
 
 
-def _schedule(schedule: Schedule) -> str:
+def _schedule(schedule: TestSchedule) -> str:
     sizes = f", {' and '.join(map(str, schedule.packet_bytes))} bytes" if schedule.packet_bytes else ""
     return f"every {figures.duration(schedule.every_s)}{sizes}"
 

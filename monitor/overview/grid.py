@@ -19,7 +19,7 @@ from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, newest_failures, newest_measurement_at
-from monitor.archive.queries.throughput import ThroughputSummary, throughput_summaries
+from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Path, Site
@@ -28,7 +28,7 @@ from probes.contract import Outcome
 DEFAULT_PACKET_BYTES = 100
 
 
-class Period(StrEnum):
+class GridPeriod(StrEnum):
     HOUR = "hour"
     DAY = "day"
     WEEK = "week"
@@ -40,14 +40,14 @@ class Period(StrEnum):
 
 
 _LENGTHS = {
-    Period.HOUR: timedelta(hours=1),
-    Period.DAY: timedelta(days=1),
-    Period.WEEK: timedelta(days=7),
-    Period.MONTH: timedelta(days=30),
+    GridPeriod.HOUR: timedelta(hours=1),
+    GridPeriod.DAY: timedelta(days=1),
+    GridPeriod.WEEK: timedelta(days=7),
+    GridPeriod.MONTH: timedelta(days=30),
 }
 
 
-class Against(StrEnum):
+class ComparedPeriod(StrEnum):
     """The earlier period that a grid is compared with."""
 
     WEEK = "week"
@@ -56,14 +56,14 @@ class Against(StrEnum):
     @property
     def earlier(self) -> timedelta:
         """Whole weeks, so that weekdays meet weekdays."""
-        return timedelta(weeks=1 if self is Against.WEEK else 52)
+        return timedelta(weeks=1 if self is ComparedPeriod.WEEK else 52)
 
     @property
     def words(self) -> str:
-        return "a week before" if self is Against.WEEK else "52 weeks before"
+        return "a week before" if self is ComparedPeriod.WEEK else "52 weeks before"
 
 
-class State(StrEnum):
+class PathState(StrEnum):
     """The state of a path. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
     was measured but leaves the metric undefined: conditional loss without loss."""
 
@@ -96,7 +96,7 @@ class PathFigures:
     family: int
     incident_id: int | None
     in_maintenance: bool = False
-    state: State = State.NO_DATA
+    state: PathState = PathState.NO_DATA
     value: float | None = None
     sent: int | None = None
     received: int | None = None
@@ -110,7 +110,7 @@ class PathFigures:
 
     @property
     def has_figure(self) -> bool:
-        return self.state in (State.VALUE, State.NONE_LOST)
+        return self.state in (PathState.VALUE, PathState.NONE_LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Grid:
     """All paths of a metric. `packet_bytes` is None for throughput."""
 
     metric: Metric
-    period: Period
+    period: GridPeriod
     packet_bytes: int | None
     packet_sizes: tuple[int, ...]
     group: str | None
@@ -130,7 +130,7 @@ class Grid:
     destinations: tuple[GridSite, ...]
     figures: tuple[PathFigures, ...]
     open_incidents: tuple[Incident, ...]
-    against: Against | None = None
+    against: ComparedPeriod | None = None
 
 
 class UnknownChoice(ValueError):
@@ -151,12 +151,12 @@ _Known = tuple[int, str, str, int, int | None, bool]
 
 def load_grid(
     metric: Metric,
-    period: Period,
+    period: GridPeriod,
     now: datetime,
     *,
     packet_bytes: int | None = None,
     group: str | None = None,
-    against: Against | None = None,
+    against: ComparedPeriod | None = None,
 ) -> Grid:
     """The grid at `now`, with the values of the earlier period `against` if given. Raises
     `UnknownChoice`."""
@@ -215,13 +215,13 @@ def badness(metric: Metric, path: PathFigures) -> tuple[int, float, int]:
 
 
 _SEVERITY = {
-    State.TOTAL_LOSS: 4,
-    State.VALUE: 3,
-    State.NONE_LOST: 2,
-    State.UNDEFINED: 1,
-    State.OWN_TEST: 1,
-    State.NOT_MEASURED: 1,
-    State.NO_DATA: 0,
+    PathState.TOTAL_LOSS: 4,
+    PathState.VALUE: 3,
+    PathState.NONE_LOST: 2,
+    PathState.UNDEFINED: 1,
+    PathState.OWN_TEST: 1,
+    PathState.NOT_MEASURED: 1,
+    PathState.NO_DATA: 0,
 }
 
 
@@ -299,13 +299,13 @@ def _of_bursts(
     """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""
     cells = {cell.path_id: cell for cell in tables.grid(metric, since, until, packet_bytes=packet_bytes)}
     figures = [_with_bursts(metric, path, cells.get(path[0])) for path in planned]
-    wanted = [path.path_id for path in figures if path.state is State.NOT_MEASURED]
+    wanted = [path.path_id for path in figures if path.state is PathState.NOT_MEASURED]
     if not wanted:
         return tuple(figures)
     newest = newest_failures(max(since, until - LONGEST_RAW), until, wanted)
     outcomes = {failure.path_id: failure.outcome for failure in newest}
     return tuple(
-        replace(path, outcome=outcomes.get(path.path_id)) if path.state is State.NOT_MEASURED else path
+        replace(path, outcome=outcomes.get(path.path_id)) if path.state is PathState.NOT_MEASURED else path
         for path in figures
     )
 
@@ -325,16 +325,16 @@ def _with_bursts(metric: Metric, path: _Known, cell: tables.GridCell | None) -> 
     )
 
 
-def _ping_state(metric: Metric, cell: tables.GridCell) -> State:
+def _ping_state(metric: Metric, cell: tables.GridCell) -> PathState:
     if cell.sent == 0:
         if cell.bursts_not_measured > 0:
-            return State.NOT_MEASURED
-        return State.OWN_TEST if cell.bursts_during_test > 0 else State.NO_DATA
+            return PathState.NOT_MEASURED
+        return PathState.OWN_TEST if cell.bursts_during_test > 0 else PathState.NO_DATA
     if cell.received == 0:
-        return State.TOTAL_LOSS
+        return PathState.TOTAL_LOSS
     if cell.value is None:
-        return State.UNDEFINED
-    return State.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else State.VALUE
+        return PathState.UNDEFINED
+    return PathState.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else PathState.VALUE
 
 
 def _of_tests(planned: list[_Known], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
@@ -343,12 +343,12 @@ def _of_tests(planned: list[_Known], since: datetime, until: datetime) -> tuple[
     return tuple(_with_tests(path, summaries.get(path[0])) for path in planned)
 
 
-def _with_tests(path: _Known, summary: ThroughputSummary | None) -> PathFigures:
+def _with_tests(path: _Known, summary: PathThroughput | None) -> PathFigures:
     if summary is None:
         return PathFigures(*path)
     return PathFigures(
         *path,
-        state=State.NOT_MEASURED if summary.throughput_median_bps is None else State.VALUE,
+        state=PathState.NOT_MEASURED if summary.throughput_median_bps is None else PathState.VALUE,
         value=summary.throughput_median_bps,
         tests=summary.tests,
         tests_measured=summary.measured,

@@ -18,7 +18,7 @@ from monitor.archive.queries.metrics import Metric
 INFINITE = float("inf")
 
 
-class Choice(StrEnum):
+class MetricChoice(StrEnum):
     """The metrics that pages offer, by their names in addresses."""
 
     LOSS = "loss"
@@ -36,14 +36,14 @@ class Choice(StrEnum):
 
 
 _METRICS = {
-    Choice.LOSS: Metric.LOSS,
-    Choice.RTT: Metric.RTT_MEDIAN,
-    Choice.RTT_MIN: Metric.RTT_MIN,
-    Choice.IPDV: Metric.IPDV,
-    Choice.UNREACHABILITY: Metric.UNREACHABILITY,
-    Choice.THROUGHPUT: Metric.THROUGHPUT,
-    Choice.ESTIMATE: Metric.ESTIMATE,
-    Choice.MOS: Metric.MOS,
+    MetricChoice.LOSS: Metric.LOSS,
+    MetricChoice.RTT: Metric.RTT_MEDIAN,
+    MetricChoice.RTT_MIN: Metric.RTT_MIN,
+    MetricChoice.IPDV: Metric.IPDV,
+    MetricChoice.UNREACHABILITY: Metric.UNREACHABILITY,
+    MetricChoice.THROUGHPUT: Metric.THROUGHPUT,
+    MetricChoice.ESTIMATE: Metric.ESTIMATE,
+    MetricChoice.MOS: Metric.MOS,
 }
 
 
@@ -57,7 +57,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MetricFormat:
     """A metric on a page: its name in a sentence, its name where there is little room, how a figure of it is written,
     its bands from the lowest figure up, and from which change on two figures differ (a difference for ratios and MOS,
     else a share of the older figure)."""
@@ -141,17 +141,17 @@ RTT_BANDS = _steps(_round_trips, (10, 50, 100, 200, 400))
 IPDV_BANDS = _steps(_round_trips, (1, 5, 20, 50, 100))
 
 MEASURES = {
-    Metric.LOSS: Measure("loss", "loss", figures.percent, LOSS_BANDS, 0.001, Band(0, "none-lost", "0%")),
-    Metric.RTT_MEDIAN: Measure("median RTT", "median RTT", figures.milliseconds, RTT_BANDS, 0.05),
-    Metric.RTT_MIN: Measure("minimum RTT", "min RTT", figures.milliseconds, RTT_BANDS, 0.05),
-    Metric.IPDV: Measure("jitter (IPDV)", "jitter", figures.milliseconds, IPDV_BANDS, 0.25),
-    Metric.UNREACHABILITY: Measure(
+    Metric.LOSS: MetricFormat("loss", "loss", figures.percent, LOSS_BANDS, 0.001, Band(0, "none-lost", "0%")),
+    Metric.RTT_MEDIAN: MetricFormat("median RTT", "median RTT", figures.milliseconds, RTT_BANDS, 0.05),
+    Metric.RTT_MIN: MetricFormat("minimum RTT", "min RTT", figures.milliseconds, RTT_BANDS, 0.05),
+    Metric.IPDV: MetricFormat("jitter (IPDV)", "jitter", figures.milliseconds, IPDV_BANDS, 0.25),
+    Metric.UNREACHABILITY: MetricFormat(
         "unreachable time", "unreachable time", figures.percent, UNREACHABILITY_BANDS, 0.001,
         Band(0, "none-lost", "0%"),
     ),
-    Metric.THROUGHPUT: Measure("measured throughput", "throughput", figures.bit_rate, RATE_BANDS, 0.1),
-    Metric.ESTIMATE: Measure("Mathis (Reno) estimate", "estimate", figures.bit_rate, RATE_BANDS, 0.25),
-    Metric.MOS: Measure("MOS", "MOS", _mos, MOS_BANDS, 0.1),
+    Metric.THROUGHPUT: MetricFormat("measured throughput", "throughput", figures.bit_rate, RATE_BANDS, 0.1),
+    Metric.ESTIMATE: MetricFormat("Mathis (Reno) estimate", "estimate", figures.bit_rate, RATE_BANDS, 0.25),
+    Metric.MOS: MetricFormat("MOS", "MOS", _mos, MOS_BANDS, 0.1),
 }  # fmt: skip
 
 _DIFFERENCES = {Metric.LOSS: 100.0, Metric.UNREACHABILITY: 100.0, Metric.MOS: 1.0}
@@ -185,15 +185,15 @@ def write_change(metric: Metric, changed: float) -> str:
     return f"{changed * 100:+,.0f}%".replace("-", "−")
 
 
-def measure_of(metric: Metric) -> Measure:
+def measure_of(metric: Metric) -> MetricFormat:
     """The measure of any metric; a metric not on the grid is formatted by the unit of its name and has no bands."""
     if metric in MEASURES:
         return MEASURES[metric]
     name, _, unit = metric.value.rpartition("_")
     if unit in _UNITS:
         words = name.replace("_", " ").replace("rtt", "RTT")
-        return Measure(words, words, _UNITS[unit], (), 0.0)
-    return Measure(metric.value, metric.value, lambda value: f"{value:.3g}", (), 0.0)
+        return MetricFormat(words, words, _UNITS[unit], (), 0.0)
+    return MetricFormat(metric.value, metric.value, lambda value: f"{value:.3g}", (), 0.0)
 
 
 def _packets(value: float) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis import noise
-from monitor.archive.queries.for_reports import PathDay, ThroughputDay
+from monitor.archive.queries.for_reports import PathDay, PathThroughputDay
 from monitor.reports.report import ComparedFigure, FigureChange, FigureChanges, PathReport
 
 FALSE_SHARE = 0.05
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 def find(
     paths: Sequence[PathReport],
     days: Mapping[int, Sequence[PathDay]],
-    throughput_days: Mapping[int, Sequence[ThroughputDay]],
+    throughput_days: Mapping[int, Sequence[PathThroughputDay]],
     since: datetime,
     first: datetime,
     last: datetime,
@@ -103,7 +103,7 @@ def _ping_days(
 
 
 def _throughput_days(
-    paths: Sequence[PathReport], days: Mapping[int, Sequence[ThroughputDay]], since: datetime, every: int
+    paths: Sequence[PathReport], days: Mapping[int, Sequence[PathThroughputDay]], since: datetime, every: int
 ) -> Floats:
     rates_bps = np.full((len(paths), every), np.nan)
     for row, path in enumerate(paths):

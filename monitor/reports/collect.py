@@ -21,7 +21,7 @@ from monitor.archive.queries import for_reports
 from monitor.archive.queries.calibrations import DayOfTests, days_of_tests
 from monitor.archive.queries.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
-from monitor.archive.queries.throughput import ThroughputSummary, throughput_summaries
+from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
 from monitor.mesh import service_levels
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Measurement, Mesh, Path, Site
@@ -38,8 +38,8 @@ SPARKLINE_DAYS = 28
 Key = tuple[int, int]
 """Path and packet size."""
 
-Row = TypeVar("Row", ThroughputSummary, for_reports.Kept, for_reports.TransferVerdict)
-DayRow = TypeVar("DayRow", for_reports.PathDay, for_reports.ThroughputDay)
+Row = TypeVar("Row", PathThroughput, for_reports.TargetCounts, for_reports.TransferVerdict)
+DayRow = TypeVar("DayRow", for_reports.PathDay, for_reports.PathThroughputDay)
 
 
 class UnknownScope(Exception):
@@ -69,16 +69,16 @@ class Material:
     before: Mapping[int, PathSummary]
     year_before: Mapping[int, PathSummary]
     planned: Mapping[int, int]
-    throughput: Mapping[int, ThroughputSummary]
-    throughput_before: Mapping[int, ThroughputSummary]
-    throughput_year_before: Mapping[int, ThroughputSummary]
+    throughput: Mapping[int, PathThroughput]
+    throughput_before: Mapping[int, PathThroughput]
+    throughput_year_before: Mapping[int, PathThroughput]
     days: Mapping[int, list[for_reports.PathDay]]
-    throughput_days: Mapping[int, list[for_reports.ThroughputDay]]
+    throughput_days: Mapping[int, list[for_reports.PathThroughputDay]]
     first_day: datetime
     last_day: datetime
     levels: Mapping[int, ServiceLevel]
-    hours_above: Mapping[int, for_reports.Kept]
-    tests_below: Mapping[int, for_reports.Kept]
+    hours_above: Mapping[int, for_reports.TargetCounts]
+    tests_below: Mapping[int, for_reports.TargetCounts]
     verdicts: Mapping[int, for_reports.TransferVerdict]
     capacities: Mapping[int, float]
     days_of_tests: Mapping[int, list[DayOfTests]]
@@ -184,7 +184,7 @@ def _of_sizes(summaries: Iterable[PathSummary], sizes: Mapping[int, int]) -> dic
     return {summary.path_id: summary for summary in summaries if sizes.get(summary.path_id) == summary.packet_bytes}
 
 
-def _throughput(period: Period, path_ids: Collection[int]) -> dict[int, ThroughputSummary]:
+def _throughput(period: Period, path_ids: Collection[int]) -> dict[int, PathThroughput]:
     return _by_path(throughput_summaries(period.since, period.until, path_ids=list(path_ids)))
 
 
@@ -206,7 +206,7 @@ def _levels(mesh: Mesh | None, paths: Mapping[int, PathInMesh]) -> dict[int, Ser
 
 def _hours_above(
     since: datetime, until: datetime, levels: Mapping[int, ServiceLevel], sizes: Mapping[int, int]
-) -> dict[int, for_reports.Kept]:
+) -> dict[int, for_reports.TargetCounts]:
     limits = {
         (path_id, sizes[path_id]): level.rtt_ms
         for path_id, level in levels.items()
@@ -217,7 +217,7 @@ def _hours_above(
 
 def _tests_below(
     since: datetime, until: datetime, levels: Mapping[int, ServiceLevel], tested: Collection[int]
-) -> dict[int, for_reports.Kept]:
+) -> dict[int, for_reports.TargetCounts]:
     limits = {
         path_id: level.throughput_bps for path_id, level in levels.items() if level.throughput_bps and path_id in tested
     }

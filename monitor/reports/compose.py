@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from monitor.alerts.models import Incident
 from monitor.archive.queries.for_reports import PathDay
 from monitor.archive.queries.paths import PathSummary
-from monitor.archive.queries.throughput import ThroughputSummary
+from monitor.archive.queries.throughput import PathThroughput
 from monitor.mesh.service_levels import ServiceLevel
 from monitor.reports import changes, levels, sentences, throughput
 from monitor.reports.collect import DAYS_BEFORE, SPARKLINE_DAYS, Material, PathInMesh, collect
@@ -125,7 +125,7 @@ def _state(summaries: Sequence[PathSummary | None], rates_bps: Sequence[float]) 
     )
 
 
-def _rates(summaries: Mapping[int, ThroughputSummary]) -> list[float]:
+def _rates(summaries: Mapping[int, PathThroughput]) -> list[float]:
     return [
         summary.throughput_median_bps for summary in summaries.values() if summary.throughput_median_bps is not None
     ]

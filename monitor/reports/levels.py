@@ -6,14 +6,14 @@ bursts. At 100% the target is just met.
 
 from __future__ import annotations
 
-from monitor.archive.queries.for_reports import Kept
+from monitor.archive.queries.for_reports import TargetCounts
 from monitor.archive.queries.paths import PathSummary
 from monitor.mesh.service_levels import ServiceLevel
 from monitor.reports.report import Target, TargetResult
 
 
 def kept(
-    level: ServiceLevel, summary: PathSummary | None, hours_above: Kept | None, tests_below: Kept | None
+    level: ServiceLevel, summary: PathSummary | None, hours_above: TargetCounts | None, tests_below: TargetCounts | None
 ) -> tuple[TargetResult, ...]:
     """The targets with measurements; targets without are left out."""
     targets = []
@@ -34,6 +34,6 @@ def _share(target: Target, limit: float, actual: float, budget: float) -> Target
     return TargetResult(target, limit, None, actual, actual / budget)
 
 
-def _of_many(target: Target, limit: float, kept_ratio: float, counted: Kept) -> TargetResult:
+def _of_many(target: Target, limit: float, kept_ratio: float, counted: TargetCounts) -> TargetResult:
     worse = counted.worse / counted.of
     return TargetResult(target, limit, kept_ratio, 1.0 - worse, worse / (1.0 - kept_ratio))

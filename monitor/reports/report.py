@@ -14,7 +14,7 @@ from enum import StrEnum
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.paths import PathSummary
-from monitor.archive.queries.throughput import ThroughputSummary
+from monitor.archive.queries.throughput import PathThroughput
 from monitor.reports.periods import Period
 
 GOAL_LOSS_RATIO = 0.001
@@ -87,9 +87,9 @@ class PathReport:
     before: PathSummary | None
     year_before: PathSummary | None
     bursts_planned: int | None
-    throughput: ThroughputSummary | None
-    throughput_before: ThroughputSummary | None
-    throughput_year_before: ThroughputSummary | None
+    throughput: PathThroughput | None
+    throughput_before: PathThroughput | None
+    throughput_year_before: PathThroughput | None
     capacity_bps: float | None
     verdict: TransferVerdict | None
     targets: tuple[TargetResult, ...]

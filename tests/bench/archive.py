@@ -37,7 +37,7 @@ from probes.supervise import Supervisor
 from tests.bench import Row
 
 if TYPE_CHECKING:
-    from monitor.archive.ingest.arrivals import Arrival
+    from monitor.archive.ingest.arrivals import ParsedBatch
     from monitor.mesh.models import Host
 
 SITES = 3
@@ -137,13 +137,13 @@ def _measure() -> tuple[dict[str, float], dict[str, float]]:
     return took_s, bytes_a_burst
 
 
-def _arrival(batch: Batch) -> Arrival:
+def _arrival(batch: Batch) -> ParsedBatch:
     from monitor.archive.ingest.arrivals import arrival_of
 
     return arrival_of(batch)
 
 
-def _receive_all(arrivals: list[tuple[int, Arrival]]) -> None:
+def _receive_all(arrivals: list[tuple[int, ParsedBatch]]) -> None:
     from monitor.archive.ingest.batches import receive
 
     for site_id, arrival in arrivals:

@@ -293,7 +293,7 @@ def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
     from monitor.archive.queries import completeness, tables
     from monitor.archive.queries.metrics import Metric
     from monitor.archive.queries.paths import measured_packet_sizes, path_series, path_summaries, raw_bursts
-    from monitor.archive.queries.tables import By, Tick
+    from monitor.archive.queries.tables import Grouping, Tick
 
     since, day = UNTIL - timedelta(days=days), UNTIL - timedelta(days=1)
     now, fortnight = UNTIL - timedelta(minutes=25), UNTIL - timedelta(days=14)
@@ -302,7 +302,7 @@ def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
         return lambda: tables.grid(metric, begun, now, packet_bytes=100)
 
     def table(metric: Metric, tick: Tick) -> Callable[[], list[Any]]:
-        return lambda: tables.table(By.REGION, metric, tick, since if tick is Tick.DAY else day, UNTIL, 100)
+        return lambda: tables.table(Grouping.REGION, metric, tick, since if tick is Tick.DAY else day, UNTIL, 100)
 
     def path(begun: datetime) -> Callable[[], list[Any]]:
         return lambda: list(path_series(1, 100, begun, UNTIL).points)

@@ -251,11 +251,11 @@ def fail_with(sqlstate):
 @pytest.mark.parametrize(
     ("sqlstate", "kind"),
     [
-        ("53100", trouble.Kind.DISK_FULL),
-        ("53200", trouble.Kind.NO_RESOURCES),
-        ("57014", trouble.Kind.SLOW),
-        ("55P03", trouble.Kind.SLOW),
-        ("57P01", trouble.Kind.AWAY),
+        ("53100", trouble.TroubleKind.DISK_FULL),
+        ("53200", trouble.TroubleKind.NO_RESOURCES),
+        ("57014", trouble.TroubleKind.SLOW),
+        ("55P03", trouble.TroubleKind.SLOW),
+        ("57P01", trouble.TroubleKind.AWAY),
     ],
 )
 def test_what_the_database_cannot_do_now_is_answered_503_and_shown(mesh, agent, settings, tmp_path, sqlstate, kind):
@@ -276,7 +276,7 @@ def test_what_the_database_cannot_do_now_is_answered_503_and_shown(mesh, agent, 
 
 def test_a_batch_that_could_be_stored_ends_the_trouble(mesh, agent, settings, tmp_path):
     settings.DATA_DIR = tmp_path
-    trouble.note(trouble.Kind.DISK_FULL)
+    trouble.note(trouble.TroubleKind.DISK_FULL)
 
     response = post(agent, msgspec.json.encode(a_batch(mesh)))
 
@@ -288,7 +288,7 @@ def test_trouble_that_cannot_be_noted_is_logged(settings, tmp_path, caplog):
     settings.DATA_DIR = tmp_path / "file"
     settings.DATA_DIR.touch()
 
-    trouble.note(trouble.Kind.DISK_FULL)
+    trouble.note(trouble.TroubleKind.DISK_FULL)
 
     assert "the pages will not show that the disk of the database is full" in caplog.text
 

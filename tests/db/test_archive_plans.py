@@ -21,7 +21,7 @@ from monitor.archive.queries.paths import (
     path_summaries,
     raw_bursts,
 )
-from monitor.archive.queries.tables import By, Tick
+from monitor.archive.queries.tables import Grouping, Tick
 from monitor.archive.queries.throughput import capacity_series, throughput_series, throughput_summaries
 from monitor.archive.rollup import recompute
 from tests.db.mesh_of_three import make_mesh
@@ -127,7 +127,7 @@ QUESTIONS = {
     "worst": (lambda: tables.worst(Metric.LOSS, END - timedelta(hours=1), END), "burst_hour"),
     "series of hours": (lambda: path_series(7, 100, END - timedelta(days=20), END), "burst_hour"),
     "table by hours": (
-        lambda: tables.table(By.SITE, Metric.LOSS, Tick.HOUR, END - timedelta(hours=3), END, 100),
+        lambda: tables.table(Grouping.SITE, Metric.LOSS, Tick.HOUR, END - timedelta(hours=3), END, 100),
         "burst_hour",
     ),
     "series of raw": (lambda: path_series(7, 100, END - timedelta(days=1), END), "burst"),
@@ -139,7 +139,7 @@ QUESTIONS = {
     "series of a year": (lambda: path_series(7, 100, END - timedelta(days=365), END), "burst_day"),
     "grid of a week": (lambda: tables.grid(Metric.LOSS, END - timedelta(days=7), END, packet_bytes=100), "burst_day"),
     "table of a week": (
-        lambda: tables.table(By.REGION, Metric.LOSS, Tick.DAY, END - timedelta(days=7), END, 100),
+        lambda: tables.table(Grouping.REGION, Metric.LOSS, Tick.DAY, END - timedelta(days=7), END, 100),
         "burst_day",
     ),
     "coverage, the running day": (

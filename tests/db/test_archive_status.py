@@ -98,7 +98,7 @@ def test_a_site_that_delivered_long_ago_only_is_not_said_to_be_complete(lines, m
 
 
 def test_why_nothing_can_be_stored_is_told(lines, answer):
-    trouble.note(trouble.Kind.DISK_FULL)
+    trouble.note(trouble.TroubleKind.DISK_FULL)
 
     [told] = [line for line in lines() if line.startswith("nothing can be stored")]
 
@@ -184,7 +184,7 @@ def test_each_table_has_its_rows_and_size():
     assert sizes["burst"].total_bytes > 70 * 100
 
 
-GROWN = [growth.TableSize("burst", 0, 0, 0, 10.0, 3e6), growth.TableSize("slot", 0, 0, 0, 1.0, 1e6)]
+GROWN = [growth.TableGrowth("burst", 0, 0, 0, 10.0, 3e6), growth.TableGrowth("slot", 0, 0, 0, 1.0, 1e6)]
 
 
 def test_growth_is_told_by_table_from_the_oldest_note_of_a_week(answer, lines, monkeypatch):
@@ -218,8 +218,8 @@ def test_sizes_of_all_tables_are_noted(monkeypatch):
         (GROWN, 8_000_000, 4e6, 2.0),
         (GROWN, 0, 4e6, 0.0),
         (GROWN, None, 4e6, None),
-        ([growth.TableSize("burst", 0, 0, 0, -1.0, -5.0)], 8_000_000, -5.0, None),
-        ([growth.TableSize("burst", 0, 0, 0, None, None)], 8_000_000, None, None),
+        ([growth.TableGrowth("burst", 0, 0, 0, -1.0, -5.0)], 8_000_000, -5.0, None),
+        ([growth.TableGrowth("burst", 0, 0, 0, None, None)], 8_000_000, None, None),
     ],
     ids=["room", "full", "elsewhere", "shrinks", "unknown"],
 )
@@ -257,7 +257,7 @@ def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):
 
 
 def test_a_database_that_is_away_is_named_and_so_is_what_was_seen_before(monkeypatch, capsys):
-    trouble.note(trouble.Kind.DISK_FULL)
+    trouble.note(trouble.TroubleKind.DISK_FULL)
 
     def away(now):
         raise OperationalError("connection failed: no such host\nIs the server running?")

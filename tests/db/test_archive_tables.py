@@ -10,7 +10,7 @@ from monitor.archive.ingest.batches import store
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import path_series, path_summaries, raw_bursts
-from monitor.archive.queries.tables import By, Tick
+from monitor.archive.queries.tables import Grouping, Tick
 from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.models import Group, Host, Path, Site
 from tests.db.merging import merge_all
@@ -129,12 +129,12 @@ def test_the_worst_come_first_and_those_without_a_value_not_at_all(mesh, deliver
 @pytest.mark.parametrize(
     ("by", "expected"),
     [
-        (By.NODE, {("slac", "cern"): (10.0, 1), ("slac", "host-70"): (40.0, 1), ("slac", "anl"): (5.0, 1)}),
-        (By.SITE, {("slac", "cern"): (25.0, 2), ("slac", "anl"): (5.0, 1)}),
-        (By.COUNTRY, {("US", "CH"): (25.0, 2), ("US", "US"): (5.0, 1)}),
-        (By.REGION, {("North America", "Europe"): (25.0, 2), ("North America", "North America"): (5.0, 1)}),
+        (Grouping.NODE, {("slac", "cern"): (10.0, 1), ("slac", "host-70"): (40.0, 1), ("slac", "anl"): (5.0, 1)}),
+        (Grouping.SITE, {("slac", "cern"): (25.0, 2), ("slac", "anl"): (5.0, 1)}),
+        (Grouping.COUNTRY, {("US", "CH"): (25.0, 2), ("US", "US"): (5.0, 1)}),
+        (Grouping.REGION, {("North America", "Europe"): (25.0, 2), ("North America", "North America"): (5.0, 1)}),
         (
-            By.GROUP,
+            Grouping.GROUP,
             {
                 ("hep", "hep"): (25.0, 2),
                 ("hep", "all"): (10.0, 3),
@@ -173,7 +173,7 @@ def test_a_table_has_a_column_for_each_tick_and_keeps_sizes_apart(mesh, deliver)
     )
 
     def found(tick, since, packet_bytes=100):
-        cells = tables.table(By.SITE, Metric.LOSS, tick, since, NOW, packet_bytes)
+        cells = tables.table(Grouping.SITE, Metric.LOSS, tick, since, NOW, packet_bytes)
         return [(cell.at, cell.value) for cell in cells]
 
     assert found(Tick.DAY, DAY - timedelta(days=1)) == [(DAY - timedelta(days=1), 0.5), (DAY, 0.0)]
@@ -189,7 +189,7 @@ def test_a_table_can_be_of_one_family(mesh, deliver):
     def found(family):
         return [
             (cell.value, cell.paths)
-            for cell in tables.table(By.SITE, Metric.RTT_AVG, Tick.HOUR, HOUR, NOW, 100, family=family)
+            for cell in tables.table(Grouping.SITE, Metric.RTT_AVG, Tick.HOUR, HOUR, NOW, 100, family=family)
         ]
 
     assert (found(4), found(6), found(None)) == ([(10.0, 1)], [(30.0, 1)], [(20.0, 2)])
@@ -198,7 +198,7 @@ def test_a_table_can_be_of_one_family(mesh, deliver):
 def test_a_table_of_measured_throughput(mesh, deliver):
     deliver((mesh.slac_cern, throughput(50e6)), (mesh.slac_cern, throughput(90e6, at=HOUR + MINUTE)))
 
-    [cell] = tables.table(By.COUNTRY, Metric.THROUGHPUT, Tick.HOUR, HOUR, NOW, 100)
+    [cell] = tables.table(Grouping.COUNTRY, Metric.THROUGHPUT, Tick.HOUR, HOUR, NOW, 100)
 
     assert astuple(cell) == ("US", "CH", HOUR, 70e6, 1)
 
@@ -296,7 +296,7 @@ def test_a_year_shows_the_worst_hour_and_the_band_of_its_days(mesh, deliver):
         lambda: tables.grid(Metric.RTT_MEDIAN, NOW - timedelta(days=400), NOW),
         lambda: tables.grid(Metric.ALPHA, HOUR, NOW, packet_bytes=100),
         lambda: tables.worst(Metric.LOSS, HOUR, NOW),
-        lambda: tables.table(By.GROUP, Metric.MOS, Tick.MONTH, HOUR, NOW, 100),
+        lambda: tables.table(Grouping.GROUP, Metric.MOS, Tick.MONTH, HOUR, NOW, 100),
         lambda: raw_bursts(1, HOUR, NOW),
         lambda: path_summaries(NOW - timedelta(days=400), NOW),
     ],

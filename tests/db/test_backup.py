@@ -18,7 +18,7 @@ from monitor.archive.ingest.batches import store
 from monitor.archive.models import ReceivedBatch
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.upkeep import backup
-from monitor.archive.upkeep.backup import BackupError, Contents
+from monitor.archive.upkeep.backup import BackupContents, BackupError
 from monitor.stack import postgres
 from monitor.stack.postgres import PostgresError, client_program
 from tests.db.merging import merge_all
@@ -288,7 +288,9 @@ def test_a_folder_that_is_not_there_is_named(mesh, tmp_path):
         call_command("archive", "backup", "--out", str(tmp_path / "nowhere" / "soundings.dump"))
 
 
-HERE = Contents(server_major=17, dumper_major=17, timescaledb=None, migrations=frozenset({("archive", "0001_initial")}))
+HERE = BackupContents(
+    server_major=17, dumper_major=17, timescaledb=None, migrations=frozenset({("archive", "0001_initial")})
+)
 UNFIT = {
     "from a later release": (
         replace(HERE, migrations=frozenset({("archive", "0999_later")})),

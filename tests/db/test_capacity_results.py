@@ -14,7 +14,7 @@ from monitor.archive.queries.throughput import capacity_series
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import read
-from monitor.mesh.entries import CapacityTest
+from monitor.mesh.entries import CapacityEntry
 from monitor.mesh.models import Path, Site, Slot
 from monitor.mesh.plan import plan_for
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, Verdict
@@ -68,7 +68,7 @@ def delivered(path, result, sequence=1, **fields):
 
 def test_a_site_is_told_its_paths_of_a_capacity_test():
     groups = (replace(EXAMPLE.groups[0], tests=("pinger", "narrowest")), *EXAMPLE.groups[1:])
-    apply(replace(EXAMPLE, tests=(*EXAMPLE.tests, CapacityTest("narrowest")), groups=groups), NOW)
+    apply(replace(EXAMPLE, tests=(*EXAMPLE.tests, CapacityEntry("narrowest")), groups=groups), NOW)
 
     plan = plan_for(Site.objects.get(name="cern"), NOW)
 
@@ -89,7 +89,7 @@ def test_a_site_is_told_its_paths_of_a_capacity_test():
 
 def test_a_plan_with_capacity_tests_takes_three_queries_too(django_assert_num_queries):
     groups = (replace(EXAMPLE.groups[0], tests=("pinger", "narrowest")), *EXAMPLE.groups[1:])
-    apply(replace(EXAMPLE, tests=(*EXAMPLE.tests, CapacityTest("narrowest")), groups=groups), NOW)
+    apply(replace(EXAMPLE, tests=(*EXAMPLE.tests, CapacityEntry("narrowest")), groups=groups), NOW)
     site = Site.objects.get(name="cern")
 
     with django_assert_num_queries(3):

@@ -9,7 +9,7 @@ from django.utils.html import strip_tags
 from monitor.agents.models import AgentHealth
 from monitor.archive.models import DirtyHour
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import Freshness, Work
+from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from tests.db.pages_mesh import NOW, hour
 
 LOCAL = {"Host": "localhost"}
@@ -30,10 +30,10 @@ class TestDecision:
     @pytest.mark.parametrize(
         ("field", "work", "limit"),
         [
-            ("evaluated_at", Work.EVALUATION, 2 * MINUTE),
-            ("notified_at", Work.NOTIFICATION, 5 * MINUTE),
-            ("summaries_wait_since", Work.SUMMARIES, 10 * MINUTE),
-            ("delivered_at", Work.DELIVERY, 5 * MINUTE),
+            ("evaluated_at", RecurringWork.EVALUATION, 2 * MINUTE),
+            ("notified_at", RecurringWork.NOTIFICATION, 5 * MINUTE),
+            ("summaries_wait_since", RecurringWork.SUMMARIES, 10 * MINUTE),
+            ("delivered_at", RecurringWork.DELIVERY, 5 * MINUTE),
         ],
     )
     def test_what_is_older_than_it_should_be_is_told_with_its_time(self, field, work, limit):
@@ -52,13 +52,13 @@ class TestDecision:
         found = self.of(mesh_applied_at=NOW)
 
         assert found.stale_at(NOW + 2 * MINUTE) == ()
-        assert works(found.stale_at(NOW + 6 * MINUTE)) == [Work.EVALUATION, Work.NOTIFICATION]
+        assert works(found.stale_at(NOW + 6 * MINUTE)) == [RecurringWork.EVALUATION, RecurringWork.NOTIFICATION]
 
     def test_where_tests_are_hours_apart_so_are_deliveries(self):
         found = self.of(delivered_at=NOW, least_every_s=3600)
 
         assert found.stale_at(NOW + 119 * MINUTE) == ()
-        assert works(found.stale_at(NOW + 121 * MINUTE)) == [Work.DELIVERY]
+        assert works(found.stale_at(NOW + 121 * MINUTE)) == [RecurringWork.DELIVERY]
 
     def test_where_nothing_is_measured_nothing_must_be_delivered(self):
         assert self.of(delivered_at=NOW, least_every_s=None).stale_at(NOW + 999 * MINUTE) == ()
@@ -66,14 +66,14 @@ class TestDecision:
 
 class TestMarks:
     def test_an_earlier_mark_never_takes_the_place_of_a_later_one(self):
-        freshness.note(Work.EVALUATION, NOW)
-        freshness.note(Work.EVALUATION, NOW - MINUTE)
+        freshness.note(RecurringWork.EVALUATION, NOW)
+        freshness.note(RecurringWork.EVALUATION, NOW - MINUTE)
 
         assert freshness.load().evaluated_at == NOW
 
     def test_all_is_read_with_one_statement(self, paths, django_assert_num_queries):
         path = paths["cern", "slac"]
-        freshness.note(Work.NOTIFICATION, NOW - MINUTE)
+        freshness.note(RecurringWork.NOTIFICATION, NOW - MINUTE)
         DirtyHour.objects.create(path_id=path.pk, hour=NOW, marked_at=NOW - 3 * MINUTE)
         for name, minutes in (("cern", 4), ("slac", 2)):
             site = paths[name, "uct"].source.site
@@ -90,15 +90,15 @@ class TestMarks:
 @pytest.fixture
 def evaluated_long_ago(at_noon, paths):
     hour(paths["cern", "slac"], 600, 600, 20.0)
-    freshness.note(Work.EVALUATION, NOW - timedelta(hours=2))
-    freshness.note(Work.NOTIFICATION, NOW)
+    freshness.note(RecurringWork.EVALUATION, NOW - timedelta(hours=2))
+    freshness.note(RecurringWork.NOTIFICATION, NOW)
     return paths
 
 
 @pytest.fixture
 def evaluated_now(at_noon, paths):
     hour(paths["cern", "slac"], 600, 600, 20.0)
-    for work in (Work.EVALUATION, Work.NOTIFICATION):
+    for work in (RecurringWork.EVALUATION, RecurringWork.NOTIFICATION):
         freshness.note(work, NOW)
     return paths
 

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from monitor.agents.bodies import Refused
+from monitor.agents.bodies import RequestRefused
 from monitor.agents.holders import require_holder, second_agents
 from monitor.agents.models import AgentToken, issue_token
 from monitor.archive.models import Burst, ReceivedBatch
@@ -132,7 +132,7 @@ def test_of_many_at_once_one_holds_the_token(mesh, token):
         together.wait(30)
         try:
             require_holder(found, f"{number:016x}.1", "", timezone.now())
-        except Refused:
+        except RequestRefused:
             return 0
         finally:
             connection.close()

@@ -14,7 +14,7 @@ from monitor.archive.ingest.copying import pack
 from monitor.archive.ingest.storing import store_bursts
 from monitor.archive.models import Burst, BurstHour, DirtyHour, ReceivedBatch, RefusedResult
 from monitor.archive.rollup.recompute import roll_up
-from monitor.archive.upkeep.trouble import Kind, kind_of
+from monitor.archive.upkeep.trouble import TroubleKind, kind_of
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
@@ -85,7 +85,7 @@ def test_a_delivery_does_not_wait_long_for_another_of_its_site(mesh, threads, mo
         other = threads.submit(on_own_connection(lambda: store(mesh.cern.pk, batch(), NOW)))
         assert other.result(PATIENCE_S).number == 1
 
-    assert kind_of(waited.value) == Kind.SLOW
+    assert kind_of(waited.value) == TroubleKind.SLOW
     assert ReceivedBatch.objects.get().site_id == mesh.cern.pk
 
 

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.mesh import expansion, models, queries, slots
-from monitor.mesh.apply import Change, apply
+from monitor.mesh.apply import MeshChange, apply
 from monitor.mesh.document import read
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, PingTest, SiteEntry, ThroughputTest
+from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, PingEntry, SiteEntry, ThroughputEntry
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
 from monitor.mesh.slots import plan_slots
 
@@ -34,8 +34,8 @@ def site(name, address, *, has_agent=True):
 
 
 A, B, C = (site(name, f"192.0.2.{number}") for number, name in enumerate("abc", 1))
-PINGER = PingTest("pinger", every_s=60)
-TCP = ThroughputTest("tcp", every_s=600)
+PINGER = PingEntry("pinger", every_s=60)
+TCP = ThroughputEntry("tcp", every_s=600)
 
 
 def mesh(*sites, tests=(PINGER, TCP), shape="mesh", home=None, alerts=None):
@@ -128,7 +128,7 @@ def test_a_site_that_leaves_is_retired_with_its_paths_and_kept():
 
     assert changes.counts("retired") == {"site": 1, "host": 1, "path": 4, "measurement": 8}
     assert Site.objects.get(name="c").retired_at == NOW + timedelta(hours=1)
-    assert changes.of("changed") == [Change("changed", "group", "all", "sites a, b, c → a, b")]
+    assert changes.of("changed") == [MeshChange("changed", "group", "all", "sites a, b, c → a, b")]
     assert all(before[model] == after for model, after in ids().items())
 
 
@@ -139,7 +139,7 @@ def test_a_site_that_comes_back_is_the_same_row_again():
 
     changes = apply(mesh(A, B, C), NOW + timedelta(hours=2))
 
-    assert Change("added", "site", "c", "in use again, with its history") in changes.items
+    assert MeshChange("added", "site", "c", "in use again, with its history") in changes.items
     for model in MODELS:
         if model is not MeasurementPeriod:
             assert ids()[model] == before[model]
@@ -212,7 +212,7 @@ SITES = [A, B, C, replace(C, has_agent=False), site("d", "192.0.2.4"), replace(A
 TESTS = [
     PINGER,
     replace(PINGER, packet_bytes=(56,)),
-    PingTest("often", every_s=10, count=2),
+    PingEntry("often", every_s=10, count=2),
     TCP,
     replace(TCP, every_s=900),
 ]

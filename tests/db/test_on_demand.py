@@ -13,17 +13,17 @@ from monitor.api.throughput_commands import run as run_command
 from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.ingest.batches import store
 from monitor.archive.queries import on_demand as outcomes
-from monitor.archive.queries.on_demand import State, on_demand, wait
+from monitor.archive.queries.on_demand import TestState, on_demand, wait
 from monitor.archive.queries.throughput import throughput_series, throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.endings import GRACE_S, expire_slots
-from monitor.mesh.entries import PingTest, ThroughputTest
+from monitor.mesh.entries import PingEntry, ThroughputEntry
 from monitor.mesh.models import Measurement, Path, Site, Slot, SlotHost
 from monitor.mesh.on_demand import (
     ON_DEMAND_LEAD_S,
-    NoRoom,
+    NoFreeSlot,
     OnDemandError,
     Settings,
     UnknownPath,
@@ -47,7 +47,7 @@ LEAD = timedelta(seconds=ON_DEMAND_LEAD_S)
 
 @pytest.fixture
 def path():
-    apply(document(3, ThroughputTest("tcp", every_s=3600, duration_s=10)), NOW)
+    apply(document(3, ThroughputEntry("tcp", every_s=3600, duration_s=10)), NOW)
     return find_path("s1", "s2")
 
 
@@ -101,7 +101,7 @@ def test_it_takes_its_hosts_as_every_slot_does(path):
 
 
 def test_several_come_one_after_the_other():
-    apply(document(2, PingTest("pinger", every_s=60)), NOW)
+    apply(document(2, PingEntry("pinger", every_s=60)), NOW)
     path = find_path("s1", "s2")
 
     found = [asked(path, duration_s=10) for _ in range(3)]
@@ -111,7 +111,7 @@ def test_several_come_one_after_the_other():
 
 
 def test_a_planned_test_that_no_agent_has_in_hand_gives_way_and_slips(path):
-    apply(document(2, ThroughputTest("tcp", every_s=600, duration_s=10)), NOW)
+    apply(document(2, ThroughputEntry("tcp", every_s=600, duration_s=10)), NOW)
     slots.plan_slots(NOW)
     horizon = NOW + timedelta(seconds=600)
     before = set(Slot.objects.filter(starts_at__lt=horizon).values_list("measurement", "starts_at"))
@@ -131,7 +131,7 @@ def test_a_planned_test_that_no_agent_has_in_hand_gives_way_and_slips(path):
 
 
 def test_a_planned_test_that_must_give_way_and_finds_no_room_is_told(path):
-    apply(document(2, ThroughputTest("tcp", every_s=120, duration_s=10, slip_s=10)), NOW)
+    apply(document(2, ThroughputEntry("tcp", every_s=120, duration_s=10, slip_s=10)), NOW)
     slots.plan_slots(NOW)
     before = Slot.objects.filter(outcome=None).count()
 
@@ -147,7 +147,7 @@ def test_one_that_could_only_begin_after_an_hour_is_refused_and_nothing_is_left_
     asked(path, duration_s=3600)
     before = (Slot.objects.count(), sorted(taken()))
 
-    with pytest.raises(NoRoom, match="reserved for the next hour"):
+    with pytest.raises(NoFreeSlot, match="reserved for the next hour"):
         asked(path)
 
     assert (Slot.objects.count(), sorted(taken())) == before
@@ -201,11 +201,11 @@ def test_it_goes_from_planned_by_running_to_ended(path):
     slot = asked(path)
 
     states = [on_demand(slot.pk, at).state for at in (NOW, slot.starts_at, slot.ends_at)]
-    assert states == [State.PLANNED, State.RUNNING, State.AWAITED]
+    assert states == [TestState.PLANNED, TestState.RUNNING, TestState.AWAITED]
 
     report(slot, measured(slot, sent_bytes=11_250_000))
     found = on_demand(slot.pk, slot.ends_at)
-    assert (found.state, found.outcome, found.throughput_bps) == (State.ENDED, "measured", 9e6)
+    assert (found.state, found.outcome, found.throughput_bps) == (TestState.ENDED, "measured", 9e6)
     assert (found.measured_at, found.asked_by, found.path_id) == (slot.starts_at, "somebody", path.pk)
     assert Slot.objects.get(pk=slot.pk).carried_bytes == 11_250_000
 
@@ -215,10 +215,10 @@ def test_it_has_ended_when_it_is_diagnosed(path):
     run = msgspec.structs.replace(real("queue"), started_at=slot.starts_at)
     report(slot, run)
 
-    assert on_demand(slot.pk, slot.ends_at).state is State.AWAITED
+    assert on_demand(slot.pk, slot.ends_at).state is TestState.AWAITED
     diagnose_awaited(slot.ends_at)
     found = on_demand(slot.pk, slot.ends_at)
-    assert (found.state, found.verdict) == (State.ENDED, "bottleneck queue")
+    assert (found.state, found.verdict) == (TestState.ENDED, "bottleneck queue")
     assert found.sentence.startswith("bottleneck of 9.65 Mbit/s")
 
 
@@ -231,7 +231,7 @@ def test_what_the_limits_of_the_sender_forbid_says_the_rule(path):
 
     found = on_demand(slot.pk, slot.ends_at)
     assert (found.state, found.outcome, found.detail, found.throughput_bps) == (
-        State.ENDED, "not_permitted", rule, None,
+        TestState.ENDED, "not_permitted", rule, None,
     )  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def test_an_apply_leaves_it_alone_but_with_its_path(path):
     kept = asked(path, duration_s=3000)
     later = asked(path)
 
-    apply(document(3, ThroughputTest("tcp", every_s=1800)), NOW)
+    apply(document(3, ThroughputEntry("tcp", every_s=1800)), NOW)
     assert Slot.objects.filter(pk__in=[kept.pk, later.pk]).count() == 2
     assert not Measurement.objects.in_use().filter(test__name="on-demand").exists()
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from monitor.archive.ingest.batches import store
 from monitor.mesh.apply import apply
-from monitor.mesh.entries import ThroughputTest
+from monitor.mesh.entries import ThroughputEntry
 from monitor.mesh.models import Mesh, Slot
 from monitor.mesh.on_demand import find_path
 from probes.contract import Outcome
@@ -24,7 +24,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def path():
-    apply(document(2, ThroughputTest("tcp", every_s=3600)), NOW)
+    apply(document(2, ThroughputEntry("tcp", every_s=3600)), NOW)
     return find_path("s1", "s2")
 
 

@@ -13,7 +13,7 @@ import pytest
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.ttl_changes import LEAST_BURSTS, TtlChange, ttl_changes
 from monitor.mesh.models import Measurement, MeasurementPeriod
-from monitor.mesh.queries import PlanChange, Schedule, plan_changes
+from monitor.mesh.queries import PlanChange, TestSchedule, plan_changes
 from monitor.overview.changes import changes_of, plan_words, route_words
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst
 
@@ -65,7 +65,7 @@ def test_a_test_begins_changes_and_ends(path, paths):
 
     found = plan_changes(path.pk, HOUR, NOW)
 
-    first, second = Schedule(60, (100, 1000)), Schedule(30, (100,))
+    first, second = TestSchedule(60, (100, 1000)), TestSchedule(30, (100,))
     assert found == [
         PlanChange(HOUR, "pinger", None, first),
         PlanChange(HOUR + MINUTE, "pinger", first, second),
@@ -77,9 +77,13 @@ def test_a_test_begins_changes_and_ends(path, paths):
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (None, Schedule(60, (100, 1000)), "pinger begins: every 60 s, 100 and 1000 bytes"),
-        (Schedule(3600, ()), None, "pinger ends"),
-        (Schedule(60, (100,)), Schedule(1800, (100,)), "pinger: every 30 min, 100 bytes, was every 60 s, 100 bytes"),
+        (None, TestSchedule(60, (100, 1000)), "pinger begins: every 60 s, 100 and 1000 bytes"),
+        (TestSchedule(3600, ()), None, "pinger ends"),
+        (
+            TestSchedule(60, (100,)),
+            TestSchedule(1800, (100,)),
+            "pinger: every 30 min, 100 bytes, was every 60 s, 100 bytes",
+        ),
     ],
 )
 def test_a_change_of_plan_is_a_sentence(before, after, said):

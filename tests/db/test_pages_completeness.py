@@ -162,7 +162,7 @@ def test_its_queries_are_the_same_for_any_number_of_sites(page, paths, django_as
 def test_every_page_says_when_nothing_can_be_stored_and_why(page, paths, address):
     assert "Nothing can be stored" not in page(address)
 
-    trouble.note(trouble.Kind.DISK_FULL)
+    trouble.note(trouble.TroubleKind.DISK_FULL)
 
     assert "Nothing can be stored: the disk of the database is full, last seen at" in page(address)
     trouble.over()
@@ -170,6 +170,6 @@ def test_every_page_says_when_nothing_can_be_stored_and_why(page, paths, address
 
 
 def test_the_login_says_nothing_of_trouble(page):
-    trouble.note(trouble.Kind.DISK_FULL)
+    trouble.note(trouble.TroubleKind.DISK_FULL)
 
     assert "Nothing can be stored" not in page("/login/")

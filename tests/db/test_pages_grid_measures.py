@@ -135,4 +135,4 @@ def test_the_api_gives_both_values(client, path):
 
 
 def test_every_metric_on_offer_has_a_measure():
-    assert {choice.metric for choice in measures.Choice} == set(measures.MEASURES) <= set(Metric)
+    assert {choice.metric for choice in measures.MetricChoice} == set(measures.MEASURES) <= set(Metric)

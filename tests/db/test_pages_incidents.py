@@ -12,7 +12,7 @@ from django.utils import timezone
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import Deed, Incident, Quiet
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import Work
+from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Site
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
 
@@ -85,7 +85,7 @@ class TestTheList:
         assert "all 2" in text(page("/incidents/"))
 
     def test_without_incidents_it_says_what_is_watched(self, page, paths):
-        freshness.note(Work.EVALUATION, timezone.now())
+        freshness.note(RecurringWork.EVALUATION, timezone.now())
 
         said = text(page("/incidents/"))
 

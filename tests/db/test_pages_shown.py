@@ -12,7 +12,7 @@ import pytest
 from django.http import Http404
 from django.test import RequestFactory
 
-from monitor.web.request.window import BAR_S, Shown, shown_of
+from monitor.web.request.window import BAR_S, ShownPeriod, shown_of
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -146,5 +146,5 @@ def test_without_a_zone_a_moment_is_utc_and_with_one_it_is_turned_into_it():
     [(timedelta(hours=1), 300), (timedelta(days=1), 900), (timedelta(days=7), 3600), (timedelta(days=30), 21_600)],
 )
 def test_bars_are_few_enough_to_be_seen(length, bar_s):
-    assert Shown(NOW - length, NOW, None).bar_s == bar_s
-    assert Shown(NOW - timedelta(days=5 * 366), NOW, None).bar_s in BAR_S
+    assert ShownPeriod(NOW - length, NOW, None).bar_s == bar_s
+    assert ShownPeriod(NOW - timedelta(days=5 * 366), NOW, None).bar_s in BAR_S

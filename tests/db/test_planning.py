@@ -14,9 +14,9 @@ from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import MeshError, parse
 from monitor.mesh.endings import close_slot
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, PingTest, SiteEntry, ThroughputTest
+from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, PingEntry, SiteEntry, ThroughputEntry
 from monitor.mesh.models import Host, Slot, SlotUplink, Uplink
-from monitor.mesh.on_demand import NoRoom, Settings, ask, find_path
+from monitor.mesh.on_demand import NoFreeSlot, Settings, ask, find_path
 from monitor.mesh.plan import plan_for
 from monitor.mesh.slots import plan_slots
 from probes.contract import Outcome
@@ -36,7 +36,7 @@ def site(name, *hosts, uplink=None):
     return SiteEntry(name, "", 0.0, 0.0, "CH", "", True, entries)
 
 
-HOURLY_SIX = (ThroughputTest("tcp", every_s=600),)
+HOURLY_SIX = (ThroughputEntry("tcp", every_s=600),)
 
 
 def mesh(*sites, tests=HOURLY_SIX, budgets=None):
@@ -88,7 +88,7 @@ def test_the_database_refuses_two_slots_on_an_uplink_at_a_time():
 
 
 def test_a_test_on_demand_waits_for_the_uplink():
-    apply(shared(tests=(ThroughputTest("tcp", every_s=86_400),)), NOW - timedelta(hours=5))
+    apply(shared(tests=(ThroughputEntry("tcp", every_s=86_400),)), NOW - timedelta(hours=5))
     first = ask(find_path("a1", "b"), Settings(), by="somebody", now=NOW)
 
     second = ask(find_path("c", "a2"), Settings(), by="somebody", now=NOW)
@@ -115,8 +115,8 @@ def test_an_uplink_comes_and_goes_with_the_file():
 
 
 def test_the_more_important_test_gets_the_time():
-    usual = ThroughputTest("usual", every_s=600, duration_s=150)
-    both = (usual, ThroughputTest("urgent", every_s=600, duration_s=100, priority=5))
+    usual = ThroughputEntry("usual", every_s=600, duration_s=150)
+    both = (usual, ThroughputEntry("urgent", every_s=600, duration_s=100, priority=5))
     pair = (site("b"), site("c"))
     on_an_empty_table = times_where_nothing_stood(mesh(*pair, tests=both), "urgent")
     apply(mesh(*pair, tests=(usual,)), NOW)
@@ -150,8 +150,8 @@ def times_where_nothing_stood(document, test):
 
 def test_what_may_not_slip_that_far_is_busy_with_the_reason():
     tests = (
-        ThroughputTest("long", every_s=3600, duration_s=1700, priority=1),
-        ThroughputTest("short", every_s=600, slip_s=30),
+        ThroughputEntry("long", every_s=3600, duration_s=1700, priority=1),
+        ThroughputEntry("short", every_s=600, slip_s=30),
     )
     apply(mesh(site("b"), site("c"), tests=tests), NOW)
     plan_slots(NOW)
@@ -167,7 +167,7 @@ def minutes(**of_scope):
 @pytest.mark.parametrize(("scope", "most"), [("path", 6), ("host", 12), ("uplink", 3)])
 def test_what_is_over_a_budget_of_the_day_is_not_planned_and_told(scope, most):
     """A day of planning. By hand: the tests of 60 s that begin in the day are at most so many minutes for each."""
-    test = ThroughputTest("tcp", every_s=1800, duration_s=60)
+    test = ThroughputEntry("tcp", every_s=1800, duration_s=60)
     apply(shared(tests=(test,), budgets=minutes(**{scope: most})), NOW)
     midnight = NOW.replace(hour=0)
 
@@ -209,7 +209,7 @@ def test_the_ledger_tells_a_budget_from_a_sites_limits():
 
 def test_bytes_count_by_what_tests_carried_and_the_rest_by_the_fastest_of_them():
     """1 GB a test was carried; a budget of 3.5 GB then has room for two more, by hand."""
-    pinger = PingTest("pinger", every_s=60)
+    pinger = PingEntry("pinger", every_s=60)
     apply(mesh(site("b"), site("c"), tests=(pinger,), budgets={"path": {"max_bytes_per_day": 3.5e9}}), NOW)
     path = find_path("b", "c")
     first = ask(path, Settings(), by="somebody", now=NOW)
@@ -218,7 +218,7 @@ def test_bytes_count_by_what_tests_carried_and_the_rest_by_the_fastest_of_them()
     later = NOW + timedelta(minutes=30)
     for _ in range(2):
         ask(path, Settings(), by="somebody", now=later)
-    with pytest.raises(NoRoom) as raised:
+    with pytest.raises(NoFreeSlot) as raised:
         ask(path, Settings(), by="somebody", now=later)
 
     assert str(raised.value) == (
@@ -289,7 +289,7 @@ tests = ["tcp"]
 
 
 def reverse_slot():
-    apply(mesh(site("b"), site("c"), tests=(ThroughputTest("tcp", every_s=3600, reverse=True),)), NOW)
+    apply(mesh(site("b"), site("c"), tests=(ThroughputEntry("tcp", every_s=3600, reverse=True),)), NOW)
     plan_slots(NOW)
     path = find_path("b", "c")
     return path, Slot.objects.filter(measurement__path=path).first()
@@ -362,7 +362,7 @@ tests = ["tcp"]
 
 def test_a_test_that_changed_its_settings_is_planned_with_them():
     pair = (site("b"), site("c"))
-    test = ThroughputTest("tcp", every_s=600)
+    test = ThroughputEntry("tcp", every_s=600)
     apply(mesh(*pair, tests=(test,)), NOW)
     plan_slots(NOW)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from monitor.mesh import queries, slots, tasks
 from monitor.mesh.apply import apply
 from monitor.mesh.endings import GRACE_S, NOT_REPORTED, close_slot, expire_slots
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry, ThroughputTest
+from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry, ThroughputEntry
 from monitor.mesh.models import Measurement, Slot, SlotHost
 from monitor.mesh.slots import plan_slots
 from monitor.mesh.timetable import Timetable
@@ -28,7 +28,7 @@ HOUR = timedelta(hours=1)
 
 def document(sites=3, *tests):
     """A full mesh of sites with one host each."""
-    tests = tests or (ThroughputTest("tcp", every_s=3600),)
+    tests = tests or (ThroughputEntry("tcp", every_s=3600),)
     entries = tuple(
         SiteEntry(
             f"s{number}", "", 0.0, 0.0, "CH", "", True, (HostEntry(f"s{number}", f"192.0.2.{number}", 4, True, True),)
@@ -59,7 +59,7 @@ def one_slot():
     sites=st.integers(2, 5),
     tests=st.lists(
         st.builds(
-            ThroughputTest,
+            ThroughputEntry,
             name=st.sampled_from(["x", "y", "z"]),
             every_s=st.sampled_from([120, 300, 600, 3600, 7200]),
             duration_s=st.integers(1, 60),
@@ -110,7 +110,7 @@ def test_the_database_takes_slots_that_only_touch():
 
 
 def test_every_measurement_has_its_slots_of_the_next_hour():
-    apply(document(3, ThroughputTest("tcp", every_s=600)), NOW)
+    apply(document(3, ThroughputEntry("tcp", every_s=600)), NOW)
 
     planned = plan_slots(NOW)
 
@@ -134,7 +134,7 @@ def test_the_first_slots_of_a_new_mesh_come_within_minutes():
 
 
 def test_a_slot_lasts_the_transfer_and_a_margin():
-    apply(document(2, ThroughputTest("tcp", every_s=3600, duration_s=20, omit_s=3)), NOW)
+    apply(document(2, ThroughputEntry("tcp", every_s=3600, duration_s=20, omit_s=3)), NOW)
 
     plan_slots(NOW)
 
@@ -153,7 +153,7 @@ def test_planning_again_plans_only_what_is_new():
 
 
 def test_a_day_of_planning_gives_each_period_one_slot():
-    apply(document(3, ThroughputTest("tcp", every_s=1800)), NOW)
+    apply(document(3, ThroughputEntry("tcp", every_s=1800)), NOW)
 
     for half_minutes in range(0, 24 * 120, 20):
         plan_slots(NOW + timedelta(seconds=30 * half_minutes))
@@ -183,7 +183,7 @@ def test_a_retired_test_gets_no_more_slots():
 
 def test_what_finds_no_room_is_told_once_and_kept(caplog):
     # Three hosts, six tests of 65 s: only one can run at a time, and 6 × 65 s do not go into 300 s.
-    apply(document(3, ThroughputTest("tcp", every_s=300, duration_s=60)), NOW)
+    apply(document(3, ThroughputEntry("tcp", every_s=300, duration_s=60)), NOW)
 
     planned = plan_slots(NOW)
     again = plan_slots(NOW + timedelta(seconds=1))
@@ -197,7 +197,7 @@ def test_what_finds_no_room_is_told_once_and_kept(caplog):
 
 
 def test_what_found_no_room_is_tried_again_when_the_mesh_changes():
-    tight = ThroughputTest("tcp", every_s=300, duration_s=60)
+    tight = ThroughputEntry("tcp", every_s=300, duration_s=60)
     apply(document(3, tight), NOW)
     plan_slots(NOW)
     crowded = Slot.objects.filter(outcome=Outcome.BUSY).count()
@@ -337,12 +337,12 @@ def test_planning_takes_few_queries_however_large_the_mesh(django_assert_max_num
 
 
 def test_a_changed_length_applies_to_new_slots_only_where_old_ones_have_not_begun():
-    apply(document(2, ThroughputTest("tcp", every_s=600)), NOW)
+    apply(document(2, ThroughputEntry("tcp", every_s=600)), NOW)
     plan_slots(NOW)
     running = Slot.objects.earliest("starts_at")
     later = running.starts_at + timedelta(seconds=5)
 
-    apply(document(2, replace(ThroughputTest("tcp", every_s=600), duration_s=60)), later)
+    apply(document(2, replace(ThroughputEntry("tcp", every_s=600), duration_s=60)), later)
     plan_slots(later)
 
     lengths = Counter((slot.ends_at - slot.starts_at).total_seconds() for slot in Slot.objects.all())

@@ -17,7 +17,7 @@ from django.utils import timezone
 from monitor.archive import throughput_sweeps
 from monitor.archive.models import SweepCell, ThroughputTest, UndiagnosedTest
 from monitor.mesh.models import Slot
-from monitor.mesh.on_demand import NoRoom, OnDemandError, Settings
+from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
 from tests.db.pages_mesh import make_mesh, throughput
 
 pytestmark = pytest.mark.django_db
@@ -152,12 +152,12 @@ def test_without_room_it_stops_with_the_reason(path, monkeypatch):
 
     def ask(*args, **settings):
         if Slot.objects.count() >= 3:
-            raise NoRoom("slac has sent its 1 GB of today")
+            raise NoFreeSlot("slac has sent its 1 GB of today")
         return asked(*args, **settings)
 
     monkeypatch.setattr(throughput_sweeps, "ask", ask)
 
-    with pytest.raises(NoRoom):
+    with pytest.raises(NoFreeSlot):
         throughput_sweeps.run(number, Agents())
 
     assert throughput_sweeps.load(number, timezone.now()).ended >= 2

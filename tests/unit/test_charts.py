@@ -8,7 +8,7 @@ import vl_convert
 
 from monitor.archive.queries.paths import Series, SeriesPoint
 from monitor.archive.queries.throughput import ThroughputPoint
-from monitor.web.charts.marks import Absence, Span, Window
+from monitor.web.charts.marks import Absence, LabelledSpan, TimeAxis
 from monitor.web.charts.series import absences, loss_chart, pool, rtt_chart, throughput_chart
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -36,8 +36,8 @@ def series(*points: SeriesPoint, step_s: int = 60) -> Series:
     return Series(path_id=1, packet_bytes=100, step_s=step_s, points=points)
 
 
-def window(minutes: int = 10, *incidents: Span) -> Window:
-    return Window(START, START + minutes * MINUTE, incidents)
+def window(minutes: int = 10, *incidents: LabelledSpan) -> TimeAxis:
+    return TimeAxis(START, START + minutes * MINUTE, incidents)
 
 
 def tcp_test(minute: int, throughput_bps: float | None, outcome: str = "measured") -> ThroughputPoint:
@@ -188,7 +188,7 @@ def test_labels_that_would_overlap_are_left_to_the_tooltip():
 
 
 def test_incidents_are_cut_to_the_window():
-    incident = Span(START - 60 * MINUTE, START + 2 * MINUTE, "Loss 4%")
+    incident = LabelledSpan(START - 60 * MINUTE, START + 2 * MINUTE, "Loss 4%")
 
     [shaded] = rows(rtt_chart(series(point(0)), window(10, incident)), "incidents")
 
@@ -197,7 +197,7 @@ def test_incidents_are_cut_to_the_window():
 
 def all_charts():
     measured = series(point(0), point(1, received=8), point(2, received=0), point(6, estimate_bps=1e6))
-    shown = window(10, Span(START + MINUTE, START + 2 * MINUTE, "Loss 4%"))
+    shown = window(10, LabelledSpan(START + MINUTE, START + 2 * MINUTE, "Loss 4%"))
     tests = [tcp_test(1, 9e6), tcp_test(5, None, "busy")]
     return {
         "rtt": rtt_chart(measured, shown),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from monitor.mesh import addresses, expansion, service_levels
 from monitor.mesh.alert_rules import LossRule, Place, RoundTripRule, settings_for
 from monitor.mesh.document import MeshError, parse, read
-from monitor.mesh.entries import HostEntry, PingTest, SiteEntry, ThroughputTest
+from monitor.mesh.entries import HostEntry, PingEntry, SiteEntry, ThroughputEntry
 from monitor.mesh.service_levels import ServiceLevel
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "mesh"
@@ -66,8 +66,8 @@ def test_the_example_says_what_it_shows():
     )
     assert not document.sites[2].has_agent
     assert document.tests == (
-        PingTest("pinger", every_s=60, count=10, packet_bytes=(100, 1000), spacing_s=1.0, timeout_s=2.0),
-        ThroughputTest("tcp", every_s=3600, duration_s=10, omit_s=0, streams=1, port=5201),
+        PingEntry("pinger", every_s=60, count=10, packet_bytes=(100, 1000), spacing_s=1.0, timeout_s=2.0),
+        ThroughputEntry("tcp", every_s=3600, duration_s=10, omit_s=0, streams=1, port=5201),
     )
     assert [(group.name, group.shape, group.sites) for group in document.groups] == [
         ("all", "mesh", ("slac", "cern", "niit")),

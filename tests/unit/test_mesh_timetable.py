@@ -6,7 +6,7 @@ from itertools import combinations, pairwise, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.mesh.timetable import Job, Standing, Timetable, arrange, place
+from monitor.mesh.timetable import ExistingSlot, Job, Timetable, arrange, place
 
 NOW_S = 1_800_000_000
 
@@ -187,7 +187,7 @@ def jobs_that_stand(draw):
         for one in place([job], taken, NOW_S, NOW_S + 1200):
             if one.fits:
                 standing.append(
-                    Standing(len(standing), job.measurement_id, job.takes, one.start_s, one.end_s, job.priority)
+                    ExistingSlot(len(standing), job.measurement_id, job.takes, one.start_s, one.end_s, job.priority)
                 )
     kept = draw(st.integers(0, 2 ** len(standing) - 1))
     from_s = NOW_S + draw(st.integers(0, 500))

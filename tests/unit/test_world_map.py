@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.archive.queries.metrics import Metric
-from monitor.overview.grid import Grid, GridSite, PathFigures, Period, State
+from monitor.overview.grid import Grid, GridPeriod, GridSite, PathFigures, PathState
 from monitor.web.pages.map.world_map import LINES_SHOWN, NARROW_FACTOR, empty_meridian, great_circle, world_map
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -26,7 +26,7 @@ def drawn(at, figures=(), metric=Metric.LOSS):
     sites = tuple(GridSite(number, name, name.upper()) for number, name in enumerate(at))
     grid = Grid(
         metric=metric,
-        period=Period.DAY,
+        period=GridPeriod.DAY,
         packet_bytes=100,
         packet_sizes=(100,),
         group=None,
@@ -42,7 +42,7 @@ def drawn(at, figures=(), metric=Metric.LOSS):
     return world_map(grid, dict(enumerate(at.values())))
 
 
-def path(source, destination, path_id=1, incident_id=None, state=State.NO_DATA, **fields):
+def path(source, destination, path_id=1, incident_id=None, state=PathState.NO_DATA, **fields):
     return PathFigures(path_id, source, destination, 4, incident_id, state=state, **fields)
 
 
@@ -125,8 +125,8 @@ def test_names_lie_on_no_other_name_and_within_the_world(at):
 
 
 def test_both_directions_are_one_line_in_the_state_of_the_worse():
-    better = path("geneva", "nyc", 1, state=State.VALUE, value=0.001, sent=1000, received=999)
-    worse = path("nyc", "geneva", 2, incident_id=7, state=State.TOTAL_LOSS, sent=1000, received=0)
+    better = path("geneva", "nyc", 1, state=PathState.VALUE, value=0.001, sent=1000, received=999)
+    worse = path("nyc", "geneva", 2, incident_id=7, state=PathState.TOTAL_LOSS, sent=1000, received=0)
 
     [line] = drawn({"geneva": GENEVA, "nyc": NEW_YORK}, [better, worse]).lines
 
@@ -140,7 +140,7 @@ def test_of_very_many_pairs_the_worst_are_drawn():
     at = {f"s{number}": (float(number % 70), float(number)) for number in range(40)}
     pairs = list(combinations(at, 2))
     figures = [
-        path(a, b, number, state=State.VALUE, value=number / 1000, sent=1000, received=1000 - number)
+        path(a, b, number, state=PathState.VALUE, value=number / 1000, sent=1000, received=1000 - number)
         for number, (a, b) in enumerate(pairs, 1)
     ]
 

@@ -1,6 +1,6 @@
 """The figures of evidence from raw bursts: a path over a period, and when its trouble began. Arrays in, values out.
 
-In: `monitor.archive.queries.around.Bursts`. Out: `Figures` and `Began`. No database, no clock.
+In: `monitor.archive.queries.around.BurstColumns`. Out: `Figures` and `Began`. No database, no clock.
 `monitor.alerts.evidence.gather` chooses the period.
 """
 
@@ -19,7 +19,7 @@ from monitor.alerts.evidence.facts import Began, Figures, SizeLoss
 from monitor.analysis import binomial
 from monitor.analysis.changes import onset
 from monitor.analysis.changes.onset import Onset
-from monitor.archive.queries.around import Bursts
+from monitor.archive.queries.around import BurstColumns
 
 Floats = NDArray[np.float64]
 
@@ -43,30 +43,34 @@ _LEVEL_WORDS = {
 }
 
 
-def only(bursts: Bursts, keep: NDArray[np.bool_]) -> Bursts:
+def only(bursts: BurstColumns, keep: NDArray[np.bool_]) -> BurstColumns:
     """Select the bursts where `keep` is true."""
-    return Bursts(**{column.name: getattr(bursts, column.name)[keep] for column in fields(Bursts)})
+    return BurstColumns(**{column.name: getattr(bursts, column.name)[keep] for column in fields(BurstColumns)})
 
 
-def joined(first: Bursts, second: Bursts) -> Bursts:
+def joined(first: BurstColumns, second: BurstColumns) -> BurstColumns:
     """Concatenate bursts; RTTs are padded with NaN."""
     packets = max(first.rtts_ms.shape[1], second.rtts_ms.shape[1])
     columns = {
         column.name: np.concatenate([getattr(first, column.name), getattr(second, column.name)])
-        for column in fields(Bursts)
+        for column in fields(BurstColumns)
         if column.name != "rtts_ms"
     }
-    return Bursts(**columns, rtts_ms=np.concatenate([_filled(bursts.rtts_ms, packets) for bursts in (first, second)]))
+    return BurstColumns(
+        **columns, rtts_ms=np.concatenate([_filled(bursts.rtts_ms, packets) for bursts in (first, second)])
+    )
 
 
-def between(bursts: Bursts, path_id: int, since: datetime, until: datetime) -> Bursts:
+def between(bursts: BurstColumns, path_id: int, since: datetime, until: datetime) -> BurstColumns:
     """The bursts of a path that began in [since, until)."""
     at_s = bursts.at_s
     within = (bursts.path_id == path_id) & (at_s >= since.timestamp()) & (at_s < until.timestamp())
     return only(bursts, within)
 
 
-def figures(bursts: Bursts, path_id: int, since: datetime, until: datetime, address: str | None = None) -> Figures:
+def figures(
+    bursts: BurstColumns, path_id: int, since: datetime, until: datetime, address: str | None = None
+) -> Figures:
     """The figures of a path over [since, until)."""
     every = between(bursts, path_id, since, until)
     counted = only(every, every.during_test == 0)
@@ -101,7 +105,7 @@ def figures(bursts: Bursts, path_id: int, since: datetime, until: datetime, addr
     )
 
 
-def began(bursts: Bursts, path: str, path_id: int, rule: str, finding: Mapping[str, Any]) -> Began | None:
+def began(bursts: BurstColumns, path: str, path_id: int, rule: str, finding: Mapping[str, Any]) -> Began | None:
     """When the finding of `rule` on a path began, by the bursts of that path; None if they show no change.
 
     A path may be bad at some hours of the day only: pass the period in which the change must lie.
@@ -121,16 +125,16 @@ def began(bursts: Bursts, path: str, path_id: int, rule: str, finding: Mapping[s
     return None if place is None else _in_time(_newest(samples).at_s, place, path, words)
 
 
-def smallest(bursts: Bursts) -> Bursts:
+def smallest(bursts: BurstColumns) -> BurstColumns:
     """Select the bursts with the smallest packets."""
     return only(bursts, bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
 
 
-def _newest(bursts: Bursts) -> Bursts:
+def _newest(bursts: BurstColumns) -> BurstColumns:
     return only(bursts, np.arange(len(bursts.at_s)) >= len(bursts.at_s) - MOST_SAMPLES)
 
 
-def _hits(bursts: Bursts, rule: str) -> NDArray[np.bool_]:
+def _hits(bursts: BurstColumns, rule: str) -> NDArray[np.bool_]:
     hits = {
         "unreachable": bursts.received == 0,
         "reordering": bursts.reordered > 0,
@@ -148,7 +152,7 @@ def _in_time(at_s: Floats, place: Onset, path: str, words: str) -> Began:
     return Began(at, earliest, latest, path, words)
 
 
-def _by_size(bursts: Bursts) -> tuple[SizeLoss, ...]:
+def _by_size(bursts: BurstColumns) -> tuple[SizeLoss, ...]:
     sizes = np.unique(bursts.packet_bytes)
     rows = [(size, bursts.packet_bytes == size) for size in sizes.tolist()]
     return tuple(

@@ -39,7 +39,7 @@ from monitor.alerts.evidence.facts import (
 )
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
-from monitor.archive.queries.around import Bursts, bursts_around, icmp_errors, newest_addresses
+from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
 from monitor.archive.queries.paths import newest_failures
 from monitor.archive.queries.throughput import throughput_series
 from monitor.archive.statements import LONGEST_RAW
@@ -206,7 +206,7 @@ def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
     return pairs
 
 
-def _began(pair: _Pair, before: Bursts, after: Bursts, since: datetime, until: datetime) -> Began | None:
+def _began(pair: _Pair, before: BurstColumns, after: BurstColumns, since: datetime, until: datetime) -> Began | None:
     """When the trouble began on a path by its own bursts; otherwise by its rule."""
     row = pair.rows[0]
     by_rule = Began(row.since, None, None, str(pair.path), "the rule")

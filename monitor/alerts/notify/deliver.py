@@ -26,7 +26,7 @@ from monitor.alerts.notify import channels
 from monitor.alerts.notify.channels import Answer, Message
 from monitor.alerts.notify.messages import Composer
 from monitor.archive.upkeep import freshness
-from monitor.archive.upkeep.freshness import Work
+from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh import notify_routes
 
 MAX_ATTEMPTS = 10
@@ -58,7 +58,7 @@ def deliver(now: datetime) -> int:
         if not is_alone:
             return 0
         sent = _sent(_jobs(_claimed(now), now), now)
-        freshness.note(Work.NOTIFICATION, now)
+        freshness.note(RecurringWork.NOTIFICATION, now)
         return sent
 
 

@@ -20,7 +20,7 @@ from monitor.alerts.incidents.queries import lasting_counts
 from monitor.archive.queries import for_prometheus
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.upkeep import freshness, samples
-from monitor.archive.upkeep.freshness import Work
+from monitor.archive.upkeep.freshness import RecurringWork
 
 Sample = tuple[tuple[str, ...], float | None]
 
@@ -94,7 +94,7 @@ class SystemCollector(Collector):
             "soundings_stale",
             "1 for work that was last done too long ago, so that pages and incidents are not current",
             ("work",),
-            [((work.value,), work in stale) for work in Work],
+            [((work.value,), work in stale) for work in RecurringWork],
         )
 
     def _lag_s(self, since: datetime) -> float:

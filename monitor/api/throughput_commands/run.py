@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from monitor.analysis import figures
-from monitor.archive.queries.on_demand import OnDemand, State, on_demand, wait
+from monitor.archive.queries.on_demand import OnDemand, TestState, on_demand, wait
 from monitor.mesh.endings import GRACE_S
 from monitor.mesh.on_demand import OnDemandError, Settings, ask, find_path
 from probes.contract import Deadline, Outcome
@@ -89,7 +89,7 @@ def _measured(test: OnDemand) -> str:
 
 
 def _not_measured(test: OnDemand) -> str:
-    if test.state is not State.ENDED:
+    if test.state is not TestState.ENDED:
         return f"test {test.id} is {test.state}: no result yet; it becomes missed {GRACE_S // 60} minutes after its end"
     return f"{test.outcome}: {test.detail or 'no reason given'}"
 

@@ -25,7 +25,7 @@ from monitor.analysis import figures
 from monitor.analysis.transfer.sweep import knees, lacking, plane_label, sentences, window_label
 from monitor.api.sweeps import sweep_out
 from monitor.archive import throughput_sweeps
-from monitor.archive.throughput_sweeps import Sweep, SweptCell
+from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
 from monitor.mesh.on_demand import OnDemandError, Settings, find_path
 
 SCALES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
@@ -160,7 +160,7 @@ def _map(sweep: Sweep) -> Group:
     return Group(*parts, *([Text(missing)] if missing else []))
 
 
-def _plane(cells: list[SweptCell], title: str, best_bps: float) -> Table:
+def _plane(cells: list[SweepCellResult], title: str, best_bps: float) -> Table:
     by_place = {(cell.setting.window_bytes, cell.setting.streams): cell for cell in cells}
     streams = sorted({cell.setting.streams for cell in cells})
     table = Table("window", title=title or None, title_justify="left")
@@ -172,14 +172,14 @@ def _plane(cells: list[SweptCell], title: str, best_bps: float) -> Table:
     return table
 
 
-def _heat(cell: SweptCell, best_bps: float) -> Text:
+def _heat(cell: SweepCellResult, best_bps: float) -> Text:
     if not cell.throughput_bps:
         return Text(_rate(cell), style="dim" if cell.outcome is None else "bold red")
     share = cell.throughput_bps / best_bps
     return Text(_rate(cell), style=next(style for least, style in HEATS if share >= least))
 
 
-def _rate(cell: SweptCell) -> str:
+def _rate(cell: SweepCellResult) -> str:
     """A rate, or why there is none."""
     if cell.throughput_bps is not None:
         return figures.bit_rate(cell.throughput_bps)

@@ -1,7 +1,7 @@
 """Parse a delivered batch into results.
 
-In: the body of a delivery, as JSON or MessagePack. Out: an `Arrival`, from which each result is parsed and checked
-separately, so that a malformed result does not affect the others. Nothing is stored here.
+In: the body of a delivery, as JSON or MessagePack. Out: an `ParsedBatch`, from which each result is parsed and
+checked separately, so that a malformed result does not affect the others. Nothing is stored here.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ TOO_MANY = f"Expected `array` of length <= {LARGEST_BATCH} - at `$.results`"
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Unreadable(NamedTuple):
+class MalformedResult(NamedTuple):
     """A malformed or impossible result: its position in the batch, its sequence number, and the reason."""
 
     place: int
@@ -94,7 +94,7 @@ class Unreadable(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ParsedBatch:
     """A batch whose own fields are valid."""
 
     envelope: Envelope
@@ -114,7 +114,7 @@ class Arrival:
         if len(self):
             yield range(first, len(self))
 
-    def read(self, places: range) -> tuple[dict[int, CheckedDelivered], list[Unreadable]]:
+    def read(self, places: range) -> tuple[dict[int, CheckedDelivered], list[MalformedResult]]:
         """Parse the results at these positions: valid results by position, and the refused ones."""
         decode, encoded = self.format.delivered.decode, self.envelope.results
         results: dict[int, CheckedDelivered] = {}
@@ -123,7 +123,7 @@ class Arrival:
             try:
                 results[place] = decode(_bounded(encoded[place]))
             except UNDECODABLE as error:
-                unreadable.append(Unreadable(place, self.sequence_at(place), _reason(error)))
+                unreadable.append(MalformedResult(place, self.sequence_at(place), _reason(error)))
         return results, unreadable
 
     def sequence_at(self, place: int) -> int:
@@ -182,7 +182,7 @@ def for_jsonb(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value).replace(b"\\u0000", b"\\ufffd"))
 
 
-def read(body: bytes, how: Format) -> Arrival:
+def read(body: bytes, how: Format) -> ParsedBatch:
     """Parse a body as a batch. Raises `BatchRejected` or `BatchTooLarge`."""
     if how is JSON and body.count(b",") > MOST_VALUES:
         raise BatchTooLarge(f"more than {MOST_VALUES} values; send smaller batches")
@@ -196,7 +196,7 @@ def read(body: bytes, how: Format) -> Arrival:
             if rewritten is not None:
                 return read(rewritten, MESSAGE_PACK)
         raise BatchRejected(f"not a batch: {_reason(error)}") from error
-    return Arrival(envelope, how)
+    return ParsedBatch(envelope, how)
 
 
 def _with_what_json_has_not(body: bytes) -> bytes | None:
@@ -221,6 +221,6 @@ def _number(text: str) -> int | float:
     return value if -(2**63) <= value < 2**64 else float(text)
 
 
-def arrival_of(batch: Batch) -> Arrival:
-    """Build an `Arrival` from batch structs. Raises as `read` does."""
+def arrival_of(batch: Batch) -> ParsedBatch:
+    """Build an `ParsedBatch` from batch structs. Raises as `read` does."""
     return read(msgspec.msgpack.encode(batch), MESSAGE_PACK)

@@ -17,20 +17,20 @@ import numpy as np
 from django.db import connection, transaction
 from django.db.models import JSONField, Value
 
-from monitor.archive.ingest.arrivals import Arrival, BatchTooLarge, arrival_of
+from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch, arrival_of
 from monitor.archive.ingest.checks import (
     CLOCK_SKEW,
     EARLIEST,
     LARGEST_BIGINT,
     LARGEST_INTEGER,
     LARGEST_SEQUENCE,
+    CheckContext,
     CheckedBurst,
     CheckedCapacity,
     CheckedDelivered,
     CheckedDiskToDisk,
     CheckedRun,
     CheckedServed,
-    Known,
     KnownPath,
     reason_to_refuse,
 )
@@ -66,7 +66,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Sorted:
+class SortedResults:
     """Results of a batch, sorted by table; `runs` are throughput tests and capacities. `cycles` are the cycles they
     belong to; `reasons` and `places` are those of refused results, by sequence number."""
 
@@ -99,10 +99,10 @@ class Sorted:
         """Number of results to store."""
         return len(self.bursts) + len(self.runs)
 
-    def part(self, first: int, last: int) -> Sorted:
+    def part(self, first: int, last: int) -> SortedResults:
         """A slice of the results to store, in the order of `numbers`."""
         bursts = len(self.bursts)
-        part = Sorted(
+        part = SortedResults(
             bursts=self.bursts.take(np.arange(min(first, bursts), min(last, bursts))),
             runs=self.runs[max(first - bursts, 0) : max(last - bursts, 0)],
         )
@@ -115,7 +115,7 @@ def store(site_id: int, batch: Batch, now: datetime) -> Receipt:
     return receive(site_id, arrival_of(batch), now)
 
 
-def receive(site_id: int, arrival: Arrival, now: datetime) -> Receipt:
+def receive(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
     """Store a delivery of the agent of `site_id` and return the receipt.
 
     Raises `BatchTooLarge`, and Django's `OperationalError` where the database is unavailable, too slow or full; then
@@ -134,7 +134,7 @@ def receive(site_id: int, arrival: Arrival, now: datetime) -> Receipt:
     return _stored(site_id, arrival, results, now)
 
 
-def _stored(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> Receipt:
+def _stored(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> Receipt:
     """Store a batch in a transaction."""
     with transaction.atomic(durable=True):
         _take_turn(site_id)
@@ -148,7 +148,7 @@ def _stored(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> R
     return Receipt(number=arrival.envelope.number, accepted=len(results), refused=refused)
 
 
-def _store_results(results: Sorted, now: datetime, *, all_new: bool) -> None:
+def _store_results(results: SortedResults, now: datetime, *, all_new: bool) -> None:
     """Store measurements in the tables of their kinds. Call within a transaction."""
     store_bursts(results.bursts, now, all_new=all_new)
     store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
@@ -158,7 +158,7 @@ def _store_results(results: Sorted, now: datetime, *, all_new: bool) -> None:
     record_cycles(results.cycles.values(), now + CLOCK_SKEW)
 
 
-def _refuse_culprits(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
+def _refuse_culprits(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> None:
     """Find and refuse the results that the database cannot store. Nothing is stored here."""
     with transaction.atomic(durable=True):
         _take_turn(site_id)
@@ -171,7 +171,7 @@ def _refuse_culprits(site_id: int, arrival: Arrival, results: Sorted, now: datet
     results.drop_refused()
 
 
-def _record_account(site_id: int, arrival: Arrival, now: datetime) -> None:
+def _record_account(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
     """Store the agent's account of cycles without a result; an account that cannot be stored does not fail the
     delivery."""
     account = arrival.account()
@@ -186,11 +186,11 @@ def _record_account(site_id: int, arrival: Arrival, now: datetime) -> None:
         logger.warning("site %d: its account of cycles is not stored: %s", site_id, error)
 
 
-def _sort(site_id: int, arrival: Arrival, now: datetime) -> Sorted:
+def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
     """Parse and check all results. Raises `BatchTooLarge`."""
     earliest = {kind: max(EARLIEST, retention.kept_since(name, now)) for kind, name in KINDS.items()}
-    scope = Known(site_id, {}, {}, earliest, now + CLOCK_SKEW)
-    results = Sorted()
+    scope = CheckContext(site_id, {}, {}, earliest, now + CLOCK_SKEW)
+    results = SortedResults()
     rows = []
     packed_bytes = 0
     for places in arrival.portions():
@@ -204,7 +204,7 @@ def _sort(site_id: int, arrival: Arrival, now: datetime) -> Sorted:
     return results
 
 
-def _sound(arrival: Arrival, places: range, scope: Known, results: Sorted) -> list[CheckedDelivered]:
+def _sound(arrival: ParsedBatch, places: range, scope: CheckContext, results: SortedResults) -> list[CheckedDelivered]:
     """Valid results at these positions; the others are refused."""
     read, unreadable = arrival.read(places)
     for refused in unreadable:
@@ -223,7 +223,7 @@ def _sound(arrival: Arrival, places: range, scope: Known, results: Sorted) -> li
     return sound
 
 
-def _learn(scope: Known, results: Collection[CheckedDelivered]) -> None:
+def _learn(scope: CheckContext, results: Collection[CheckedDelivered]) -> None:
     """Load the paths and slots that the results refer to and `scope` lacks, in two queries."""
     path_ids = {
         delivered.path_id for delivered in results if 0 < delivered.path_id <= LARGEST_INTEGER
@@ -255,7 +255,7 @@ def _take_turn(site_id: int) -> None:
         )
 
 
-def _keep_to_earlier_refusals(site_id: int, arrival: Arrival, results: Sorted) -> None:
+def _keep_to_earlier_refusals(site_id: int, arrival: ParsedBatch, results: SortedResults) -> None:
     """Drop results that were refused before. Queried by range, since a list of thousands of numbers is slow and a batch
     is contiguous in its spool."""
     numbers = results.sequences()
@@ -268,7 +268,7 @@ def _keep_to_earlier_refusals(site_id: int, arrival: Arrival, results: Sorted) -
     results.drop_refused()
 
 
-def _record_batch(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> bool:
+def _record_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> bool:
     """Record the batch; return whether its number is new. Number 0 is a connection test."""
     envelope = arrival.envelope
     if envelope.number == 0:
@@ -292,7 +292,7 @@ def _record_batch(site_id: int, arrival: Arrival, results: Sorted, now: datetime
         return cursor.rowcount == 1
 
 
-def _record_refused(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
+def _record_refused(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> None:
     """Store the refused results in chunks: as JSON they can be larger than the batch."""
     places = sorted(results.places.items())
     for first in range(0, len(places), REFUSED_AT_ONCE):
@@ -312,7 +312,7 @@ def _record_refused(site_id: int, arrival: Arrival, results: Sorted, now: dateti
         retention.bound_refused(site_id)
 
 
-def _record_days(site_id: int, arrival: Arrival, results: Sorted, now: datetime) -> None:
+def _record_days(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> None:
     """Record the sequence numbers received for each day."""
     sequences, days = _days(results, now)
     which = np.unique(days)
@@ -328,7 +328,7 @@ def _record_days(site_id: int, arrival: Arrival, results: Sorted, now: datetime)
         )
 
 
-def _days(results: Sorted, now: datetime) -> tuple[Integers, Integers]:
+def _days(results: SortedResults, now: datetime) -> tuple[Integers, Integers]:
     """Sequence numbers of the batch, and for each the day since 2000 on which its result began. A refused result
     without a plausible day is counted on the first accepted day, or today; implausible numbers are left out."""
     refused = np.array([sequence for sequence in results.reasons if 0 <= sequence <= LARGEST_SEQUENCE], np.int64)

@@ -362,7 +362,7 @@ class KnownPath:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CheckContext:
     """Context in which results are checked: the delivering site, the referenced paths and slots, and the time limits.
     `slots` maps a slot to its path; `earliest` is the retention limit by result type."""
 
@@ -373,7 +373,7 @@ class Known:
     latest: datetime
 
 
-def reason_to_refuse(delivered: Delivered, scope: Known) -> str | None:
+def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
     """Reason why a valid result will never be stored; None where it can be."""
     result, path_id, slot_id = delivered.result, delivered.path_id, delivered.slot_id
     path = scope.paths.get(path_id)

@@ -49,7 +49,7 @@ class KeptSince(models.Model):
 
 
 class LastRun(models.Model):
-    """Last completion of a task of the centre, named as in `monitor.archive.upkeep.freshness.Work`."""
+    """Last completion of a task of the centre, named as in `monitor.archive.upkeep.freshness.RecurringWork`."""
 
     name = models.TextField()
     at = models.DateTimeField()

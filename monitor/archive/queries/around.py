@@ -23,7 +23,7 @@ MOST_ERRORS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Bursts:
+class BurstColumns:
     """Measured bursts by path and time, those during throughput tests included and marked: columns of shape (bursts,),
     and RTTs in ms of shape (bursts, packets), NaN where lost."""
 
@@ -49,16 +49,16 @@ class IcmpErrors:
     count: int
 
 
-def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> Bursts:
+def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> BurstColumns:
     """All measured bursts of these paths that began in the period; `ValueError` for more than a day."""
     check_raw_period(since, until)
     with connection.cursor() as cursor:
         cursor.execute(statement("bursts_around"), {"path_ids": list(path_ids), "since": since, "until": until})
         *numbers, packets, rtts = cursor.fetchone()
-    names = (field.name for field in fields(Bursts) if field.name != "rtts_ms")
+    names = (field.name for field in fields(BurstColumns) if field.name != "rtts_ms")
     columns = (np.frombuffer(column or b"", dtype=">f8").astype(np.float64) for column in numbers)
     sizes = np.frombuffer(packets or b"", dtype=">f8").astype(np.int64)
-    return Bursts(**dict(zip(names, columns, strict=True)), rtts_ms=unpack(sizes, rtts or b""))
+    return BurstColumns(**dict(zip(names, columns, strict=True)), rtts_ms=unpack(sizes, rtts or b""))
 
 
 def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> list[IcmpErrors]:

@@ -30,7 +30,7 @@ class PathDay:
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughputDay:
+class PathThroughputDay:
     """Throughput tests of a path on a UTC day with at least one result."""
 
     path_id: int
@@ -40,7 +40,7 @@ class ThroughputDay:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class TargetCounts:
     """Hours, or tests, of a path, and the number that missed the target."""
 
     path_id: int
@@ -75,24 +75,24 @@ def days(since: datetime, until: datetime, series: Sequence[PathAndSize]) -> lis
     return records(PathDay, *ask("path_days", since=since, until=until, **_series(series)))
 
 
-def throughput_days(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[ThroughputDay]:
+def throughput_days(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[PathThroughputDay]:
     """UTC days that begin in the period with a measured test, by path and day."""
     check_period(since, until)
-    return records(ThroughputDay, *ask("throughput_days", since=since, until=until, path_ids=list(path_ids)))
+    return records(PathThroughputDay, *ask("throughput_days", since=since, until=until, path_ids=list(path_ids)))
 
 
-def hours_above(since: datetime, until: datetime, limits_ms: Mapping[PathAndSize, float]) -> list[Kept]:
+def hours_above(since: datetime, until: datetime, limits_ms: Mapping[PathAndSize, float]) -> list[TargetCounts]:
     """Hours that begin in the period with a median RTT, and the number above the path's limit."""
     check_period(since, until)
     parameters = {"since": since, "until": until, "limits_ms": list(limits_ms.values()), **_series(list(limits_ms))}
-    return records(Kept, *ask("hours_above", **parameters))
+    return records(TargetCounts, *ask("hours_above", **parameters))
 
 
-def tests_below(since: datetime, until: datetime, limits_bps: Mapping[int, float]) -> list[Kept]:
+def tests_below(since: datetime, until: datetime, limits_bps: Mapping[int, float]) -> list[TargetCounts]:
     """Measured throughput tests that began in the period, and the number below the path's limit."""
     check_period(since, until)
     parameters = {"since": since, "until": until, "path_ids": list(limits_bps), "limits_bps": list(limits_bps.values())}
-    return records(Kept, *ask("tests_below", **parameters))
+    return records(TargetCounts, *ask("tests_below", **parameters))
 
 
 def transfer_verdicts(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[TransferVerdict]:

@@ -21,7 +21,7 @@ CLOCKS_APART = timedelta(hours=1)
 """Maximum difference between a slot and the start of its test, by the agent's clock."""
 
 
-class State(StrEnum):
+class TestState(StrEnum):
     """State of an on-demand test. An awaited test has run but is not completely reported."""
 
     PLANNED = "planned"
@@ -42,7 +42,7 @@ class OnDemand:
     starts_at: datetime
     ends_at: datetime
     parameters: dict[str, Any]
-    state: State
+    state: TestState
     outcome: str | None
     detail: str | None
     measured_at: datetime | None
@@ -72,7 +72,7 @@ def wait(slot_id: int, deadline: Deadline, *, every_s: float = 0.5) -> OnDemand:
         test = on_demand(slot_id, timezone.now())
         if test is None:
             raise LookupError(f"on-demand test {slot_id} not found; was its path removed from mesh.toml?")
-        if test.state is State.ENDED or deadline.passed:
+        if test.state is TestState.ENDED or deadline.passed:
             return test
         time.sleep(min(every_s, deadline.remaining_s))
 
@@ -111,11 +111,11 @@ def _test(slot: Slot) -> ThroughputTest | None:
     return rows.defer("transfer", "diagnosis").first()
 
 
-def _state(slot: Slot, test: ThroughputTest | None, now: datetime) -> State:
+def _state(slot: Slot, test: ThroughputTest | None, now: datetime) -> TestState:
     if slot.outcome is None:
         if now < slot.starts_at:
-            return State.PLANNED
-        return State.RUNNING if now < slot.ends_at else State.AWAITED
+            return TestState.PLANNED
+        return TestState.RUNNING if now < slot.ends_at else TestState.AWAITED
     if test is not None and UndiagnosedTest.objects.filter(pk=(test.path_id, test.measured_at)).exists():
-        return State.AWAITED
-    return State.ENDED
+        return TestState.AWAITED
+    return TestState.ENDED

@@ -102,7 +102,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SeriesTier:
     """Tier of summaries used for series of periods up to `longest`."""
 
     tier: str
@@ -111,9 +111,9 @@ class Step:
 
 
 STEPS = (
-    Step("hour", 3600, timedelta(hours=1999)),
-    Step("day", DAY_S, timedelta(days=1999)),
-    Step("month", 31 * DAY_S, timedelta.max),
+    SeriesTier("hour", 3600, timedelta(hours=1999)),
+    SeriesTier("day", DAY_S, timedelta(days=1999)),
+    SeriesTier("month", 31 * DAY_S, timedelta.max),
 )
 
 

@@ -24,7 +24,7 @@ class RecordBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fastest:
+class FastestTest:
     """Fastest test of a path, with the coordinates of its ends."""
 
     path_id: int
@@ -57,7 +57,7 @@ class Fastest:
 class RecordTransfer:
     """A test with its figure of merit. Over zero distance, as within a campus, bit-metres are 0."""
 
-    fastest: Fastest
+    fastest: FastestTest
     distance_km: float
     bit_metres_per_s: float
 
@@ -69,13 +69,13 @@ def best_transfers(
     check_period(since, until)
     transfers = [
         _record(fastest)
-        for fastest in records(Fastest, *ask("best_transfers", since=since, until=until, family=family))
+        for fastest in records(FastestTest, *ask("best_transfers", since=since, until=until, family=family))
     ]
     by_rate = by is RecordBy.RATE
     transfers.sort(key=lambda test: -(test.fastest.throughput_bps if by_rate else test.bit_metres_per_s))
     return transfers[:limit]
 
 
-def _record(fastest: Fastest) -> RecordTransfer:
+def _record(fastest: FastestTest) -> RecordTransfer:
     distance_km = fastest.distance_km
     return RecordTransfer(fastest, distance_km, bit_metres_per_s(fastest.throughput_bps, distance_km))

@@ -19,7 +19,7 @@ from monitor.archive.statements import ask, check_period, records, statement
 POOLED_QUANTILES = (Metric.RTT_P25, Metric.RTT_MEDIAN, Metric.RTT_P75, Metric.RTT_P90)
 
 
-class By(StrEnum):
+class Grouping(StrEnum):
     """Grouping of the rows and columns of a table."""
 
     NODE = "node"
@@ -39,11 +39,11 @@ class Tick(StrEnum):
 
 
 _ENDS = {
-    By.NODE: ("source_host.name", "destination_host.name"),
-    By.SITE: ("here.name", "there.name"),
-    By.COUNTRY: ("here.country", "there.country"),
-    By.REGION: ("here.region", "there.region"),
-    By.GROUP: ("source_group.name", "destination_group.name"),
+    Grouping.NODE: ("source_host.name", "destination_host.name"),
+    Grouping.SITE: ("here.name", "there.name"),
+    Grouping.COUNTRY: ("here.country", "there.country"),
+    Grouping.REGION: ("here.region", "there.region"),
+    Grouping.GROUP: ("source_group.name", "destination_group.name"),
 }
 
 
@@ -109,7 +109,9 @@ def grid(
             "value": "NULL" if is_quantile else f"({metric.sql})::double precision",
             "quantiles": "quantiles" if is_quantile else "NULL",
             "weights": "weights" if is_quantile else "NULL",
-            "places": f"INNER JOIN (\n{_places(By.NODE)}\n) AS place USING (path_id)" if metric is Metric.ALPHA else "",
+            "places": f"INNER JOIN (\n{_places(Grouping.NODE)}\n) AS place USING (path_id)"
+            if metric is Metric.ALPHA
+            else "",
         },
         **parameters,
         family=None,
@@ -132,7 +134,7 @@ def worst(
 
 
 def table(
-    by: By,
+    by: Grouping,
     metric: Metric,
     tick: Tick,
     since: datetime,
@@ -167,7 +169,7 @@ def table(
     return records(TableCell, (*names[:-1], "value", "paths"), cells)
 
 
-def _places(by: By) -> str:
+def _places(by: Grouping) -> str:
     source, destination = _ENDS[by]
-    groups = statement("groups_of_path") if by is By.GROUP else ""
+    groups = statement("groups_of_path") if by is Grouping.GROUP else ""
     return statement("places", by=by.value, source=source, destination=destination, groups=groups)

@@ -44,7 +44,7 @@ class ThroughputPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughputSummary:
+class PathThroughput:
     """Throughput tests of a path over a period. `latest_bps` is None where the latest test failed."""
 
     path_id: int
@@ -86,11 +86,11 @@ def throughput_series(path_id: int, since: datetime, until: datetime) -> list[Th
 
 def throughput_summaries(
     since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
-) -> list[ThroughputSummary]:
+) -> list[PathThroughput]:
     """Each path with a throughput test that began in the period, by path."""
     check_period(since, until)
     answer = ask("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
-    return records(ThroughputSummary, *answer)
+    return records(PathThroughput, *answer)
 
 
 def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:

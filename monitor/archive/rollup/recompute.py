@@ -82,7 +82,7 @@ TIERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RecomputeProgress:
     """Progress of a recomputation: number and unit."""
 
     what: str
@@ -123,7 +123,7 @@ def merge(tier: Tier, now: datetime, limit: int = 5000, patience: timedelta | No
 
 def recompute(
     since: datetime, until: datetime, now: datetime, path_ids: Sequence[int] | None = None, limit: int = 500
-) -> Iterator[Done]:
+) -> Iterator[RecomputeProgress]:
     """Recompute all summaries of the period, extended to whole hours, days, months and years.
 
     Yields the progress after each transaction. Hours without raw results are left unchanged, and longer summaries
@@ -137,15 +137,15 @@ def recompute(
         following = next_start("day", day)
         bounds = {"since": max(day, start_of("hour", since)), "until": min(following, end_of("hour", until))}
         _execute("mark_hours_with_raw", **parameters, **bounds)
-        yield Done("days searched", 1)
+        yield RecomputeProgress("days searched", 1)
         day = following
     while done := roll_up(now, limit):
-        yield Done("hours", done)
+        yield RecomputeProgress("hours", done)
     for tier in TIERS:
         bounds = {"since": start_of(tier.name, since), "until": end_of(tier.name, until)}
         _execute("mark_tier_with_smaller", tier.names, **parameters, **bounds)
         while done := merge(tier, now, limit, timedelta(0)):
-            yield Done(f"{tier.name}s", done)
+            yield RecomputeProgress(f"{tier.name}s", done)
 
 
 def _execute(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> None:

@@ -41,7 +41,7 @@ class BackupError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class BackupContents:
     """Metadata of a backup: server and pg_dump version, and the migrations of the database."""
 
     server_major: int
@@ -142,7 +142,7 @@ def restore(file: Path, tick: Tick) -> list[Migration]:
     return sorted(migrations - backup.migrations)
 
 
-def contents(file: Path) -> Contents:
+def contents(file: Path) -> BackupContents:
     """Read the metadata of a backup. Raises `BackupError` where it is not a backup of Soundings."""
     listed = _read(file, "--list")
     versions = re.search(r"Dumped from database version: (\d+)[^;]*; *Dumped by pg_dump version: (\d+)", listed)
@@ -154,7 +154,7 @@ def contents(file: Path) -> Contents:
     if not any(app == "archive" for app, _ in migrations):
         raise BackupError(f"{file}: has no tables of Soundings; not a backup of Soundings")
     timescaledb = {row[1] for row in rows if len(row) == 3 and row[0] == "timescaledb_version"}
-    return Contents(int(versions[1]), int(versions[2]), min(timescaledb, default=None), migrations)
+    return BackupContents(int(versions[1]), int(versions[2]), min(timescaledb, default=None), migrations)
 
 
 def _require_empty() -> None:
@@ -167,7 +167,7 @@ def _require_empty() -> None:
         )
 
 
-def _require_room_for(file: Path, backup: Contents, into: Server) -> None:
+def _require_room_for(file: Path, backup: BackupContents, into: Server) -> None:
     """Check versions: the server must be at least as new as that of the backup. TimescaleDB's catalogue is part of the
     backup, so its version must be identical."""
     if backup.server_major > into.major:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from monitor.archive.statements import ask, records
 
 
-class Work(StrEnum):
+class RecurringWork(StrEnum):
     """Recurring work that keeps figures and incidents current."""
 
     EVALUATION = "evaluation"
@@ -24,20 +24,20 @@ class Work(StrEnum):
 
 
 LIMITS = {
-    Work.EVALUATION: timedelta(minutes=2),  # each 10 s
-    Work.NOTIFICATION: timedelta(minutes=5),  # each 5 s, and a slow channel delays the others by half a minute
-    Work.SUMMARIES: timedelta(minutes=10),  # each 10 s; after an outage it may take minutes
-    Work.DELIVERY: timedelta(minutes=5),  # agents deliver seconds after each cycle
+    RecurringWork.EVALUATION: timedelta(minutes=2),  # each 10 s
+    RecurringWork.NOTIFICATION: timedelta(minutes=5),  # each 5 s, and a slow channel delays the others by half a minute
+    RecurringWork.SUMMARIES: timedelta(minutes=10),  # each 10 s; after an outage it may take minutes
+    RecurringWork.DELIVERY: timedelta(minutes=5),  # agents deliver seconds after each cycle
 }
 """Maximum age of each; well above the delays of a busy machine."""
 CYCLES_WITHOUT_DELIVERY = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
+class OverdueWork:
     """Overdue work last done at `since`, or never since then, with its message."""
 
-    work: Work
+    work: RecurringWork
     since: datetime
     sentence: str
 
@@ -54,33 +54,33 @@ class Freshness:
     delivered_at: datetime | None
     least_every_s: int | None
 
-    def stale_at(self, now: datetime) -> tuple[Stale, ...]:
+    def stale_at(self, now: datetime) -> tuple[OverdueWork, ...]:
         """Work that is overdue at `now`."""
         limits = dict(LIMITS)
         if self.least_every_s is not None:
             longest = timedelta(seconds=CYCLES_WITHOUT_DELIVERY * self.least_every_s)
-            limits[Work.DELIVERY] = max(limits[Work.DELIVERY], longest)
+            limits[RecurringWork.DELIVERY] = max(limits[RecurringWork.DELIVERY], longest)
         # Work never done is overdue since the mesh exists; without tests there are no deliveries.
         since = {
-            Work.EVALUATION: self.evaluated_at or self.mesh_applied_at,
-            Work.NOTIFICATION: self.notified_at or self.mesh_applied_at,
-            Work.SUMMARIES: self.summaries_wait_since,
-            Work.DELIVERY: None if self.least_every_s is None else self.delivered_at,
+            RecurringWork.EVALUATION: self.evaluated_at or self.mesh_applied_at,
+            RecurringWork.NOTIFICATION: self.notified_at or self.mesh_applied_at,
+            RecurringWork.SUMMARIES: self.summaries_wait_since,
+            RecurringWork.DELIVERY: None if self.least_every_s is None else self.delivered_at,
         }
         return tuple(
-            Stale(work, at, SENTENCES[work].format(at=f"{at:%Y-%m-%d %H:%M} UTC"))
+            OverdueWork(work, at, SENTENCES[work].format(at=f"{at:%Y-%m-%d %H:%M} UTC"))
             for work, at in since.items()
             if at is not None and now - at > limits[work]
         )
 
 
 SENTENCES = {
-    Work.EVALUATION: (
+    RecurringWork.EVALUATION: (
         "Incidents are not current: the alert rules have not been evaluated since {at}. Later problems are not shown."
     ),
-    Work.NOTIFICATION: "Notifications are not being sent: the last run was at {at}.",
-    Work.SUMMARIES: "Hourly and longer summaries are not current: results delivered since {at} are missing.",
-    Work.DELIVERY: "No site has delivered results since {at}.",
+    RecurringWork.NOTIFICATION: "Notifications are not being sent: the last run was at {at}.",
+    RecurringWork.SUMMARIES: "Hourly and longer summaries are not current: results delivered since {at} are missing.",
+    RecurringWork.DELIVERY: "No site has delivered results since {at}.",
 }
 
 
@@ -89,6 +89,6 @@ def load() -> Freshness:
     return records(Freshness, *ask("freshness"))[0]
 
 
-def note(work: Work, now: datetime) -> None:
+def note(work: RecurringWork, now: datetime) -> None:
     """Record that this work was completed with the data available at `now`."""
     ask("note_run", name=str(work), at=now)

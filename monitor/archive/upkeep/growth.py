@@ -1,7 +1,7 @@
 """Size and growth of each table, and the time until the disk is full.
 
-In: sizes recorded each hour in `table_size`, and current sizes. Out: `TableSize`s with their daily growth over the last
-week, or since the first record where that is younger, and `Growth` of the whole.
+In: sizes recorded each hour in `table_size`, and current sizes. Out: `TableGrowth`s with their daily growth over the
+last week, or since the first record where that is younger, and `Growth` of the whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.archive.upkeep.server import Disk
 
 
 @dataclass(frozen=True, slots=True)
-class TableSize:
+class TableGrowth:
     """Size of a table: rows as estimated by the planner, bytes with indexes, chunks of a hypertable, and daily growth;
     growth is None until a record is an hour old."""
 
@@ -45,12 +45,12 @@ def note_sizes(now: datetime) -> int:
         return int(cursor.rowcount)
 
 
-def table_sizes(now: datetime) -> list[TableSize]:
+def table_sizes(now: datetime) -> list[TableGrowth]:
     """Each table of the database, by name."""
-    return records(TableSize, *ask("table_sizes", {"sizes_now": statement("sizes_now")}, now=now))
+    return records(TableGrowth, *ask("table_sizes", {"sizes_now": statement("sizes_now")}, now=now))
 
 
-def growth(tables: Sequence[TableSize], space: Disk | None) -> Growth:
+def growth(tables: Sequence[TableGrowth], space: Disk | None) -> Growth:
     """Total growth. A full disk lasts 0 days."""
     rates = [table.bytes_per_day for table in tables if table.bytes_per_day is not None]
     if not rates:

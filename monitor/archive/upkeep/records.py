@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class ExpiringRows:
     """Rows deleted after the days of `key`, by a statement of sql/ or by a condition."""
 
     table: str
@@ -54,25 +54,25 @@ _NO_REPORTS = "NOT EXISTS (SELECT FROM report_delivery AS sent WHERE sent.subscr
 _BEFORE = "%(before)s::timestamptz"
 # Incidents and silences before the deeds about them, reports before their subscribers.
 RECORDS = (
-    Records("received_batch", "deliveries", f"received_at < {_BEFORE} AND {_NEWER_BATCH}"),
-    Records("centre_sample", "deliveries", f"at < {_BEFORE}"),
-    Records("table_size", "deliveries", f"at < {_BEFORE}"),
-    Records("refused_result", "refused", f"refused_at < {_BEFORE}"),
-    Records("slot", "slots"),
-    Records("cycle_day", "ledger", f"day < ({_BEFORE} AT TIME ZONE 'UTC')::date"),
-    Records("agent_gap", "ledger", f"until <= {_BEFORE}"),
-    Records("clock_off_period", "ledger", f"until < {_BEFORE}"),
-    Records("throughput_sweep", "throughput"),
-    Records("incident", "incidents"),
-    Records("quiet", "incidents"),
-    Records("deed", "deeds", f"at < {_BEFORE} AND incident_id IS NULL AND quiet_id IS NULL"),
-    Records("report_delivery", "reports", f"due_at < {_BEFORE}"),
-    Records("report_subscriber", "reports", f"ended_at < {_BEFORE} AND {_NO_REPORTS}"),
-    Records("agent_token", "access", f"revoked_at < {_BEFORE}"),
-    Records("user_token", "access", f"revoked_at < {_BEFORE}"),
-    Records("enrolment_code", "access", f"least(used_at, expires_at) < {_BEFORE}"),
+    ExpiringRows("received_batch", "deliveries", f"received_at < {_BEFORE} AND {_NEWER_BATCH}"),
+    ExpiringRows("centre_sample", "deliveries", f"at < {_BEFORE}"),
+    ExpiringRows("table_size", "deliveries", f"at < {_BEFORE}"),
+    ExpiringRows("refused_result", "refused", f"refused_at < {_BEFORE}"),
+    ExpiringRows("slot", "slots"),
+    ExpiringRows("cycle_day", "ledger", f"day < ({_BEFORE} AT TIME ZONE 'UTC')::date"),
+    ExpiringRows("agent_gap", "ledger", f"until <= {_BEFORE}"),
+    ExpiringRows("clock_off_period", "ledger", f"until < {_BEFORE}"),
+    ExpiringRows("throughput_sweep", "throughput"),
+    ExpiringRows("incident", "incidents"),
+    ExpiringRows("quiet", "incidents"),
+    ExpiringRows("deed", "deeds", f"at < {_BEFORE} AND incident_id IS NULL AND quiet_id IS NULL"),
+    ExpiringRows("report_delivery", "reports", f"due_at < {_BEFORE}"),
+    ExpiringRows("report_subscriber", "reports", f"ended_at < {_BEFORE} AND {_NO_REPORTS}"),
+    ExpiringRows("agent_token", "access", f"revoked_at < {_BEFORE}"),
+    ExpiringRows("user_token", "access", f"revoked_at < {_BEFORE}"),
+    ExpiringRows("enrolment_code", "access", f"least(used_at, expires_at) < {_BEFORE}"),
 )
-SESSIONS = Records("django_session", "sessions", f"expire_date < {_BEFORE}")
+SESSIONS = ExpiringRows("django_session", "sessions", f"expire_date < {_BEFORE}")
 
 
 def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
@@ -111,7 +111,7 @@ def _note_kept_since(key: str, since: datetime) -> None:
             cursor.execute(statement("note_kept_since"), {"key": key, "since": since})
 
 
-def _delete(records: Records, before: datetime, deadline: Deadline) -> int:
+def _delete(records: ExpiringRows, before: datetime, deadline: Deadline) -> int:
     """Delete in batches until a batch is not full."""
     deleted = 0
     while not deadline.passed:

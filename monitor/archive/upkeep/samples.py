@@ -30,7 +30,7 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LoadSample:
     """Load of the centre at `at`, and deliveries since `since`. `queue_length` is None where Redis did not answer,
     `newest_measured_at` before the first result."""
 
@@ -53,7 +53,7 @@ def queue() -> Queue | None:
     return None if waiting is None or taken is None else Queue(waiting, taken)
 
 
-def take(now: datetime) -> Sample:
+def take(now: datetime) -> LoadSample:
     """Record a sample."""
     waiting = queue()
     parameters = {
@@ -63,10 +63,10 @@ def take(now: datetime) -> Sample:
         "newest_measured_at": newest_measurement_at(),
         "queue_length": None if waiting is None else waiting.waiting,
     }
-    return records(Sample, *ask("take_sample", **parameters))[0]
+    return records(LoadSample, *ask("take_sample", **parameters))[0]
 
 
-def newest() -> Sample | None:
+def newest() -> LoadSample | None:
     """The newest sample; None before the first."""
-    samples = records(Sample, *ask("newest_sample"))
+    samples = records(LoadSample, *ask("newest_sample"))
     return samples[0] if samples else None

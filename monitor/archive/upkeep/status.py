@@ -1,6 +1,6 @@
 """Status of the archive: sizes, backlog, missing results, and problems of its server.
 
-In: the database. Out: a `Status`, for `manage.py archive status`.
+In: the database. Out: a `ArchiveStatus`, for `manage.py archive status`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from monitor.archive.queries import completeness
 from monitor.archive.queries.completeness import SiteDay
 from monitor.archive.queries.for_prometheus import Waiting
 from monitor.archive.statements import ask, records
-from monitor.archive.upkeep.growth import Growth, TableSize, growth, table_sizes
+from monitor.archive.upkeep.growth import Growth, TableGrowth, growth, table_sizes
 from monitor.archive.upkeep.server import Disk, Hypertable, Server, disk, hypertables, plain_tables, server
 from monitor.archive.upkeep.system_checks import problems
-from monitor.archive.upkeep.trouble import Trouble, now_known
+from monitor.archive.upkeep.trouble import DatabaseTrouble, now_known
 
 DAYS_OF_COMPLETENESS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class BurstPeriod:
     """Period from the oldest burst to the newest."""
 
     oldest_at: datetime | None
@@ -51,7 +51,7 @@ class SiteRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DatabaseProblem:
     """A message of a system check of the database."""
 
     id: str
@@ -61,31 +61,31 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ArchiveStatus:
     """Status at `at`. `disk` is None where the server is on another machine. `bounds` are those of `tables`, by name;
     foreign tables have none."""
 
     at: datetime
     server: Server
     disk: Disk | None
-    tables: list[TableSize]
+    tables: list[TableGrowth]
     bounds: dict[str, Bound]
     growth: Growth
     hypertables: list[Hypertable]
-    span: Span
+    span: BurstPeriod
     waiting: list[Waiting]
     completeness: list[SiteCompleteness]
     refused: list[SiteRefused]
-    troubles: list[Trouble]
-    problems: list[Problem]
+    troubles: list[DatabaseTrouble]
+    problems: list[DatabaseProblem]
 
 
-def status(now: datetime) -> Status:
+def status(now: datetime) -> ArchiveStatus:
     """Current status of the archive."""
     of = server()
     space = disk(of)
     tables = table_sizes(now)
-    return Status(
+    return ArchiveStatus(
         at=now,
         server=of,
         disk=space,
@@ -102,9 +102,9 @@ def status(now: datetime) -> Status:
     )
 
 
-def span() -> Span:
+def span() -> BurstPeriod:
     """Period that has bursts."""
-    return records(Span, *ask("span"))[0]
+    return records(BurstPeriod, *ask("span"))[0]
 
 
 def _completeness(now: datetime) -> list[SiteCompleteness]:
@@ -123,6 +123,6 @@ def _completeness(now: datetime) -> list[SiteCompleteness]:
     ]
 
 
-def _problem(message: CheckMessage) -> Problem:
+def _problem(message: CheckMessage) -> DatabaseProblem:
     level = {20: "info", 30: "warning", 40: "error"}[message.level]
-    return Problem(id=message.id or "", level=level, message=message.msg, hint=message.hint or "")
+    return DatabaseProblem(id=message.id or "", level=level, message=message.msg, hint=message.hint or "")

@@ -1,7 +1,7 @@
 """Current reasons why deliveries cannot be stored, for agents, pages and `archive status`.
 
-In: database errors. Out: a `Trouble` per kind with its newest time. It cannot be stored in the failing database, so it
-is the modification time of an empty file in the data folder, which even a full disk accepts.
+In: database errors. Out: a `DatabaseTrouble` per kind with its newest time. It cannot be stored in the failing
+database, so it is the modification time of an empty file in the data folder, which even a full disk accepts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.db import Error
 logger = logging.getLogger(__name__)
 
 
-class Kind(StrEnum):
+class TroubleKind(StrEnum):
     """Kinds of trouble, as shown to users."""
 
     DISK_FULL = "the disk of the database is full"
@@ -28,24 +28,29 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class DatabaseTrouble:
     """Results were rejected, most recently at `at`."""
 
-    kind: Kind
+    kind: TroubleKind
     at: datetime
 
 
-KINDS = {"53100": Kind.DISK_FULL, "57014": Kind.SLOW, "55P03": Kind.SLOW, "40P01": Kind.SLOW}
+KINDS = {
+    "53100": TroubleKind.DISK_FULL,
+    "57014": TroubleKind.SLOW,
+    "55P03": TroubleKind.SLOW,
+    "40P01": TroubleKind.SLOW,
+}
 """Kinds by SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html."""
 
 
-def kind_of(error: Error) -> Kind:
+def kind_of(error: Error) -> TroubleKind:
     """Kind of a database error, for delivering agents."""
     sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
-    return KINDS.get(sqlstate, Kind.NO_RESOURCES if sqlstate.startswith("53") else Kind.AWAY)
+    return KINDS.get(sqlstate, TroubleKind.NO_RESOURCES if sqlstate.startswith("53") else TroubleKind.AWAY)
 
 
-def note(kind: Kind) -> None:
+def note(kind: TroubleKind) -> None:
     """Record trouble for all processes on this machine."""
     file = _file(kind)
     try:
@@ -57,22 +62,22 @@ def note(kind: Kind) -> None:
 
 def over() -> None:
     """Clear all trouble after a batch was stored."""
-    for kind in Kind:
+    for kind in TroubleKind:
         _file(kind).unlink(missing_ok=True)
 
 
-def now_known() -> list[Trouble]:
+def now_known() -> list[DatabaseTrouble]:
     """Current trouble, newest first; empty since a batch was stored."""
     troubles = []
-    for kind in Kind:
+    for kind in TroubleKind:
         try:
             at = datetime.fromtimestamp(_file(kind).stat().st_mtime, UTC)
         except FileNotFoundError:
             continue
-        troubles.append(Trouble(kind, at))
+        troubles.append(DatabaseTrouble(kind, at))
     return sorted(troubles, key=lambda trouble: trouble.at, reverse=True)
 
 
-def _file(kind: Kind) -> Path:
+def _file(kind: TroubleKind) -> Path:
     folder: Path = settings.DATA_DIR / "trouble"
     return folder / kind.name.lower()

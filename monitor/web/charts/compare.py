@@ -17,7 +17,7 @@ import altair as alt
 from monitor.archive.queries.paths import Series, SeriesPoint
 from monitor.archive.queries.throughput import ThroughputPoint
 from monitor.web.charts.layout import AXIS_PX, HEIGHT_PX, LEAST_LOSS_SHOWN, LOSS_TICKS, filled, layout, time_axis, when
-from monitor.web.charts.marks import Row, Spec, Window
+from monitor.web.charts.marks import Row, Spec, TimeAxis
 from monitor.web.charts.series import loss_text, measured_rows, rounded, step_rows
 
 MOST_PATHS = 6
@@ -56,7 +56,7 @@ _FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class PathData:
     """The data of a path: RTT series, loss in longer steps, hourly estimates, throughput tests."""
 
     series: Series
@@ -65,7 +65,7 @@ class Drawn:
     tests: Sequence[ThroughputPoint]
 
 
-def compare_chart(metric: ComparedMetric, paths: Sequence[Drawn], window: Window) -> Spec:
+def compare_chart(metric: ComparedMetric, paths: Sequence[PathData], window: TimeAxis) -> Spec:
     """The chart of a metric. Raises `ValueError` for more than `MOST_PATHS` paths."""
     if len(paths) > MOST_PATHS:
         raise ValueError(f"{len(paths)} paths: {MOST_PATHS} at most can be told apart")
@@ -74,7 +74,7 @@ def compare_chart(metric: ComparedMetric, paths: Sequence[Drawn], window: Window
     return filled(_layout(metric), window, {f"path-{place}": path_rows for place, path_rows in enumerate(rows)})
 
 
-def _rows(metric: ComparedMetric, path: Drawn) -> list[Row]:
+def _rows(metric: ComparedMetric, path: PathData) -> list[Row]:
     match metric:
         case ComparedMetric.LOSS:
             return step_rows(path.pooled, _loss_row)

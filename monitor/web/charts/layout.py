@@ -15,7 +15,7 @@ from monitor.web.charts.marks import (
     Absence,
     Row,
     Spec,
-    Window,
+    TimeAxis,
     change_style,
     epoch_ms,
     span_rows,
@@ -95,7 +95,7 @@ CONFIG: Spec = {
 }
 
 
-def filled(layout: Spec, window: Window, datasets: dict[str, list[Row]]) -> Spec:
+def filled(layout: Spec, window: TimeAxis, datasets: dict[str, list[Row]]) -> Spec:
     """The layout with its rows and the ends of its time axis."""
     spec = deepcopy(layout)
     spec["datasets"] = {**datasets, "incidents": span_rows(window.incidents, window)}

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from monitor.overview.changes import Change, ChangeKind
+from monitor.overview.changes import PathChange, PathChangeKind
 
 Spec = dict[str, Any]
 Row = dict[str, Any]
@@ -33,7 +33,7 @@ class Absence(StrEnum):
         return "during a throughput test" if self is Absence.OWN_TEST else self.value.replace("-", " ")
 
 
-CHANGE_SIGNS = {ChangeKind.PLAN: "◆", ChangeKind.ROUTE: "⇄"}
+CHANGE_SIGNS = {PathChangeKind.PLAN: "◆", PathChangeKind.ROUTE: "⇄"}
 """The sign at the top of the line of a change; the page repeats it in its list of changes."""
 
 SEEN_IN_LOSS = (Absence.NO_DATA, Absence.NOT_MEASURED)
@@ -41,7 +41,7 @@ SEEN_IN_LOSS = (Absence.NO_DATA, Absence.NOT_MEASURED)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LabelledSpan:
     """A stretch of time with a word for it."""
 
     since: datetime
@@ -50,20 +50,20 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeAxis:
     """The time axis: its ends, the incidents shaded and the changes marked on it."""
 
     since: datetime
     until: datetime
-    incidents: tuple[Span, ...] = ()
-    changes: tuple[Change, ...] = ()
+    incidents: tuple[LabelledSpan, ...] = ()
+    changes: tuple[PathChange, ...] = ()
 
 
 def epoch_ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-def span_rows(spans: Iterable[Span], window: Window) -> list[Row]:
+def span_rows(spans: Iterable[LabelledSpan], window: TimeAxis) -> list[Row]:
     """Spans cut to the window; those wide enough for it carry their label in the middle."""
     whole = window.until - window.since
     rows = []
@@ -84,14 +84,14 @@ def span_rows(spans: Iterable[Span], window: Window) -> list[Row]:
     return rows
 
 
-def change_rows(window: Window) -> dict[str, list[Row]]:
+def change_rows(window: TimeAxis) -> dict[str, list[Row]]:
     return {
         change_style(kind): [
             {"t": epoch_ms(change.at), "label": change.text} for change in window.changes if change.kind is kind
         ]
-        for kind in ChangeKind
+        for kind in PathChangeKind
     }
 
 
-def change_style(kind: ChangeKind) -> str:
+def change_style(kind: PathChangeKind) -> str:
     return f"{kind}-change"

@@ -23,10 +23,10 @@ from monitor.web.charts.marks import (
     LABEL_SHARE,
     SEEN_IN_LOSS,
     Absence,
+    LabelledSpan,
     Row,
-    Span,
     Spec,
-    Window,
+    TimeAxis,
     change_rows,
     epoch_ms,
     span_rows,
@@ -38,7 +38,7 @@ LATEST_MAY_BE_LATE = timedelta(minutes=3)
 """The newest step takes a cycle, a delivery and a rollup to arrive; until then it is not called a gap."""
 
 
-def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()) -> Spec:
+def rtt_chart(series: Series, window: TimeAxis, own_tests: Sequence[datetime] = ()) -> Spec:
     """Quantile bands of the RTT in ms: minimum to maximum, interquartile range, and the median line.
 
     `own_tests` are the steps without data because a throughput test was running.
@@ -50,13 +50,13 @@ def rtt_chart(series: Series, window: Window, own_tests: Sequence[datetime] = ()
     )
 
 
-def loss_chart(pooled: Series, window: Window) -> Spec:
+def loss_chart(pooled: Series, window: TimeAxis) -> Spec:
     """Lost over sent in each step; without loss, the upper 95% bound 3/N."""
     rows = [_loss_row(point, pooled.step_s) for point in pooled.points if point.sent > 0]
     return filled(loss_layout(), window, {"steps": rows, **_background_rows(pooled, window, SEEN_IN_LOSS)})
 
 
-def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Window) -> Spec:
+def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: TimeAxis) -> Spec:
     """The Mathis estimate from ping (dashed where it is a lower bound) and the measured TCP throughput."""
     rows = step_rows(hours, _estimate_row, split_by="floor")
     floors = [
@@ -132,9 +132,9 @@ def _closing(row: Row) -> Row:
     return {**row, "t": row["t2"], "t2": None}
 
 
-def absences(series: Series, window: Window, own_tests: Sequence[datetime] = ()) -> dict[Absence, list[Span]]:
+def absences(series: Series, window: TimeAxis, own_tests: Sequence[datetime] = ()) -> dict[Absence, list[LabelledSpan]]:
     """The stretches of the window in which there are no round-trip times, by their reason."""
-    spans: dict[Absence, list[Span]] = {kind: [] for kind in Absence}
+    spans: dict[Absence, list[LabelledSpan]] = {kind: [] for kind in Absence}
     step = timedelta(seconds=series.step_s)
     covered = window.since
     for point in series.points:
@@ -149,7 +149,11 @@ def absences(series: Series, window: Window, own_tests: Sequence[datetime] = ())
 
 
 def _missing(
-    spans: dict[Absence, list[Span]], since: datetime, until: datetime, step: timedelta, own_tests: Sequence[datetime]
+    spans: dict[Absence, list[LabelledSpan]],
+    since: datetime,
+    until: datetime,
+    step: timedelta,
+    own_tests: Sequence[datetime],
 ) -> None:
     """Record why there is no point from `since` to `until`: our own test where that is known, else no data."""
     covered = since
@@ -168,12 +172,12 @@ def _absence_of(point: SeriesPoint) -> Absence | None:
     return Absence.ALL_LOST if point.received == 0 else None
 
 
-def _extend(spans: list[Span], since: datetime, until: datetime, label: str) -> None:
+def _extend(spans: list[LabelledSpan], since: datetime, until: datetime, label: str) -> None:
     """Add a span, merged with the last span if adjacent."""
     if spans and spans[-1].until == since:
-        spans[-1] = Span(spans[-1].since, until, label)
+        spans[-1] = LabelledSpan(spans[-1].since, until, label)
     else:
-        spans.append(Span(since, until, label))
+        spans.append(LabelledSpan(since, until, label))
 
 
 def _rtt_row(point: SeriesPoint) -> Row | None:
@@ -231,7 +235,7 @@ def _test_row(test: ThroughputPoint) -> Row:
     }
 
 
-def _labelled(failed: list[Row], window: Window) -> list[Row]:
+def _labelled(failed: list[Row], window: TimeAxis) -> list[Row]:
     """Failed tests with their outcome as a label, if the previous label leaves room."""
     room = LABEL_SHARE * (epoch_ms(window.until) - epoch_ms(window.since))
     rows: list[Row] = []
@@ -253,7 +257,7 @@ def rounded(value: float | None) -> float | None:
 
 
 def _background_rows(
-    series: Series, window: Window, kinds: Iterable[Absence], own_tests: Sequence[datetime] = ()
+    series: Series, window: TimeAxis, kinds: Iterable[Absence], own_tests: Sequence[datetime] = ()
 ) -> dict[str, list[Row]]:
     """The rows of `background_layer`, without the incidents."""
     spans = absences(series, window, own_tests)

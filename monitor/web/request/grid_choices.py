@@ -8,17 +8,21 @@ from typing import Any
 from django.http import Http404, HttpRequest
 
 from monitor.overview import measures
-from monitor.overview.grid import Against, Grid, Period, UnknownChoice, load_grid
+from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, load_grid
 from monitor.overview.measures import MEASURES
 from monitor.web.request import parameters
 
-SHOWN: list[tuple[str, Any]] = [("value", ""), ("vs last week", Against.WEEK), ("vs last year", Against.YEAR)]
+SHOWN: list[tuple[str, Any]] = [
+    ("value", ""),
+    ("vs last week", ComparedPeriod.WEEK),
+    ("vs last year", ComparedPeriod.YEAR),
+]
 ENDS = ("since", "until")
-GRID_PERIODS = (Period.HOUR, Period.DAY, Period.WEEK)
+GRID_PERIODS = (GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
 
 
 def _load_grid(request: HttpRequest, now: datetime) -> Grid:
-    period = parameters.choice(request, "period", Period, Period.DAY)
+    period = parameters.choice(request, "period", GridPeriod, GridPeriod.DAY)
     try:
         return load_grid(
             _metric(request).metric,
@@ -32,12 +36,16 @@ def _load_grid(request: HttpRequest, now: datetime) -> Grid:
         raise Http404(str(error)) from error
 
 
-def _against(request: HttpRequest) -> Against | None:
-    return parameters.choice(request, "against", Against, Against.WEEK) if request.GET.get("against") else None
+def _against(request: HttpRequest) -> ComparedPeriod | None:
+    return (
+        parameters.choice(request, "against", ComparedPeriod, ComparedPeriod.WEEK)
+        if request.GET.get("against")
+        else None
+    )
 
 
-def _metric(request: HttpRequest) -> measures.Choice:
-    return parameters.choice(request, "metric", measures.Choice, measures.Choice.LOSS)
+def _metric(request: HttpRequest) -> measures.MetricChoice:
+    return parameters.choice(request, "metric", measures.MetricChoice, measures.MetricChoice.LOSS)
 
 
 def _size(request: HttpRequest) -> int | None:
@@ -51,7 +59,7 @@ def _size(request: HttpRequest) -> int | None:
 
 def _grid_choices(request: HttpRequest, grid: Grid) -> dict[str, list[parameters.Option]]:
     """The rows of choices of a page that shows a grid."""
-    metrics: list[tuple[str, Any]] = [(MEASURES[choice.metric].short, choice) for choice in measures.Choice]
+    metrics: list[tuple[str, Any]] = [(MEASURES[choice.metric].short, choice) for choice in measures.MetricChoice]
     return {
         "metrics": parameters.options(request, "metric", metrics, _metric(request)),
         "periods": parameters.options(request, "period", [(period, period) for period in GRID_PERIODS], grid.period),

@@ -15,7 +15,7 @@ from monitor.accounts.access import FOR_PROGRAMS
 LARGEST_KEY = 2**63 - 1
 
 
-class Readable:
+class RejectUnreadable:
     """Middleware: 400 for a NUL, 404 for a number that nothing can have."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

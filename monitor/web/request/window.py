@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest
 
 from monitor.api.parameters import in_bounds
 from monitor.archive.statements import LONGEST_RAW
-from monitor.overview.grid import Period
+from monitor.overview.grid import GridPeriod
 from monitor.web.request import parameters
 
 LEAST = timedelta(minutes=1)
@@ -24,12 +24,12 @@ BAR_S = (300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPeriod:
     """Half open [since, until), in UTC. `period` is None where the address names the ends."""
 
     since: datetime
     until: datetime
-    period: Period | None
+    period: GridPeriod | None
 
     @property
     def length(self) -> timedelta:
@@ -56,9 +56,9 @@ class Shown:
         return urlencode({"since": minute(self.since), "until": minute(self.until)})
 
     @property
-    def grid_period(self) -> Period:
+    def grid_period(self) -> GridPeriod:
         """The period of the grid that is nearest to it."""
-        return Period.WEEK if self.period in (None, Period.MONTH) else self.period
+        return GridPeriod.WEEK if self.period in (None, GridPeriod.MONTH) else self.period
 
     @property
     def bar_s(self) -> int:
@@ -72,12 +72,12 @@ def minute(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
 
 
-def shown_of(request: HttpRequest, now: datetime) -> Shown:
+def shown_of(request: HttpRequest, now: datetime) -> ShownPeriod:
     """The period of the address, by default the last day."""
     since, until = _moment(request, "since"), _moment(request, "until")
     if since is None and until is None:
-        period = parameters.choice(request, "period", Period, Period.DAY)
-        return Shown(now - period.length, now, period)
+        period = parameters.choice(request, "period", GridPeriod, GridPeriod.DAY)
+        return ShownPeriod(now - period.length, now, period)
     if since is None:
         raise Http404("until without since: say where the time begins, like since=2026-11-20T12:00")
     until = now if until is None else until
@@ -85,7 +85,7 @@ def shown_of(request: HttpRequest, now: datetime) -> Shown:
         raise Http404(
             f"since={minute(since)}&until={minute(until)}: show one minute to five years, the first end first"
         )
-    return Shown(since, until, None)
+    return ShownPeriod(since, until, None)
 
 
 def _moment(request: HttpRequest, name: str) -> datetime | None:

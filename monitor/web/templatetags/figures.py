@@ -16,7 +16,7 @@ from monitor.analysis import figures
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.upkeep import freshness, trouble
 from monitor.mesh.models import Path
-from monitor.overview.changes import Change
+from monitor.overview.changes import PathChange
 from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
 from monitor.web.request import times
@@ -71,14 +71,14 @@ def lasting(since: datetime, until: datetime) -> str:
 
 
 @register.simple_tag
-def change_sign(change: Change) -> SafeString:
+def change_sign(change: PathChange) -> SafeString:
     """The sign that marks a change in the charts."""
     sign = CHANGE_SIGNS[change.kind]
     return format_html('<span class="key-sign {}-change" aria-hidden="true">{}</span>', change.kind, sign)
 
 
 @register.simple_tag
-def now_known_troubles() -> list[trouble.Trouble]:
+def now_known_troubles() -> list[trouble.DatabaseTrouble]:
     """Known reasons why nothing can be stored now; empty if none."""
     return trouble.now_known()
 
@@ -90,7 +90,7 @@ class Current:
         self._can_ask = can_ask
 
     @cached_property
-    def stale(self) -> dict[str, freshness.Stale]:
+    def stale(self) -> dict[str, freshness.OverdueWork]:
         """The work that is not current, by name."""
         return {work.work.value: work for work in freshness.load().stale_at(timezone.now())} if self._can_ask else {}
 

@@ -25,8 +25,8 @@ from monitor import environment
 from monitor.archive.bounds import Bound
 from monitor.archive.rollup.recompute import recompute
 from monitor.archive.upkeep import backup
-from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, Status, status
-from monitor.archive.upkeep.trouble import Trouble, now_known
+from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, ArchiveStatus, status
+from monitor.archive.upkeep.trouble import DatabaseTrouble, now_known
 from monitor.stack import access, postgres
 from probes.supervise import StartError
 
@@ -202,7 +202,7 @@ def _time(text: str) -> datetime:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
-def _lines(report: Status) -> Iterator[str]:
+def _lines(report: ArchiveStatus) -> Iterator[str]:
     spans = {table.name: table.chunk_interval for table in report.hypertables}
     yield f"{'table':27}{'rows (est.)':>14}{'a day':>11}{'MB':>10}{'a day':>9}  {'chunks':24}retention"
     for table in report.tables:
@@ -221,7 +221,7 @@ def _lines(report: Status) -> Iterator[str]:
         yield f"    {problem.hint}"
 
 
-def _waiting(report: Status) -> Iterator[str]:
+def _waiting(report: ArchiveStatus) -> Iterator[str]:
     if not any(pending.tier == "hour" for pending in report.waiting):
         yield "no pending hour rollups"
     for pending in report.waiting:
@@ -229,7 +229,7 @@ def _waiting(report: Status) -> Iterator[str]:
         yield f"pending {pending.tier} rollups: {pending.summaries:,}, the oldest for {waiting_s:.0f} s"
 
 
-def _deliveries(report: Status) -> Iterator[str]:
+def _deliveries(report: ArchiveStatus) -> Iterator[str]:
     for site in report.completeness:
         ratio = site.delivered / max(1, site.delivered + site.missing)
         missing = f"{site.missing:,} missing" if site.missing else "none missing"
@@ -242,7 +242,7 @@ def _deliveries(report: Status) -> Iterator[str]:
         yield f"    {rejected.newest_reason}"
 
 
-def _server(report: Status) -> Iterator[str]:
+def _server(report: ArchiveStatus) -> Iterator[str]:
     server = report.server
     timescaledb = "without TimescaleDB"
     if server.timescaledb is not None:
@@ -255,7 +255,7 @@ def _server(report: Status) -> Iterator[str]:
     yield _growth(report)
 
 
-def _growth(report: Status) -> str:
+def _growth(report: ArchiveStatus) -> str:
     """Growth and time until the disk is full, as a line of text."""
     bytes_per_day = report.growth.bytes_per_day
     if bytes_per_day is None:
@@ -286,7 +286,7 @@ def _signed(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:+,.{digits}f}"
 
 
-def _troubles(troubles: Sequence[Trouble]) -> Iterator[str]:
+def _troubles(troubles: Sequence[DatabaseTrouble]) -> Iterator[str]:
     for trouble in troubles:
         yield f"nothing can be stored: {trouble.kind}, last seen at {_moment(trouble.at)}"
 

@@ -14,7 +14,7 @@ from django.db import OperationalError, ProgrammingError
 from django.utils import timezone
 
 from monitor.mesh import expansion
-from monitor.mesh.apply import ACTIONS, Changes, apply
+from monitor.mesh.apply import ACTIONS, MeshChanges, apply
 from monitor.mesh.document import MeshDocument, MeshError, read
 from monitor.mesh.notify_routes import channels, unknown_channels
 from monitor.mesh.slots import plan_slots
@@ -118,7 +118,7 @@ def _problems(error: MeshError) -> dict[str, Any]:
     return {"problems": [{"file": error.file, **dataclasses.asdict(problem)} for problem in error.problems]}
 
 
-def _changes(changes: Changes) -> dict[str, Any]:
+def _changes(changes: MeshChanges) -> dict[str, Any]:
     actions: dict[str, Any] = {
         action: [{"kind": change.kind, "name": change.name, "detail": change.detail} for change in changes.of(action)]
         for action in ACTIONS
@@ -126,7 +126,7 @@ def _changes(changes: Changes) -> dict[str, Any]:
     return {**actions, "slots_deleted": changes.slots_deleted}
 
 
-def _total(changes: Changes) -> str:
+def _total(changes: MeshChanges) -> str:
     if changes.is_empty:
         return "no changes"
     return "; ".join(f"{action} {_counted(changes.counts(action))}" for action in ACTIONS)

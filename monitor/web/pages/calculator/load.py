@@ -38,7 +38,7 @@ class LossField(forms.FloatField):
         return number / 100 if number is not None and text.endswith("%") else number
 
 
-class Figures(forms.Form):
+class CalculatorForm(forms.Form):
     """The figures of a path and of a transfer, named as the options of the command are."""
 
     rtt_ms = forms.FloatField(label="RTT", help_text="ms, median")
@@ -66,7 +66,7 @@ class Figures(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CalculatorResult:
     """The estimate. `needs`: the requirements of the estimated rate on each stream; None for a bound."""
 
     shown: EstimateView
@@ -74,7 +74,7 @@ class Answer:
     needs: str | None
 
 
-def answer(figures: Figures) -> Answer | None:
+def answer(figures: CalculatorForm) -> CalculatorResult | None:
     """Estimate from valid figures; None for invalid figures, with the errors on the form."""
     if not figures.is_valid():
         return None
@@ -90,4 +90,4 @@ def answer(figures: Figures) -> Answer | None:
         return None
     shown = estimate_view(PathEstimate(result, rtt, loss, transfer, sender=None), capacity_from="given")
     needed = needs(rtt, transfer, result)
-    return Answer(shown, given["times"], None if needed is None else wording.at_this_rate(needed))
+    return CalculatorResult(shown, given["times"], None if needed is None else wording.at_this_rate(needed))

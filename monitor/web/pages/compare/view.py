@@ -16,23 +16,23 @@ from django.views.decorators.http import require_safe
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.archive.queries.throughput import throughput_series
 from monitor.mesh.models import Mesh, Path, Site
-from monitor.overview.grid import Period, UnknownChoice, choose_packet_bytes
+from monitor.overview.grid import GridPeriod, UnknownChoice, choose_packet_bytes
 from monitor.web.charts import bundle
-from monitor.web.charts.compare import MOST_PATHS, ComparedMetric, Drawn, compare_chart
-from monitor.web.charts.marks import Spec, Window
+from monitor.web.charts.compare import MOST_PATHS, ComparedMetric, PathData, compare_chart
+from monitor.web.charts.marks import Spec, TimeAxis
 from monitor.web.charts.series import pool
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.path.load import hours_of
 from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
-from monitor.web.request.window import Shown, minute, shown_of
+from monitor.web.request.window import ShownPeriod, minute, shown_of
 
 DEFAULT = (ComparedMetric.RTT, ComparedMetric.LOSS)
 KEPT = ("period", "since", "until", "size")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ComparisonChart:
     """A chart with its title."""
 
     metric: ComparedMetric
@@ -64,7 +64,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     except UnknownChoice as error:
         raise Http404(str(error)) from error
     drawn = [_load(path.pk, size, shown) for path in paths]
-    window = Window(shown.since, shown.until)
+    window = TimeAxis(shown.since, shown.until)
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
@@ -74,10 +74,12 @@ def compare_page(request: HttpRequest) -> HttpResponse:
             ComparedPath(path, f"path-{place}", _address(request, [other for other in paths if other is not path]))
             for place, path in enumerate(paths)
         ],
-        "figures": [Figure(metric, compare_chart(metric, drawn, window)) for metric in metrics] if drawn else [],
+        "figures": [ComparisonChart(metric, compare_chart(metric, drawn, window)) for metric in metrics]
+        if drawn
+        else [],
         "first_run": None if sizes else still_waiting(now),
         "metrics": [_toggle(request, paths, metrics, metric) for metric in ComparedMetric],
-        "periods": _links(request, paths, "period", [(period, period) for period in Period], shown.period),
+        "periods": _links(request, paths, "period", [(period, period) for period in GridPeriod], shown.period),
         "sizes": _links(request, paths, "size", [(f"{size_bytes} B", size_bytes) for size_bytes in sizes], size),
         "sites": list(Site.objects.in_use().values_list("name", flat=True)),
         "kept": _kept(request, paths),
@@ -123,9 +125,9 @@ def _metrics(request: HttpRequest) -> tuple[ComparedMetric, ...]:
     return tuple(metric for metric in ComparedMetric if metric in wanted) or DEFAULT
 
 
-def _load(path_id: int, packet_bytes: int, shown: Shown) -> Drawn:
+def _load(path_id: int, packet_bytes: int, shown: ShownPeriod) -> PathData:
     series = path_series(path_id, packet_bytes, shown.since, shown.until)
-    return Drawn(
+    return PathData(
         series=series,
         pooled=pool(series, shown.bar_s),
         hours=hours_of(series, shown.since, shown.until),

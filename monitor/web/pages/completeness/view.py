@@ -15,7 +15,7 @@ from monitor.web.pages.first_run import still_waiting
 from monitor.web.request import parameters
 
 
-class Days(StrEnum):
+class DayChoice(StrEnum):
     """Number of days shown."""
 
     WEEK = "7"
@@ -27,12 +27,12 @@ class Days(StrEnum):
 def completeness_page(request: HttpRequest) -> HttpResponse:
     """Measurement coverage and missing results by site and day."""
     now = timezone.now()
-    length = parameters.choice(request, "days", Days, Days.WEEK)
+    length = parameters.choice(request, "days", DayChoice, DayChoice.WEEK)
     view = load_completeness(int(length), now)
     context = {
         "mesh": Mesh.objects.first(),
         "view": view,
         "first_run": None if view.measured else still_waiting(now),
-        "lengths": parameters.options(request, "days", [(f"{days} days", days) for days in Days], length),
+        "lengths": parameters.options(request, "days", [(f"{days} days", days) for days in DayChoice], length),
     }
     return render(request, "pages/completeness/completeness.html", context)

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.overview import measures
-from monitor.overview.grid import Grid, GridSite, PathFigures, State, worst
+from monitor.overview.grid import Grid, GridSite, PathFigures, PathState, worst
 from monitor.overview.measures import MEASURES
 from monitor.web.labels import outcome_label
 
@@ -27,12 +27,12 @@ DENSE_FROM_SITES = 16
 
 
 STATE_STYLES = {
-    State.NONE_LOST: "none-lost",
-    State.TOTAL_LOSS: "total-loss",
-    State.NO_DATA: "no-data",
-    State.NOT_MEASURED: "not-measured",
-    State.OWN_TEST: "own-test",
-    State.UNDEFINED: "no-data",
+    PathState.NONE_LOST: "none-lost",
+    PathState.TOTAL_LOSS: "total-loss",
+    PathState.NO_DATA: "no-data",
+    PathState.NOT_MEASURED: "not-measured",
+    PathState.OWN_TEST: "own-test",
+    PathState.UNDEFINED: "no-data",
 }
 
 
@@ -59,7 +59,7 @@ def cell_style(grid: Grid, path: PathFigures) -> str:
     state."""
     if grid.against is not None and path.has_figure:
         return _change_style(grid.metric, path)
-    if path.state is State.VALUE and path.value is not None:
+    if path.state is PathState.VALUE and path.value is not None:
         return MEASURES[grid.metric].band(path.value).style
     return STATE_STYLES[path.state]
 
@@ -85,13 +85,13 @@ def cell_text(grid: Grid, path: PathFigures) -> str:
     if path.has_figure:
         return _figure(grid.metric, path) if grid.against is None else _change_text(grid.metric, path)
     match path.state:
-        case State.TOTAL_LOSS:
+        case PathState.TOTAL_LOSS:
             return "all lost"
-        case State.NOT_MEASURED:
+        case PathState.NOT_MEASURED:
             return "not run" if path.outcome is None else outcome_label(path.outcome)
-        case State.OWN_TEST:
+        case PathState.OWN_TEST:
             return "during test"
-        case State.UNDEFINED:
+        case PathState.UNDEFINED:
             return "undefined"
         case _:
             return figures.NO_DATA
@@ -122,7 +122,7 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     parts = [f"{path.source} to {path.destination}: {_finding(grid, path)}"]
     if path.family == 6:
         parts.append("IPv6")
-    if path.state in (State.VALUE, State.NONE_LOST, State.TOTAL_LOSS):
+    if path.state in (PathState.VALUE, PathState.NONE_LOST, PathState.TOTAL_LOSS):
         parts.extend(_evidence(grid.metric, path))
     if path.incident_id is not None:
         parts.append("incident open")
@@ -133,15 +133,15 @@ def sentence(grid: Grid, path: PathFigures) -> str:
 
 def _finding(grid: Grid, path: PathFigures) -> str:
     match path.state:
-        case State.VALUE if path.value is not None:
+        case PathState.VALUE if path.value is not None:
             return _value_in_words(grid.metric, path) + _against(grid, path)
-        case State.NONE_LOST:
+        case PathState.NONE_LOST:
             return f"no loss: loss {_loss(path)} with 95% confidence" + _against(grid, path)
-        case State.TOTAL_LOSS:
+        case PathState.TOTAL_LOSS:
             return "all lost: 100% loss"
-        case State.NOT_MEASURED:
+        case PathState.NOT_MEASURED:
             return f"test failed: {'no burst could be sent' if path.outcome is None else outcome_label(path.outcome)}"
-        case State.OWN_TEST:
+        case PathState.OWN_TEST:
             return "measured only during a throughput test, excluded"
         case _:
             return "no data"
@@ -231,7 +231,7 @@ def _signs(path: PathFigures) -> Iterator[tuple[str, str]]:
         yield "sign", INCIDENT_SIGN
     if path.in_maintenance:
         yield "sign calm", MAINTENANCE_SIGN
-    if path.state is State.OWN_TEST:
+    if path.state is PathState.OWN_TEST:
         yield "sign quiet", OWN_TEST_SIGN
 
 
@@ -273,9 +273,9 @@ def counts(grid: Grid) -> list[Count]:
     troubled = sum(path.incident_id is not None for path in grid.figures)
     entries = [
         Count("paths", len(states), "path" if len(states) == 1 else "paths"),
-        Count("total-loss", states.count(State.TOTAL_LOSS), "all lost"),
-        Count("not-measured", states.count(State.NOT_MEASURED), "not measured"),
-        Count("no-data", states.count(State.NO_DATA), "without data"),
+        Count("total-loss", states.count(PathState.TOTAL_LOSS), "all lost"),
+        Count("not-measured", states.count(PathState.NOT_MEASURED), "not measured"),
+        Count("no-data", states.count(PathState.NO_DATA), "without data"),
         Count("incident", troubled, "path with open incidents" if troubled == 1 else "paths with open incidents"),
         Count("maintenance", sum(path.in_maintenance for path in grid.figures), "in maintenance"),
     ]

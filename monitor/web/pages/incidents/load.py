@@ -21,7 +21,7 @@ from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
-from monitor.web.charts.marks import Span, Spec, Window
+from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, pool, rtt_chart
 
 BEFORE_AND_AFTER = timedelta(hours=2)
@@ -32,7 +32,7 @@ NOTHING = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class WatchedScope:
     """The number of watched paths and the rules enabled, for a list without incidents."""
 
     paths: int
@@ -48,7 +48,7 @@ class IncidentList:
     path: Path | None
     sites: tuple[str, ...]
     groups: tuple[str, ...]
-    watch: Watch | None
+    watch: WatchedScope | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +144,23 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
     )
 
 
-def _watch() -> Watch:
+def _watch() -> WatchedScope:
     settings = alerts()
     rules = tuple(name for name in RULES if settings.get(name, {}).get("enabled", True))
     in_use = {"retired_at": None, "path__retired_at": None}
     paths = Measurement.objects.filter(**in_use).values("path_id").distinct().count() if Mesh.objects.exists() else 0
-    return Watch(paths, rules)
+    return WatchedScope(paths, rules)
 
 
-def _window(incident: Incident, gathered: Evidence, now: datetime) -> Window:
+def _window(incident: Incident, gathered: Evidence, now: datetime) -> TimeAxis:
     """The time axis: the incident with as much on either side, but no less than two hours and no more than two days."""
     began = words.since(incident, gathered)
     over = incident.closed_at or now
     side = min(max(over - began, BEFORE_AND_AFTER), LONGEST_SIDE)
-    return Window(began - side, min(over + side, now), (Span(began, over, incident.cause),))
+    return TimeAxis(began - side, min(over + side, now), (LabelledSpan(began, over, incident.cause),))
 
 
-def _direction(direction: Direction, window: Window) -> DirectionView:
+def _direction(direction: Direction, window: TimeAxis) -> DirectionView:
     sizes = [
         figures.rtt_packet_bytes
         for figures in (direction.after, direction.before)

@@ -43,7 +43,7 @@ class QuietRow:
     again: str
 
 
-class Within(StrEnum):
+class ListPeriod(StrEnum):
     """How far the list of incidents goes back."""
 
     DAY = "day"
@@ -52,7 +52,7 @@ class Within(StrEnum):
     EVER = "ever"
 
 
-_WITHIN = {Within.DAY: timedelta(days=1), Within.WEEK: timedelta(days=7), Within.MONTH: timedelta(days=30)}
+_WITHIN = {ListPeriod.DAY: timedelta(days=1), ListPeriod.WEEK: timedelta(days=7), ListPeriod.MONTH: timedelta(days=30)}
 
 
 @require_safe
@@ -60,14 +60,14 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
     """Incidents now and past."""
     now = timezone.now()
     which = parameters.choice(request, "state", Which, Which.OPEN)
-    within = parameters.choice(request, "last", Within, Within.EVER)
+    within = parameters.choice(request, "last", ListPeriod, ListPeriod.EVER)
     wanted = listing.IncidentFilter(
         which=which,
         severity=parameters.text(request, "severity"),
         site=parameters.text(request, "site"),
         group=parameters.text(request, "group"),
         path_id=parameters.number(request, "path"),
-        since=None if within is Within.EVER else now - _WITHIN[within],
+        since=None if within is ListPeriod.EVER else now - _WITHIN[within],
     )
     try:
         view = load_list(wanted, parameters.offset(request), parameters.PAGE_ROWS)
@@ -86,7 +86,10 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
         "states": parameters.options(request, "state", states, which),
         "severities": parameters.options(request, "severity", severities, wanted.severity or ""),
         "lasts": parameters.options(
-            request, "last", [("all time" if length is Within.EVER else length, length) for length in Within], within
+            request,
+            "last",
+            [("all time" if length is ListPeriod.EVER else length, length) for length in ListPeriod],
+            within,
         ),
         "sheet": parameters.sheet(request, len(view.rows), total=view.counted.of(which)),
         "may_operate": operate.may_operate(request),

@@ -51,7 +51,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MapSite:
     """A site on the map. `label` is None where its name would lie on another; `wide_only`: on a phone it would."""
 
     name: str
@@ -84,7 +84,7 @@ class WorldMap:
     x_scale: float
     letter: float
     land_at: tuple[float, ...]
-    places: tuple[Place, ...]
+    places: tuple[MapSite, ...]
     lines: tuple[PairLine, ...]
     pairs: int
 
@@ -203,14 +203,14 @@ def _pieces(along: Points, view: _View) -> str:
     return "".join("M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in piece) for piece in pieces)
 
 
-def _places(sites: Iterable[GridSite], at: Mapping[str, tuple[float, float]], view: _View) -> Iterator[Place]:
+def _places(sites: Iterable[GridSite], at: Mapping[str, tuple[float, float]], view: _View) -> Iterator[MapSite]:
     ordered = list(sites)
     points = view.project(np.array([(at[site.name][1], at[site.name][0]) for site in ordered]))
     letter = view.width / LETTERS_A_LINE
     wide = [_around(x, y, letter) for x, y in points.tolist()]
     narrow = list(wide)
     for site, (x, y) in zip(ordered, points.tolist(), strict=True):
-        place = Place(site.name, site.title, round(x, 2), round(y, 2), None, wide_only=True)
+        place = MapSite(site.name, site.title, round(x, 2), round(y, 2), None, wide_only=True)
         labels = ((x + across * letter, y + down * letter, anchor) for across, down, anchor in SIDES)
         label = next((label for label in labels if _fits(_box(site.name, label, letter), wide)), None)
         if label is not None:

@@ -22,7 +22,7 @@ from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
 from monitor.archive.queries.throughput import ThroughputPoint, throughput_series
 from monitor.mesh.models import Path
-from monitor.overview.changes import Change, changes_of
+from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.web.request import parameters
 from monitor.web.request.window import shown_of
@@ -65,7 +65,7 @@ def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     shown, size = shown_of(request, timezone.now()), _size(request)
     incidents = incidents_of_path(path_id, shown.since, shown.until)
     changes = changes_of(path_id, size, shown.since, shown.until, incidents)
-    return _answer(f"{_name(path)}-changes", Change, changes, {})
+    return _answer(f"{_name(path)}-changes", PathChange, changes, {})
 
 
 def _size(request: HttpRequest) -> int:

@@ -26,8 +26,8 @@ from monitor.archive.queries.paths import (
     path_summaries,
 )
 from monitor.archive.queries.throughput import (
+    PathThroughput,
     ThroughputPoint,
-    ThroughputSummary,
     newest_capacities,
     throughput_series,
     throughput_summaries,
@@ -36,14 +36,14 @@ from monitor.archive.queries.transfers import transfer_of
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.entries import ON_DEMAND
 from monitor.mesh.models import Path
-from monitor.overview.changes import Change, changes_of
+from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
-from monitor.web.charts.marks import Span, Spec, Window
+from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, pool, rtt_chart, throughput_chart
 from monitor.web.pages.path.capacity import CapacityView, capacity_view
 from monitor.web.pages.path.ledger import TestRow, ledger_rows
 from monitor.web.pages.path.transfer import EstimateView, TransferView, estimate_view, transfer_view
-from monitor.web.request.window import Shown
+from monitor.web.request.window import ShownPeriod
 
 MORE_THAN_A_DAY = timedelta(days=1, hours=1)
 LATEST_TESTS = 12
@@ -58,14 +58,14 @@ class PathView:
     path: Path
     reverse_path_id: int | None
     distance_km: float
-    shown: Shown
+    shown: ShownPeriod
     packet_bytes: int
     packet_sizes: tuple[int, ...]
     since: datetime
     until: datetime
     newest_at: datetime | None
     summary: PathSummary | None
-    throughput: ThroughputSummary | None
+    throughput: PathThroughput | None
     spread: Spread | None
     estimate: EstimateView | None
     latest_tests: tuple[ThroughputPoint, ...]
@@ -74,7 +74,7 @@ class PathView:
     latest_files: tuple[DiskToDiskPoint, ...]
     capacity: CapacityView
     incidents: tuple[Incident, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     rtt_chart: Spec
     loss_chart: Spec
     throughput_chart: Spec
@@ -90,7 +90,7 @@ class PathView:
         return self.shown.length > LONGEST_RAW
 
 
-def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: datetime | None = None) -> PathView:
+def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_at: datetime | None = None) -> PathView:
     """Load a path, with the details of the throughput test that began at `test_at`, or of the newest measured.
 
     Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`.
@@ -104,7 +104,7 @@ def load_path(path_id: int, shown: Shown, packet_bytes: int | None, test_at: dat
     tests = throughput_series(path_id, since, until)
     incidents = incidents_of_path(path_id, since, until)
     changes = tuple(changes_of(path_id, size, since, until, incidents))
-    window = Window(since, until, _spans(incidents, until), changes)
+    window = TimeAxis(since, until, _spans(incidents, until), changes)
     summary = _only(path_summaries(since, until, packet_bytes=size, path_ids=[path_id]))
     estimate = path_estimate(summary, tests, since, until)
     return PathView(
@@ -183,5 +183,7 @@ def _distance_km(path: Path) -> float:
     return great_circle_km(here.latitude_deg, here.longitude_deg, there.latitude_deg, there.longitude_deg)
 
 
-def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[Span, ...]:
-    return tuple(Span(incident.opened_at, incident.closed_at or now, incident.summary) for incident in incidents)
+def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
+    return tuple(
+        LabelledSpan(incident.opened_at, incident.closed_at or now, incident.summary) for incident in incidents
+    )

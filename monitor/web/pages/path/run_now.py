@@ -13,11 +13,11 @@ from django.views.decorators.http import require_POST
 
 from monitor.api.incidents import doer
 from monitor.archive.queries import on_demand as outcomes
-from monitor.archive.queries.on_demand import OnDemand, State
+from monitor.archive.queries.on_demand import OnDemand, TestState
 from monitor.mesh import on_demand
 from monitor.mesh.entries import PROTOCOLS
 from monitor.mesh.models import Path
-from monitor.mesh.on_demand import NoRoom, OnDemandError, Settings
+from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
 from monitor.web.pages.incidents.operate import may_operate, problems, refusal
 
 SHOWN_FOR = timedelta(hours=1)
@@ -71,7 +71,7 @@ class RunNow:
 
     @property
     def is_pending(self) -> bool:
-        return self.newest is not None and self.newest.state is not State.ENDED
+        return self.newest is not None and self.newest.state is not TestState.ENDED
 
     @property
     def refresh_s(self) -> int | None:
@@ -98,5 +98,5 @@ def run_now(request: HttpRequest, path_id: int) -> HttpResponse:
     try:
         on_demand.ask(path, form.settings, by=doer(request), now=timezone.now())
     except OnDemandError as error:
-        return refusal(request, str(error), 409 if isinstance(error, NoRoom) else 422, back)
+        return refusal(request, str(error), 409 if isinstance(error, NoFreeSlot) else 422, back)
     return HttpResponseRedirect(back)

@@ -17,13 +17,13 @@ from monitor.analysis import figures
 from monitor.archive.queries import completeness
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import PathSummary, measured_packet_sizes, path_summaries
-from monitor.archive.queries.throughput import ThroughputSummary, throughput_summaries
+from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
 from monitor.mesh.models import Path, Site
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MEASURES
 from monitor.web.pages.completeness.load import DAY, DayCell, cell_of
 from monitor.web.pages.sites.load import SiteCard, load_sites
-from monitor.web.request.window import Shown
+from monitor.web.request.window import ShownPeriod
 
 DAYS = 7
 INCIDENTS_SHOWN = 10
@@ -31,7 +31,7 @@ RANK_TOTAL_LOSS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class DirectionSummary:
     """A direction between two sites: its figures in words, and the class of its loss."""
 
     path: Path
@@ -50,8 +50,8 @@ class Peer:
 
     site: Site
     family: int
-    out: Way | None
-    back: Way | None
+    out: DirectionSummary | None
+    back: DirectionSummary | None
 
     @property
     def rank(self) -> float:
@@ -64,7 +64,7 @@ class SiteView:
     """The data of the template. `card` is None for a site without an agent."""
 
     site: Site
-    shown: Shown
+    shown: ShownPeriod
     packet_bytes: int
     packet_sizes: tuple[int, ...]
     card: SiteCard | None
@@ -74,7 +74,7 @@ class SiteView:
     past_incidents: tuple[Incident, ...]
 
 
-def load_site(name: str, shown: Shown, packet_bytes: int | None, now: datetime) -> SiteView:
+def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: datetime) -> SiteView:
     """The page of a site. Raises `Site.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
     site = Site.objects.get(name=name)
     sizes = tuple(measured_packet_sizes())
@@ -95,7 +95,7 @@ def load_site(name: str, shown: Shown, packet_bytes: int | None, now: datetime) 
     )
 
 
-def _peers(site: Site, shown: Shown, packet_bytes: int, lasting: Iterable[Incident]) -> tuple[Peer, ...]:
+def _peers(site: Site, shown: ShownPeriod, packet_bytes: int, lasting: Iterable[Incident]) -> tuple[Peer, ...]:
     of_site = [*Path.objects.in_use().filter(source__site=site), *Path.objects.in_use().filter(destination__site=site)]
     ids = [path.pk for path in of_site]
     summaries = {
@@ -105,7 +105,7 @@ def _peers(site: Site, shown: Shown, packet_bytes: int, lasting: Iterable[Incide
     tests = {summary.path_id: summary for summary in throughput_summaries(shown.since, shown.until, path_ids=ids)}
     troubled = {entry.path_id for incident in lasting for entry in incident.paths.all() if not entry.is_over}
     ways = {path.pk: _way(path, summaries, tests, path.pk in troubled) for path in of_site}
-    ends: dict[tuple[Site, int], list[Way | None]] = {}
+    ends: dict[tuple[Site, int], list[DirectionSummary | None]] = {}
     for path in of_site:
         is_out = path.source.site == site
         other = path.destination.site if is_out else path.source.site
@@ -119,18 +119,20 @@ def _peers(site: Site, shown: Shown, packet_bytes: int, lasting: Iterable[Incide
 
 
 def _way(
-    path: Path, summaries: Mapping[int, PathSummary], tests: Mapping[int, ThroughputSummary], has_incident: bool
-) -> Way:
+    path: Path, summaries: Mapping[int, PathSummary], tests: Mapping[int, PathThroughput], has_incident: bool
+) -> DirectionSummary:
     summary, of_tests = summaries.get(path.pk), tests.get(path.pk)
     throughput = "–" if of_tests is None else figures.bit_rate(of_tests.throughput_median_bps)
     if summary is None or summary.sent == 0:
-        return Way(path, "no-data", figures.NO_DATA, "–", "–", throughput, has_incident, 3.0 * has_incident - 1.0)
+        return DirectionSummary(
+            path, "no-data", figures.NO_DATA, "–", "–", throughput, has_incident, 3.0 * has_incident - 1.0
+        )
     ratio = summary.lost / summary.sent
     rank = 3.0 * has_incident + (RANK_TOTAL_LOSS if summary.received == 0 else ratio)
     if summary.received == 0:
-        return Way(path, "total-loss", "all lost", "–", "–", throughput, has_incident, rank)
+        return DirectionSummary(path, "total-loss", "all lost", "–", "–", throughput, has_incident, rank)
     floor = "≥ " if summary.estimate_is_floor else ""
-    return Way(
+    return DirectionSummary(
         path=path,
         style=MEASURES[Metric.LOSS].style(ratio),
         loss=figures.loss(summary.lost, summary.sent),

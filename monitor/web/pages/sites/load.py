@@ -46,7 +46,7 @@ class AgentState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AgentProblem:
     """A problem, and the state that it puts the agent in."""
 
     state: AgentState
@@ -59,7 +59,7 @@ class SiteCard:
 
     site: Site
     report: AgentReport | None
-    findings: tuple[Problem, ...]
+    findings: tuple[AgentProblem, ...]
 
     @property
     def state(self) -> AgentState:
@@ -122,54 +122,54 @@ def load_sites(now: datetime) -> SitesView:
     )
 
 
-def _of_second(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[Problem]:
+def _of_second(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[AgentProblem]:
     if second is None:
         return
     ago = figures.duration((now - second.refused_at).total_seconds())
     where = f" at {second.address}" if second.address else ""
-    yield Problem(
+    yield AgentProblem(
         AgentState.TROUBLE,
         f"a second agent{where} shows this site's token and is refused, last {ago} ago: stop one of the two; "
         f"manage.py site rotate {site.name} gives the site to another",
     )
 
 
-def _findings(report: AgentReport | None) -> Iterator[Problem]:
+def _findings(report: AgentReport | None) -> Iterator[AgentProblem]:
     """The problems of an agent, worst first."""
     if report is None:
-        yield Problem(AgentState.SILENT, "its agent never reported")
+        yield AgentProblem(AgentState.SILENT, "its agent never reported")
         return
     if report.accepted_ago > LATE_AFTER:
-        yield Problem(AgentState.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
+        yield AgentProblem(AgentState.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
     if report.clock_is_off and report.health is not None and report.health.clock_offset_s is not None:
-        yield Problem(
+        yield AgentProblem(
             AgentState.TROUBLE, f"its clock is {_clock(report.health.clock_offset_s)}; results are kept and flagged"
         )
     if report.queued > MANY_QUEUED:
-        yield Problem(AgentState.NOTICE, f"backlog of {report.queued:,} results")
+        yield AgentProblem(AgentState.NOTICE, f"backlog of {report.queued:,} results")
     if is_older(report.agent_version, than=probes.__version__):
-        yield Problem(
+        yield AgentProblem(
             AgentState.NOTICE, f"version {report.agent_version} is older than the centre's, {probes.__version__}"
         )
     if report.health is not None:
         yield from _of_health(report.health)
 
 
-def _of_health(health: Health) -> Iterator[Problem]:
+def _of_health(health: Health) -> Iterator[AgentProblem]:
     for drops in health.dropped:
-        yield Problem(
+        yield AgentProblem(
             AgentState.NOTICE, f"its spool dropped {drops.count:,} results of kind {drops.kind}: {_words(drops.reason)}"
         )
     if health.set_aside:
-        yield Problem(AgentState.NOTICE, f"{health.set_aside:,} results quarantined: the centre rejected them")
+        yield AgentProblem(AgentState.NOTICE, f"{health.set_aside:,} results quarantined: the centre rejected them")
     if health.lost_ticks:
-        yield Problem(AgentState.NOTICE, f"{health.lost_ticks:,} missed cycles since it started")
+        yield AgentProblem(AgentState.NOTICE, f"{health.lost_ticks:,} missed cycles since it started")
     if health.stamp == POOR_STAMP:
-        yield Problem(
+        yield AgentProblem(
             AgentState.NOTICE, "RTTs use timestamps of the program, not the kernel: they include its own delays"
         )
     if health.clock_offset_s is not None and abs(health.clock_offset_s) > DRIFTING_S and _no_ntp(health):
-        yield Problem(AgentState.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, not synchronised by NTP")
+        yield AgentProblem(AgentState.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, not synchronised by NTP")
 
 
 def _no_ntp(health: Health) -> bool:

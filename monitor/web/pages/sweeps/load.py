@@ -15,7 +15,7 @@ import altair as alt
 
 from monitor.analysis import figures
 from monitor.analysis.transfer.sweep import knees, lacking, plane_label, sentences, window_label
-from monitor.archive.throughput_sweeps import Sweep, SweptCell
+from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
 from monitor.mesh.models import Path
 from monitor.web.charts.layout import CONFIG
 from monitor.web.charts.marks import Row, Spec
@@ -34,7 +34,7 @@ class PlaneView:
     chart_id: str
     chart: Spec
     sentences: tuple[str, ...]
-    cells: tuple[tuple[SweptCell, str], ...]
+    cells: tuple[tuple[SweepCellResult, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def sweep_view(sweep: Sweep) -> SweepView:
     return SweepView(sweep, path, lacking(sweep.grid), tuple(planes))
 
 
-def heat_map(cells: Sequence[SweptCell], knee: object, best_bps: float) -> Spec:
+def heat_map(cells: Sequence[SweepCellResult], knee: object, best_bps: float) -> Spec:
     """The cells as squares, streams across and windows upwards; `knee` is the setting that is framed."""
     rows = [_row(cell, cell.setting == knee, best_bps) for cell in cells]
     windows = sorted({cell.setting.window_bytes for cell in cells}, reverse=True)
@@ -89,11 +89,11 @@ def heat_map(cells: Sequence[SweptCell], knee: object, best_bps: float) -> Spec:
     }
 
 
-def _of_setting(cell: SweptCell) -> Any:
+def _of_setting(cell: SweepCellResult) -> Any:
     return cell.setting
 
 
-def _row(cell: SweptCell, is_knee: bool, best_bps: float) -> Row:
+def _row(cell: SweepCellResult, is_knee: bool, best_bps: float) -> Row:
     bps = cell.throughput_bps
     return {
         "streams": str(cell.setting.streams),
@@ -107,7 +107,7 @@ def _row(cell: SweptCell, is_knee: bool, best_bps: float) -> Row:
     }
 
 
-def why(cell: SweptCell) -> str:
+def why(cell: SweepCellResult) -> str:
     """Why a cell has no rate."""
     if cell.outcome is not None:
         return outcome_label(cell.outcome)

@@ -19,10 +19,10 @@ from monitor.api.summaries import TABLE_TICKS, TICK_LENGTHS, too_large
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
-from monitor.archive.queries.tables import By, TableCell, Tick
+from monitor.archive.queries.tables import Grouping, TableCell, Tick
 from monitor.mesh.models import Family
 from monitor.overview.grid import choose_packet_bytes
-from monitor.overview.measures import Measure, measure_of
+from monitor.overview.measures import MetricFormat, measure_of
 
 MOST_ROWS = 500
 FORMATS = {Tick.HOUR: "%a %H:00", Tick.DAY: "%a %-d %b", Tick.MONTH: "%b %Y", Tick.YEAR: "%Y"}
@@ -35,7 +35,7 @@ class TableQuery:
     """The parameters of the address. `sort` is a column, a minus reverses its order; `source` and `destination`
     restrict the table to pairs from or to them."""
 
-    by: By = By.SITE
+    by: Grouping = Grouping.SITE
     metric: Metric = Metric.LOSS
     tick: Tick = Tick.DAY
     packet_bytes: int | None = None
@@ -46,7 +46,7 @@ class TableQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCellView:
     """A figure with its class and the number of paths that it is the median of."""
 
     style: str
@@ -60,9 +60,9 @@ class PairRow:
 
     source: str
     destination: str
-    middle: Cell
-    worst: Cell
-    cells: tuple[Cell, ...]
+    middle: TableCellView
+    worst: TableCellView
+    cells: tuple[TableCellView, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class TableView:
     """The data of the template. `complaint` is the reason if there is no table."""
 
     query: TableQuery
-    measure: Measure
+    measure: MetricFormat
     packet_sizes: tuple[int, ...]
     ticks: tuple[datetime, ...]
     heads: tuple[str, ...]
@@ -81,7 +81,7 @@ class TableView:
     complaint: str | None
 
 
-NOTHING = Cell("no-data", "–", 0)
+NOTHING = TableCellView("no-data", "–", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _figure(column: str) -> Callable[[_Pair], float | None]:
     return value
 
 
-def _row(measure: Measure, pair: _Pair, ticks: Iterable[datetime]) -> PairRow:
+def _row(measure: MetricFormat, pair: _Pair, ticks: Iterable[datetime]) -> PairRow:
     return PairRow(
         pair.source,
         pair.destination,
@@ -207,5 +207,5 @@ def _row(measure: Measure, pair: _Pair, ticks: Iterable[datetime]) -> PairRow:
     )
 
 
-def _cell(measure: Measure, value: float, paths: int) -> Cell:
-    return Cell(measure.style(value), measure.words(value), paths)
+def _cell(measure: MetricFormat, value: float, paths: int) -> TableCellView:
+    return TableCellView(measure.style(value), measure.words(value), paths)

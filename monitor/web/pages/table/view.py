@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.archive.queries.metrics import Metric
-from monitor.archive.queries.tables import By, Tick
+from monitor.archive.queries.tables import Grouping, Tick
 from monitor.mesh.models import Family, Mesh
 from monitor.overview.grid import UnknownChoice
 from monitor.overview.measures import measure_of
@@ -21,7 +21,7 @@ from monitor.web.request.parameters import Option
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ColumnHead:
     """The head of a column: the link that sorts by it, or reverses the order if sorted by it already; the time of a
     tick; and the order if the rows are sorted by this column."""
 
@@ -46,7 +46,7 @@ def table_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "view": view,
         "first_run": None if view.rows or view.complaint else still_waiting(now),
-        "bys": parameters.options(request, "by", [(by, by) for by in By], view.query.by),
+        "bys": parameters.options(request, "by", [(by, by) for by in Grouping], view.query.by),
         "ticks": parameters.options(request, "tick", [(tick, tick) for tick in Tick], view.query.tick),
         "sizes": _sizes(request, view),
         "metrics": METRICS,
@@ -77,7 +77,7 @@ def _query_of(request: HttpRequest) -> TableQuery:
     if family is not None and family not in Family.values:
         raise Http404(f"family={family}: choose 4 or 6")
     return TableQuery(
-        by=parameters.choice(request, "by", By, By.SITE),
+        by=parameters.choice(request, "by", Grouping, Grouping.SITE),
         metric=parameters.choice(request, "metric", Metric, Metric.LOSS),
         tick=parameters.choice(request, "tick", Tick, Tick.DAY),
         packet_bytes=parameters.number(request, "size"),
@@ -93,16 +93,16 @@ def _sizes(request: HttpRequest, view: TableView) -> list[Option]:
     return parameters.options(request, "size", [(f"{size} B", size) for size in view.packet_sizes], chosen)
 
 
-def _sorts(request: HttpRequest, view: TableView) -> list[Head]:
+def _sorts(request: HttpRequest, view: TableView) -> list[ColumnHead]:
     columns = [("source", "from"), ("destination", "to"), ("worst", "worst"), ("median", "median")]
     columns += [(tick_name(at), head) for at, head in zip(view.ticks, view.heads, strict=True)]
     return [_head(request, view.query, name, label, is_tick=place >= 4) for place, (name, label) in enumerate(columns)]
 
 
-def _head(request: HttpRequest, wanted: TableQuery, name: str, label: str, *, is_tick: bool) -> Head:
+def _head(request: HttpRequest, wanted: TableQuery, name: str, label: str, *, is_tick: bool) -> ColumnHead:
     (link,) = parameters.options(request, "sort", [(label, f"-{name}" if wanted.sort == name else name)], None)
     order = ""
     if wanted.sort.removeprefix("-") == name:
         rises = name in ("source", "destination") or wanted.metric.lower_is_worse
         order = "ascending" if rises != wanted.sort.startswith("-") else "descending"
-    return Head(label, link.query, name if is_tick else "", order)
+    return ColumnHead(label, link.query, name if is_tick else "", order)

@@ -13,13 +13,13 @@ from django.views.decorators.http import require_safe
 from monitor.analysis.transfer import Verdict
 from monitor.archive.queries import for_reports
 from monitor.archive.queries.for_reports import TransferVerdict
-from monitor.archive.queries.throughput import ThroughputSummary, throughput_summaries
+from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
 from monitor.mesh.models import Mesh, Path
-from monitor.overview.grid import Period
+from monitor.overview.grid import GridPeriod
 from monitor.web.pages.first_run import tests_wait
 from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
-from monitor.web.request.window import Shown, shown_of
+from monitor.web.request.window import ShownPeriod, shown_of
 
 MOST_ROWS = 500
 _VERDICTS = {Verdict.BOTTLENECK_QUEUE: "bottleneck (queue)"}
@@ -30,7 +30,7 @@ class PathRow:
     """A path with tests; `verdict` is None where none of them could be diagnosed."""
 
     path: Path
-    tests: ThroughputSummary
+    tests: PathThroughput
     verdict: TransferVerdict | None
 
     @property
@@ -64,14 +64,14 @@ def throughput_page(request: HttpRequest) -> HttpResponse:
         "tests": sum(row.tests.tests for row in rows),
         "failed": sum(row.failed for row in rows),
         "periods": parameters.options(
-            request, "period", [(period, period) for period in Period], shown.period, without=("since", "until")
+            request, "period", [(period, period) for period in GridPeriod], shown.period, without=("since", "until")
         ),
         "verdicts": _verdicts(request, rows, verdict),
     }
     return render(request, "pages/throughput/throughput.html", context)
 
 
-def _rows(shown: Shown) -> list[PathRow]:
+def _rows(shown: ShownPeriod) -> list[PathRow]:
     summaries = throughput_summaries(shown.since, shown.until)
     ids = [summary.path_id for summary in summaries]
     paths = Path.objects.with_hosts().in_bulk(ids)
