@@ -2,7 +2,7 @@
 
 `record` is the input, `diagnosis` the output; `start`, `events`, `token_bucket` and `signs` compute the basis of
 `verdicts`; `period` and `rfc6349` are figures of reports, `disks` tells network from disk limits. Pure functions on
-numbers; names for other packages are exported here. docs/diagnosis.md has the method and its limitations.
+numbers; names for other packages are exported here. docs/method/diagnosis.md has the method and its limitations.
 """
 
 from monitor.analysis.transfer.diagnosis import Diagnosis, diagnose
