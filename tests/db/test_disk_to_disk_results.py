@@ -286,7 +286,7 @@ def test_the_path_page_shows_the_figures_and_says_what_limited_them(mesh, fetch,
 
     html = fetch(f"/paths/{mesh.slac_cern.pk}/").content.decode()
 
-    assert "From disk to disk" in html
+    assert 'id="disk-to-disk"' in html
     assert SENTENCE.replace("'", "&#x27;") in html
     for figure in (
         "80 Mbit/s",
@@ -302,4 +302,4 @@ def test_the_path_page_shows_the_figures_and_says_what_limited_them(mesh, fetch,
 
 
 def test_a_path_without_files_has_no_such_section(mesh, fetch):
-    assert "From disk to disk" not in fetch(f"/paths/{mesh.slac_cern.pk}/").content.decode()
+    assert 'id="disk-to-disk"' not in fetch(f"/paths/{mesh.slac_cern.pk}/").content.decode()
