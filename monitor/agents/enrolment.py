@@ -93,7 +93,7 @@ def _why_not(digest: str) -> str:
     again = f"`manage.py site {verb} {code_row.site.name}` prints a new one"
     if code_row.used_at is not None:
         return f"this code was used at {code_row.used_at.isoformat(' ', 'seconds')}; {again}"
-    return f"this code expired at {code_row.expires_at.isoformat(' ', 'seconds')}; {again}"
+    return f"this code was valid until {code_row.expires_at.isoformat(' ', 'seconds')}; {again}"
 
 
 @open_to_programs("GET", "POST")

@@ -294,7 +294,7 @@ def test_the_path_page_shows_the_figures_and_says_what_limited_them(mesh, fetch,
         "4 Gbit/s",
         "1.2 Gbit/s",
         "90,000,000 of 100,000,000 bytes",
-        "checksum right",
+        "checksum verified",
     ):
         assert figure in html
     assert "not permitted</b>: the receiver: disk.folder" in html

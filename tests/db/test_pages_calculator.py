@@ -74,7 +74,7 @@ def test_without_figures_it_asks_for_them_and_says_nothing_wrong(page):
         ("window_bytes", "0", "Give bytes, 1 or more"),
         ("streams", "1.5", "Enter a whole number"),
         ("cc", "vegas", "vegas is not one of the available choices"),
-        ("times", "1", "Give how many times as much is wanted"),
+        ("times", "1", "Give the target speed-up, above 1"),
         ("sent", "3", "this is no whole number of 3 packets"),
     ],
 )

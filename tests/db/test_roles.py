@@ -318,7 +318,7 @@ def test_an_account_is_made_with_its_role_changed_and_closed(client, monkeypatch
     assert said == "ada: account created, viewer\n"
     assert client.login(username="ada", password=PASSWORD)
     assert client.post("/act/", **ELSEWHERE).status_code == 403
-    assert user_command("role", "ada", "operator") == "ada: operator from now on\n"
+    assert user_command("role", "ada", "operator") == "ada: role set to operator\n"
     assert client.post("/act/", **ELSEWHERE).status_code == 200
     assert "ada                  operator   tokens: none" in user_command("list")
     assert user_command("remove", "ada") == "ada: account and tokens deleted\n"

@@ -193,7 +193,7 @@ def test_a_wider_spread_alone_is_no_shift():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: detector.changes([[1.0]]), "2 dimensions; give one series"),
+        (lambda: detector.changes([[1.0]]), "2 dimensions; give a single series"),
         (lambda: detector.evidence(np.ones((3, WINDOW + 1))), "windows have shape (3, 29); give (paths, 28)"),
         (lambda: detector.raised(np.full((1, WINDOW), LOST)), "lost samples; give the last received ones"),
     ],

@@ -251,7 +251,7 @@ def test_no_intervals_are_no_figures():
     ("times", "message"),
     [
         ([(0, 1), (1, 1)], "interval number 2 ends at 1 s, not after its start"),
-        ([(0, 1), (0.5, 2)], "interval number 2 starts before the one before it ends"),
+        ([(0, 1), (0.5, 2)], "interval number 2 starts before the previous interval ends"),
     ],
 )
 def test_intervals_that_contradict_each_other_are_refused(times, message):
