@@ -31,7 +31,7 @@ def test_a_depth_that_no_interval_shows_is_not_known():
     found = diagnose(simulated(policer(10e6, 1e5), 20))
 
     assert found.signs.token_bucket.depth_bytes is None
-    assert "the bucket is a shallow one" in found.sentence
+    assert "shallow" in found.sentence
 
 
 @settings(deadline=None)
@@ -49,7 +49,7 @@ def test_losses_in_groups_at_any_rate_are_left_open(seed):
     found = diagnose(simulated(lambda _, segments: min(5, segments // 2) if rng.random() < 0.03 else 0, 20))
 
     assert found.verdict is Verdict.UNDETERMINED
-    assert "losses of 5 segments each" in found.sentence
+    assert "of 5 segments each" in found.sentence
 
 
 def test_regular_losses_after_a_queue_are_the_queues():
