@@ -327,7 +327,7 @@ def test_the_plan_is_sent_once_for_each_version(mesh, agent):
     assert other.status_code == 200
 
 
-def test_what_a_site_tells_of_its_iperf3_is_in_the_plan_of_the_other_end(mesh, agent):
+def test_the_plan_has_the_iperf3_version_of_the_other_end(mesh, agent):
     mesh.slot(mesh.cern_slac, timezone.now() + timedelta(minutes=5))
     cern = {"Authorization": f"Bearer {issue_token(mesh.cern.pk, NOW)}"}
     before = agent.get(PLAN, headers=cern)
@@ -353,7 +353,7 @@ def test_a_token_is_printed_and_only_its_digest_kept(mesh, client, capsys):
     assert token not in AgentToken.objects.get().digest
 
 
-def test_a_token_is_written_for_the_owner_only_and_kept_while_it_is_valid(mesh, client, tmp_path, capsys):
+def test_a_token_file_is_private_and_kept_while_it_is_valid(mesh, client, tmp_path, capsys):
     out = tmp_path / "slac.token"
     out.write_text("an old token\n")
     out.chmod(0o644)

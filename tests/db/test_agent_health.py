@@ -66,7 +66,7 @@ def test_the_iperf3_of_each_site_is_known_as_far_as_its_agent_told_it(mesh):
     assert iperf3_of_sites() == {mesh.slac.pk: "3.22"}, "cern's agent is older than the field"
 
 
-def test_a_delivery_that_is_recorded_late_does_not_take_the_place_of_a_newer_one(mesh):
+def test_a_late_delivery_does_not_replace_a_newer_one(mesh):
     deliver(mesh.slac, HEALTH)
 
     deliver(mesh.slac, Health(), now=NOW - MINUTE)
@@ -84,7 +84,7 @@ def test_a_clock_is_off_by_more_than_a_second_where_that_is_sure(mesh, offset_s,
     assert [report.clock_is_off for report in agent_reports(NOW)] == [is_off]
 
 
-def test_stretches_with_a_wrong_clock_that_follow_each_other_are_one_period(mesh):
+def test_adjacent_stretches_with_a_wrong_clock_are_a_single_period(mesh):
     deliver_off(mesh.slac, HOUR, HOUR + MINUTE, -3.0)
     deliver_off(mesh.slac, HOUR + 2 * MINUTE, HOUR + 4 * MINUTE, 5.0)
     deliver_off(mesh.slac, HOUR + 30 * MINUTE, HOUR + 31 * MINUTE, 2.0)
@@ -142,7 +142,7 @@ def a_batch(mesh, **fields):
     ("encode", "content_type"),
     [(msgspec.json.encode, "application/json"), (msgspec.msgpack.encode, "application/msgpack")],
 )
-def test_the_health_of_a_stored_delivery_is_kept_and_its_flagged_results_are(mesh, post, encode, content_type):
+def test_health_and_flags_of_a_stored_delivery_are_kept(mesh, post, encode, content_type):
     since = timezone.now() - MINUTE
     off = ClockOff(since=since, until=since, offset_s=-3.0)
     health = msgspec.structs.replace(HEALTH, clock_off=off)

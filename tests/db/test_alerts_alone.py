@@ -72,7 +72,7 @@ def test_of_two_evaluations_at_once_one_judges(lossy_path, monkeypatch):
     assert freshness.load().evaluated_at == NOW
 
 
-def test_an_evaluation_that_fails_lets_the_next_one_in_and_leaves_no_mark(lossy_path, monkeypatch):
+def test_a_failed_evaluation_releases_the_lock_and_leaves_no_mark(lossy_path, monkeypatch):
     def broken(*_):
         raise ValueError("a fault in a rule")
 

@@ -67,7 +67,7 @@ def test_one_lost_packet_opens_nothing(paths):
     assert evaluate(NOW) == Evaluation(opened=0, closed=0)
 
 
-def test_both_directions_of_a_pair_are_one_incident_and_another_pair_is_another(paths):
+def test_both_directions_of_a_pair_share_an_incident(paths):
     for name in paths:
         lossy(paths[name], NOW, lost=2 if name in ("slac → cern", "cern → slac", "fnal → cern") else 0)
 
@@ -79,7 +79,7 @@ def test_both_directions_of_a_pair_are_one_incident_and_another_pair_is_another(
     ]
 
 
-def test_paths_from_one_site_that_lose_together_are_one_incident_with_the_reason(paths):
+def test_paths_of_a_site_losing_together_share_an_incident(paths):
     for name in paths:
         lossy(paths[name], NOW, lost=2 if name.startswith("cern") else 0)
 
@@ -105,7 +105,7 @@ def test_what_excludes_other_causes_is_kept_with_the_incident(paths):
     ]
 
 
-def test_an_agent_whose_own_interface_drops_is_the_cause_of_what_it_alone_measures(paths):
+def test_an_agent_with_nic_drops_is_the_cause_of_its_own_losses(paths):
     for name in paths:
         lossy(paths[name], NOW, lost=2 if name.startswith("cern") else 0)
     minutes_ago = [(NOW - timedelta(minutes=minutes)).timestamp() for minutes in (9, 1)]
@@ -125,7 +125,7 @@ def test_an_agent_whose_own_interface_drops_is_the_cause_of_what_it_alone_measur
     assert "; it is the agent of cern itself: 900 NIC drops; cern → " in incident.summary
 
 
-def test_the_severity_of_an_incident_is_the_greatest_of_what_was_found(paths):
+def test_the_severity_of_an_incident_is_that_of_its_gravest_finding(paths):
     mesh = Mesh.objects.get()
     mesh.alerts = only(loss=RULE | {"severity": "notice"}, unreachable={})
     mesh.save()
@@ -223,7 +223,7 @@ def test_an_incident_closes_when_all_of_its_paths_are_clear(paths):
     assert "cern → slac: loss < 3%" in incident.closing
 
 
-def test_loss_that_had_its_incident_opens_no_other_while_longer_windows_still_hold_it(paths):
+def test_loss_of_a_past_incident_opens_no_other_by_longer_windows(paths):
     out = paths["slac → cern"]
     make_bursts(out, [8] * 10, NOW - WINDOW)
     evaluate(NOW)
@@ -296,7 +296,7 @@ def test_a_retired_path_opens_nothing(paths):
     assert evaluate(NOW).opened == 0
 
 
-def test_a_mesh_without_the_rule_opens_nothing_and_closes_what_is_open(paths):
+def test_a_mesh_without_the_rule_opens_none_and_closes_open_incidents(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
     Mesh.objects.update(alerts=only())
@@ -311,7 +311,7 @@ def test_before_a_mesh_is_applied_there_is_nothing_to_do():
     assert evaluate(NOW) == Evaluation(opened=0, closed=0)
 
 
-def test_bursts_outside_all_windows_or_beside_our_own_tests_do_not_count(paths):
+def test_bursts_outside_windows_or_during_own_tests_do_not_count(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, NOW - timedelta(hours=14))
     lossy(back, NOW)

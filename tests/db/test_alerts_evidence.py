@@ -75,7 +75,7 @@ def gathered(row, now=NOW):
     return evidence(row, now)
 
 
-def test_figures_before_and_after_are_those_of_the_bursts_counted_by_hand(paths):
+def test_figures_before_and_after_match_bursts_counted_by_hand(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, back)
 
@@ -161,7 +161,7 @@ def test_what_was_kept_at_the_opening_stays_when_raw_bursts_expire(paths):
     assert later.paths[0].there.now.sent == 0
 
 
-def test_an_incident_that_grows_is_gathered_again_and_keeps_what_was_before(paths):
+def test_a_growing_incident_is_gathered_again_and_keeps_its_baseline(paths):
     out = paths["slac → cern"]
     lossy(out, paths["cern → slac"])
     row = incident(finding(out))
@@ -195,7 +195,7 @@ def test_the_number_of_questions_does_not_grow_with_the_paths(paths):
     assert len(asked) == 2
 
 
-def test_an_incident_on_many_paths_has_the_gravest_in_detail_and_says_how_many_it_left_out():
+def test_an_incident_on_many_paths_details_the_gravest_counts_rest():
     names = [f"s{number}" for number in range(5)]
     all_paths = list(make_mesh(names, NOW - timedelta(days=2)).values())
     row = incident(*(finding(path) for path in all_paths), cause="all 20 paths")
@@ -206,7 +206,7 @@ def test_an_incident_on_many_paths_has_the_gravest_in_detail_and_says_how_many_i
     assert found.paths_left_out == 20 - 2 * gather.PATHS_IN_DETAIL  # each is shown with its way back
 
 
-def test_one_incident_that_cannot_be_gathered_keeps_no_other_from_its_evidence(paths, monkeypatch, caplog):
+def test_an_incident_that_fails_to_gather_does_not_stop_others(paths, monkeypatch, caplog):
     lossy(paths["slac → cern"], paths["cern → slac"])
     bad = incident(finding(paths["niit → cern"]), cause="bad")
     good = incident(finding(paths["slac → cern"]))
@@ -355,7 +355,7 @@ def test_what_cannot_be_told_is_said_to_be_unknown(paths):
 # --- the ticket
 
 
-def test_the_ticket_has_utc_addresses_figures_and_what_excludes_other_causes(paths, settings):
+def test_the_ticket_has_utc_addresses_figures_and_excluded_causes(paths, settings):
     settings.PUBLIC_URL = "https://soundings.example.org"
     lossy(paths["slac → cern"], paths["cern → slac"])
     shares = [Share("paths to slac", 0, 2), Share("elsewhere", 1, 3)]

@@ -185,7 +185,7 @@ def test_what_comes_back_late_is_a_new_incident(two_paths):
     assert Incident.objects.count() == 2
 
 
-def test_what_comes_and_goes_is_told_four_times_until_it_has_been_quiet(two_paths, settings):
+def test_a_flapping_incident_notifies_four_times_until_it_is_quiet(two_paths, settings):
     settings.NOTIFY_URLS = ["log://"]
     out, _ = two_paths
     incident = opened(out)
@@ -244,7 +244,7 @@ def test_what_one_cause_explains_becomes_one_incident_of_that_cause(two_paths):
     assert [one.turn for one in part.turns.order_by("pk")][-1] == "merged"
 
 
-def test_of_the_end_of_a_part_people_are_told_with_that_of_the_whole_and_once(two_paths):
+def test_the_end_of_a_merged_part_is_notified_once_with_the_whole(two_paths):
     first, second = two_of(*two_paths)
 
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
@@ -262,7 +262,7 @@ def test_of_the_end_of_a_part_people_are_told_with_that_of_the_whole_and_once(tw
     assert list(closed.values_list("incident_id", "reopening")) == [(first.pk, 1), (second.pk, 0)]
 
 
-def test_of_the_end_of_a_part_nobody_is_told_while_the_whole_is_open_again(two_paths):
+def test_the_end_of_a_merged_part_is_silent_while_the_whole_is_open(two_paths):
     out, back = two_paths
     first, second = two_of(out, back)
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))

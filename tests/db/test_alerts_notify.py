@@ -223,7 +223,7 @@ def test_an_end_that_nobody_was_told_of_before_it_reopened_is_dropped(webhook, p
     assert states() == [Delivery.SENT, Delivery.DROPPED]
 
 
-def test_a_correction_that_voids_an_incident_is_told_once_to_those_who_were_told(webhook, paths):
+def test_a_voiding_correction_notifies_recipients_once(webhook, paths):
     incident = opened(finding(paths["slac → cern"]))
     deliver(NOW)
 
@@ -253,7 +253,7 @@ def test_each_channel_gets_what_its_route_asks_for(settings, paths):
         assert (oncall.bodies, [one["incident"]["cause"] for one in hep.bodies]) == ([], ["niit inbound"])
 
 
-def test_who_is_only_told_of_what_is_critical_is_told_when_it_becomes_so(settings, paths):
+def test_a_critical_only_route_is_notified_on_escalation(settings, paths):
     with http_server() as oncall, http_server() as mail:
         settings.NOTIFY_URLS = [f"oncall=webhook+http://{oncall.address}/", f"mail=webhook+http://{mail.address}/"]
         route(channel="oncall", severity="critical")
@@ -274,7 +274,7 @@ def test_who_is_only_told_of_what_is_critical_is_told_when_it_becomes_so(setting
         assert oncall.bodies[0]["incident"]["severity"] == "critical"
 
 
-def test_a_digest_has_all_of_its_day_in_one_message_and_each_incident_once(webhook, paths):
+def test_a_digest_lists_each_incident_of_its_day_once(webhook, paths):
     route(channel="ops", digest="07:00", zone="Europe/Zurich")
     first = opened(finding(paths["slac → cern"]))
     opened(finding(paths["slac → niit"]), cause="niit inbound", at=after(60))
@@ -335,7 +335,7 @@ def test_a_broken_channel_is_logged_and_tried_again_later(webhook, paths, caplog
     assert (Notification.objects.get().attempts, Notification.objects.get().problem) == (2, "")
 
 
-def test_a_channel_that_is_down_is_given_up_after_ten_attempts_over_four_hours(settings, paths, monkeypatch, caplog):
+def test_a_channel_that_is_down_gets_ten_attempts_over_four_hours(settings, paths, monkeypatch, caplog):
     settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:1/"]
     monkeypatch.setattr(
         channels, "send", lambda url, messages, note, limit_s: note(channels.Answer(messages[0].key, "away"))
@@ -364,7 +364,7 @@ def test_a_server_that_is_down_is_told_as_such(settings, paths):
     assert "Connection refused" in Notification.objects.get().problem
 
 
-def test_a_channel_that_hangs_is_ended_and_holds_the_others_up_for_no_longer(settings, paths, monkeypatch):
+def test_a_hanging_channel_is_ended_and_delays_others_no_longer(settings, paths, monkeypatch):
     monkeypatch.setattr(channels, "SEND_LIMIT_S", 6.0)
     with http_server() as hanging, http_server() as well:
         hanging.drips = True
@@ -380,7 +380,7 @@ def test_a_channel_that_hangs_is_ended_and_holds_the_others_up_for_no_longer(set
     assert problem == "it took longer than 6 s; whether the message arrived is not known"
 
 
-def test_a_failing_channel_is_tried_once_in_a_run_and_its_other_messages_lose_no_attempt(webhook, paths):
+def test_a_failing_channel_is_tried_once_a_run_others_keep_attempts(webhook, paths):
     for number in range(3):
         opened(finding(list(paths.values())[number]), cause=str(number))
     webhook.status = 500
@@ -394,7 +394,7 @@ def test_a_failing_channel_is_tried_once_in_a_run_and_its_other_messages_lose_no
     assert deliver(after(30)) == 3
 
 
-def test_what_was_being_sent_when_the_worker_died_is_sent_again_after_its_lease(webhook, paths):
+def test_a_message_of_a_dead_worker_is_sent_again_after_its_lease(webhook, paths):
     opened(finding(paths["slac → cern"]))
     Notification.objects.update(state=Delivery.SENDING, claimed_at=NOW)
 
@@ -430,7 +430,7 @@ deliver.deliver(datetime.fromisoformat(sys.argv[1]))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_killed_between_the_sending_and_the_note_of_it_doubles_that_message_once(webhook, settings, paths):
+def test_a_worker_killed_before_recording_doubles_a_message_once(webhook, settings, paths):
     incident = opened(finding(paths["slac → cern"]))
     worker = subprocess.Popen(
         [sys.executable, "-c", KILLED, NOW.isoformat()],
@@ -461,7 +461,7 @@ def _url() -> str:
     return make_conninfo(own_dsn(), password=connection.settings_dict["PASSWORD"])
 
 
-def test_a_message_that_cannot_be_written_keeps_no_other_from_its_channel(webhook, paths, monkeypatch, caplog):
+def test_a_message_that_cannot_be_composed_does_not_stop_others(webhook, paths, monkeypatch, caplog):
     bad, good = opened(finding(paths["slac → cern"])), opened(finding(paths["niit → cern"]), cause="cern ↔ niit")
     whole = Composer.of_change
 

@@ -93,7 +93,7 @@ def test_a_recurring_maintenance_is_in_force_each_time_until_its_last(paths):
     assert not quiet_names(monday - timedelta(seconds=1))[0]
 
 
-def test_what_is_found_in_a_silence_opens_and_is_told_when_the_silence_is_over(paths):
+def test_an_incident_in_a_silence_is_notified_when_the_silence_ends(paths):
     actions.silence(Scope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
     lossy(paths["slac → cern"], NOW)
 
@@ -212,7 +212,7 @@ def test_what_is_not_possible_says_why_and_leaves_no_trace(paths):
 
 
 class TestCorrections:
-    def test_late_results_that_take_the_ground_away_are_told_and_open_and_end_nothing(self, paths):
+    def test_late_results_correct_an_incident_without_ending_it(self, paths):
         """10 of 100 lost; with 1,000 more packets that all arrived it is 0.9%, which is not above 1%."""
         out = paths["slac → cern"]
         lossy(out, NOW)

@@ -101,7 +101,7 @@ def history(path, *, lossy_an_hour=0):
 
 
 class TestLossRegression:
-    def test_a_rise_below_any_threshold_is_found_against_the_paths_own_past(self):
+    def test_a_rise_below_any_threshold_is_found_by_the_paths_baseline(self):
         """4 of 600 packets are lost, where none of 46,000 bursts ever lost any."""
         path = mesh_with(loss_regression={})["slac → cern"]
         history(path)
@@ -185,7 +185,7 @@ class TestLossRegression:
 
 
 @pytest.mark.parametrize(("rule", "field"), [("reordering", "reordered"), ("duplicates", "duplicates")])
-def test_what_never_happened_before_and_now_happens_in_every_third_burst_is_found(rule, field):
+def test_new_loss_in_every_third_burst_is_detected(rule, field):
     path = mesh_with(**{rule: {}})["slac → cern"]
     history(path)
     every_minute(path, 60, **{field: lambda number: 1 if number % 3 == 0 else 0})
@@ -263,7 +263,7 @@ class TestRoundTrips:
 
         assert [finding.path for finding in found()] == ["slac → cern"]
 
-    def test_where_every_change_is_asked_for_a_fall_is_found_and_ends_when_the_level_is_back(self):
+    def test_a_fall_is_reported_if_configured_and_ends_at_the_old_level(self):
         path = mesh_with(rtt={"every_change": True})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 140.0 if number >= 46 else 160.0))
         judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
@@ -273,7 +273,7 @@ class TestRoundTrips:
         every_minute(path, 14, until=NOW + 14 * MINUTE, rtts_ms=noisy(lambda number: 160.0))
         assert evaluate(NOW + 14 * MINUTE).closed == 1
 
-    def test_each_burst_is_judged_once_also_when_an_hour_of_them_arrives_at_once(self):
+    def test_each_burst_is_judged_once_even_if_an_hour_arrives_at_once(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 30, until=NOW - HOUR, rtts_ms=noisy(lambda number: 160.0))
         evaluate(NOW - HOUR)
@@ -383,7 +383,7 @@ class TestReach:
         assert finding.since == NOW - 31 * MINUTE
         assert "the agent of slac has never reported" in finding.sentence
 
-    def test_bursts_that_could_not_be_measured_are_no_data_with_that_reason(self):
+    def test_failed_bursts_are_no_data_with_their_reason(self):
         path = mesh_with(no_data={}, unreachable={})["slac → cern"]
         for other in set(mesh_paths()) - {path.pk}:
             every_minute(path_of(other), 60)
@@ -499,7 +499,7 @@ class TestEstimate:
             for number, rate in enumerate(rates_bps)
         )  # fmt: skip
 
-    def test_days_that_allow_less_than_half_of_what_those_before_did_are_found(self):
+    def test_days_allowing_under_half_of_earlier_throughput_are_found(self):
         path = mesh_with(estimate={})["slac → cern"]
         self.days(path, [*(90e6 + number % 7 * 1e6 for number in range(40)), 40e6, 41e6, 39e6, 38e6, 40e6])
 
@@ -532,7 +532,7 @@ class TestEstimate:
         assert evaluate(NOW + timedelta(days=1)).closed == 1
 
 
-def test_slow_tests_on_a_path_that_loses_are_part_of_the_incident_of_the_loss():
+def test_slow_tests_on_a_lossy_path_join_the_loss_incident():
     path = mesh_with(loss={}, throughput={})["slac → cern"]
     test = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
     Measurement.objects.create(path=path, test=test, started_at=NOW - timedelta(days=60))
@@ -597,7 +597,7 @@ def test_a_rule_that_is_switched_off_for_a_site_finds_nothing_there():
     assert {one.path for one in found()} == {name for name in paths if not name.endswith("cern")}
 
 
-def test_several_rules_on_one_pair_are_one_incident_headed_by_the_gravest():
+def test_rules_on_a_pair_share_an_incident_headed_by_the_gravest():
     path = mesh_with(unreachable={}, loss={})["slac → cern"]
     every_minute(path, 60, lost=lambda number: 10 if number >= 50 else 0)
 

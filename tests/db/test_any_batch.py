@@ -156,7 +156,7 @@ def test_only_the_result_that_the_database_cannot_hold_is_refused(mesh, agent):
     assert post(agent, msgspec.json.encode(told), "application/json").content == answer.content
 
 
-def test_with_many_results_that_cannot_be_held_a_smaller_batch_is_asked_for(mesh, agent):
+def test_many_results_that_cannot_be_stored_ask_for_a_smaller_batch(mesh, agent):
     told = batch(*small_rtts(mesh, set(range(1, 101))))
     half = batch(*list(small_rtts(mesh, set(range(1, 101))))[:MOST_CULPRITS])
 

@@ -143,7 +143,7 @@ def test_a_measured_burst_of_no_time_at_all_has_no_rate():
 @pytest.mark.parametrize(
     ("sent", "planned", "coverage", "floor"), [(0, 0, None, None), (0, 60, 0.0, None), (300, 60, 0.5, 0.01)]
 )
-def test_what_was_not_planned_has_no_coverage_and_what_was_not_sent_no_floor(sent, planned, coverage, floor):
+def test_without_a_plan_no_coverage_without_packets_no_floor(sent, planned, coverage, floor):
     """30 bursts of 10 are half of 60, and 3/300 bounds a loss of none."""
     path = make_mesh().slac_cern
     hour(path, sent=sent, received=sent, rtt_ms=9.0 if sent else None, bursts_planned=planned, hour=HOUR)

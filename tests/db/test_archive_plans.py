@@ -164,7 +164,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_reads_by_an_index_and_only_the_chunks_of_its_period(archive, name):
+def test_a_query_uses_an_index_and_only_the_chunks_of_its_period(archive, name):
     ask, table = QUESTIONS[name]
 
     found = scans_of(ask)

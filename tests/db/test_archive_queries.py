@@ -96,7 +96,7 @@ def test_a_period_without_loss_has_a_floor(mesh, deliver):
     assert summary.estimate_is_floor is True
 
 
-def test_a_path_that_could_not_be_measured_is_there_with_nothing_to_say(mesh, deliver):
+def test_a_path_without_measured_bursts_is_listed_without_figures(mesh, deliver):
     deliver((mesh.slac_cern, burst()))
 
     [summary] = path_summaries(HOUR, NOW)

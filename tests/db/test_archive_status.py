@@ -90,7 +90,7 @@ def test_what_is_missing_and_what_was_refused_is_told_by_site(lines, monkeypatch
     assert said[place + 1] == "    path 99999 is unknown"
 
 
-def test_a_site_that_delivered_long_ago_only_is_not_said_to_be_complete(lines, monkeypatch):
+def test_a_site_without_recent_deliveries_is_not_called_complete(lines, monkeypatch):
     a_lossy_delivery(NOW)
     monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(days=7))
 
@@ -256,7 +256,7 @@ def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):
     assert of_table["site"].endswith(f"bounded by {bounds['site']['text']}")
 
 
-def test_a_database_that_is_away_is_named_and_so_is_what_was_seen_before(monkeypatch, capsys):
+def test_a_lost_database_is_named_with_the_earlier_trouble(monkeypatch, capsys):
     trouble.note(trouble.TroubleKind.DISK_FULL)
 
     def away(now):

@@ -97,7 +97,7 @@ def content(dsn, table, condition="TRUE"):
     return [text for (text,) in rows(dsn, f"SELECT t::text FROM {table} AS t WHERE {condition} ORDER BY t::text")]
 
 
-def test_a_backup_during_deliveries_is_whole_and_restores_the_same_rows(mesh, delivering, scratch, tmp_path, capsys):
+def test_a_backup_during_deliveries_restores_the_same_rows(mesh, delivering, scratch, tmp_path, capsys):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
     told = capsys.readouterr().out
@@ -308,7 +308,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_what_this_server_or_release_cannot_hold_is_refused_before_anything_is_done(case, monkeypatch, tmp_path):
+def test_an_incompatible_backup_is_refused_before_anything_changes(case, monkeypatch, tmp_path):
     found, message = UNFIT[case]
     monkeypatch.setattr(backup, "contents", lambda file: found)
     monkeypatch.setattr(backup, "_require_empty", lambda: None)
@@ -329,7 +329,7 @@ def test_a_missing_program_is_named_with_what_to_install(monkeypatch, tmp_path):
         client_program("pg_dump", 18)
 
 
-def test_the_database_of_a_data_folder_is_backed_up_and_restored_without_its_stack(tmp_path):
+def test_a_data_folder_is_backed_up_and_restored_without_its_stack(tmp_path):
     """As on one machine, where the database runs only under `manage.py up`."""
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o755)

@@ -91,7 +91,7 @@ def test_what_is_tested_in_the_period_has_no_part_in_it(path):
     assert found_for(path).calibration.found == before
 
 
-def test_a_day_that_was_not_over_is_not_asked_for_nor_one_too_long_ago(path):
+def test_unfinished_and_too_old_days_are_not_queried(path):
     for back in (0, 1, LOOKBACK.days, LOOKBACK.days + 1):
         pings(path, TODAY - back * DAY)
         a_test(path, TODAY - back * DAY + timedelta(minutes=1))
@@ -182,7 +182,7 @@ def test_the_page_says_what_is_wanting_for_a_calibration(client, path, at_noon):
     assert "10 lost pings each there are 3." in html
 
 
-def test_the_report_scores_calibrated_estimates_and_the_same_paths_without(path):
+def test_the_report_scores_estimates_with_and_without_calibration(path):
     history(path, before=WEEK.since, size=1000)
     make_hours(path, WEEK.since, lost=100, rtt_ms=100.0)
     for back in (1, 2, 3):

@@ -108,7 +108,7 @@ def test_a_result_is_stored_as_it_was_measured(mesh):
     assert (row.address, row.detail, row.during_test) == ("192.0.2.2", None, True)
 
 
-def test_what_cannot_be_told_and_what_was_not_measured_have_no_capacity(mesh):
+def test_undetermined_and_failed_measurements_have_no_capacity(mesh):
     results = (delivered(mesh.slac_cern, cannot_tell(), 1), delivered(mesh.slac_anl, not_measured(), 2))
 
     store(mesh.slac.pk, batch(*results), NOW)

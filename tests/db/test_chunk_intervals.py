@@ -24,7 +24,7 @@ GIGABYTE = 2**30
 
 
 @given(st.floats(1.0, 1e13), st.integers(2**20, 2**42))
-def test_a_chunk_fills_a_quarter_of_the_memory_at_most_and_the_next_longer_would_fill_more(bytes_a_day, memory):
+def test_a_chunk_is_the_longest_within_a_quarter_of_the_memory(bytes_a_day, memory):
     span = span_for(bytes_a_day, memory)
 
     share = bytes_a_day * (span / DAY) / memory
@@ -78,7 +78,7 @@ def test_what_a_day_brings_is_counted_by_the_plan_of_now(plan):
     }
 
 
-def test_a_measurement_less_than_hourly_has_no_more_hours_than_it_runs(plan):
+def test_a_measurement_less_than_hourly_has_an_hour_per_run_at_most(plan):
     MeasurementPeriod.objects.filter(measurement__test__kind="ping").update(every_s=7200)
 
     assert planned_bytes()["burst_hour"] == 3 * 12 * 2 * 360

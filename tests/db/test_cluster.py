@@ -76,7 +76,7 @@ def test_a_cluster_changes_hands(tmp_path, root_required, monkeypatch):
     assert serve_once(tmp_path / "postgres")[1] == 0
 
 
-def test_a_folder_that_the_system_user_cannot_enter_is_named_with_the_mend(private_folder, no_user_namespaces):
+def test_a_folder_closed_to_the_system_user_is_named_with_the_fix(private_folder, no_user_namespaces):
     cluster = postgres.Cluster(private_folder / "postgres", postgres.find())
 
     with pytest.raises(postgres.PostgresError, match=r"cannot enter .*private/postgres; let others pass .*chmod o\+x"):
@@ -132,7 +132,7 @@ def takes_connections(url):
     return True
 
 
-def test_a_data_folder_of_an_earlier_release_is_closed_and_goes_to_the_application(tmp_path):
+def test_a_data_folder_of_an_earlier_release_gets_passwords_and_owner(tmp_path):
     old_url = make_old_cluster(tmp_path / "postgres")
 
     for _ in range(2):
@@ -165,7 +165,7 @@ def test_the_applications_role_is_no_superuser_and_runs_no_program(tmp_path):
             application.execute("COPY (SELECT 1) TO PROGRAM 'cat'")
 
 
-def test_passwords_that_were_lost_or_are_of_another_cluster_are_drawn_anew(tmp_path):
+def test_lost_passwords_and_those_of_another_cluster_are_replaced(tmp_path):
     folder = tmp_path / "postgres"
     for spoil in (
         lambda: None,

@@ -52,7 +52,7 @@ def test_a_gap_belongs_to_the_day_of_the_result_after_it(mesh):
     assert completeness.by_site_and_day(TODAY - timedelta(days=1), TOMORROW)[0].completeness_ratio == 11 / 51
 
 
-def test_what_the_spool_dropped_before_it_delivered_anything_is_missing(mesh):
+def test_results_dropped_before_the_first_delivery_are_missing(mesh):
     deliver(mesh, range(91, 101))
 
     assert completeness.by_site_and_day(TODAY, TOMORROW)[0].completeness_ratio == 0.1
@@ -76,7 +76,7 @@ def test_refused_results_have_come(mesh):
 
 
 @pytest.mark.parametrize("number", [2**40 + 1, 2**53, 2**62, 2**63 - 2])
-def test_a_number_that_no_spool_reaches_is_refused_and_lets_nothing_be_missing(mesh, number):
+def test_an_absurd_sequence_number_is_refused_and_none_go_missing(mesh, number):
     results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR + timedelta(seconds=n)), n) for n in (1, 2)]
 
     receipt = store(mesh.slac.pk, batch(*results, delivered(mesh.slac_cern, burst(1.0), number)), NOW)

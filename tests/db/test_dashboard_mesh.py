@@ -359,7 +359,7 @@ def test_the_agent_of_a_site_is_as_it_last_said(mesh: MeshOfThree) -> None:
     assert answer("site", "Its agent/A", mesh, site="anl") == []
 
 
-def test_what_a_site_delivered_is_counted_by_the_day_with_what_is_missing(mesh: MeshOfThree) -> None:
+def test_deliveries_of_a_site_are_counted_by_day_with_the_missing(mesh: MeshOfThree) -> None:
     """81 to 90 never came."""
     assert answer("site", "What it delivered, by day (results)/A", mesh) == [(DAY, 90, 10)]
     assert answer("alerts", "Delivered, by site/A", mesh) == [("slac", 90, 10, 0.9)]
@@ -374,7 +374,7 @@ def test_incidents_of_a_site_are_those_of_its_paths(mesh: MeshOfThree) -> None:
 # --- throughput
 
 
-def test_a_path_with_tests_shows_what_was_measured_and_what_was_to_be_expected(mesh: MeshOfThree) -> None:
+def test_a_path_with_tests_shows_measured_and_expected_throughput(mesh: MeshOfThree) -> None:
     [row] = answer("throughput", "All paths with tests or a capacity, the slowest first/A", mesh)
 
     # Mathis with C = 1: 1460 bytes over 10 ms and the root of 1%.

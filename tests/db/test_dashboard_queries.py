@@ -353,9 +353,7 @@ def test_a_retired_path_is_still_offered_and_says_so(archive: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("where", QUERIES)
-def test_a_query_gives_nothing_rather_than_an_error_while_nothing_is_chosen(
-    where: str, archive: dict[str, str]
-) -> None:
+def test_a_query_without_a_choice_gives_no_rows_and_no_error(where: str, archive: dict[str, str]) -> None:
     nothing = dict.fromkeys(archive, "")
 
     found = run(QUERIES[where], nothing)
@@ -446,7 +444,7 @@ def test_granting_again_takes_back_what_an_earlier_release_granted(db: None) -> 
             assert cursor.fetchone() == (allowed,)
 
 
-def test_the_role_logs_in_with_the_password_of_the_file_and_cannot_write(
+def test_the_role_logs_in_by_the_password_file_and_cannot_write(
     transactional_db: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "it's \\ secret"

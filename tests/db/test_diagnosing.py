@@ -103,7 +103,7 @@ def test_a_fault_of_ours_is_told_and_keeps_no_other_test_waiting(mesh, monkeypat
 
 
 @pytest.mark.parametrize("server_first", [True, False])
-def test_how_the_receiver_waited_for_its_processor_is_part_of_the_diagnosis(mesh, server_first):
+def test_the_receivers_wait_for_its_cpu_is_part_of_the_diagnosis(mesh, server_first):
     """A reader that is starved looks like a slow receiver; with its wait known it is told as CPU-bound."""
     slot = mesh.slot(mesh.slac_cern)
     served = Served(family=4, started_at=HOUR, outcome=Outcome.MEASURED, detail="served it", wanted_ratio=0.97)

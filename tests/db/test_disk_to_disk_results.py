@@ -87,7 +87,7 @@ def planned():
 
 
 @pytest.mark.usefixtures("planned")
-def test_both_ends_are_told_the_same_slot_with_the_same_key_and_their_roles():
+def test_both_ends_get_the_same_slot_and_key_with_their_roles():
     slot = Slot.objects.filter(measurement__test__name="files").order_by("starts_at").first()
     path = slot.measurement.path
 
@@ -119,7 +119,7 @@ def test_no_host_has_two_slots_of_either_kind_at_a_time():
 
 
 @pytest.mark.usefixtures("planned")
-def test_a_plan_keeps_the_kinds_apart_and_an_agent_of_before_finds_no_slot_that_it_cannot_run():
+def test_an_older_agent_finds_no_slot_of_a_kind_it_cannot_run():
     plan = plan_for(Site.objects.get(name="cern"), NOW)
 
     assert {slot.test for slot in plan.throughput} == {"tcp"}
@@ -262,7 +262,7 @@ def fetch(client, settings):
     return get
 
 
-def test_the_api_gives_every_figure_with_its_unit_and_null_for_a_failure(mesh, fetch):
+def test_the_api_gives_figures_with_units_and_null_for_failures(mesh, fetch):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run()), delivered(mesh.slac_cern, failed(at=NOW), 2)), NOW)
 
     answer = fetch(

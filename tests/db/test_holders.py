@@ -45,7 +45,7 @@ def ask(client, token):
     return ask
 
 
-def test_the_first_instance_holds_the_token_and_another_is_refused_with_what_to_do(ask, mesh):
+def test_the_first_instance_holds_the_token_others_are_refused(ask, mesh):
     assert ask(f"{ONE}.5").status_code == 200
 
     refused = ask(f"{OTHER}.9")

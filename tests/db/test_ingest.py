@@ -114,7 +114,7 @@ def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
     assert not DirtyHour.objects.exists()
 
 
-def test_a_result_once_refused_stays_refused_when_the_clock_has_caught_up(mesh):
+def test_a_refused_result_stays_refused_after_the_clock_catches_up(mesh):
     early = batch(delivered(mesh.slac_cern, burst(1.0, at=NOW + timedelta(minutes=6))))
     first = store(mesh.slac.pk, early, NOW)
 
@@ -186,7 +186,7 @@ BAD_BURSTS = {
 
 
 @pytest.mark.parametrize("reason", BAD_BURSTS)
-def test_an_impossible_burst_is_refused_and_the_rest_of_its_batch_stored(mesh, reason):
+def test_an_impossible_burst_is_refused_the_rest_of_the_batch_stored(mesh, reason):
     bad = delivered(mesh.slac_cern, BAD_BURSTS[reason], 41)
     good = delivered(mesh.slac_anl, burst(1.0), 42)
 
@@ -383,7 +383,7 @@ def test_everything_that_a_burst_says_is_stored(mesh):
     assert {name: getattr(row, name) for name in same} == {name: getattr(said, name) for name in same}
 
 
-def test_a_new_batch_with_bursts_that_are_there_already_adds_the_others(mesh):
+def test_a_batch_with_known_bursts_adds_only_the_new_ones(mesh):
     first, second = (delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), n + 1) for n in range(2))
     store(mesh.slac.pk, batch(first, number=1), NOW)
     DirtyHour.objects.all().delete()

@@ -113,7 +113,7 @@ def test_batches_that_overlap_in_opposite_orders_do_not_deadlock(mesh, threads):
     assert rounds == [[2000, 2000]] * 5
 
 
-def test_a_rollup_that_has_taken_a_mark_leaves_a_new_one_for_what_comes_meanwhile(mesh, threads):
+def test_a_delivery_during_a_rollup_leaves_a_new_mark(mesh, threads):
     first = delivered(mesh.slac_cern, burst(10.0, at=HOUR), 1)
     second = delivered(mesh.slac_cern, burst(20.0, at=HOUR + timedelta(minutes=1)), 2)
     store(mesh.slac.pk, batch(first), NOW)
@@ -143,7 +143,7 @@ def test_a_rollup_passes_over_hours_that_are_being_delivered(mesh, threads):
 
 
 @pytest.mark.parametrize("all_new", [True, False])
-def test_a_mark_that_a_delivery_finds_is_kept_until_its_bursts_can_be_seen(mesh, threads, all_new):
+def test_a_mark_is_kept_until_its_bursts_are_visible(mesh, threads, all_new):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0, at=HOUR), 1)), NOW)
     second = delivered(mesh.slac_cern, burst(20.0, at=HOUR + timedelta(minutes=1)), 2)
 

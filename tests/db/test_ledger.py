@@ -80,7 +80,7 @@ def test_an_hour_of_a_path_says_what_became_of_each_of_its_cycles(mesh):
     ]
 
 
-def test_what_nobody_has_accounted_for_is_awaited_until_the_agent_reports(mesh):
+def test_unaccounted_cycles_are_awaited_until_the_agent_reports(mesh):
     plan(mesh.slac_cern)
     store(mesh.slac.pk, batch(cycle(mesh.slac_cern, 0), account=account(until=HOUR)), LATER)
     assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 1, ("pinger", "awaited", None): 59}
@@ -381,7 +381,7 @@ steps = st.lists(
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps)
-def test_whatever_stops_starts_changes_and_comes_late_each_cycle_is_counted_once(mesh, what):
+def test_each_cycle_is_counted_once_across_stops_changes_and_delays(mesh, what):
     for model in (CycleDay, AgentGap, AgentAccount, Burst, ReceivedBatch, MeasurementPeriod):
         model.objects.all().delete()
     with TemporaryDirectory() as folder:

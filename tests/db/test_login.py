@@ -76,7 +76,7 @@ def test_an_account_has_so_many_tries_from_everywhere(client, settings, name):
     assert log_in(client, "somebody-else", "wrong", HTTP_X_FORWARDED_FOR="203.0.113.98").status_code == 200
 
 
-def test_the_owner_gets_in_from_a_browser_of_before_whatever_others_try(name):
+def test_the_owner_can_log_in_from_a_known_browser_under_attack(name):
     owner, attacker = Client(), Client()
     assert log_in(owner, name, PASSWORD, "192.0.2.50").status_code == 302
     owner.post("/logout/", REMOTE_ADDR="192.0.2.50", HTTP_HOST="localhost")

@@ -371,7 +371,7 @@ def notifying(tmp_path, *channels):
 
 
 @pytest.mark.parametrize("action", ["check", "apply"])
-def test_a_channel_that_the_environment_has_not_is_a_warning_and_no_error(tmp_path, settings, action):
+def test_a_channel_missing_in_the_environment_is_only_a_warning(tmp_path, settings, action):
     settings.NOTIFY_URLS = ["oncall=log://", "mail=log://"]
     file = notifying(tmp_path, "oncal", "mail", "oncal")
 
@@ -388,7 +388,7 @@ def test_a_channel_that_the_environment_has_not_is_a_warning_and_no_error(tmp_pa
     assert Mesh.objects.exists() is (action == "apply")
 
 
-def test_channels_that_are_there_and_a_mesh_that_names_none_warn_of_nothing(tmp_path, settings):
+def test_existing_channels_and_a_mesh_without_any_give_no_warning(tmp_path, settings):
     settings.NOTIFY_URLS = ["oncall=log://"]
 
     assert command("check", notifying(tmp_path, "oncall"))[2] == ""

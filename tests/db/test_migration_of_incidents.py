@@ -18,7 +18,7 @@ def later(hours):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_incidents_of_before_are_kept_and_have_the_turns_that_their_rows_tell():
+def test_older_incidents_are_kept_with_the_history_of_their_rows():
     newest = MigrationExecutor(connection).loader.graph.leaf_nodes()
     executor = MigrationExecutor(connection)
     executor.migrate(BEFORE)

@@ -119,7 +119,7 @@ def test_slots_go_by_whole_years_with_all_that_belongs_to_them(mesh, keep):
     assert not SlotRequest.objects.exists()
 
 
-def test_a_slot_that_is_awaited_stays_and_so_does_that_of_a_cell_that_runs(mesh, keep):
+def test_awaited_slots_and_slots_of_running_cells_are_kept(mesh, keep):
     awaited = mesh.slot(mesh.slac_cern, NEW_YEAR - 2 * DAY)
     of_cell = ended(mesh.slot(mesh.slac_cern, NEW_YEAR - DAY))
     sweep = ThroughputSweep.objects.create(path_id=mesh.slac_cern.pk, name="a", asked_at=NEW_YEAR - DAY, asked_by="ada")
@@ -222,7 +222,7 @@ def test_slots_that_are_gone_are_in_no_line(mesh, keep):
 # --- incidents, silences, deeds
 
 
-def test_an_open_incident_stays_and_one_that_ended_long_ago_goes_with_all_of_it(mesh, keep):
+def test_open_incidents_stay_and_old_ones_are_deleted_with_all_parts(mesh, keep):
     still_open = incident("open", None)
     young = incident("young", NOW - 10 * DAY)
     old = incident("old", NOW - 500 * DAY)
@@ -309,7 +309,7 @@ def test_deeds_stay_with_the_incident_that_they_are_about(keep):
 # --- tokens, sessions, reports
 
 
-def test_revoked_tokens_and_used_codes_go_and_valid_ones_stay_whatever_their_age(mesh, keep):
+def test_revoked_tokens_and_used_codes_go_and_valid_ones_stay(mesh, keep):
     ada = User.objects.create_user("ada")
     for revoked_at in (None, NOW - 10 * DAY, NOW - 500 * DAY):
         issue_token(mesh.slac.pk, NOW - 900 * DAY)
@@ -348,7 +348,7 @@ def subscriber(name, ended_at):
     )  # fmt: skip
 
 
-def test_reports_that_were_sent_go_and_their_subscribers_when_they_have_ended(keep):
+def test_sent_reports_and_former_subscribers_are_deleted(keep):
     lasts, gone = subscriber("ada", None), subscriber("eva", NOW - 500 * DAY)
     for due_at in (NOW - 500 * DAY, NOW - 40 * DAY):
         ReportDelivery.objects.create(subscriber=lasts, period=str(due_at), due_at=due_at, sent_at=due_at)
@@ -381,7 +381,7 @@ def test_nothing_goes_where_everything_is_kept_for_ever(mesh):
     assert set(delete_old().values()) == {0}
 
 
-def test_batches_follow_each_other_until_all_is_gone_or_the_time_is_over(keep, monkeypatch):
+def test_deletion_runs_in_batches_until_done_or_out_of_time(keep, monkeypatch):
     monkeypatch.setattr(records, "ROWS_AT_ONCE", 2)
     samples(5)
     keep(deliveries=30)

@@ -77,7 +77,7 @@ def said_by_server(slot, outcome, detail, **fields):
     return Served(family=4, started_at=slot.starts_at, outcome=outcome, detail=detail, **fields)
 
 
-def test_a_test_that_is_asked_for_begins_in_fifteen_seconds_and_both_ends_know_at_once(path):
+def test_an_on_demand_test_starts_in_15_s_and_both_ends_know_at_once(path):
     slot = asked(path, duration_s=7, streams=4, window_bytes=65536, congestion_control="reno", mss_bytes=1200)
 
     assert slot.starts_at == NOW + timedelta(seconds=15)
@@ -143,7 +143,7 @@ def test_a_planned_test_that_must_give_way_and_finds_no_room_is_told(path):
     assert busy.count() > 0
 
 
-def test_one_that_could_only_begin_after_an_hour_is_refused_and_nothing_is_left_of_it(path):
+def test_a_test_that_cannot_start_within_an_hour_is_refused(path):
     asked(path, duration_s=3600)
     before = (Slot.objects.count(), sorted(taken()))
 
@@ -236,7 +236,7 @@ def test_what_the_limits_of_the_sender_forbid_says_the_rule(path):
 
 
 @pytest.mark.parametrize("server_first", [True, False])
-def test_what_the_limits_of_the_receiver_forbid_says_the_rule_though_the_sender_was_only_refused(path, server_first):
+def test_a_test_forbidden_by_the_receivers_limits_names_the_rule(path, server_first):
     slot = asked(path)
     rule = "throughput.peers: 192.0.2.1 is in none of them"
     refused = not_measured(plan_of(path)[0][0].spec, slot.starts_at, Outcome.REFUSED, "Connection refused")

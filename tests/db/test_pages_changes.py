@@ -189,7 +189,7 @@ def risen(path, ttl_before, ttl_after, since=HOUR):
         )
 
 
-def test_a_change_that_an_incident_took_over_from_a_part_of_it_is_told_once(path):
+def test_a_change_taken_over_from_a_merged_incident_is_listed_once(path):
     for _ in ("the part", "the whole"):
         risen(path, 52, 50)
 

@@ -73,7 +73,7 @@ def cells(html, site):
     ]
 
 
-def test_a_day_has_its_share_of_the_plan_its_counts_and_what_is_missing(page, paths):
+def test_a_day_has_its_share_of_the_plan_counts_and_missing_results(page, paths):
     plan(paths["slac", "cern"], days=3)
     measured_day(paths["slac", "cern"], 1, 1440)
     measured_day(paths["slac", "cern"], 2, 1200)

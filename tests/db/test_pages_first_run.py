@@ -53,7 +53,7 @@ def test_without_a_mesh_a_page_says_what_to_do(text, address):
 
 
 @pytest.mark.parametrize("address", [*PAGES, "/sites/slac/"])
-def test_with_a_mesh_just_applied_a_page_says_what_is_awaited_and_until_when(text, paths, address):
+def test_after_applying_a_mesh_a_page_says_when_results_are_due(text, paths, address):
     Mesh.objects.update(applied_at=NOW - timedelta(seconds=30))
 
     said = text(address)

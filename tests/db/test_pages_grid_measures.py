@@ -98,7 +98,7 @@ def test_less_throughput_is_worse(page, path):
     assert cell(page("?metric=throughput&against=week"), path)[:2] == ("worse", "−50%")
 
 
-def test_a_path_with_nothing_to_compare_is_new_and_one_that_lost_all_says_so(page, paths):
+def test_a_path_without_a_past_is_new_and_total_loss_is_stated(page, paths):
     hour(paths["slac", "cern"], sent=600, received=500, rtt_ms=10.0)
     hour(paths["cern", "slac"], sent=600, received=0, bursts_all_lost=60)
     hour(paths["cern", "slac"], sent=600, received=600, rtt_ms=10.0, hour=HOUR - WEEK)

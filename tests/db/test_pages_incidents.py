@@ -343,7 +343,7 @@ def test_the_maintenance_page_keeps_to_its_queries(page, paths, django_assert_nu
         page("/maintenance/")
 
 
-def test_the_grid_tells_maintenance_and_incidents_by_sign_and_in_words(page, paths):
+def test_the_grid_shows_maintenance_and_incidents_by_sign_and_words(page, paths):
     lossy(paths["slac → cern"])
     actions.maintain(
         actions.Scope(group=Group.objects.get()), NOW - HOUR, NOW + HOUR, "", "les", NOW, every=timedelta(days=1)

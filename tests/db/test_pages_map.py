@@ -31,7 +31,7 @@ def lines(html: str) -> dict[int, tuple[str, str]]:
     return {int(path): (style, unescape(said)) for path, said, style in found}
 
 
-def test_each_pair_of_sites_is_one_line_in_the_state_of_its_worse_direction(page, paths):
+def test_each_pair_of_sites_is_a_line_in_its_worse_directions_state(page, paths):
     hour(paths["slac", "cern"], sent=1000, received=979, rtt_ms=150.0)
     hour(paths["cern", "slac"], sent=1000, received=1000, rtt_ms=150.0)
     hour(paths["cern", "uct"], sent=600, received=0, bursts_all_lost=60)

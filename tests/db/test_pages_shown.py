@@ -78,7 +78,7 @@ def test_the_steps_as_csv_are_those_of_the_api(get, path):
     assert {(row["step_s"], row["packet_bytes"]) for row in rows} == {("60", "100")}
 
 
-def test_each_burst_is_a_click_away_with_its_round_trips_in_the_order_of_sending(get, path):
+def test_each_burst_links_to_its_rtts_in_the_order_of_sending(get, path):
     (link,) = re.findall(r'each burst as <a href="([^"]+)"', get(f"/paths/{path.pk}/?{ZOOMED}&size=100"))
     rows = list(csv.DictReader(get(link).splitlines()))
 
@@ -91,7 +91,7 @@ def test_each_burst_is_a_click_away_with_its_round_trips_in_the_order_of_sending
     assert {float(rtt) for rtt in of_each[0]} == {150.0}
 
 
-def test_bursts_of_more_than_a_day_are_not_offered_and_asked_for_say_so(get, path):
+def test_bursts_of_more_than_a_day_are_not_offered_and_refused(get, path):
     assert "each burst" not in get(f"/paths/{path.pk}/?period=week&size=100")
     assert "for a day at most: choose a shorter time" in get(f"/paths/{path.pk}/bursts.csv?period=week&size=100", 404)
 
@@ -133,7 +133,7 @@ def asked(query):
     return shown_of(RequestFactory().get(f"/?{query}"), NOW)
 
 
-def test_without_a_zone_a_moment_is_utc_and_with_one_it_is_turned_into_it():
+def test_a_moment_without_zone_is_utc_others_are_converted():
     assert asked("since=2026-11-21T11:00").since == datetime(2026, 11, 21, 11, tzinfo=UTC)
     assert asked("since=2026-11-21T12:00%2B01:00").since == datetime(2026, 11, 21, 11, tzinfo=UTC)
     assert asked("since=2026-11-21T11:00").until == NOW

@@ -100,7 +100,7 @@ def test_a_site_that_only_answers_has_no_agent_and_no_days(get, paths):
     assert "day-cells" not in html
 
 
-def test_an_agent_that_never_delivered_says_so_and_each_day_has_a_cell(get, paths):
+def test_an_agent_that_never_delivered_is_shown_with_a_cell_per_day(get, paths):
     html = get("/sites/cern/")
 
     assert "its agent never reported" in html

@@ -89,7 +89,7 @@ def test_no_loss_has_a_style_of_its_own(get, paths):
         ("-2026-11-21T00:00Z", "cern"),
     ],
 )
-def test_any_column_sorts_either_way_and_pairs_without_a_figure_are_last(get, days, sort, first):
+def test_columns_sort_both_ways_with_missing_figures_last(get, days, sort, first):
     found = rows(get(f"/table/?sort={sort}"))
 
     assert found[0][0] == first

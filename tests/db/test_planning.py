@@ -207,7 +207,7 @@ def test_the_ledger_tells_a_budget_from_a_sites_limits():
     assert found[("not_permitted", None)] == 1
 
 
-def test_bytes_count_by_what_tests_carried_and_the_rest_by_the_fastest_of_them():
+def test_byte_budgets_count_bytes_carried_else_the_fastest_test():
     """1 GB a test was carried; a budget of 3.5 GB then has room for two more, by hand."""
     pinger = PingEntry("pinger", every_s=60)
     apply(mesh(site("b"), site("c"), tests=(pinger,), budgets={"path": {"max_bytes_per_day": 3.5e9}}), NOW)

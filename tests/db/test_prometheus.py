@@ -115,7 +115,7 @@ def deliver(mesh, *results, number=1, **fields):
 # --- the system
 
 
-def test_a_new_centre_tells_what_it_knows_and_nothing_of_what_it_does_not(mesh, scrape):
+def test_a_new_centre_exports_only_metrics_that_it_has(mesh, scrape):
     found = scrape()
 
     assert found[("soundings_build_info", ("version", probes.__version__))] == 1

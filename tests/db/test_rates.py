@@ -31,7 +31,7 @@ def client(redis_socket):
     return RedisClient(f"redis+socket://{redis_socket}")
 
 
-def test_after_a_rest_so_many_are_let_through_and_the_next_is_told_how_long_to_wait(client):
+def test_a_full_bucket_lets_its_burst_through_then_gives_the_wait(client):
     """A hundredth a second: on no machine is there another one meanwhile."""
     rate = Rate(per_s=0.01, most=5)
 
@@ -88,7 +88,7 @@ def test_an_agent_that_drains_the_fullest_spool_is_never_told_to_wait(client):
     assert set(waits) == {0.0}
 
 
-def test_while_redis_is_away_everybody_is_let_through_and_it_is_left_alone_for_a_while(tmp_path, caplog):
+def test_without_redis_all_pass_and_it_is_not_asked_for_a_while(tmp_path, caplog):
     client = RedisClient(f"redis+socket://{tmp_path / 'nothing.sock'}")
 
     assert [wait_s("any", Rate(0.01, 1), client) for _ in range(3)] == [0.0] * 3

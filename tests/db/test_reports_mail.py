@@ -190,7 +190,7 @@ def test_a_server_that_is_away_loses_nothing(mesh, inbox, settings):
     assert {mail["To"] for mail in inbox.mails} == {"a@example.org", "b@example.org"}
 
 
-def test_a_server_that_hangs_up_on_the_mail_may_have_it_so_it_is_not_sent_again(mesh, inbox):
+def test_a_mail_cut_off_in_transfer_is_not_sent_again(mesh, inbox):
     inbox.answers = [None]
     subscribe(wish(), BEFORE_IT)
 
@@ -202,7 +202,7 @@ def test_a_server_that_hangs_up_on_the_mail_may_have_it_so_it_is_not_sent_again(
     assert "2026-W47 may have been sent" in told()
 
 
-def test_a_sender_that_died_while_it_handed_over_is_not_followed_by_another(mesh, inbox):
+def test_a_mail_of_a_sender_that_died_is_not_sent_again(mesh, inbox):
     subscriber = subscribe(wish(), BEFORE_IT)
     Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=MONDAY_7, attempts=1, handed_at=MONDAY_7)
 

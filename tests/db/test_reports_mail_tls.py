@@ -92,7 +92,7 @@ def test_a_report_goes_through_tls_with_a_login(served, subscriber):
     assert served.mails[0]["To"] == "lead@example.org"
 
 
-def test_a_wrong_password_is_said_and_the_mail_waits_for_the_right_one(served, subscriber):
+def test_a_wrong_password_is_reported_and_the_mail_waits(served, subscriber):
     served.use("reports%40example.org:wrong")
     sent = send_due(MONDAY_7)
     problem = Delivery.objects.get().problem

@@ -327,7 +327,7 @@ def test_a_week_that_has_not_begun_is_refused(monkeypatch):
         call_command("report", "weekly", "--week", "2026-W49")
 
 
-def test_a_place_that_cannot_be_written_is_said_and_nothing_is_left_there(tmp_path):
+def test_an_unwritable_target_is_reported_and_left_untouched(tmp_path):
     (tmp_path / "folder.html").mkdir()
 
     with pytest.raises(CommandError, match=r"cannot write .*folder.html: Is a directory .*another file with --out"):
@@ -419,7 +419,7 @@ def test_a_path_added_in_the_middle_is_planned_from_then_on(paths):
     assert shown.loss.note.endswith("; new this week")
 
 
-def test_the_state_is_compared_with_the_week_before_and_the_same_week_a_year_before(paths):
+def test_the_state_is_compared_with_last_week_and_a_year_before(paths):
     """W47 of 2025 begins on 17 November; what lies 52 weeks before this one."""
     path = paths["slac → cern"]
     make_hours(path, WEEK.since, lost=1008)
@@ -583,7 +583,7 @@ def test_a_command_line_that_cannot_be_is_said(paths, arguments, complaint):
         call_command("report", "weekly", *arguments)
 
 
-def test_the_task_leaves_a_report_that_is_there_and_makes_up_one_that_is_missing(paths, monkeypatch, report_dir):
+def test_the_task_writes_missing_reports_and_keeps_existing_ones(paths, monkeypatch, report_dir):
     """It runs each hour: what an outage on Monday kept back is written on Thursday, and once."""
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW + timedelta(days=3))
 

@@ -72,7 +72,7 @@ def test_bursts_go_by_whole_days_and_their_summaries_stay(mesh, keep):
     assert delete_old()["burst"] == 0
 
 
-def test_a_day_that_waits_for_its_summary_is_kept_with_all_that_follow(mesh, keep):
+def test_a_day_pending_its_rollup_is_kept_with_all_that_follow(mesh, keep):
     a_week(mesh)
     roll_up(NOW)
     store(
@@ -88,7 +88,7 @@ def test_a_day_that_waits_for_its_summary_is_kept_with_all_that_follow(mesh, kee
     assert days_ago(Burst) == [0, 1, 2]
 
 
-def test_what_is_older_than_what_is_kept_is_refused_so_that_no_summary_is_made_of_half_an_hour(mesh, keep):
+def test_results_older_than_the_retention_are_refused(mesh, keep):
     keep(bursts=3)
     at = HOUR - 3 * DAY
     results = [delivered(mesh.slac_cern, burst(1.0, at=at), 1), delivered(mesh.slac_cern, throughput(1e6, at=at), 2)]

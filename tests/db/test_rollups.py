@@ -274,7 +274,7 @@ def test_late_data_open_again_what_they_touch_and_nothing_else(mesh):
     assert after["year", *key, start_of("year", late_at)]["sent"] == 4
 
 
-def test_a_first_summary_is_made_at_once_and_later_marks_wait_for_their_tiers_patience(mesh):
+def test_a_first_rollup_is_immediate_later_marks_wait_for_their_tier(mesh):
     days = TIERS[0]
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0))), NOW)
     roll_up(NOW)
@@ -288,7 +288,7 @@ def test_a_first_summary_is_made_at_once_and_later_marks_wait_for_their_tiers_pa
     assert merge(days, NOW + days.patience) == 1
 
 
-def test_the_longer_summaries_are_within_one_percent_of_exact_and_their_counts_are_exact(mesh):
+def test_longer_summaries_are_within_1_percent_and_counts_exact(mesh):
     random = np.random.default_rng(7)
     results = []
     for number in range(300):
@@ -340,7 +340,7 @@ def test_longer_summaries_outlive_the_shorter_ones(mesh):
     assert tiers() == {key: row for key, row in before.items() if key[0] != "hour"}
 
 
-def test_recomputing_gives_identical_rows_and_keeps_those_whose_raw_data_are_gone(mesh):
+def test_recomputing_gives_identical_rows_and_keeps_those_without_raw(mesh):
     random = np.random.default_rng(11)
     results = [
         delivered(
@@ -365,7 +365,7 @@ def test_recomputing_gives_identical_rows_and_keeps_those_whose_raw_data_are_gon
     assert not DirtySummary.objects.exists()
 
 
-def test_recomputing_repairs_what_was_spoilt_of_one_path_and_leaves_the_others(mesh):
+def test_recomputing_repairs_a_path_and_leaves_the_others(mesh):
     results = [
         delivered(path, burst(10.0, 20.0, at=HOUR - timedelta(hours=n)), 10 * n + number)
         for n in range(3)
@@ -472,7 +472,7 @@ def test_a_rollup_that_lags_says_so(mesh, caplog):
     assert "summaries lag 600 s behind" in caplog.text
 
 
-def test_a_rollup_takes_as_many_statements_whatever_the_number_of_hours(mesh, django_assert_num_queries):
+def test_a_rollup_takes_the_same_statements_for_any_number_of_hours(mesh, django_assert_num_queries):
     results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), n + 1) for n in range(50)]
     store(mesh.slac.pk, batch(*results), NOW)
 

@@ -336,7 +336,7 @@ def test_planning_takes_few_queries_however_large_the_mesh(django_assert_max_num
     assert planned.slots >= 132
 
 
-def test_a_changed_length_applies_to_new_slots_only_where_old_ones_have_not_begun():
+def test_a_changed_length_applies_to_slots_that_have_not_begun():
     apply(document(2, ThroughputEntry("tcp", every_s=600)), NOW)
     plan_slots(NOW)
     running = Slot.objects.earliest("starts_at")

@@ -123,7 +123,7 @@ def test_a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on(path):
     assert found.ended == 4
 
 
-def test_a_cell_that_failed_is_shown_as_its_outcome_and_may_be_run_again(path):
+def test_a_failed_cell_shows_its_outcome_and_may_be_run_again(path):
     number = a_sweep(path)
     found = throughput_sweeps.run(number, Agents(failing=[(4, 256 * KIB)]))
     [failed] = [cell for cell in found.cells if cell.outcome != "measured"]

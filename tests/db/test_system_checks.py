@@ -95,7 +95,7 @@ def test_a_disk_is_low_below_a_tenth_or_a_gigabyte(total_gb, free_gb, is_low):
     assert ids(GOOD, space) == (["archive.W006"] if is_low else [])
 
 
-def test_the_compose_file_runs_a_tested_timescaledb_on_a_tested_postgresql():
+def test_compose_runs_a_tested_timescaledb_on_a_tested_postgresql():
     release, _, postgresql = SERVICES["timescaledb"]["image"].partition(":")[2].partition("-pg")
 
     assert ids(replace(GOOD, timescaledb=release, version_number=int(postgresql) * 10_000)) == []
@@ -150,7 +150,7 @@ def test_a_database_that_is_away_is_an_error_with_what_to_do():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_real_server_that_shows_others_another_time_and_has_plain_tables_is_found_out():
+def test_a_server_with_another_time_zone_and_plain_tables_is_detected():
     with scratch_database() as dsn:
         [(name,)] = rows(dsn, "SELECT current_database()")
         assert manage(dsn, "migrate", "-v0")[0] == 0

@@ -78,7 +78,7 @@ def test_a_moment_without_a_test_has_none(mesh):
     assert transfer_of(mesh.slac_cern.pk, HOUR) is None
 
 
-def test_a_test_too_short_for_its_round_trip_keeps_its_average_and_says_so(mesh):
+def test_a_test_too_short_for_its_rtt_keeps_its_average_and_says_so(mesh):
     run = real("too_short")
 
     keep(mesh, run)
@@ -153,7 +153,7 @@ def test_the_idle_round_trip_is_the_least_of_the_half_hour_before(mesh):
         ([(8, 1e8)], [(8, 9e7, "policer")], None),
     ],
 )
-def test_the_capacity_is_what_was_measured_and_never_less_than_the_best_test(mesh, capacities, tests, capacity_bps):
+def test_the_capacity_is_as_measured_and_at_least_the_best_test(mesh, capacities, tests, capacity_bps):
     for days, bps in capacities:
         earlier_capacity(mesh, days, bps)
     for days, bps, verdict in tests:

@@ -20,7 +20,7 @@ def as_in_production(settings):
 
 
 @pytest.mark.parametrize("where", OVER_A_NETWORK.values(), ids=OVER_A_NETWORK.keys())
-def test_what_came_in_the_clear_is_refused_and_readers_are_sent_to_tls(client, where):
+def test_plain_http_is_refused_and_readers_are_redirected_to_tls(client, where):
     page = client.get("/paths/1/?period=week", HTTP_HOST=NAME, **where)
     login = client.post("/login/", {"username": "a", "password": "b"}, HTTP_HOST=NAME, **where)
     api = client.get("/api/v1/sites", HTTP_HOST=NAME, **where)
@@ -123,7 +123,7 @@ def test_a_form_that_is_not_ours_is_told_to_reload(client):
     assert "Reload the page" in answer.content.decode()
 
 
-def test_a_proxy_that_is_not_named_is_told_so_and_does_not_go_in_circles(client, settings):
+def test_an_untrusted_proxy_gets_an_error_and_no_redirect_loop(client, settings):
     settings.TRUSTED_PROXIES = []
     where = {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": "192.0.2.7", "HTTP_X_FORWARDED_PROTO": "https"}
 

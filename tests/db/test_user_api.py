@@ -145,7 +145,7 @@ def test_incidents_are_open_ones_unless_all_are_asked_for(ask, paths):
     assert {one["cause"] for one in everything} == {"open", "closed"}
 
 
-def test_one_throughput_test_comes_with_its_intervals_and_what_they_say(ask, paths):
+def test_a_throughput_test_comes_with_its_intervals_and_diagnosis(ask, paths):
     path = paths["slac", "cern"]
     run = msgspec.structs.replace(read(RUNS / "queue.json"), started_at=HOUR)
     store(path.source.site_id, batch(delivered(path, run)), NOW)
@@ -213,7 +213,7 @@ def test_a_year_is_answered_in_days(ask, paths):
     assert (series["step_s"], len(series["points"])) == (86_400, 1)
 
 
-def test_the_description_lists_every_address_and_no_foreign_page_is_served(ask, client):
+def test_the_openapi_schema_lists_every_address_and_no_foreign_page(ask, client):
     described = ask("openapi.json")
 
     assert set(described["paths"]) == {

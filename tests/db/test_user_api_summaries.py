@@ -108,7 +108,7 @@ def test_a_wrong_table_is_answered_with_422(ask, paths, query):
     assert ask("table", 422, **query)["detail"]
 
 
-def test_completeness_has_what_was_planned_measured_delivered_and_missing(ask, paths):
+def test_completeness_counts_planned_measured_delivered_and_missing(ask, paths):
     slac, today = Site.objects.get(name="slac"), NOW.date()
     MeasurementPeriod.objects.create(
         measurement=Measurement.objects.get(path=paths["slac", "cern"], test__name="pinger"),

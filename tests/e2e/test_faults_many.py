@@ -32,7 +32,7 @@ def redis_url(tmp_path):
 
 @pytest.mark.timeout(300)
 @pytest.mark.django_db(transaction=True)
-def test_many_agents_at_once_are_drained_by_a_centre_that_stays_up_and_small(tmp_path, redis_url, monkeypatch, capsys):
+def test_a_centre_drains_many_agents_and_stays_up_and_small(tmp_path, redis_url, monkeypatch, capsys):
     monkeypatch.setattr("probes.site.delivery.deliver.SPREAD_S", 5.0)  # closer together than agents ever come
     spools = make_crowd(tmp_path, AGENTS, RESULTS, paths=PATHS)
     connection.close()

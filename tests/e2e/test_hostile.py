@@ -108,7 +108,7 @@ def answer_of(connection):
 # --- who is it?
 
 
-def test_a_revoked_and_an_unknown_token_are_refused_before_the_body_is_read(port, mesh, token):
+def test_bad_tokens_are_refused_before_the_body_is_read(port, mesh, token):
     call_command("site", "revoke", "slac", verbosity=0)
 
     for bad in (token, "guessed"):
@@ -138,7 +138,7 @@ def test_a_replayed_batch_gets_its_receipt_again_and_is_stored_once(port, mesh, 
     assert Burst.objects.count() == 1
 
 
-def test_a_replayed_batch_with_other_results_changes_nothing_that_is_stored(port, mesh, token):
+def test_a_replayed_batch_with_other_results_changes_nothing(port, mesh, token):
     deliver(port, token, a_batch(mesh.slac_cern))
     before = list(Burst.objects.values())
 
@@ -320,7 +320,7 @@ def test_slow_headers_end_and_do_not_hold_all_threads_for_long(port):
 # --- often
 
 
-def test_a_token_that_asks_without_end_is_told_to_wait_and_others_are_not(port, mesh, token):
+def test_a_token_over_its_rate_must_wait_and_others_need_not(port, mesh, token):
     answers = [ask(port, token=token) for _ in range(32)]
 
     assert [status for status, _, _ in answers] == [200] * 30 + [429] * 2

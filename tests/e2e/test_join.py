@@ -92,7 +92,7 @@ def test_over_https_a_site_gets_its_token_and_forgets_the_code(tmp_path, https, 
     assert findings["clock and centre"]["mend"] is None
 
 
-def test_the_code_can_come_by_standard_input_where_no_process_list_shows_it(tmp_path, http, code):
+def test_the_code_may_come_by_standard_input_hidden_from_ps(tmp_path, http, code):
     data = tmp_path / "agent"
 
     done = subprocess.run(
@@ -147,7 +147,7 @@ def test_tls_where_none_is_spoken_is_unreachable(tmp_path, http, code):
     assert error.failure is Failure.UNREACHABLE
 
 
-def test_a_certificate_that_nobody_vouches_for_is_told_and_the_code_not_shown(tmp_path, https, code):
+def test_an_untrusted_certificate_is_reported_and_gets_no_code(tmp_path, https, code):
     error = failure(https, code, tmp_path / "agent")
 
     assert error.failure is Failure.CERTIFICATE
@@ -194,7 +194,7 @@ def test_a_used_code_is_told_with_the_way_to_a_new_one(tmp_path, http, code):
 
 
 @pytest.mark.parametrize(("shift_s", "way"), [(90.0, "ahead of"), (-30.0, "behind")])
-def test_a_clock_that_is_off_is_told_by_how_much_and_the_code_holds_on(tmp_path, http, code, shift_s, way):
+def test_a_wrong_clock_is_reported_with_its_offset_and_keeps_the_code(tmp_path, http, code, shift_s, way):
     shifted = CentreClock(wall_s=lambda: time.time() + shift_s)
 
     error = failure(http, code, tmp_path / "agent", clock=shifted)
@@ -268,9 +268,7 @@ def measured_from_cern(mesh):
 
 
 @pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="ICMP sockets need root or ping_group_range")
-def test_a_site_that_joined_measures_tells_its_health_and_is_rotated_and_revoked_as_it_runs(
-    tmp_path, mesh, http, code, capsys
-):
+def test_a_joined_site_measures_and_is_rotated_and_revoked_running(tmp_path, mesh, http, code, capsys):
     measured_from_cern(mesh)
     data = tmp_path / "agent"
     data.mkdir()

@@ -42,7 +42,7 @@ def beats(file, count):
         wait_for(has_pulse, 30, f"a beat of {file.name}")
 
 
-def test_a_worker_pulses_while_all_its_threads_compute_and_so_does_beat(celery, tmp_path):
+def test_worker_and_beat_pulse_while_all_threads_compute(celery, tmp_path):
     pulse = celery("worker", "--pool=threads", f"--concurrency={THREADS}")
     of_beat = celery("beat", "--schedule", str(tmp_path / "schedule"))
     beats(pulse, 1)

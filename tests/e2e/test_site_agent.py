@@ -209,7 +209,7 @@ def test_an_agent_goes_on_through_all_that_happens_to_it(tmp_path, agents, centr
     assert sorted(sequences) == list(range(1, max(sequences) + 1)), "a result that was spooled is missing"
 
 
-def test_a_restarted_agent_measures_without_the_centre_and_delivers_later(tmp_path, agents, centres):
+def test_a_restarted_agent_measures_offline_and_delivers_later(tmp_path, agents, centres):
     plan = Plan(version="v1", site="slac", mesh="test", ping=(pinger(target(SECOND, 1)),))
     agent, centre = start(agents, centres, tmp_path / "agent", plan)
     wait_until(lambda: centre.bursts(), why=agent.log)
@@ -324,7 +324,7 @@ def test_a_test_that_is_asked_for_runs_as_soon_as_the_centre_says(tmp_path, agen
     assert (served.result.kernel is not None) is reverse
 
 
-def test_capacities_are_measured_on_schedule_with_no_agent_at_the_far_end(tmp_path, agents, centres):
+def test_capacities_are_measured_without_an_agent_at_the_far_end(tmp_path, agents, centres):
     target = CapacityTarget(path_id=7, spec=CapacitySpec(address=SECOND, source=FIRST))
     refused = CapacityTarget(path_id=8, spec=CapacitySpec(address="127.77.9.9"))
     limits = tmp_path / "limits.toml"

@@ -96,7 +96,7 @@ def free_port():
         return server.getsockname()[1]
 
 
-def test_a_site_in_order_has_nothing_to_mend_but_what_the_machine_lacks(examine, centre):
+def test_a_site_in_order_needs_fixes_only_of_the_machine(examine, centre):
     centre.plan = Plan(version="v1", site="cern", mesh="test", ping=(ping(PingTarget(address="127.0.0.1")),))
 
     findings = examine("--centre", centre.url)
@@ -163,7 +163,7 @@ def test_a_clock_that_is_off_from_the_centres_is_told_by_how_much(examine, centr
     assert "flagged" in finding["mend"]
 
 
-def test_a_token_that_others_can_read_and_limits_that_are_wrong_are_told(examine, folder):
+def test_a_readable_token_and_wrong_limits_are_reported(examine, folder):
     (folder / "token").chmod(0o644)
     (folder / "limits.toml").write_text("[ping]\nmax = 1\n")
 

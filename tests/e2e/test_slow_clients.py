@@ -144,7 +144,7 @@ def test_no_address_keeps_more_than_its_connections(port, mesh):
             connection.close()
 
 
-def test_requests_one_after_the_other_on_a_connection_are_all_answered(port):
+def test_consecutive_requests_on_a_connection_are_all_answered(port):
     request = b"GET /api/agent/enrol HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         # The second in two parts, the first of them with the first; the third when the second is answered.

@@ -86,7 +86,7 @@ def run(how: str, folder: Path) -> dict:
 
 
 @pytest.mark.parametrize("how", ["tmpfs", "limit"])
-def test_on_a_full_disk_measuring_goes_on_and_what_is_lost_is_told_when_there_is_room(how, tmp_path, request):
+def test_measuring_continues_on_a_full_disk_and_losses_are_reported(how, tmp_path, request):
     if how == "tmpfs":
         request.getfixturevalue("namespaces_required")
 

@@ -111,7 +111,7 @@ def test_a_certificate_that_is_not_good_gets_no_token(tmp_path, authority, token
     assert running.shown == []
 
 
-def test_a_certificate_of_an_authority_that_is_not_trusted_gets_no_token(tmp_path, authority, token_file, monkeypatch):
+def test_a_certificate_of_an_untrusted_authority_gets_no_token(tmp_path, authority, token_file, monkeypatch):
     files = signed(tmp_path, authority, HERE, 2)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nobody.pem"))
     with (

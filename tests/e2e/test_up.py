@@ -60,7 +60,7 @@ def measured_cells(stack):
 
 
 @pytest.mark.timeout(240)
-def test_without_namespaces_the_same_sites_measure_each_other_on_loopback(root_required):
+def test_without_namespaces_the_sites_measure_on_loopback(root_required):
     with running_stack("--lab", "three-sites", prefix=NO_TUN) as stack:
         assert "no namespaces here (" in stack.output
         assert "without emulated delays" in stack.output

@@ -190,7 +190,7 @@ def test_last_weeks_report_is_written(stack):
 
 
 @pytest.mark.timeout(60)
-def test_raw_results_are_in_hypertables_where_the_server_has_timescaledb(stack):
+def test_raw_results_are_in_hypertables_with_timescaledb(stack):
     with psycopg.connect(stack.database_url) as connection:
         has_timescaledb = connection.execute(
             "SELECT count(*) FROM pg_available_extensions WHERE name = 'timescaledb'"

@@ -209,7 +209,7 @@ def test_a_narrow_link_on_the_way_back_is_found_over_ipv6(path):
     assert found["capacity_bps"] == pytest.approx(truth_bps(50), rel=WITHIN)
 
 
-def test_of_a_link_that_is_faster_than_this_host_sends_it_says_a_lower_bound(path):
+def test_a_link_faster_than_this_host_gets_a_lower_bound(path):
     found = path.measure()
 
     assert found["verdict"] in ("own_limit", "resolution"), found
@@ -236,7 +236,7 @@ def test_a_far_end_that_limits_icmp_is_recognised(path):
     assert 0 < found["received"] < found["sent"]
 
 
-def test_pairs_that_pass_a_limit_on_icmp_say_the_rate_and_the_limit_is_told(path):
+def test_an_icmp_rate_limit_is_reported_with_the_rate_of_pairs(path):
     path.at("far", sys.executable, str(LIMIT), "200", "5")
 
     with path.narrowed(50):
@@ -247,7 +247,7 @@ def test_pairs_that_pass_a_limit_on_icmp_say_the_rate_and_the_limit_is_told(path
     assert "rate-limited" in found["detail"]
 
 
-def test_a_far_end_that_answers_one_echo_a_millisecond_is_not_taken_for_a_link(path):
+def test_a_far_end_limited_to_an_echo_per_ms_is_not_taken_for_a_link(path):
     with path.slow_far_end():
         found = path.measure()
 
@@ -264,7 +264,7 @@ def test_packets_fit_the_smallest_mtu_of_the_path(path):
     assert found["capacity_bps"] == pytest.approx(50e6 * 1300 / (1300 + ETHERNET_BYTES), rel=WITHIN)
 
 
-def test_a_host_that_is_not_there_is_asked_four_times_and_left_in_peace(path):
+def test_an_absent_host_gets_four_requests_and_no_more(path):
     found = path.measure("10.9.2.77")
 
     assert (found["outcome"], found["verdict"], found["capacity_bps"]) == ("measured", "no_reply", None)

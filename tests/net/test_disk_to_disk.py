@@ -137,7 +137,7 @@ def names_sender(file, folders):
     return str(folders[0]) in str(Path(f"/proc/self/fd/{file}").readlink())
 
 
-def test_what_there_is_no_time_for_is_a_measurement_of_the_part_that_went(port, folders, monkeypatch):
+def test_a_transfer_cut_by_time_measures_the_part_that_went(port, folders, monkeypatch):
     """Buffers of both kernels take some 30 MB of what this disk has not taken yet."""
     pace(monkeypatch, streams, 200e6)
 
@@ -177,7 +177,7 @@ def test_a_slow_disk_of_the_receiver_is_found(port, folders, monkeypatch):
     assert found.limit is DiskLimit.RECEIVERS_DISK, found.sentence
 
 
-def test_a_wrong_key_ends_in_not_permitted_at_the_receiver_and_nobody_came_for_the_sender(port, folders):
+def test_a_wrong_key_is_not_permitted_and_the_sender_sees_nobody(port, folders):
     sender, receiver = folders
     receiving = Receiving(asked(port, receiver, one_time_key="another key"), 10.0)
     receiving.start()
@@ -300,7 +300,7 @@ def test_why_the_receiver_declines_is_the_outcome(port, folders):
     assert (run.outcome, run.detail, not_measured(run)) == (Outcome.NOT_PERMITTED, f"the receiver: {rule}", True)
 
 
-def test_a_disk_that_gives_back_something_else_is_found_by_the_checksum(port, folders, monkeypatch):
+def test_a_disk_returning_other_data_is_found_by_the_checksum(port, folders, monkeypatch):
     written = streams.write_at
 
     def spoilt(descriptor, data, offset):
@@ -363,7 +363,7 @@ def test_by_hand_both_ends_are_one_command_each(port, folders, key):
     assert json.loads(sent.stdout)["moved_bytes"] == SIZE
 
 
-def test_on_a_full_disk_the_receiver_says_so_and_the_sender_repeats_it(port, folders, key, request):
+def test_a_full_disk_is_reported_by_receiver_and_sender(port, folders, key, request):
     request.getfixturevalue("namespaces_required")
     sender, receiver = folders
     script = 'mount -t tmpfs -o size=5m none "$1" && shift && exec "$@"'
@@ -396,7 +396,7 @@ def test_on_a_full_disk_of_its_own_the_sender_says_so(port, folders, key, reques
 
 
 @pytest.mark.parametrize("killed", ["sender", "receiver"])
-def test_an_end_that_is_killed_in_the_middle_leaves_no_file_and_no_figure(port, folders, key, killed):
+def test_a_killed_end_leaves_no_file_and_no_figure(port, folders, key, killed):
     sender, receiver = folders
     end, folder = ("send", sender) if killed == "sender" else ("receive", receiver)
     # Long enough that it is in the middle when both ends have their streams.

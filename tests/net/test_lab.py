@@ -103,7 +103,7 @@ def test_ipv6_goes_the_same_way(lab: RunningLab) -> None:
     assert 20.0 <= statistics.median(found) <= 22.0
 
 
-def test_a_20_ms_path_stays_within_1_ms_beside_a_transfer_of_20_mbit_s(lab: RunningLab) -> None:
+def test_a_20_ms_path_stays_within_1_ms_during_a_20_mbps_transfer(lab: RunningLab) -> None:
     lab.set("bern-oslo", "--rtt-ms", "20", "--loss", "0", "--both")
     with iperf_server(lab, "rome"):
         transfer = lab.popen("bern", "iperf3", "--client", lab.address("rome"), "--time", "4")
@@ -142,7 +142,7 @@ def test_total_loss_lets_nothing_through_one_way_only(lab: RunningLab) -> None:
     assert lab.path("rome", "bern").settings.loss_ratio == 0.0
 
 
-def test_the_policer_drops_what_comes_too_fast_and_lets_the_rest_through_at_once(lab: RunningLab) -> None:
+def test_the_policer_drops_excess_packets_and_delays_none(lab: RunningLab) -> None:
     # The 84 bytes of a request are 67 ms at 0.01 Mbit/s: of 200 requests 5 ms apart, 15 in a second find their tokens.
     lab.set("bern-rome", "--policer-mbps", "0.01", "--policer-bytes", "100")
 

@@ -267,7 +267,7 @@ def far(family: int, **fields: object) -> PingTarget:
 
 
 @families
-def test_every_request_of_every_size_is_answered_and_stamped_by_the_kernel(sites, family):
+def test_requests_of_every_size_are_answered_and_kernel_stamped(sites, family):
     bursts = sites.measure(far(family), packet_bytes=(16, 100, 1001, 4000), count=5)
 
     assert [burst.packet_bytes for burst in bursts] == [16, 100, 1001, 4000]
@@ -467,7 +467,7 @@ def test_a_request_larger_than_our_own_interface_is_an_answer(sites, family):
 
 
 @families
-def test_the_largest_request_is_cut_and_put_together_where_that_is_allowed(sites, family):
+def test_the_largest_request_is_fragmented_where_that_is_allowed(sites, family):
     [burst] = sites.measure(far(family), packet_bytes=(65_000,), count=3)
 
     assert (burst.sent, burst.received) == (3, 3)

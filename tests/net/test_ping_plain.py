@@ -116,7 +116,7 @@ def measure(sites: Sites, kind: str, monkeypatch: pytest.MonkeyPatch) -> Measure
 
 
 @families
-def test_every_request_of_every_size_is_answered_and_timed_by_the_program(measure, kind, family):
+def test_requests_of_every_size_are_answered_and_program_timed(measure, kind, family):
     bursts = measure(far(family), packet_bytes=(16, 100, 1001, 65_000), count=5)
 
     assert [burst.packet_bytes for burst in bursts] == [16, 100, 1001, 65_000]

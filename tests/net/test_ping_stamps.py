@@ -61,7 +61,7 @@ def lead_clock(root_required: None, monkeypatch: pytest.MonkeyPatch) -> Callable
     return lead
 
 
-def test_a_clock_that_is_set_again_and_again_does_not_lengthen_round_trips(lead_clock):
+def test_a_clock_set_repeatedly_does_not_lengthen_rtts(lead_clock):
     began_ns = time.monotonic_ns()
     lead_clock(lambda at_ns: (at_ns - began_ns) // (100 * MS) * HOUR_NS)
 
@@ -71,7 +71,7 @@ def test_a_clock_that_is_set_again_and_again_does_not_lengthen_round_trips(lead_
     assert np.percentile(rtts_ms(burst), 80) < SETTLED_MS
 
 
-def test_a_kernel_that_stamps_nothing_though_asked_to_does_not_lengthen_round_trips(root_required, monkeypatch):
+def test_a_kernel_without_stamps_does_not_lengthen_rtts(root_required, monkeypatch):
     read = kernel.read_controls
 
     def unstamped(*arguments: Any) -> kernel.Controls:
@@ -89,7 +89,7 @@ def test_a_kernel_that_stamps_nothing_though_asked_to_does_not_lengthen_round_tr
 
 @pytest.mark.parametrize("step_ms", [30, -30])
 @pytest.mark.parametrize("set_after_ms", [1000, 1100])
-def test_a_clock_that_is_set_once_lengthens_no_round_trip_by_more_than_it_was_set(lead_clock, step_ms, set_after_ms):
+def test_a_clock_set_once_lengthens_rtts_at_most_by_its_step(lead_clock, step_ms, set_after_ms):
     """Of some stamps of that moment nobody can tell whether they were made before or after."""
     set_at_ns = time.monotonic_ns() + set_after_ms * MS
     lead_clock(lambda at_ns: np.where(at_ns >= set_at_ns, step_ms * MS, 0))

@@ -164,7 +164,7 @@ def test_a_test_that_outlives_its_time_is_stopped(port):
     assert time.monotonic() - began < 15
 
 
-def test_a_test_that_began_late_and_hangs_was_missed_at_the_end_of_its_slot(port, tmp_path):
+def test_a_late_hanging_test_is_missed_at_the_end_of_its_slot(port, tmp_path):
     starts_at = datetime.now(UTC) - timedelta(seconds=2)
     late = ThroughputSlot(
         slot_id=1,
@@ -309,7 +309,7 @@ def stranger(port, source, *options):
 
 
 @pytest.mark.parametrize("filtered", [True, False])
-def test_a_stranger_within_the_slot_is_not_served_and_the_peer_still_is(port, filtered, monkeypatch):
+def test_a_stranger_in_the_slot_is_not_served_and_the_peer_is(port, filtered, monkeypatch):
     if not filtered:
         monkeypatch.setattr(iperf3, "admit_only", lambda *_: False)
     server = Server(spec(port))
@@ -441,7 +441,7 @@ def test_ends_with_no_padding_in_common_test_without_a_key(port, monkeypatch):
     assert server.served is not None
 
 
-def test_the_receiver_sees_how_its_process_waited_and_the_sender_its_kernel(port):
+def test_the_receiver_reports_process_waits_the_sender_its_kernel(port):
     """With `reverse` the end that listens sends: what its kernel counts is only known there."""
     server = Server(spec(port, reverse=True))
     server.start()
@@ -479,7 +479,7 @@ except BlockingIOError:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_strangers_datagrams_are_kept_from_sockets_that_are_made_later(kept):
+def test_a_strangers_datagrams_do_not_reach_later_sockets(kept):
     command = [sys.executable, "-c", SERVER_OF_DATAGRAMS, SERVER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, ExitStack() as stack:
         port = int(server.stdout.readline())

@@ -107,7 +107,7 @@ def medians(lab, since, until):
 
 
 @pytest.mark.timeout(420)
-def test_a_clock_that_is_set_by_an_hour_bends_no_round_trip_and_is_flagged(lab, stepped, capsys):
+def test_a_clock_set_by_an_hour_changes_no_rtt_and_is_flagged(lab, stepped, capsys):
     true_ms = {
         number: RTT_MS[tuple(sorted(ends, key=faults.SITES.index))]
         for ends, number in faults.path_ids(lab).items()

@@ -26,9 +26,7 @@ def way(lab):
 
 
 @pytest.mark.timeout(300)
-def test_an_acknowledgement_that_is_lost_after_the_commit_brings_the_batch_again_and_it_is_stored_once(
-    lab, way, capsys
-):
+def test_a_batch_with_a_lost_acknowledgement_is_stored_once(lab, way, capsys):
     way.arm(Fault.ANSWER_LOST)
 
     met, *after = wait_for(
@@ -44,7 +42,7 @@ def test_an_acknowledgement_that_is_lost_after_the_commit_brings_the_batch_again
 
 
 @pytest.mark.timeout(300)
-def test_a_batch_that_is_cut_in_the_middle_comes_again_in_halves_and_is_stored_once(lab, way, capsys):
+def test_a_batch_cut_in_transfer_returns_in_halves_and_is_stored_once(lab, way, capsys):
     way.arm(Fault.CUT)
 
     def all_there():
@@ -95,7 +93,7 @@ def second(lab, tmp_path):
 
 
 @pytest.mark.timeout(300)
-def test_a_second_agent_with_the_same_token_is_refused_and_shown_and_nothing_of_it_is_stored(lab, second, capsys):
+def test_a_second_agent_with_the_same_token_is_refused_and_shown(lab, second, capsys):
     spool = second / "spool.sqlite3"
     wait_for(lambda: faults.spool_counts(spool)[1] > 0, 90, "the second agent measures by its plan, and keeps it")
     code, told = wait_for(lambda: "\nrefused " in (answer := status(second))[1] and answer, 60, "it says why")

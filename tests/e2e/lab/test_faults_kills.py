@@ -87,7 +87,7 @@ def kill_in_the_middle_of_a_delivery(lab, site):
 
 
 @pytest.mark.timeout(1800)
-def test_whatever_is_killed_runs_again_and_every_spooled_result_is_stored_once(lab, capsys):
+def test_killed_processes_restart_and_spooled_results_are_stored_once(lab, capsys):
     chance = random.Random(SEED)
     # Each kind once in a random order, then any.
     kinds = chance.sample(list(VICTIMS), len(VICTIMS))

@@ -55,7 +55,7 @@ def boundary(at):
 
 
 @pytest.mark.timeout(OUTAGE_S + 600)
-def test_cut_off_from_the_centre_agents_measure_on_and_deliver_each_slot_once(lab, capsys):
+def test_agents_cut_off_from_the_centre_deliver_each_slot_once(lab, capsys):
     lab.lab("set", "--centre", "down")
     cut_at = datetime.now(UTC)
     try:

@@ -19,7 +19,7 @@ LEAST_VICTIMS = 16
 
 
 @pytest.mark.timeout(600)
-def test_whatever_is_stopped_runs_again_and_every_spooled_result_is_stored_once(lab, capsys):
+def test_after_a_stop_all_restarts_and_results_are_stored_once(lab, capsys):
     before = all_running(lab)
     stopped = [pid for victim in VICTIMS for pid in running(lab, victim)]
     assert len(stopped) >= LEAST_VICTIMS

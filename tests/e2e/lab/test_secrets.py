@@ -80,7 +80,7 @@ def _plans(stack):
 
 
 @pytest.mark.parametrize("what", ["web", "worker", "beat"])
-def test_passwords_of_database_and_redis_that_do_not_answer_are_not_told(tmp_path, what):
+def test_passwords_of_unreachable_database_and_redis_are_not_shown(tmp_path, what):
     """Both are wrong, so whatever each process says of its trouble is said."""
     environment = {
         **os.environ,
