@@ -1,4 +1,4 @@
-"""`python -m probes disk-to-disk send|receive|disk`: a file from disk to disk by hand, without a centre; a disk alone.
+"""`python -m probes disk-to-disk send|receive|disk`: measure a file transfer, or a local disk, without a centre.
 
 Exit status: 0 measured, 1 could not be measured, 2 usage.
 """
@@ -18,18 +18,18 @@ from rich.console import Console
 
 from probes.capacity.command import rate
 from probes.contract import Deadline, Outcome, ProbeError
-from probes.disk_to_disk.disk import drop_cached, read_alone, write_alone
+from probes.disk_to_disk.disk import drop_page_cache, measure_read, measure_write
 from probes.disk_to_disk.probe import measure, receive
 from probes.disk_to_disk.scratch import scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
 
 WAIT_S = 60.0
-"""For the other end, which somebody has to start."""
-LEAST_KEY = 8
+"""Time to start the other end by hand."""
+MIN_KEY_CHARS = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `disk-to-disk`."""
+    """Add the options of `disk-to-disk`."""
     ends = parser.add_subparsers(dest="end", metavar="END", required=True)
     default = DiskToDiskSpec(address="", source="")
     for name, other, text in (
@@ -81,16 +81,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _send(args: argparse.Namespace) -> int:
-    asked = _asked(args, args.here, args.host)
-    found = measure(asked, _deadline(args))
-    print(json.dumps(as_json(found)) if args.json else "\n".join(as_text(found)))
-    return 0 if found.outcome is Outcome.MEASURED else 1
+    permitted = _permitted_spec(args, args.here, args.host)
+    result = measure(permitted, _deadline(args))
+    print(json.dumps(as_json(result)) if args.json else "\n".join(as_text(result)))
+    return 0 if result.outcome is Outcome.MEASURED else 1
 
 
 def _receive(args: argparse.Namespace) -> int:
-    asked = _asked(args, args.host, args.here)
+    permitted = _permitted_spec(args, args.host, args.here)
     with Console(stderr=True).status(f"receiving from {args.host}"):
-        receive(asked, _deadline(args))
+        receive(permitted, _deadline(args))
     print(json.dumps({"received": True}) if args.json else "received; what was measured is told by the sender")
     return 0
 
@@ -99,19 +99,19 @@ def _disk(args: argparse.Namespace) -> int:
     _check_size(args.file_bytes)
     deadline = Deadline(3600.0)
     with scratch_file(args.folder) as file:
-        written = write_alone(file, args.file_bytes, deadline)
-        drop_cached(file)
-        read, cached = read_alone(file, deadline)
-    found = {"write_bps": written.rate_bps, "read_bps": read.rate_bps, "read_cached_ratio": cached}
-    print(json.dumps(found) if args.json else "\n".join(_of_disks(**found)))
+        written = measure_write(file, args.file_bytes, deadline)
+        drop_page_cache(file)
+        read, cached = measure_read(file, deadline)
+    rates = {"write_bps": written.rate_bps, "read_bps": read.rate_bps, "read_cached_ratio": cached}
+    print(json.dumps(rates) if args.json else "\n".join(_disk_lines(**rates)))
     return 0
 
 
 class _Usage(Exception):
-    """An option that makes no sense; says what to write."""
+    """An invalid option; the message says how to correct it."""
 
 
-def _asked(args: argparse.Namespace, source: str, address: str) -> PermittedSpec:
+def _permitted_spec(args: argparse.Namespace, source: str, address: str) -> PermittedSpec:
     streams = args.streams if args.streams is not None else 1 if args.tool == "iperf3" else 4
     if not 1 <= streams <= (1 if args.tool == "iperf3" else 128):
         raise _Usage("--streams: iperf3 takes 1, fetch 1 to 128")
@@ -144,8 +144,8 @@ def _key(file: Path) -> str:
         key = (sys.stdin.readline() if str(file) == "-" else file.read_text()).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise _Usage(f"--key {file}: {error}") from error
-    if len(key) < LEAST_KEY:
-        raise _Usage(f"--key {file}: the key has fewer than {LEAST_KEY} characters; make one: openssl rand -hex 32")
+    if len(key) < MIN_KEY_CHARS:
+        raise _Usage(f"--key {file}: the key has fewer than {MIN_KEY_CHARS} characters; make one: openssl rand -hex 32")
     return key
 
 
@@ -153,29 +153,29 @@ def _deadline(args: argparse.Namespace) -> Deadline:
     return Deadline(slot_length_s(args.duration_s) + WAIT_S)
 
 
-def as_json(found: DiskToDiskRun) -> dict[str, Any]:
-    """The run as `--json` prints it."""
-    fields: dict[str, Any] = msgspec.to_builtins(found, builtin_types=())
+def as_json(result: DiskToDiskRun) -> dict[str, Any]:
+    """The result as `--json` prints it."""
+    fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
     del fields["kind"]
-    return fields | {"started_at": found.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
+    return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
 
 
-def as_text(found: DiskToDiskRun) -> list[str]:
-    """The run in words, one line each."""
-    if found.disk_to_disk_bps is None:
-        return [f"{found.target}: {found.outcome.value}: {found.detail}"]
-    streams = f"{found.streams} stream{'s' if found.streams > 1 else ''}, {found.tool}"
-    checked = ", checksum right" if found.is_verified else ""
+def as_text(result: DiskToDiskRun) -> list[str]:
+    """The result as lines of text."""
+    if result.disk_to_disk_bps is None:
+        return [f"{result.target}: {result.outcome.value}: {result.detail}"]
+    streams = f"{result.streams} stream{'s' if result.streams > 1 else ''}, {result.tool}"
+    checked = ", checksum right" if result.is_verified else ""
     return [
-        f"disk to disk      {rate(found.disk_to_disk_bps)} ({found.moved_bytes:,} of {found.file_bytes:,} bytes by "
+        f"disk to disk      {rate(result.disk_to_disk_bps)} ({result.moved_bytes:,} of {result.file_bytes:,} bytes by "
         f"{streams}{checked})",
-        f"                  {found.moving_s:.2f} s until all was there, {found.syncing_s:.2f} s until the disk had it",
-        f"memory to memory  {_rate(found.memory_to_memory_bps)}",
-        *_of_disks(found.write_bps, found.read_bps, found.read_cached_ratio),
+        f"                  {result.moving_s:.2f} s until all was there, {result.syncing_s:.2f} s until the disk had it",  # noqa: E501
+        f"memory to memory  {_rate(result.memory_to_memory_bps)}",
+        *_disk_lines(result.write_bps, result.read_bps, result.read_cached_ratio),
     ]
 
 
-def _of_disks(write_bps: float | None, read_bps: float | None, read_cached_ratio: float | None) -> list[str]:
+def _disk_lines(write_bps: float | None, read_bps: float | None, read_cached_ratio: float | None) -> list[str]:
     note = f" ({read_cached_ratio:.0%} of it from memory)" if read_cached_ratio else ""
     return [f"disk reads alone  {_rate(read_bps)}{note}", f"disk writes alone {_rate(write_bps)}"]
 

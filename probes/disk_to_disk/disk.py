@@ -1,8 +1,8 @@
-"""What a disk alone can do: one file written from end to end until the disk has it, and read from end to end.
+"""Local disk rates: write a file sequentially including fsync, and read it sequentially.
 
-In: a descriptor of a file on that disk. Out: `Moved`, bytes and seconds. Reading drops the file's pages from the cache
-first (posix_fadvise, DONTNEED); `cached_ratio` says how many stayed: all of them where the folder is in memory.
-What a disk or a controller keeps in memory of its own is not known here. Raises `OSError`.
+In: the descriptor of a file on that disk. Out: `ByteRate`, bytes and seconds. Before reading, the file's pages are
+dropped from the page cache (posix_fadvise, DONTNEED); `cached_ratio` is the share that remained, all of them on tmpfs.
+Caches of the disk or its controller are not visible here. Raises `OSError`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MAP_SHARED, PROT_READ = 1, 1
 MAP_FAILED = ctypes.c_void_p(-1).value
 
 
-class OutOfTime(ProbeError):
-    """The slot was over before a step was."""
+class StepTimeout(ProbeError):
+    """A step did not finish within its slot."""
 
 
 @cache
 def _libc() -> ctypes.CDLL:
-    """What Python has no function for. Asked for where it is used: another system has not all of it."""
+    """System calls that Python lacks. Loaded on first use, since other systems do not have all of them."""
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p
     library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *(3 * [ctypes.c_int]), ctypes.c_long]
@@ -44,49 +44,49 @@ def _libc() -> ctypes.CDLL:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """So many bytes in so many seconds."""
+class ByteRate:
+    """A number of bytes and the seconds they took."""
 
     moved_bytes: int
     seconds: float
 
     @property
     def rate_bps(self) -> float | None:
-        """None where nothing was moved: 0 bit/s would be a figure."""
+        """Bits per second; None without bytes or seconds: 0 bit/s would be a figure."""
         return self.moved_bytes * 8 / self.seconds if self.moved_bytes > 0 and self.seconds > 0 else None
 
 
-def write_alone(descriptor: int, size_bytes: int, deadline: Deadline) -> Moved:
-    """Write a file of so many bytes, no two blocks alike, until the disk has it. Raises `OutOfTime`."""
+def measure_write(descriptor: int, size_bytes: int, deadline: Deadline) -> ByteRate:
+    """Write a file of `size_bytes` of distinct blocks, and fsync it. Raises `StepTimeout`."""
     block = bytearray(os.urandom(BLOCK_BYTES))
     began_s = time.monotonic()
-    with flushing(descriptor):
+    with background_flush(descriptor):
         for offset in range(0, size_bytes, BLOCK_BYTES):
-            _in_time(deadline, f"writing {size_bytes:,} bytes", offset)
+            _check_deadline(deadline, f"writing {size_bytes:,} bytes", offset)
             block[:8] = offset.to_bytes(8)
             write_at(descriptor, memoryview(block)[: size_bytes - offset], offset)
     os.fsync(descriptor)
-    return Moved(size_bytes, time.monotonic() - began_s)
+    return ByteRate(size_bytes, time.monotonic() - began_s)
 
 
-def read_alone(descriptor: int, deadline: Deadline) -> tuple[Moved, float | None]:
-    """Read a whole file, and the share of it that was in memory before. Raises `OutOfTime`."""
+def measure_read(descriptor: int, deadline: Deadline) -> tuple[ByteRate, float | None]:
+    """Read a whole file; returns its rate and the share that was in the page cache before. Raises `StepTimeout`."""
     cached = cached_ratio(descriptor)
     buffer = bytearray(BLOCK_BYTES)
     began_s, offset = time.monotonic(), 0
     while count := os.preadv(descriptor, [buffer], offset):
         offset += count
-        _in_time(deadline, "reading the file", offset)
-    return Moved(offset, time.monotonic() - began_s), cached
+        _check_deadline(deadline, "reading the file", offset)
+    return ByteRate(offset, time.monotonic() - began_s), cached
 
 
-def drop_cached(descriptor: int) -> None:
-    """Forget what memory holds of a file that the disk has."""
+def drop_page_cache(descriptor: int) -> None:
+    """Drop a file's clean pages from the page cache."""
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def cached_ratio(descriptor: int) -> float | None:
-    """The share of a file's pages that are in memory (mincore(2)); None where the system does not tell."""
+    """The share of a file's pages in the page cache (mincore(2)); None if not available."""
     size_bytes = os.fstat(descriptor).st_size
     if size_bytes == 0:
         return None
@@ -102,37 +102,37 @@ def cached_ratio(descriptor: int) -> float | None:
         _libc().munmap(address, size_bytes)
 
 
-def digest(descriptor: int, stretches: Iterable[tuple[int, int]], deadline: Deadline) -> str:
-    """SHA-256 over these stretches of a file, each from an offset to another, as the disk has them."""
-    drop_cached(descriptor)
-    found = hashlib.sha256()
+def file_digest(descriptor: int, byte_ranges: Iterable[tuple[int, int]], deadline: Deadline) -> str:
+    """SHA-256 over byte ranges (start, end) of a file, read from disk instead of the page cache."""
+    drop_page_cache(descriptor)
+    checksum = hashlib.sha256()
     buffer = memoryview(bytearray(BLOCK_BYTES))
-    for offset, end in stretches:
+    for offset, end in byte_ranges:
         while offset < end:
             count = os.preadv(descriptor, [buffer[: end - offset]], offset)
             if count == 0:
                 break
-            found.update(buffer[:count])
+            checksum.update(buffer[:count])
             offset += count
-            _in_time(deadline, "reading for the checksum", offset)
-    return found.hexdigest()
+            _check_deadline(deadline, "reading for the checksum", offset)
+    return checksum.hexdigest()
 
 
 def write_at(descriptor: int, data: memoryview, offset: int) -> None:
-    """All of it: a write may take less than it is given."""
+    """Write all of `data` at `offset`: a single pwrite(2) may write less."""
     while data:
         count = os.pwrite(descriptor, data, offset)
         data, offset = data[count:], offset + count
 
 
 @contextmanager
-def flushing(descriptor: int) -> Iterator[None]:
-    """Have the disk write while the context is open, as a tool for transfers would. Left alone, Linux gathers the first
-    tenth of the memory before it begins, and the disk would start when the network is done."""
+def background_flush(descriptor: int) -> Iterator[None]:
+    """Flush a file continuously while the context is open, as transfer tools do. By default Linux buffers a tenth of
+    the memory before it starts writing, so the disk would start when the network is done."""
     ended = threading.Event()
 
     def flush() -> None:
-        # Where the file system cannot, the whole is left to fsync.
+        # If the file system does not support it, fsync writes everything.
         while not ended.wait(FLUSH_EVERY_S) and _libc().sync_file_range(descriptor, 0, 0, SYNC_FILE_RANGE_WRITE) == 0:
             pass
 
@@ -145,8 +145,8 @@ def flushing(descriptor: int) -> Iterator[None]:
         thread.join()
 
 
-def _in_time(deadline: Deadline, step: str, done_bytes: int) -> None:
+def _check_deadline(deadline: Deadline, step: str, done_bytes: int) -> None:
     if deadline.passed:
-        raise OutOfTime(
+        raise StepTimeout(
             f"no time was left after {step} for {done_bytes:,} bytes; ask for a smaller file_bytes or more time"
         )

@@ -1,4 +1,4 @@
-"""Transfer a file from a local disk to a disk at the peer, beside local disk rates and a memory-to-memory transfer.
+"""Transfer a file from a local disk to a disk at the peer; measure local disk rates and a memory-to-memory transfer.
 
 `DiskToDiskProbe` and `send` are the sender, which measures and reports; `receive` is the receiver, and `decline` tells
 the sender why the receiver does not take part. Both ends write a local file and time it; the sender reads its file
@@ -19,21 +19,28 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk import streams, with_iperf3
-from probes.disk_to_disk.conversation import (
-    Arrived,
-    Conversation,
+from probes.disk_to_disk import iperf3_transfer, streams
+from probes.disk_to_disk.control_connection import (
+    ConnectionLost,
+    ControlConnection,
     End,
+    Failure,
     Message,
-    Open,
-    PeerGone,
     Ready,
-    Transfer,
-    Unable,
+    StreamsOpen,
+    TransferRequest,
+    TransferResult,
 )
-from probes.disk_to_disk.disk import Moved, digest, drop_cached, flushing, read_alone, write_alone
-from probes.disk_to_disk.door import Door, knocking, listening, opened_streams
-from probes.disk_to_disk.scratch import failure, scratch_file
+from probes.disk_to_disk.disk import (
+    ByteRate,
+    background_flush,
+    drop_page_cache,
+    file_digest,
+    measure_read,
+    measure_write,
+)
+from probes.disk_to_disk.listener import Listener, connect_control, connect_streams, listen
+from probes.disk_to_disk.scratch import disk_failure, scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, not_measured
 from probes.throughput.address import resolve
 from probes.throughput.iperf3 import MISSING, OpenFile
@@ -43,39 +50,39 @@ NO_KEY = "there is no one-time key; both ends need the same"
 MessageT = TypeVar("MessageT", bound=Message)
 
 
-class Broken(ProbeError):
-    """The received data differ from the sent data."""
+class TransferFailed(ProbeError):
+    """No data arrived, or the received data differ from the sent data."""
 
 
 class DiskToDiskProbe:
     """The sender of a disk-to-disk test."""
 
-    def can_run(self, asked: PermittedSpec) -> list[str]:
+    def can_run(self, permitted: PermittedSpec) -> list[str]:
         """Reasons why the test cannot run from here, each with a fix; empty if it can."""
         reasons = []
-        if asked.spec.one_time_key is None:
+        if permitted.spec.one_time_key is None:
             reasons.append(NO_KEY)
-        if asked.spec.tool == "iperf3" and shutil.which("iperf3") is None:
+        if permitted.spec.tool == "iperf3" and shutil.which("iperf3") is None:
             reasons.append(MISSING)
         try:
-            resolve(asked.spec.address, asked.spec.family)
-            with scratch_file(asked.folder):
+            resolve(permitted.spec.address, permitted.spec.family)
+            with scratch_file(permitted.folder):
                 pass
         except ProbeError as error:
             reasons.append(str(error))
         return reasons
 
-    def run(self, asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
+    def run(self, permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
         """Run the test to the peer that runs `receive`. Raises `ProbeError`."""
-        return send(asked, deadline)
+        return send(permitted, deadline)
 
 
 class Receiver:
     """The receiver of kind `disk-to-disk` (`probes.contract.FarEnd`)."""
 
-    def serve(self, asked: PermittedSpec, deadline: Deadline) -> str:
+    def serve(self, permitted: PermittedSpec, deadline: Deadline) -> str:
         """As `receive`, which raises where no sender was there."""
-        receive(asked, deadline)
+        receive(permitted, deadline)
         return "received"
 
     def decline(self, spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
@@ -84,7 +91,7 @@ class Receiver:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TransferFigures:
     """A transfer as the receiver measured it: `moving_s` until the last byte arrived, then `syncing_s` for fsync."""
 
     moved_bytes: int
@@ -94,39 +101,39 @@ class Taken:
 
     @property
     def rate_bps(self) -> float:
-        """Bits per second including fsync. Raises `Broken` if no data arrived: that is a failure, not 0 bit/s."""
-        rate_bps = Moved(self.moved_bytes, self.moving_s + self.syncing_s).rate_bps
+        """Bits per second including fsync. Raises `TransferFailed` if no data arrived: that is not 0 bit/s."""
+        rate_bps = ByteRate(self.moved_bytes, self.moving_s + self.syncing_s).rate_bps
         if rate_bps is None:
-            raise Broken("the streams were open, but no data arrived")
+            raise TransferFailed("the streams were open, but no data arrived")
         return rate_bps
 
 
-def measure(asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
+def measure(permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
     """Run `send` and return a failure as a result with its outcome."""
     started_at = datetime.now(UTC)
     try:
-        return send(asked, deadline)
+        return send(permitted, deadline)
     except ProbeError as error:
-        return not_measured(asked.spec, started_at, error.outcome, str(error))
+        return not_measured(permitted.spec, started_at, error.outcome, str(error))
 
 
-def send(asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
+def send(permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
     """Run the sender's end of the test. Raises `ProbeError`."""
-    spec, started_at = asked.spec, datetime.now(UTC)
+    spec, started_at = permitted.spec, datetime.now(UTC)
     address = resolve(spec.address, spec.family)
     key = _key(spec)
-    with listening(spec, key) as door, scratch_file(asked.folder) as file:
-        write_alone(file, spec.file_bytes, deadline)
-        drop_cached(file)
-        read, cached = read_alone(file, deadline)
-        with door.conversation(deadline) as talk:
-            written = _hear(talk, Ready, deadline)
-            memory = _transfer(talk, door, spec, None, deadline)
+    with listen(spec, key) as listener, scratch_file(permitted.folder) as file:
+        measure_write(file, spec.file_bytes, deadline)
+        drop_page_cache(file)
+        read, cached = measure_read(file, deadline)
+        with listener.accept_control(deadline) as control:
+            written = _expect(control, Ready, deadline)
+            memory = _request_transfer(control, listener, spec, None, deadline)
             memory_bps = memory.rate_bps
-            drop_cached(file)
-            moved = _transfer(talk, door, spec, file, deadline)
+            drop_page_cache(file)
+            moved = _request_transfer(control, listener, spec, file, deadline)
             moved_bps = moved.rate_bps
-            talk.say(End())
+            control.send(End())
     return DiskToDiskRun(
         target=spec.address,
         address=address,
@@ -144,123 +151,133 @@ def send(asked: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
         memory_to_memory_bps=memory_bps,
         read_bps=read.rate_bps,
         read_cached_ratio=cached,
-        write_bps=Moved(written.moved_bytes, written.seconds).rate_bps,
+        write_bps=ByteRate(written.moved_bytes, written.seconds).rate_bps,
         is_verified=moved.is_verified,
     )
 
 
-def receive(asked: PermittedSpec, deadline: Deadline) -> None:
+def receive(permitted: PermittedSpec, deadline: Deadline) -> None:
     """Run the receiver's end until the sender ends the test. Raises `ProbeError`, after reporting it to the sender."""
-    spec = asked.spec
-    with scratch_file(asked.folder) as file:
+    spec = permitted.spec
+    with scratch_file(permitted.folder) as file:
         try:
-            written = _write_alone(asked, file, deadline)
+            written = _measure_write(permitted, file, deadline)
         except ProbeError as error:
             decline(spec, error.outcome, str(error), deadline)
             raise
-        with knocking(spec, _key(spec), deadline) as talk:
-            talk.say(Ready(moved_bytes=written.moved_bytes, seconds=written.seconds))
-            _obey(talk, asked, file, deadline)
+        with connect_control(spec, _key(spec), deadline) as control:
+            control.send(Ready(moved_bytes=written.moved_bytes, seconds=written.seconds))
+            _serve_requests(control, permitted, file, deadline)
 
 
-def _write_alone(asked: PermittedSpec, file: int, deadline: Deadline) -> Moved:
+def _measure_write(permitted: PermittedSpec, file: int, deadline: Deadline) -> ByteRate:
     try:
-        written = write_alone(file, asked.spec.file_bytes, deadline)
+        written = measure_write(file, permitted.spec.file_bytes, deadline)
         os.ftruncate(file, 0)
     except OSError as error:
-        raise failure(asked.folder, error) from error
+        raise disk_failure(permitted.folder, error) from error
     return written
 
 
 def decline(spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
     """Tell the sender why the receiver does not take part; do nothing if the sender cannot be reached."""
     try:
-        with knocking(spec, _key(spec), deadline) as talk:
-            talk.say(Unable(outcome=outcome, detail=detail))
+        with connect_control(spec, _key(spec), deadline) as control:
+            control.send(Failure(outcome=outcome, detail=detail))
     except ProbeError:
         return
 
 
-def _obey(talk: Conversation, asked: PermittedSpec, file: int, deadline: Deadline) -> None:
+def _serve_requests(control: ControlConnection, permitted: PermittedSpec, file: int, deadline: Deadline) -> None:
     """Serve the sender's requests until it ends the test, and report local failures to the sender."""
-    while isinstance(order := talk.hear(deadline), Transfer):
+    while isinstance(request := control.receive(deadline), TransferRequest):
         try:
-            talk.say(_taken(talk, asked.spec, order, file, deadline))
+            control.send(_receive_transfer(control, permitted.spec, request, file, deadline))
         except (OSError, ProbeError) as error:
-            told = failure(asked.folder, error) if isinstance(error, OSError) else error
-            if not isinstance(told, PeerGone):
-                talk.say(Unable(outcome=told.outcome, detail=str(told)))
-            raise told from error
+            reported = disk_failure(permitted.folder, error) if isinstance(error, OSError) else error
+            if not isinstance(reported, ConnectionLost):
+                control.send(Failure(outcome=reported.outcome, detail=str(reported)))
+            raise reported from error
 
 
-def _taken(talk: Conversation, spec: DiskToDiskSpec, order: Transfer, file: int, deadline: Deadline) -> Arrived:
+def _receive_transfer(
+    control: ControlConnection, spec: DiskToDiskSpec, request: TransferRequest, file: int, deadline: Deadline
+) -> TransferResult:
     """Receive a transfer that stays within the spec, and fsync it."""
-    if (order.tool, order.streams) != (spec.tool, spec.streams) or (order.file_bytes or 0) > spec.file_bytes:
+    if (request.tool, request.streams) != (spec.tool, spec.streams) or (request.file_bytes or 0) > spec.file_bytes:
         raise NotPermitted("the sender wants to send otherwise than was agreed")
     if spec.tool == "fetch":
-        return _fetched(talk, spec, order, file, deadline)
-    talk.say(Open())
-    opened = None if order.file_bytes is None else OpenFile(file, spec.file_bytes)
-    with flushing(file):
-        with_iperf3.take(spec, talk.session, opened, deadline)
-    return Arrived(syncing_s=0.0 if opened is None else _sync(file))
+        return _receive_streams(control, spec, request, file, deadline)
+    control.send(StreamsOpen())
+    open_file = None if request.file_bytes is None else OpenFile(file, spec.file_bytes)
+    with background_flush(file):
+        iperf3_transfer.receive(spec, control.session, open_file, deadline)
+    return TransferResult(syncing_s=0.0 if open_file is None else _sync(file))
 
 
-def _fetched(talk: Conversation, spec: DiskToDiskSpec, order: Transfer, file: int, deadline: Deadline) -> Arrived:
+def _receive_streams(
+    control: ControlConnection, spec: DiskToDiskSpec, request: TransferRequest, file: int, deadline: Deadline
+) -> TransferResult:
     """Receive a transfer over the TCP streams of the tool `fetch`."""
-    to_disk = order.file_bytes is not None
-    parts = streams.stretches(order.file_bytes or 0, order.streams)
+    to_disk = request.file_bytes is not None
+    parts = streams.byte_ranges(request.file_bytes or 0, request.streams)
 
-    def take(number: int, one: socket.socket) -> int:
-        return streams.receive_file(one, file, parts[number]) if to_disk else streams.receive_memory(one)
+    def receive_stream(number: int, connection: socket.socket) -> int:
+        return streams.receive_file(connection, file, parts[number]) if to_disk else streams.receive_memory(connection)
 
-    with opened_streams(spec, talk.session, order.streams, deadline) as connections, flushing(file):
+    with connect_streams(spec, control.session, request.streams, deadline) as connections, background_flush(file):
         began_s = time.monotonic()
-        talk.say(Open())
-        received = streams.run_all(connections, take, deadline)
+        control.send(StreamsOpen())
+        received = streams.run_all(connections, receive_stream, deadline)
         moving_s = time.monotonic() - began_s
     if not to_disk:
-        return Arrived(stream_bytes=received, moving_s=moving_s)
+        return TransferResult(stream_bytes=received, moving_s=moving_s)
     syncing_s = _sync(file)
-    found = digest(file, _there(parts, received), deadline)
-    return Arrived(stream_bytes=received, moving_s=moving_s, syncing_s=syncing_s, digest=found)
+    digest = file_digest(file, _transferred_ranges(parts, received), deadline)
+    return TransferResult(stream_bytes=received, moving_s=moving_s, syncing_s=syncing_s, digest=digest)
 
 
-def _transfer(talk: Conversation, door: Door, spec: DiskToDiskSpec, file: int | None, deadline: Deadline) -> Taken:
+def _request_transfer(
+    control: ControlConnection, listener: Listener, spec: DiskToDiskSpec, file: int | None, deadline: Deadline
+) -> TransferFigures:
     """Request a transfer and send it, from memory or from the file. Raises `ProbeError`."""
     file_bytes = None if file is None else spec.file_bytes
-    talk.say(Transfer(tool=spec.tool, streams=spec.streams, duration_s=spec.duration_s, file_bytes=file_bytes))
+    control.send(
+        TransferRequest(tool=spec.tool, streams=spec.streams, duration_s=spec.duration_s, file_bytes=file_bytes)
+    )
     if spec.tool == "fetch":
-        return _served(talk, door, spec, file, deadline)
-    _hear(talk, Open, deadline)
-    opened = None if file is None else OpenFile(file, spec.file_bytes)
-    moved_bytes, moving_s = with_iperf3.give(spec, talk.session, opened, deadline)
-    return Taken(moved_bytes, moving_s, _hear(talk, Arrived, deadline).syncing_s)
+        return _send_streams(control, listener, spec, file, deadline)
+    _expect(control, StreamsOpen, deadline)
+    open_file = None if file is None else OpenFile(file, spec.file_bytes)
+    moved_bytes, moving_s = iperf3_transfer.send(spec, control.session, open_file, deadline)
+    return TransferFigures(moved_bytes, moving_s, _expect(control, TransferResult, deadline).syncing_s)
 
 
-def _served(talk: Conversation, door: Door, spec: DiskToDiskSpec, file: int | None, deadline: Deadline) -> Taken:
+def _send_streams(
+    control: ControlConnection, listener: Listener, spec: DiskToDiskSpec, file: int | None, deadline: Deadline
+) -> TransferFigures:
     """Send a transfer over the TCP streams of the tool `fetch`, and compare checksums."""
-    parts = streams.stretches(spec.file_bytes, spec.streams)
+    parts = streams.byte_ranges(spec.file_bytes, spec.streams)
 
-    def give(number: int, one: socket.socket) -> int:
+    def send_stream(number: int, connection: socket.socket) -> int:
         if file is None:
-            return streams.send_memory(one, until)
-        return streams.send_file(one, file, parts[number], until)
+            return streams.send_memory(connection, until)
+        return streams.send_file(connection, file, parts[number], until)
 
-    with door.streams(talk.session, spec.streams, deadline) as connections:
-        _hear(talk, Open, deadline)
+    with listener.accept_streams(control.session, spec.streams, deadline) as connections:
+        _expect(control, StreamsOpen, deadline)
         until = Deadline(spec.duration_s)
-        sent = streams.run_all(connections, give, deadline)
-        ours = None if file is None else digest(file, _there(parts, sent), deadline)
-        arrived = _hear(talk, Arrived, deadline)
+        sent = streams.run_all(connections, send_stream, deadline)
+        own_digest = None if file is None else file_digest(file, _transferred_ranges(parts, sent), deadline)
+        arrived = _expect(control, TransferResult, deadline)
     if arrived.stream_bytes != sent:
-        raise Broken(f"{sum(sent):,} bytes were sent and {sum(arrived.stream_bytes):,} arrived")
-    if arrived.digest != ours:
-        raise Broken("what lies on the receiver's disk is not what was sent: the checksums differ")
-    return Taken(sum(sent), arrived.moving_s, arrived.syncing_s, is_verified=None if file is None else True)
+        raise TransferFailed(f"{sum(sent):,} bytes were sent and {sum(arrived.stream_bytes):,} arrived")
+    if arrived.digest != own_digest:
+        raise TransferFailed("what lies on the receiver's disk is not what was sent: the checksums differ")
+    return TransferFigures(sum(sent), arrived.moving_s, arrived.syncing_s, is_verified=None if file is None else True)
 
 
-def _there(parts: list[tuple[int, int]], counts: tuple[int, ...]) -> list[tuple[int, int]]:
+def _transferred_ranges(parts: list[tuple[int, int]], counts: tuple[int, ...]) -> list[tuple[int, int]]:
     """The transferred part of each stream's byte range: a transfer may end before its file does."""
     return [(start, start + count) for (start, _), count in zip(parts, counts, strict=True)]
 
@@ -272,13 +289,13 @@ def _sync(file: int) -> float:
     return time.monotonic() - began_s
 
 
-def _hear(talk: Conversation, kind: type[MessageT], deadline: Deadline) -> MessageT:
+def _expect(control: ControlConnection, kind: type[MessageT], deadline: Deadline) -> MessageT:
     """Read the receiver's next message, which must be of this type. Raises `ProbeError` if it is another."""
-    message = talk.hear(deadline)
-    if isinstance(message, Unable):
+    message = control.receive(deadline)
+    if isinstance(message, Failure):
         raise ProbeError(f"the receiver: {message.detail}", outcome=message.outcome)
     if not isinstance(message, kind):
-        raise PeerGone(f"the receiver said {type(message).__name__} where {kind.__name__} was to come")
+        raise ConnectionLost(f"the receiver said {type(message).__name__} where {kind.__name__} was to come")
     return message
 
 

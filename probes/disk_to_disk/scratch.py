@@ -1,8 +1,7 @@
-"""The file of a measurement: without a name, so that it is gone when it is closed, however its process ends.
+"""The temporary file of a disk-to-disk test: unnamed, so that it disappears however its process ends.
 
-In: a folder. Out: a descriptor while the context is open. Where the file system cannot make files without a name (NFS),
-it has one for as long as it takes to remove it. Nothing else is ever written; a folder that is a symbolic link is not
-followed.
+In: a folder. Out: a descriptor while the context is open. On a file system without unnamed files (NFS) the file is
+created with a name and unlinked at once. Nothing else is written, and a symbolic link is not followed.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from contextlib import contextmanager
 from probes.contract import ProbeError
 
 PREFIX = ".soundings-"
-NO_NAMELESS_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
-MEND = {
+UNNAMED_UNSUPPORTED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+FIXES = {
     errno.ENOENT: "make it, or name another as disk.folder in limits.toml",
     errno.ENOTDIR: "disk.folder in limits.toml must be a folder, and no symbolic link",
     errno.ELOOP: "disk.folder in limits.toml must be a folder, and no symbolic link",
@@ -30,52 +29,52 @@ MEND = {
 
 
 class DiskFailure(ProbeError):
-    """A disk that does not do what it is asked to; says which folder, why, and what to do."""
+    """A disk operation failed; the message has the folder, the error and a fix."""
 
 
 @contextmanager
 def scratch_file(folder: str) -> Iterator[int]:
-    """A new empty file in `folder`, to be read and written. What goes wrong with it inside the context, too, is raised
-    as `DiskFailure`."""
+    """Open a new empty file in `folder` for reading and writing. Raises `DiskFailure`, also for an `OSError` within
+    the context."""
     try:
-        descriptor = _nameless(folder)
+        descriptor = _open_unnamed(folder)
     except OSError as error:
-        raise failure(folder, error) from error
+        raise disk_failure(folder, error) from error
     try:
         yield descriptor
     except OSError as error:
-        # That of a socket is of another class or number; whoever talks to the peer tells those himself.
-        raise failure(folder, error) from error
+        # Errors of connections do not arrive here: code that uses sockets converts them to ConnectionLost.
+        raise disk_failure(folder, error) from error
     finally:
         os.close(descriptor)
 
 
-def failure(folder: str, error: OSError) -> DiskFailure:
-    """What to say of an error of the system about a file there."""
-    mend = MEND.get(error.errno or 0)
-    return DiskFailure(f"{folder}: {error.strerror or error}" + (f"; {mend}" if mend else ""))
+def disk_failure(folder: str, error: OSError) -> DiskFailure:
+    """Convert an `OSError` of a file in `folder`, with a fix."""
+    fix = FIXES.get(error.errno or 0)
+    return DiskFailure(f"{folder}: {error.strerror or error}" + (f"; {fix}" if fix else ""))
 
 
 def free_bytes(folder: str) -> int:
-    """What the file system has left for us. Raises `DiskFailure`."""
+    """Free bytes of the file system for unprivileged users. Raises `DiskFailure`."""
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError as error:
-        raise failure(folder, error) from error
-    return found.f_bavail * found.f_frsize
+        raise disk_failure(folder, error) from error
+    return status.f_bavail * status.f_frsize
 
 
-def _nameless(folder: str) -> int:
-    there = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _open_unnamed(folder: str) -> int:
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         try:
-            return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_EXCL, 0o600, dir_fd=there)
+            return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_EXCL, 0o600, dir_fd=directory)
         except OSError as error:
-            if error.errno not in NO_NAMELESS_FILES:
+            if error.errno not in UNNAMED_UNSUPPORTED:
                 raise
         name = PREFIX + secrets.token_hex(8)
-        descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600, dir_fd=there)
-        os.unlink(name, dir_fd=there)
+        descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+        os.unlink(name, dir_fd=directory)
         return descriptor
     finally:
-        os.close(there)
+        os.close(directory)

@@ -1,4 +1,4 @@
-"""The addresses of a throughput test: a name to an address of the family asked for, and whether one is this host's."""
+"""Addresses of a throughput test: resolve a name in a given family, and tell whether an address is local."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def resolve(name: str, family: int) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Whether a socket can be bound to `address` here, that is, whether the address is this host's."""
+    """Whether a socket can be bound to `address`, that is, whether it is an address of this host."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as trial:
@@ -31,9 +31,9 @@ def is_local(address: str) -> bool:
 
 
 def _look_up(name: str, family: int) -> str:
-    wanted = socket.AF_INET if family == 4 else socket.AF_INET6
+    address_family = socket.AF_INET if family == 4 else socket.AF_INET6
     try:
-        found = socket.getaddrinfo(name, None, family=wanted, type=socket.SOCK_DGRAM)
+        answers = socket.getaddrinfo(name, None, family=address_family, type=socket.SOCK_DGRAM)
     except (socket.gaierror, UnicodeError) as error:
         raise NameNotResolved(f"{name} does not resolve to an IPv{family} address: {error}") from error
-    return str(found[0][4][0])
+    return str(answers[0][4][0])

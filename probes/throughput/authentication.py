@@ -1,9 +1,9 @@
-"""iperf3's own authentication, from one secret that both ends of a slot got with their plans.
+"""iperf3's RSA authentication, from a secret that both ends of a slot received with their plans.
 
-In: the secret. Out: `Credentials`, the options and the environment for iperf3 while the context is open. Both ends make
-the same RSA key pair of the secret, so that no key has to be sent: the client encrypts a password with the public half,
-the server reads it with the private one. A build of iperf3 without OpenSSL cannot do this, nor two builds that have no
-padding of what is encrypted in common (`common_padding`); they get no credentials.
+In: the secret. Out: `Credentials`, the options and environment for iperf3 while the context is open. Both ends derive
+the same RSA key pair from the secret, so no key has to be sent: the client encrypts a password with the public key, the
+server decrypts it with the private key. iperf3 without OpenSSL cannot do this, nor can two versions without a common
+padding (`common_padding`); they get no credentials.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from probes.throughput.rsa import KeyPair, key_pair
 
 USER = "soundings"
 PASSWORD_VARIABLE = "IPERF3_PASSWORD"
-CLOCKS_APART_S = 60
-"""iperf3 encrypts the time too, and by itself lets clocks be 10 s apart."""
-CLOCKS_TOLD = (3, 10)
-"""Before this version it cannot be told how far they may be apart."""
-PADDING_CHANGED = (3, 17)
-"""From this version on iperf3 pads by OAEP, but can be told to pad as the ones before."""
-PADDING_OF_CLIENTS_FIXED = (3, 20)
-"""From this version on only a server can be told so (https://github.com/esnet/iperf/pull/1894)."""
+CLOCK_TOLERANCE_S = 60
+"""iperf3 encrypts the time as well; by default it accepts a clock difference of 10 s."""
+CLOCK_OPTION_SINCE = (3, 10)
+"""The first version with an option for the accepted clock difference."""
+OAEP_SINCE = (3, 17)
+"""The first version that pads with OAEP by default; an option selects the older PKCS #1 padding."""
+CLIENT_OAEP_ONLY_SINCE = (3, 20)
+"""From this version on only servers have that option (https://github.com/esnet/iperf/pull/1894)."""
 
-KEYS_KEPT = 4
-"""More than an agent has tests at a time; a client that knocks again has them at once."""
+CACHED_KEYS = 4
+"""More than the concurrent tests of an agent, so that a client's retry finds its keys in the cache."""
 
 Version = tuple[int, int]
 
@@ -48,77 +48,79 @@ class Padding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What iperf3 is given besides its other arguments."""
+    """Arguments and environment variables that authenticate iperf3."""
 
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
-def of_client(secret: str | None, server: str | None) -> Iterator[Credentials]:
-    """For the end that connects; `server` is the other end's version of iperf3, None where it is not known."""
+def client_credentials(secret: str | None, server: str | None) -> Iterator[Credentials]:
+    """Credentials of the client; `server` is the peer's version of iperf3, None if unknown."""
     own = _own_version()
     padding = common_padding(own, _version(server))
-    if secret is None or padding is None or not is_built_in():
+    if secret is None or padding is None or not is_supported():
         yield Credentials()
         return
     with tempfile.TemporaryDirectory(prefix="iperf3-") as folder:
         key = Path(folder, "public.pem")
-        key.write_text(_pair(secret).public_pem())
-        arguments = ("--username", USER, "--rsa-public-key-path", str(key), *_told(padding, own))
+        key.write_text(_key_pair(secret).public_pem())
+        arguments = ("--username", USER, "--rsa-public-key-path", str(key), *_padding_arguments(padding, own))
         yield Credentials(arguments, {PASSWORD_VARIABLE: _password(secret)})
 
 
 @contextmanager
-def of_server(secret: str | None, client: str | None) -> Iterator[Credentials]:
-    """For the end that listens; `client` is as `server` above."""
+def server_credentials(secret: str | None, client: str | None) -> Iterator[Credentials]:
+    """Credentials of the server; `client` is the peer's version of iperf3, None if unknown."""
     own = _own_version()
     padding = common_padding(_version(client), own)
-    if secret is None or padding is None or not is_built_in():
+    if secret is None or padding is None or not is_supported():
         yield Credentials()
         return
     with tempfile.TemporaryDirectory(prefix="iperf3-") as folder:
         key, users = Path(folder, "private.pem"), Path(folder, "users.csv")
-        key.write_text(_pair(secret).private_pem())
+        key.write_text(_key_pair(secret).private_pem())
         hashed = hashlib.sha256(f"{{{USER}}}{_password(secret)}".encode()).hexdigest()
         users.write_text(f"{USER},{hashed}\n")
         files = ("--rsa-private-key-path", str(key), "--authorized-users-path", str(users))
-        yield Credentials((*files, *_clocks_apart(own), *_told(padding, own)))
+        yield Credentials((*files, *_clock_arguments(own), *_padding_arguments(padding, own)))
 
 
 def common_padding(client: Version | None, server: Version | None) -> Padding | None:
-    """What both ends can do, the older padding first, since an end that does not know the other tries that; None where
-    there is nothing. An end whose version is None can do all."""
-    of_server = _paddings_of_server(server)
-    return next((padding for padding in _paddings_of_client(client) if padding in of_server), None)
+    """The padding that both versions support, preferring the older; None if there is none.
+
+    An unknown version (None) counts as supporting both: an end that does not know its peer's version uses the older.
+    """
+    accepted = _paddings_of_server(server)
+    return next((padding for padding in _paddings_of_client(client) if padding in accepted), None)
 
 
-def prepare(secret: str | None) -> None:
-    """Make the keys ahead of a test: that takes some tenths of a second, and longer on a busy machine."""
-    if secret is not None and is_built_in():
-        _pair(secret)
+def prepare_keys(secret: str | None) -> None:
+    """Derive the keys before a test starts: this takes tenths of a second, longer under load."""
+    if secret is not None and is_supported():
+        _key_pair(secret)
 
 
-def lack(server: str | None) -> str:
-    """Why this host's iperf3 shows no key, in words."""
-    if not is_built_in():
+def missing_reason(server: str | None) -> str:
+    """Explain why this host's iperf3 has no credentials."""
+    if not is_supported():
         return "is built without authentication"
     return f"pads keys in no way that the other end's, {server}, knows; update the older one"
 
 
-def is_built_in() -> bool:
-    """Whether the iperf3 of this host can authenticate."""
+def is_supported() -> bool:
+    """Whether this host's iperf3 is built with authentication."""
     return "authentication" in _version_text()
 
 
 def version() -> str | None:
-    """The version of this host's iperf3, as `3.12`; None where there is none."""
+    """The version of this host's iperf3, such as `3.12`; None if it is not installed."""
     own = _own_version()
     return None if own is None else f"{own[0]}.{own[1]}"
 
 
-@lru_cache(maxsize=KEYS_KEPT)
-def _pair(secret: str) -> KeyPair:
+@lru_cache(maxsize=CACHED_KEYS)
+def _key_pair(secret: str) -> KeyPair:
     return key_pair(secret)
 
 
@@ -127,46 +129,46 @@ def _password(secret: str) -> str:
 
 
 def _paddings_of_client(client: Version | None) -> tuple[Padding, ...]:
-    if client is not None and client >= PADDING_OF_CLIENTS_FIXED:
+    if client is not None and client >= CLIENT_OAEP_ONLY_SINCE:
         return (Padding.OAEP,)
     return _paddings_of_server(client)
 
 
 def _paddings_of_server(server: Version | None) -> tuple[Padding, ...]:
-    return (Padding.PKCS1,) if server is not None and server < PADDING_CHANGED else tuple(Padding)
+    return (Padding.PKCS1,) if server is not None and server < OAEP_SINCE else tuple(Padding)
 
 
-def _told(padding: Padding, own: Version | None) -> tuple[str, ...]:
-    is_told = padding is Padding.PKCS1 and own is not None and own >= PADDING_CHANGED
-    return ("--use-pkcs1-padding",) if is_told else ()
+def _padding_arguments(padding: Padding, own: Version | None) -> tuple[str, ...]:
+    is_needed = padding is Padding.PKCS1 and own is not None and own >= OAEP_SINCE
+    return ("--use-pkcs1-padding",) if is_needed else ()
 
 
-def _clocks_apart(own: Version | None) -> tuple[str, ...]:
-    can_be_told = own is not None and own >= CLOCKS_TOLD
-    return ("--time-skew-threshold", str(CLOCKS_APART_S)) if can_be_told else ()
+def _clock_arguments(own: Version | None) -> tuple[str, ...]:
+    has_option = own is not None and own >= CLOCK_OPTION_SINCE
+    return ("--time-skew-threshold", str(CLOCK_TOLERANCE_S)) if has_option else ()
 
 
 def _own_version() -> Version | None:
-    found = re.search(r"iperf (\d+\.\d+)", _version_text())
-    return _version(found[1] if found else None)
+    match = re.search(r"iperf (\d+\.\d+)", _version_text())
+    return _version(match[1] if match else None)
 
 
 def _version(text: str | None) -> Version | None:
-    """Of a text as `3.12`; None of any other."""
-    found = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", text or "")
-    return (int(found[1]), int(found[2])) if found else None
+    """Parse a version such as `3.12`; None if the text is anything else."""
+    match = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", text or "")
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _version_text() -> str:
-    """What iperf3 says of itself; nothing where it is missing or does not answer."""
+    """The output of `iperf3 --version`; empty if iperf3 is missing or hangs."""
     program = shutil.which("iperf3")
     try:
-        return "" if program is None else _said_by(program, Path(program).stat().st_mtime_ns)
+        return "" if program is None else _run_version(program, Path(program).stat().st_mtime_ns)
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
 @lru_cache(maxsize=1)
-def _said_by(program: str, changed_ns: int) -> str:
-    """Asked of each program that is put there until it has answered once."""
+def _run_version(program: str, modified_ns: int) -> str:
+    """Run `iperf3 --version`, cached until the program file changes; a timeout is not cached."""
     return subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout

@@ -1,6 +1,7 @@
-"""Which congestion control a TCP socket of this host may have, as its kernel answers.
+"""Check whether this host's kernel lets a TCP socket use a congestion control.
 
-The list in /proc is no answer: a module may be loaded when it is asked for, and what is there may be kept for root.
+The check sets it on a socket, since the list in /proc is not enough: the kernel may load a module on demand, and may
+reserve an available congestion control for root.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
 
 def check(name: str | None) -> None:
-    """Whether we may send with it; None is the kernel's own choice. Raises `ProbeError` with the mend."""
+    """Check that a socket may use this congestion control; None is the kernel's default. Raises `ProbeError`."""
     option = getattr(socket, "TCP_CONGESTION", None)  # Linux and FreeBSD
     if name is None or option is None:
         return
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as asked:
-            asked.setsockopt(socket.IPPROTO_TCP, option, name.encode())
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+            trial.setsockopt(socket.IPPROTO_TCP, option, name.encode())
     except PermissionError:
         raise ProbeError(
-            f"this host lets only root use the congestion control {name}, and others {_listed(ALLOWED)}: "
+            f"this host lets only root use the congestion control {name}, and others {_read_names(ALLOWED)}: "
             f"add it to net.ipv4.{ALLOWED.name}, or choose another",
             outcome=Outcome.NOT_PERMITTED,
             permanent=True,
         ) from None
     except OSError:
         raise ProbeError(
-            f"this host's kernel has no congestion control {name}, but {_listed(AVAILABLE)}: choose one of these, "
+            f"this host's kernel has no congestion control {name}, but {_read_names(AVAILABLE)}: choose one of these, "
             f"or load its module (modprobe tcp_{name})",
             permanent=True,
         ) from None
 
 
-def _listed(path: Path) -> str:
+def _read_names(path: Path) -> str:
     try:
         return ", ".join(sorted(path.read_text().split()))
     except OSError:

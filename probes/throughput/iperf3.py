@@ -27,7 +27,6 @@ from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.throughput import authentication, congestion_control
 from probes.throughput.address import is_local, resolve
 from probes.throughput.authentication import Credentials
-from probes.throughput.doorkeeper import DatagramDoor, admit_only
 from probes.throughput.report import (
     Json,
     ToolFailure,
@@ -38,8 +37,9 @@ from probes.throughput.report import (
     read_report,
     received_bytes,
 )
+from probes.throughput.sampling import StreamAddress, ToolSampler
+from probes.throughput.source_filter import DatagramFilter, filter_listener
 from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec, not_measured
-from probes.throughput.watching import Streams, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ MISSING = "iperf3 is not installed; install it (Debian, Ubuntu: apt-get install 
 STOP_GRACE_S = 2.0
 LISTEN_AGAIN_S = 0.5
 CONNECT_TIMEOUT_MS = 3000
-MOST_INTERVALS = 1000
-LEAST_INTERVAL_S = 0.1
+MAX_INTERVALS = 1000
+MIN_INTERVAL_S = 0.1
 """The minimum that iperf3 accepts."""
 
 
@@ -57,7 +57,7 @@ class OpenFile:
     """An open file that iperf3 reads or writes instead of memory (`-F`), with its maximum size."""
 
     descriptor: int
-    most_bytes: int
+    max_bytes: int
 
     @property
     def arguments(self) -> tuple[str, str]:
@@ -86,7 +86,7 @@ class Iperf3Probe:
         started_at = datetime.now(UTC)
         address = resolve(spec.address, spec.family)
         congestion_control.check(spec.congestion_control)
-        with authentication.of_client(spec.one_time_key, spec.peer_iperf3) as credentials:
+        with authentication.client_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
             return run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
 
 
@@ -101,19 +101,21 @@ def run_client(
 ) -> ThroughputRun:
     """Run a client's command, sample its streams, and parse its report. Raises `ProbeError`."""
     sends = spec.protocol == "tcp" and not spec.reverse
-    streams = Streams(address, spec.port) if sends else None
+    streams = StreamAddress(address, spec.port) if sends else None
     with (
-        _started(arguments, credentials, file) as process,
-        Watch(process.pid, streams, spec.streams) as watch,
+        _running(arguments, credentials, file) as process,
+        ToolSampler(process.pid, streams, spec.streams) as sampler,
     ):
         output = _output(process, deadline)
     try:
         run = read_report(output, spec, address, started_at)
     except NotPermitted as error:
         if spec.one_time_key is not None and not credentials.arguments:
-            raise NotPermitted(f"{error}; this host's iperf3 {authentication.lack(spec.peer_iperf3)}") from error
+            raise NotPermitted(
+                f"{error}; this host's iperf3 {authentication.missing_reason(spec.peer_iperf3)}"
+            ) from error
         raise
-    return _with_watched(run, watch)
+    return _with_samples(run, sampler)
 
 
 def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
@@ -143,22 +145,22 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
     address = resolve(spec.address, spec.family)
     congestion_control.check(spec.congestion_control)
     peer = None if spec.source is None else resolve(spec.source, spec.family)
-    trouble: ProbeError | None = None
-    with authentication.of_server(spec.one_time_key, spec.peer_iperf3) as credentials:
+    last_error: ProbeError | None = None
+    with authentication.server_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
         while not deadline.passed:
             try:
                 report, seen = _serve_once(spec, address, peer, deadline, credentials, file)
             except ToolFailure as error:
                 if error.permanent:
                     raise
-                trouble = error
+                last_error = error
             else:
-                trouble = listening_failed(report)
-                if _served(report, peer):
+                last_error = listening_failed(report)
+                if _served_peer(report, peer):
                     return seen
             time.sleep(min(LISTEN_AGAIN_S, deadline.remaining_s))
-    if trouble is not None:
-        raise trouble
+    if last_error is not None:
+        raise last_error
     return None
 
 
@@ -201,8 +203,8 @@ def server_arguments(spec: ThroughputSpec, address: str) -> list[str]:
 
 def interval(spec: ThroughputSpec) -> str:
     """Report interval of iperf3 in seconds: its minimum, or more if there would be too many intervals."""
-    wanted_s = math.ceil(10 * (spec.duration_s + spec.omit_s) / MOST_INTERVALS) / 10
-    return f"{max(LEAST_INTERVAL_S, wanted_s):g}"
+    interval_s = math.ceil(10 * (spec.duration_s + spec.omit_s) / MAX_INTERVALS) / 10
+    return f"{max(MIN_INTERVAL_S, interval_s):g}"
 
 
 def _serve_once(
@@ -214,39 +216,39 @@ def _serve_once(
     file: OpenFile | None,
 ) -> tuple[Json, Seen]:
     """Run a server until it ends or the deadline passes; returns its report (empty if unreadable) and statistics."""
-    sends_to = Streams(peer, spec.port, from_port=True) if peer is not None and spec.reverse else None
+    sends_to = StreamAddress(peer, spec.port, from_port=True) if peer is not None and spec.reverse else None
     with (
-        _started(server_arguments(spec, address), credentials, file) as process,
-        Watch(process.pid, sends_to if spec.protocol == "tcp" else None, spec.streams) as watch,
-        ExitStack() as door,
+        _running(server_arguments(spec, address), credentials, file) as process,
+        ToolSampler(process.pid, sends_to if spec.protocol == "tcp" else None, spec.streams) as sampler,
+        ExitStack() as filters,
     ):
         if peer is not None:
-            admit_only(peer, process.pid, deadline)
+            filter_listener(peer, process.pid, deadline)
             if spec.protocol == "udp":
-                door.enter_context(DatagramDoor(peer, process.pid, spec.streams))
-        output = _output(process, deadline, ending_is_failure=False)
+                filters.enter_context(DatagramFilter(peer, process.pid, spec.streams))
+        output = _output(process, deadline, deadline_is_failure=False)
     if file is not None and process.returncode == -signal.SIGXFSZ:
-        raise ToolFailure(f"iperf3 server: more came than a file of {file.most_bytes:,} bytes", permanent=True)
-    seen = Seen(watch.wanted_ratio(), watch.kernel_counts())
+        raise ToolFailure(f"iperf3 server: more came than a file of {file.max_bytes:,} bytes", permanent=True)
+    seen = Seen(sampler.wanted_ratio(), sampler.kernel_counts())
     try:
         return decode(output), seen
     except ToolFailure:
         return {}, seen
 
 
-def _served(report: Json, peer: str | None) -> bool:
+def _served_peer(report: Json, peer: str | None) -> bool:
     """Whether the server served the expected client."""
     if received_bytes(report) <= 0:
         return False
-    came = peer_of(report)
-    if peer is None or came is None or ip_address(came) == ip_address(peer):
+    client = peer_of(report)
+    if peer is None or client is None or ip_address(client) == ip_address(peer):
         return True
-    logger.warning("iperf3 server: a test from %s was not counted: only %s was to come", came, peer)
+    logger.warning("iperf3 server: a test from %s was not counted: only %s was to come", client, peer)
     return False
 
 
 @contextmanager
-def _started(
+def _running(
     arguments: list[str], credentials: Credentials, file: OpenFile | None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run iperf3 as a child process that ends with the context. Raises `ToolFailure`."""
@@ -266,27 +268,27 @@ def _started(
     try:
         if file is not None:
             # A peer that sends more must not fill the disk.
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file.most_bytes, file.most_bytes))
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (file.max_bytes, file.max_bytes))
         yield process
     finally:
         if process.poll() is None:
-            _end(process)
+            _stop(process)
 
 
-def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, ending_is_failure: bool = True) -> bytes:
+def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, deadline_is_failure: bool = True) -> bytes:
     """The output of iperf3 until it ends or the deadline passes. Raises `ToolFailure`."""
     try:
         output, _ = process.communicate(timeout=deadline.remaining_s)
     except subprocess.TimeoutExpired:
-        output = _end(process)
-        if ending_is_failure:
+        output = _stop(process)
+        if deadline_is_failure:
             raise ToolFailure(f"iperf3 had not ended when the time of the test was over: {progress(output)}") from None
-    if process.returncode < 0 and ending_is_failure:
+    if process.returncode < 0 and deadline_is_failure:
         raise ToolFailure(f"iperf3 was ended by {signal.Signals(-process.returncode).name}")
     return output
 
 
-def _end(process: subprocess.Popen[bytes]) -> bytes:
+def _stop(process: subprocess.Popen[bytes]) -> bytes:
     """Stop iperf3, by SIGTERM and then SIGKILL; returns its output."""
     process.terminate()
     try:
@@ -297,7 +299,7 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
     return output
 
 
-def _with_watched(run: ThroughputRun, watch: Watch) -> ThroughputRun:
+def _with_samples(run: ThroughputRun, sampler: ToolSampler) -> ThroughputRun:
     """Add the sampled statistics to the result. The client is the sender unless `reverse` is set."""
     transfer = run.transfer
     if transfer is None:
@@ -306,6 +308,6 @@ def _with_watched(run: ThroughputRun, watch: Watch) -> ThroughputRun:
     use: CpuUse | None = getattr(transfer, end)
     if use is not None:
         transfer = msgspec.structs.replace(
-            transfer, **{end: msgspec.structs.replace(use, wanted_ratio=watch.wanted_ratio())}
+            transfer, **{end: msgspec.structs.replace(use, wanted_ratio=sampler.wanted_ratio())}
         )
-    return msgspec.structs.replace(run, transfer=msgspec.structs.replace(transfer, kernel=watch.kernel_counts()))
+    return msgspec.structs.replace(run, transfer=msgspec.structs.replace(transfer, kernel=sampler.kernel_counts()))

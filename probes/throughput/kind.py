@@ -30,7 +30,7 @@ def _far_end() -> FarEnd:
 def _prepare(spec: ThroughputSpec) -> None:
     from probes.throughput import authentication
 
-    authentication.prepare(spec.one_time_key)
+    authentication.prepare_keys(spec.one_time_key)
 
 
 def _carried_bits(run: ThroughputRun, length_s: float) -> float | None:

@@ -1,8 +1,8 @@
-"""An RSA key pair made from a secret: who knows the secret makes the same pair.
+"""Derive an RSA key pair from a secret: both ends that share the secret derive the same pair.
 
-In: a text and the number of bits. Out: the pair, and its two halves as PEM (RFC 7468) that OpenSSL reads. The primes
-are probable ones, by Miller and Rabin's test with bases that come from the secret too. Made for keys that are used once
-and forgotten; nothing here hides how long it takes.
+In: a text and the number of bits. Out: the pair, with both keys as PEM (RFC 7468) for OpenSSL. The primes are probable
+primes by the Miller-Rabin test, with bases derived from the secret as well. For single-use keys only: the running time
+depends on the secret.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 EXPONENT = 65537
 ROUNDS = 8
-"""For random candidates of 1024 bits this is beyond what FIPS 186-5 asks, 5 rounds (table B.1)."""
+"""More than the 5 rounds that FIPS 186-5 requires for random candidates of 1024 bits (table B.1)."""
 BITS = 2048
 
 SMALL_PRIMES = [n for n in range(3, 2000, 2) if all(n % d for d in range(3, math.isqrt(n) + 1, 2))]
@@ -49,7 +49,7 @@ class KeyPair:
 
 
 def key_pair(secret: str, bits: int = BITS) -> KeyPair:
-    """The pair of a secret. Takes some tenths of a second."""
+    """Derive the pair. Takes tenths of a second."""
     numbers = _numbers(secret, bits // 2)
     p = _prime(numbers, bits // 2)
     q = _prime(numbers, bits // 2)
@@ -57,7 +57,7 @@ def key_pair(secret: str, bits: int = BITS) -> KeyPair:
 
 
 def _numbers(secret: str, bits: int) -> Iterator[int]:
-    """Numbers of so many bits, as many as are wanted (SHAKE256 of the secret and a count)."""
+    """Yield pseudo-random numbers of `bits` bits without end (SHAKE256 of the secret and a counter)."""
     count = 0
     while True:
         yield int.from_bytes(hashlib.shake_256(f"{count}:{secret}".encode()).digest(bits // 8))
@@ -65,7 +65,7 @@ def _numbers(secret: str, bits: int) -> Iterator[int]:
 
 
 def _prime(numbers: Iterator[int], bits: int) -> int:
-    """With its two highest bits set, so that the product of two has twice the bits."""
+    """The next probable prime, with its two highest bits set so that the product of two has twice the bits."""
     for number in numbers:
         candidate = number | 1 | 0b11 << bits - 2
         if math.gcd(candidate, SMALL_PRODUCT) > 1 or (candidate - 1) % EXPONENT == 0:
@@ -76,7 +76,7 @@ def _prime(numbers: Iterator[int], bits: int) -> int:
 
 
 def _passes(candidate: int, base: int) -> bool:
-    """One round of Miller and Rabin."""
+    """Run a round of the Miller-Rabin test."""
     odd, twos = candidate - 1, 0
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1
@@ -99,7 +99,7 @@ def _sequence(*elements: bytes) -> bytes:
 
 
 def _element(tag: int, content: bytes) -> bytes:
-    """DER: tag, length in as few bytes as will do, content (X.690, section 10.1)."""
+    """A DER element: tag, length in as few bytes as possible, content (X.690, section 10.1)."""
     length = len(content)
     if length < 0x80:
         return bytes([tag, length]) + content

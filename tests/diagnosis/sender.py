@@ -11,13 +11,13 @@ import msgspec
 from probes.contract import Deadline
 from probes.throughput.authentication import Credentials
 from probes.throughput.iperf3 import client_arguments, run_client
+from probes.throughput.sampling import ToolSampler
 from probes.throughput.spec import ThroughputSpec
-from probes.throughput.watching import Watch
 
 if __name__ == "__main__":
     spec = msgspec.json.decode(sys.argv[1], type=ThroughputSpec)
     command = [*client_arguments(spec, spec.address), *sys.argv[3:]]
-    with Watch(int(sys.argv[2]), None) as receiver:
+    with ToolSampler(int(sys.argv[2]), None) as receiver:
         run = run_client(command, spec, spec.address, datetime.now(UTC), Deadline(60), Credentials())
     used = msgspec.structs.replace(run.transfer.receiver_cpu, wanted_ratio=receiver.wanted_ratio())  # type: ignore
     transfer = msgspec.structs.replace(run.transfer, receiver_cpu=used)  # type: ignore[type-var]

@@ -18,8 +18,8 @@ import pytest
 
 from monitor.analysis.transfer import DiskLimit, DiskToDisk, network_or_disk
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk import disk, door, probe, streams
-from probes.disk_to_disk.conversation import CONTROL, admit, greet
+from probes.disk_to_disk import disk, listener, probe, streams
+from probes.disk_to_disk.control_connection import CONTROL, client_handshake, server_handshake
 from probes.disk_to_disk.spec import DiskToDiskSpec, PermittedSpec
 from tests.diagnosis.runs import LAB, prepare
 from tests.lab import RunningLab, wait_until
@@ -120,10 +120,10 @@ def test_iperf3_reads_and_writes_files_at_both_ends(port, folders):
 @needs_iperf3
 def test_iperf3_cannot_write_more_than_was_agreed(port, folders, monkeypatch):
     """The sender's file is ten times as long as it said."""
-    written = probe.write_alone
+    written = probe.measure_write
     monkeypatch.setattr(
         probe,
-        "write_alone",
+        "measure_write",
         lambda file, size, deadline: written(file, size * (10 if names_sender(file, folders) else 1), deadline),
     )
 
@@ -239,12 +239,12 @@ def test_where_no_filter_can_be_put_a_stranger_is_sent_away(port, folders, monke
     def refused(*_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(door, "attach", refused)
+    monkeypatch.setattr(listener, "attach", refused)
     with (
-        door.listening(asked(port, folders[0]).spec, KEY.encode()) as opened,
+        listener.listen(asked(port, folders[0]).spec, KEY.encode()) as opened,
         socket.create_connection((SENDER, port), source_address=(STRANGER, 0)) as stranger,
     ):
-        with pytest.raises(door.NobodyCame), opened.conversation(Deadline(0.5)):
+        with pytest.raises(listener.NoConnection), opened.accept_control(Deadline(0.5)):
             pass
         assert stranger.recv(100) == b"", "he was told nothing"
 
@@ -272,17 +272,17 @@ def test_what_was_recorded_of_a_slot_does_not_open_the_door_again(port, folders,
         def __getattr__(self, name):
             return getattr(there, name)
 
-    thread = threading.Thread(target=greet, args=(WrittenDown(), key, CONTROL, 0, Deadline(5)))
+    thread = threading.Thread(target=client_handshake, args=(WrittenDown(), key, CONTROL, 0, Deadline(5)))
     thread.start()
-    admit(here, key, Deadline(5))
+    server_handshake(here, key, Deadline(5))
     thread.join()
 
     with (
-        door.listening(spec, key) as opened,
+        listener.listen(spec, key) as opened,
         socket.create_connection((SENDER, port), source_address=(RECEIVER, 0)) as replaying,
     ):
         replaying.sendall(b"".join(said))
-        with pytest.raises(door.NobodyCame), opened.conversation(Deadline(1)):
+        with pytest.raises(listener.NoConnection), opened.accept_control(Deadline(1)):
             pass
 
     assert "somebody without the key of this test connected" in caplog.text

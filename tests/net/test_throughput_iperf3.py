@@ -24,9 +24,9 @@ from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
-from probes.throughput import authentication, doorkeeper, iperf3
+from probes.throughput import authentication, iperf3, source_filter
 from probes.throughput import kind as throughput
-from probes.throughput.authentication import is_built_in
+from probes.throughput.authentication import is_supported
 from probes.throughput.iperf3 import measure, serve
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 from tests.unit.test_spool import next_batch
@@ -311,7 +311,7 @@ def stranger(port, source, *options):
 @pytest.mark.parametrize("filtered", [True, False])
 def test_a_stranger_in_the_slot_is_not_served_and_the_peer_is(port, filtered, monkeypatch):
     if not filtered:
-        monkeypatch.setattr(iperf3, "admit_only", lambda *_: False)
+        monkeypatch.setattr(iperf3, "filter_listener", lambda *_: False)
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
@@ -367,7 +367,7 @@ def test_a_transfer_over_ipv6_between_ends_that_let_nobody_else_in(port, protoco
 
 @pytest.fixture
 def authentication_required():
-    if not is_built_in() and not os.environ.get("CI"):
+    if not is_supported() and not os.environ.get("CI"):
         pytest.skip("this iperf3 is built without authentication")
 
 
@@ -484,7 +484,7 @@ def test_a_strangers_datagrams_do_not_reach_later_sockets(kept):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, ExitStack() as stack:
         port = int(server.stdout.readline())
         if kept:
-            stack.enter_context(doorkeeper.DatagramDoor(CLIENT, server.pid, streams=1))
+            stack.enter_context(source_filter.DatagramFilter(CLIENT, server.pid, streams=1))
         control = stack.enter_context(socket.create_connection((SERVER, port), source_address=(CLIENT, 0)))
         assert server.stdout.readline() == "bound\n"
         for _ in range(20):

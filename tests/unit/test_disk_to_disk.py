@@ -9,17 +9,33 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.disk_to_disk import conversation, disk, scratch, streams
-from probes.disk_to_disk.conversation import CONTROL, DATA, Conversation, Open, PeerGone, Ready, admit, greet
+from probes.disk_to_disk import control_connection, disk, scratch, streams
+from probes.disk_to_disk.control_connection import (
+    CONTROL,
+    DATA,
+    ConnectionLost,
+    ControlConnection,
+    Ready,
+    StreamsOpen,
+    client_handshake,
+    server_handshake,
+)
 from probes.disk_to_disk.spec import DiskToDiskSpec, slot_length_s
 
 KEY = hashlib.sha256(b"of this slot").digest()
+
+
+def test_messages_keep_their_names_on_the_wire():
+    tags = {kind.__struct_config__.tag for kind in get_args(control_connection.Message)}
+
+    assert tags == {"Ready", "Unable", "Transfer", "Open", "Arrived", "End"}
 
 
 def soon():
@@ -104,7 +120,7 @@ def file(tmp_path):
 
 @pytest.mark.parametrize("size", [1, disk.BLOCK_BYTES, 3 * disk.BLOCK_BYTES + 17])
 def test_a_file_is_written_whole_and_no_two_blocks_are_alike(file, size):
-    moved = disk.write_alone(file, size, soon())
+    moved = disk.measure_write(file, size, soon())
 
     content = os.pread(file, size + 1, 0)
     assert (moved.moved_bytes, len(content)) == (size, size)
@@ -114,24 +130,24 @@ def test_a_file_is_written_whole_and_no_two_blocks_are_alike(file, size):
 
 
 def test_a_file_is_read_whole(file):
-    disk.write_alone(file, 5_000_000, soon())
+    disk.measure_write(file, 5_000_000, soon())
 
-    moved, _ = disk.read_alone(file, soon())
+    moved, _ = disk.measure_read(file, soon())
 
     assert moved.moved_bytes == 5_000_000
 
 
 def test_a_file_in_memory_is_known_to_be_there():
     with scratch.scratch_file("/dev/shm") as in_memory:
-        disk.write_alone(in_memory, 3_000_000, soon())
-        disk.drop_cached(in_memory)
+        disk.measure_write(in_memory, 3_000_000, soon())
+        disk.drop_page_cache(in_memory)
 
         assert disk.cached_ratio(in_memory) == 1.0
 
 
 def test_half_a_file_in_memory_is_half(file):
-    disk.write_alone(file, 64 * disk.BLOCK_BYTES, soon())
-    disk.drop_cached(file)
+    disk.measure_write(file, 64 * disk.BLOCK_BYTES, soon())
+    disk.drop_page_cache(file)
     before = disk.cached_ratio(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # or the system would read ahead
     for offset in range(0, 32 * disk.BLOCK_BYTES, disk.BLOCK_BYTES):
@@ -148,19 +164,19 @@ def test_an_empty_file_has_no_share_in_memory(file):
 
 
 def test_nothing_moved_is_no_rate():
-    assert disk.Moved(0, 1.0).rate_bps is None
+    assert disk.ByteRate(0, 1.0).rate_bps is None
 
 
 def test_a_disk_that_has_no_time_left_says_how_far_it_came(file):
-    with pytest.raises(disk.OutOfTime, match="after writing 5,000,000 bytes for 0 bytes"):
-        disk.write_alone(file, 5_000_000, Deadline(0))
+    with pytest.raises(disk.StepTimeout, match="after writing 5,000,000 bytes for 0 bytes"):
+        disk.measure_write(file, 5_000_000, Deadline(0))
 
 
 def test_the_checksum_is_that_of_the_stretches(file):
     content = os.urandom(3_000_000)
     os.pwrite(file, content, 0)
 
-    found = disk.digest(file, [(0, 1_500_000), (2_000_000, 2_000_007)], soon())
+    found = disk.file_digest(file, [(0, 1_500_000), (2_000_000, 2_000_007)], soon())
 
     assert found == hashlib.sha256(content[:1_500_000] + content[2_000_000:2_000_007]).hexdigest()
 
@@ -175,14 +191,14 @@ def met(of_receiver=KEY, of_sender=KEY, what=CONTROL, number=0):
 
     def receiver():
         try:
-            found["receiver"] = greet(there, of_receiver, what, number, soon())
+            found["receiver"] = client_handshake(there, of_receiver, what, number, soon())
         except ProbeError as error:
             found["receiver"] = error
 
     thread = threading.Thread(target=receiver)
     thread.start()
     try:
-        found["sender"] = admit(here, of_sender, soon())
+        found["sender"] = server_handshake(here, of_sender, soon())
     except ProbeError as error:
         found["sender"] = error
         here.close()
@@ -224,16 +240,16 @@ class Recording:
 def test_what_was_said_once_opens_nothing_again():
     here, there = socket.socketpair()
     recording = Recording(there)
-    thread = threading.Thread(target=greet, args=(recording, KEY, CONTROL, 0, soon()))
+    thread = threading.Thread(target=client_handshake, args=(recording, KEY, CONTROL, 0, soon()))
     thread.start()
-    admit(here, KEY, soon())
+    server_handshake(here, KEY, soon())
     thread.join()
 
     here, there = socket.socketpair()
     there.sendall(recording.sent)
 
     with pytest.raises(NotPermitted, match="without the key"):
-        admit(here, KEY, soon())
+        server_handshake(here, KEY, soon())
 
 
 def test_who_listens_cannot_show_the_key_by_saying_back_what_it_hears():
@@ -243,7 +259,7 @@ def test_who_listens_cannot_show_the_key_by_saying_back_what_it_hears():
 
     def receiver():
         with pytest.raises(NotPermitted):
-            greet(there, KEY, CONTROL, 0, soon())
+            client_handshake(there, KEY, CONTROL, 0, soon())
         found.append("refused")
 
     thread = threading.Thread(target=receiver)
@@ -257,57 +273,57 @@ def test_who_listens_cannot_show_the_key_by_saying_back_what_it_hears():
 
 def talking():
     (_, _, session), _, here, there = met()
-    return Conversation(here, session, sends=True), Conversation(there, session, sends=False), here, there
+    return ControlConnection(here, session, sends=True), ControlConnection(there, session, sends=False), here, there
 
 
 def test_messages_come_as_they_were_said():
     sender, receiver, *_ = talking()
 
-    receiver.say(Ready(moved_bytes=5, seconds=0.5))
-    receiver.say(Open())
+    receiver.send(Ready(moved_bytes=5, seconds=0.5))
+    receiver.send(StreamsOpen())
 
-    assert sender.hear(soon()) == Ready(moved_bytes=5, seconds=0.5)
-    assert sender.hear(soon()) == Open()
+    assert sender.receive(soon()) == Ready(moved_bytes=5, seconds=0.5)
+    assert sender.receive(soon()) == StreamsOpen()
 
 
 @pytest.mark.parametrize("spoil", ["bit", "again", "back"])
 def test_a_changed_repeated_or_reflected_message_is_refused(spoil):
     _, receiver, here, there = talking()
     recording = Recording(there)
-    speaker = Conversation(recording, receiver.session, sends=False)
-    speaker.say(Ready(moved_bytes=5, seconds=0.5))
+    speaker = ControlConnection(recording, receiver.session, sends=False)
+    speaker.send(Ready(moved_bytes=5, seconds=0.5))
     said = recording.sent
-    sender = Conversation(here, receiver.session, sends=True)
+    sender = ControlConnection(here, receiver.session, sends=True)
     if spoil == "bit":
         here.recv(len(said))
         there.sendall(said[:-3] + bytes([said[-3] ^ 1]) + said[-2:])
     elif spoil == "again":
         there.sendall(said)
-        sender.hear(soon())
+        sender.receive(soon())
     else:
         here.sendall(said)
-        sender = Conversation(there, receiver.session, sends=False)
+        sender = ControlConnection(there, receiver.session, sends=False)
 
     with pytest.raises(NotPermitted, match="not made with the key"):
-        sender.hear(soon())
+        sender.receive(soon())
 
 
 def test_a_message_longer_than_any_is_not_read():
     sender, _, _, there = talking()
-    there.sendall(conversation.LENGTH.pack(2**31))
+    there.sendall(control_connection.LENGTH.pack(2**31))
 
     with pytest.raises(NotPermitted, match="longer than any"):
-        sender.hear(soon())
+        sender.receive(soon())
 
 
 def test_a_peer_that_goes_or_stays_silent_is_gone():
     sender, _, _, there = talking()
 
-    with pytest.raises(PeerGone, match="in time"):
-        sender.hear(Deadline(0.05))
+    with pytest.raises(ConnectionLost, match="in time"):
+        sender.receive(Deadline(0.05))
     there.close()
-    with pytest.raises(PeerGone, match="closed the connection"):
-        sender.hear(soon())
+    with pytest.raises(ConnectionLost, match="closed the connection"):
+        sender.receive(soon())
 
 
 # The streams
@@ -315,7 +331,7 @@ def test_a_peer_that_goes_or_stays_silent_is_gone():
 
 @given(st.integers(0, 10**13), st.integers(1, 128))
 def test_stretches_cover_a_file_once(file_bytes, count):
-    parts = streams.stretches(file_bytes, count)
+    parts = streams.byte_ranges(file_bytes, count)
 
     assert len(parts) == count
     assert (parts[0][0], parts[-1][1]) == (0, file_bytes)
@@ -325,7 +341,7 @@ def test_stretches_cover_a_file_once(file_bytes, count):
 
 def moved(content, file, count, until):
     """Send a file by streams from one file to another; what was sent and received by each."""
-    parts = streams.stretches(len(content), count)
+    parts = streams.byte_ranges(len(content), count)
     pairs = [socket.socketpair() for _ in range(count)]
     found = []
     receiver = threading.Thread(
@@ -383,7 +399,7 @@ def test_more_than_its_stretch_is_not_written(file):
     here.sendall(bytes(1001))
     here.close()
 
-    with pytest.raises(PeerGone, match="more than its stretch"):
+    with pytest.raises(ConnectionLost, match="more than its stretch"):
         streams.receive_file(there, file, (0, 1000))
     assert os.fstat(file).st_size <= 1000
 
@@ -393,17 +409,17 @@ def test_a_stream_that_breaks_ends_the_others():
 
     def work(number, one):
         if number == 0:
-            raise PeerGone("a stream broke")
+            raise ConnectionLost("a stream broke")
         return streams.receive_memory(one)
 
-    with pytest.raises(PeerGone, match="a stream broke"):
+    with pytest.raises(ConnectionLost, match="a stream broke"):
         streams.run_all([there for _, there in pairs], work, soon())
 
 
 def test_streams_that_do_not_end_in_time_are_cut():
     here, there = socket.socketpair()
 
-    with pytest.raises(disk.OutOfTime):
+    with pytest.raises(disk.StepTimeout):
         streams.run_all([there], lambda _, one: streams.receive_memory(one), Deadline(0.05))
     assert here.recv(1) == b"", "the other end sees it"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.throughput import authentication, doorkeeper, rsa, watching
+from probes.throughput import authentication, rsa, sampling, source_filter
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "iperf3" / "versions"
 WITHOUT_FILTER = 0x40000
@@ -57,7 +57,7 @@ VERSIONS = ("3.9", "3.12", "3.18", "3.22")
 @pytest.fixture
 def iperf3_is(monkeypatch):
     """A function that makes this host's iperf3 one of that version."""
-    monkeypatch.setattr(authentication, "_pair", lambda secret: rsa.key_pair(secret, bits=512))
+    monkeypatch.setattr(authentication, "_key_pair", lambda secret: rsa.key_pair(secret, bits=512))
 
     def become(version, features="authentication"):
         text = f"iperf {version} (cJSON 1.7.15)\nOptional features available: SCTP, {features}\n"
@@ -69,10 +69,16 @@ def iperf3_is(monkeypatch):
 def test_credentials_need_a_secret_and_a_build_that_can(iperf3_is):
     iperf3_is("3.12", features="zerocopy")
 
-    with authentication.of_client("secret", None) as client, authentication.of_server("secret", None) as server:
+    with (
+        authentication.client_credentials("secret", None) as client,
+        authentication.server_credentials("secret", None) as server,
+    ):
         assert (client, server) == (authentication.Credentials(), authentication.Credentials())
     iperf3_is("3.12")
-    with authentication.of_client(None, "3.12") as client, authentication.of_server(None, "3.12") as server:
+    with (
+        authentication.client_credentials(None, "3.12") as client,
+        authentication.server_credentials(None, "3.12") as server,
+    ):
         assert (client, server) == (authentication.Credentials(), authentication.Credentials())
 
 
@@ -94,10 +100,10 @@ def test_known_versions_authenticate_as_real_iperf3_did(iperf3_is, client, serve
     }
 
     iperf3_is(client)
-    with authentication.of_client("secret", server) as credentials:
+    with authentication.client_credentials("secret", server) as credentials:
         of_client = padded(credentials)
     iperf3_is(server)
-    with authentication.of_server("secret", client) as credentials:
+    with authentication.server_credentials("secret", client) as credentials:
         of_server = padded(credentials)
 
     assert (of_client, of_server) in (let_in or {(None, None)})
@@ -119,7 +125,10 @@ def test_known_versions_authenticate_as_real_iperf3_did(iperf3_is, client, serve
 def test_an_unknown_peer_version_gets_the_old_padding_if_possible(iperf3_is, version, of_client, of_server, peer):
     iperf3_is(version)
 
-    with authentication.of_client("secret", peer) as client, authentication.of_server("secret", peer) as server:
+    with (
+        authentication.client_credentials("secret", peer) as client,
+        authentication.server_credentials("secret", peer) as server,
+    ):
         assert (padded(client), padded(server)) == (of_client, of_server)
 
 
@@ -127,7 +136,7 @@ def test_an_unknown_peer_version_gets_the_old_padding_if_possible(iperf3_is, ver
 def test_only_versions_with_a_clock_skew_option_get_it(iperf3_is, version, told):
     iperf3_is(version)
 
-    with authentication.of_server("secret", version) as server:
+    with authentication.server_credentials("secret", version) as server:
         assert ("--time-skew-threshold" in server.arguments) is told
 
 
@@ -159,15 +168,18 @@ def test_an_iperf3_that_did_not_answer_in_time_is_asked_again(tmp_path, monkeypa
 
 def test_keys_that_were_made_ahead_are_not_made_again(monkeypatch):
     made = []
-    monkeypatch.setattr(authentication, "is_built_in", lambda: True)
+    monkeypatch.setattr(authentication, "is_supported", lambda: True)
     monkeypatch.setattr(
         authentication, "key_pair", lambda secret: made.append(secret) or rsa.key_pair(secret, bits=512)
     )
-    authentication.prepare("ahead of its slot")
+    authentication.prepare_keys("ahead of its slot")
 
-    with authentication.of_client("ahead of its slot", None), authentication.of_client("ahead of its slot", None):
+    with (
+        authentication.client_credentials("ahead of its slot", None),
+        authentication.client_credentials("ahead of its slot", None),
+    ):
         assert made == ["ahead of its slot"]
-    authentication.prepare(None)
+    authentication.prepare_keys(None)
     assert made == ["ahead of its slot"]
 
 
@@ -176,10 +188,10 @@ def run_filter(program, packet):
     accumulator, at = 0, 0
     while True:
         code, if_true, if_false, operand = program[at]
-        if code == doorkeeper.RETURN:
+        if code == source_filter.RETURN:
             return operand
-        if code == doorkeeper.LOAD_WORD:
-            offset = operand - doorkeeper.AT_IP_HEADER
+        if code == source_filter.LOAD_WORD:
+            offset = operand - source_filter.AT_IP_HEADER
             accumulator = int.from_bytes(packet[offset : offset + 4])
         else:
             at += if_true if accumulator == operand else if_false
@@ -188,7 +200,7 @@ def run_filter(program, packet):
 
 def ip_packet(source):
     """An IP header from an address, with nothing else in it."""
-    packed = doorkeeper.ipaddress.ip_address(source).packed
+    packed = source_filter.ipaddress.ip_address(source).packed
     return bytes(12) + packed + bytes(4) if len(packed) == 4 else bytes(8) + packed + bytes(16)
 
 
@@ -204,7 +216,7 @@ def ip_packet(source):
     ],
 )
 def test_the_filter_lets_the_peer_in_and_nobody_else(peer, stranger):
-    program = doorkeeper.program(peer)
+    program = source_filter.source_program(peer)
 
     assert run_filter(program, ip_packet(peer)) == WITHOUT_FILTER
     assert run_filter(program, ip_packet(stranger)) == 0
@@ -224,7 +236,7 @@ sndbuf_limited:100ms(2.1%) minrtt:40.135 snd_wnd:80512
 
 
 def test_counts_of_the_streams_are_read_and_control_is_left_out():
-    counts = watching.kernel_counts(STREAMS.splitlines(), streams=2)
+    counts = sampling.kernel_counts(STREAMS.splitlines(), streams=2)
 
     assert counts.age_s == pytest.approx((4.996 + 4.956) / 2)
     assert counts.busy_s == pytest.approx(4.867)
@@ -236,8 +248,8 @@ def test_counts_of_the_streams_are_read_and_control_is_left_out():
 
 
 def test_counts_of_fewer_streams_than_there_are_say_nothing():
-    assert watching.kernel_counts(STREAMS.splitlines(), streams=3) is None
-    assert watching.kernel_counts([], streams=1) is None
+    assert sampling.kernel_counts(STREAMS.splitlines(), streams=3) is None
+    assert sampling.kernel_counts([], streams=1) is None
 
 
 def test_a_busy_thread_wants_its_processor_all_the_time():
@@ -245,9 +257,9 @@ def test_a_busy_thread_wants_its_processor_all_the_time():
     turning = threading.Thread(target=lambda: [None for _ in iter(ended.is_set, True)])
     turning.start()
     try:
-        before = watching.scheduled_s(os.getpid())
+        before = sampling.scheduled_s(os.getpid())
         ended.wait(0.5)
-        after = watching.scheduled_s(os.getpid())
+        after = sampling.scheduled_s(os.getpid())
     finally:
         ended.set()
         turning.join()
@@ -259,8 +271,8 @@ def test_a_process_that_has_ended_is_not_looked_at():
     done = subprocess.Popen(["true"])
     done.wait()
 
-    assert watching.scheduled_s(done.pid) == {}
-    with watching.Watch(done.pid, None) as watch:
+    assert sampling.scheduled_s(done.pid) == {}
+    with sampling.ToolSampler(done.pid, None) as watch:
         pass
     assert (watch.wanted_ratio(), watch.kernel_counts()) == (None, None)
 
@@ -268,4 +280,4 @@ def test_a_process_that_has_ended_is_not_looked_at():
 def test_without_ss_there_are_no_counts(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    assert watching.socket_lines(watching.Streams("127.0.0.1", 5201)) == []
+    assert sampling.socket_lines(sampling.StreamAddress("127.0.0.1", 5201)) == []

@@ -24,7 +24,7 @@ from probes.throughput import kind as throughput
 from probes.throughput.iperf3 import Iperf3Server, Seen
 from probes.throughput.limits import ThroughputLimits
 from probes.throughput.report import ServerBusy, ToolFailure
-from probes.throughput.report import TestRefused as Refused
+from probes.throughput.report import ServerRefused as Refused
 from probes.throughput.spec import KernelCounts, Served, ThroughputRun, ThroughputSlot, ThroughputSpec
 from tests.unit.test_spool import next_batch
 
@@ -339,7 +339,7 @@ def test_what_takes_long_is_made_ready_before_a_test_begins(spool, own_tests, cl
     def wait(seconds):
         clock.now += timedelta(seconds=seconds)
 
-    monkeypatch.setattr("probes.throughput.authentication.prepare", prepare)
+    monkeypatch.setattr("probes.throughput.authentication.prepare_keys", prepare)
     slots = make_slots(spool, own_tests, clock, Noting(GOOD))
     monkeypatch.setattr(slots._pause, "wait", wait)
     keyed = slot(spec=msgspec.structs.replace(slot().spec, one_time_key="of this slot"))

@@ -1,8 +1,9 @@
-"""Watches a test from outside the tool that makes it: what the kernel counts of its streams, its time on a processor.
+"""Sample a running test from outside its tool: the kernel's TCP counters of its streams, and its CPU time.
 
-`Watch` looks every `EVERY_S` seconds from a thread of its own, since all of it is gone when the tool ends. In: the
-tool's process, and where its streams go. Out: `KernelCounts`, and the share of the time in which the tool ran or waited
-to run. What the system does not tell is None: `ss` (of iproute2) missing, no /proc, a test too short to be looked at.
+`ToolSampler` samples every `SAMPLE_EVERY_S` seconds in a thread, since the counters disappear when the tool ends. In:
+the tool's process ID and the address of its streams. Out: `KernelCounts`, and the share of time for which the tool was
+running or runnable. Figures are None if the system does not provide them (no `ss` of iproute2, no /proc) or the test
+was too short to be sampled.
 """
 
 from __future__ import annotations
@@ -21,36 +22,36 @@ from typing import Self
 
 from probes.throughput.spec import KernelCounts
 
-EVERY_S = 0.2
+SAMPLE_EVERY_S = 0.2
 SS_TIMEOUT_S = 2.0
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
-WAITED_RATIO = 0.01
-"""Of a processor: a thread that wants less than this is waiting for the test to begin."""
+IDLE_RATIO = 0.01
+"""CPU share below which a thread is still waiting for the test to begin."""
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
-    """Where streams of this host go: to a peer, at its port, or from our port where the peer has connected."""
+class StreamAddress:
+    """Address of this host's streams: the peer and its port, or with `from_port` the local port it connected to."""
 
     peer: str
     port: int
     from_port: bool = False
 
 
-class Watch:
-    """Looks at a process and its streams for as long as the context is open."""
+class ToolSampler:
+    """Samples a process and its streams while the context is open; its results are complete after that."""
 
-    def __init__(self, pid: int, streams: Streams | None, count: int = 1) -> None:
-        """`streams` are those of this host, so many; None where it is not this host that sends."""
+    def __init__(self, pid: int, streams: StreamAddress | None, count: int = 1) -> None:
+        """`streams` is None if this host does not send; `count` is the number of streams."""
         self._pid = pid
         self._streams = streams
         self._count = count
         self._busy_s: dict[str, list[tuple[float, float]]] = {}
         self._sockets: dict[str, str] = {}
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look_on, daemon=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -63,17 +64,19 @@ class Watch:
         self._thread.join()
 
     def kernel_counts(self) -> KernelCounts | None:
-        """What the kernel counted until the last look. To be asked after the end."""
+        """The kernel's counters at the last sample."""
         return kernel_counts(self._sockets.values(), self._count)
 
     def wanted_ratio(self) -> float | None:
-        """Of the busiest thread, from when it began to work to the last look; None without two looks. As above."""
-        spans = [(_beginning(looks), looks[-1]) for looks in self._busy_s.values()]
-        ratios = [(last[1] - first[1]) / (last[0] - first[0]) for first, last in spans if last[0] - first[0] >= EVERY_S]
+        """CPU demand of the busiest thread, from its first activity to the last sample; None with fewer than two."""
+        spans = [(_first_busy_sample(samples), samples[-1]) for samples in self._busy_s.values()]
+        ratios = [
+            (last[1] - first[1]) / (last[0] - first[0]) for first, last in spans if last[0] - first[0] >= SAMPLE_EVERY_S
+        ]
         return max(ratios, default=None)
 
-    def _look_on(self) -> None:
-        while not self._ended.wait(EVERY_S):
+    def _sample(self) -> None:
+        while not self._ended.wait(SAMPLE_EVERY_S):
             for thread, busy_s in scheduled_s(self._pid).items():
                 self._busy_s.setdefault(thread, []).append((time.monotonic(), busy_s))
             if self._streams is not None:
@@ -81,28 +84,27 @@ class Watch:
                     self._sockets[" ".join(line.split()[2:4])] = line
 
 
-def _beginning(looks: list[tuple[float, float]]) -> tuple[float, float]:
-    """The look after which a thread began to work: a server waits for its client before. The first if it never did."""
-    for before, after in itertools.pairwise(looks):
-        if after[1] - before[1] > WAITED_RATIO * (after[0] - before[0]):
+def _first_busy_sample(samples: list[tuple[float, float]]) -> tuple[float, float]:
+    """The last sample before a thread became active (a server waits for its client), or the first if it never did."""
+    for before, after in itertools.pairwise(samples):
+        if after[1] - before[1] > IDLE_RATIO * (after[0] - before[0]):
             return before
-    return looks[0]
+    return samples[0]
 
 
 def scheduled_s(pid: int) -> dict[str, float]:
-    """Of each thread of a process, seconds on a processor and in the queue for one (/proc, schedstat); empty where the
-    kernel does not tell."""
-    found = {}
+    """Seconds that each thread of a process was running or runnable (/proc, schedstat); empty if not available."""
+    seconds = {}
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         # A thread may end between being listed and being read.
         with contextlib.suppress(OSError, ValueError):
             ran_ns, waited_ns, _ = path.read_text().split()
-            found[path.parent.name] = (int(ran_ns) + int(waited_ns)) / 1e9
-    return found
+            seconds[path.parent.name] = (int(ran_ns) + int(waited_ns)) / 1e9
+    return seconds
 
 
-def socket_lines(streams: Streams) -> list[str]:
-    """What `ss` says of these connections, a line each; nothing where it cannot say."""
+def socket_lines(streams: StreamAddress) -> list[str]:
+    """Lines of `ss`, a line per connection; empty if `ss` fails."""
     host = f"[{streams.peer}]" if ":" in streams.peer else streams.peer
     side = "sport" if streams.from_port else "dport"
     command = ["ss", "-tinOH", "state", "established", "dst", host, side, "=", f":{streams.port}"]
@@ -116,10 +118,10 @@ def socket_lines(streams: Streams) -> list[str]:
 
 
 def kernel_counts(lines: Iterable[str], streams: int) -> KernelCounts | None:
-    """The counts in lines of `ss -tinO`, of the connections that carried most: iperf3 has another one for control.
+    """Parse lines of `ss -tinO`, for the `streams` connections that sent most: iperf3 also has a control connection.
 
-    None where fewer carried anything. `ss` leaves out what is zero. The receiver of a test sends no data, so that
-    `lastrcv`, the time since some came, is the age of the connection.
+    None if fewer connections sent data. `ss` omits zeros. The receiver of a test sends no data, so `lastrcv`, the time
+    since the last received data, is the age of the connection.
     """
     carrying = sorted((line for line in lines if "busy:" in line), key=lambda line: -_number(line, "bytes_sent"))
     carrying = carrying[:streams]
@@ -147,11 +149,11 @@ def kernel_counts(lines: Iterable[str], streams: int) -> KernelCounts | None:
 
 
 def _number(line: str, name: str) -> float:
-    found = re.search(rf"\b{name}:([\d.]+)", line)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"\b{name}:([\d.]+)", line)
+    return float(match[1]) if match else 0.0
 
 
 def _rate_bps(line: str) -> float | None:
-    """Older versions round the rate to a unit, newer ones write it out."""
-    found = re.search(r"\bdelivery_rate ([\d.]+)([KMGT]?)bps", line)
-    return float(found[1]) * UNITS[found[2]] if found else None
+    """Parse the delivery rate. Older versions of `ss` round it to a unit, newer versions write it in full."""
+    match = re.search(r"\bdelivery_rate ([\d.]+)([KMGT]?)bps", line)
+    return float(match[1]) * UNITS[match[2]] if match else None

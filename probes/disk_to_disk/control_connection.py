@@ -1,0 +1,171 @@
+"""The control connection of a disk-to-disk test: authenticated messages over a TCP connection.
+
+Both ends hold the one-time key of the slot. In the handshake the listening end sends a nonce; the connecting end
+answers with its own nonce and an HMAC over both, and the listening end answers with its HMAC. A recorded handshake
+therefore cannot be replayed. Every message then carries an HMAC with a session key, its direction and its sequence
+number. Nothing is encrypted: there is only test data. Data streams use the same handshake with the session key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import socket
+import struct
+from typing import Final
+
+import msgspec
+
+from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
+
+CONTROL, DATA = b"C", b"D"
+NONCE_BYTES = 32
+MAC_BYTES = 32
+MAX_BYTES = 2**16
+HELLO: Final = struct.Struct("!cH")
+LENGTH: Final = struct.Struct("!I")
+
+
+class ConnectionLost(ProbeError):
+    """The peer closed the connection, or did not answer in time."""
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The receiver is ready, with the bytes and seconds of its local write."""
+
+    moved_bytes: int
+    seconds: float
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="Unable"):
+    """The receiver failed or declines, with the reason."""
+
+    outcome: Outcome
+    detail: str
+
+
+class TransferRequest(msgspec.Struct, frozen=True, kw_only=True, tag="Transfer"):
+    """Request to receive a transfer of at most `duration_s`: from memory, or from a file of `file_bytes`."""
+
+    tool: str
+    streams: int
+    duration_s: int
+    file_bytes: int | None
+
+
+class StreamsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="Open"):
+    """All streams are connected; start sending."""
+
+
+class TransferResult(msgspec.Struct, frozen=True, kw_only=True, tag="Arrived"):
+    """Received bytes per stream, the duration, and the duration of the final fsync. `digest` is of the stored file."""
+
+    stream_bytes: tuple[int, ...] = ()
+    moving_s: float = 0.0
+    syncing_s: float = 0.0
+    digest: str | None = None
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The test is complete."""
+
+
+Message = Ready | Failure | TransferRequest | StreamsOpen | TransferResult | End
+
+
+class ControlConnection:
+    """Sends and receives authenticated messages over a connection after its handshake."""
+
+    def __init__(self, connection: socket.socket, session: bytes, *, sends: bool) -> None:
+        self.session = session
+        self._connection = connection
+        self._own_role, self._peer_role = (b"sender", b"receiver") if sends else (b"receiver", b"sender")
+        self._sent_count = self._received_count = 0
+
+    def send(self, message: Message) -> None:
+        """Send a message. Raises `ConnectionLost`."""
+        payload = msgspec.json.encode(message)
+        mac = self._mac(self._own_role, self._sent_count, payload)
+        self._sent_count += 1
+        try:
+            self._connection.sendall(LENGTH.pack(len(payload)) + mac + payload)
+        except OSError as error:
+            raise ConnectionLost(f"the other end is gone: {error}") from error
+
+    def receive(self, deadline: Deadline) -> Message:
+        """Receive the next message. Raises `ConnectionLost`, and `NotPermitted` if its HMAC is wrong."""
+        length = LENGTH.unpack(read_exactly(self._connection, LENGTH.size, deadline))[0]
+        if length > MAX_BYTES:
+            raise NotPermitted("a message was longer than any of ours")
+        mac = read_exactly(self._connection, MAC_BYTES, deadline)
+        payload = read_exactly(self._connection, length, deadline)
+        if not hmac.compare_digest(mac, self._mac(self._peer_role, self._received_count, payload)):
+            raise NotPermitted("a message was not made with the key of this test")
+        self._received_count += 1
+        try:
+            message: Message = msgspec.json.decode(payload, type=Message)
+        except msgspec.DecodeError as error:
+            raise ConnectionLost(f"the other end's version says something else: {error}") from error
+        return message
+
+    def _mac(self, direction: bytes, sequence: int, payload: bytes) -> bytes:
+        return _mac(self.session, direction, sequence.to_bytes(8), payload)
+
+
+def client_handshake(connection: socket.socket, key: bytes, purpose: bytes, number: int, deadline: Deadline) -> bytes:
+    """Run the handshake of the connecting end; returns the session key. Raises `ProbeError`."""
+    hello = HELLO.pack(purpose, number)
+    peer_nonce = read_exactly(connection, NONCE_BYTES, deadline)
+    own_nonce = os.urandom(NONCE_BYTES)
+    connection.sendall(hello + own_nonce + _mac(key, b"receiver", hello, peer_nonce, own_nonce))
+    try:
+        peer_mac = read_exactly(connection, MAC_BYTES, deadline)
+    except ConnectionLost as error:
+        raise NotPermitted(f"the sender did not take our key, or ended: {error}") from error
+    if not hmac.compare_digest(peer_mac, _mac(key, b"sender", hello, peer_nonce, own_nonce)):
+        raise NotPermitted("who listens there has not got the key of this test")
+    return _mac(key, b"session", hello, peer_nonce, own_nonce)
+
+
+def server_handshake(connection: socket.socket, key: bytes, deadline: Deadline) -> tuple[bytes, int, bytes]:
+    """Run the handshake of the listening end; returns the connection's purpose, its number and its session key.
+
+    Raises `NotPermitted` or `ConnectionLost`, in either case before it sends an HMAC with the key.
+    """
+    own_nonce = os.urandom(NONCE_BYTES)
+    connection.sendall(own_nonce)
+    hello = read_exactly(connection, HELLO.size, deadline)
+    peer_nonce = read_exactly(connection, NONCE_BYTES, deadline)
+    peer_mac = read_exactly(connection, MAC_BYTES, deadline)
+    if not hmac.compare_digest(peer_mac, _mac(key, b"receiver", hello, own_nonce, peer_nonce)):
+        raise NotPermitted("somebody without the key of this test connected")
+    connection.sendall(_mac(key, b"sender", hello, own_nonce, peer_nonce))
+    purpose, number = HELLO.unpack(hello)
+    return purpose, number, _mac(key, b"session", hello, own_nonce, peer_nonce)
+
+
+def read_exactly(connection: socket.socket, count: int, deadline: Deadline) -> bytes:
+    """Read exactly `count` bytes before the deadline. Raises `ConnectionLost`."""
+    data = b""
+    while len(data) < count:
+        if deadline.passed:
+            raise ConnectionLost("the other end did not answer in time")
+        connection.settimeout(deadline.remaining_s or 0.001)
+        try:
+            more = connection.recv(count - len(data))
+        except TimeoutError:
+            continue
+        except OSError as error:
+            raise ConnectionLost(f"the other end is gone: {error}") from error
+        if not more:
+            raise ConnectionLost("the other end closed the connection")
+        data += more
+    connection.settimeout(None)
+    return data
+
+
+def _mac(key: bytes, label: bytes, *parts: bytes) -> bytes:
+    """HMAC-SHA256 over the parts, each after its length so that different lists never encode alike."""
+    message = b"".join(LENGTH.pack(len(part)) + part for part in (b"soundings disk-to-disk", label, *parts))
+    return hmac.digest(key, message, hashlib.sha256)

@@ -1,0 +1,182 @@
+"""Restrict the sockets of a child process to a single source address, with a socket filter (BPF).
+
+The server's listening socket is copied from its process (pidfd_getfd(2), which a parent may call on its child) and gets
+a filter that drops packets from other sources; accepted connections inherit it. UDP sockets inherit nothing and are
+created when the client has connected: `DatagramFilter` polls for them. If the system does not permit this, the server
+stays open to all sources, and the caller must check which client was served.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import ipaddress
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from probes.contract import Deadline
+from probes.ping.packet_filter import JUMP_IF_EQUAL, RETURN, WHOLE, Instruction, attach
+
+SYS_PIDFD_GETFD = 438
+LOAD_WORD = 0x20
+AT_IP_HEADER = 0xFFF00000
+"""SKF_NET_OFF of linux/filter.h: offsets count from the IP header; by default those of TCP and UDP begin after it."""
+SOURCE_AT = {4: 12, 6: 8}
+POLL_S = 0.005
+FAST_POLL_S = 0.0002
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def filter_listener(address: str, pid: int, deadline: Deadline) -> bool:
+    """Wait until the process listens, then filter its socket. False if that is not permitted or the process ended."""
+    try:
+        process = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        while not deadline.passed and (numbers := _descriptors(pid)):
+            for number in numbers:
+                listener = _listening_socket(process, number)
+                if listener is not None:
+                    with listener:
+                        attach(listener, source_program(address))
+                    return True
+            time.sleep(POLL_S)
+    except OSError:
+        return False
+    finally:
+        os.close(process)
+    return False
+
+
+class DatagramFilter:
+    """Filter the UDP sockets that a process creates, from a polling thread, while the context is open.
+
+    It polls fast once the process has a TCP connection: until a socket is filtered it accepts the first sender. Polling
+    ends when as many sockets are connected as there are streams.
+    """
+
+    def __init__(self, address: str, pid: int, streams: int) -> None:
+        self._address = address
+        self._pid = pid
+        self._streams = streams
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._filter_until_exit, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _filter_until_exit(self) -> None:
+        try:
+            process = os.pidfd_open(self._pid)
+        except OSError:
+            return
+        filtered: set[int] = set()
+        try:
+            while not self._ended.is_set():
+                has_client, bound = self._filter_new_sockets(process, filtered)
+                if bound >= self._streams:
+                    return
+                self._ended.wait(FAST_POLL_S if has_client else POLL_S)
+        except OSError:
+            return
+        finally:
+            os.close(process)
+
+    def _filter_new_sockets(self, process: int, filtered: set[int]) -> tuple[bool, int]:
+        """Filter new sockets; returns whether a client has connected, and the number of connected UDP sockets."""
+        has_client, bound = False, 0
+        for number in _descriptors(self._pid):
+            copy = _copy_socket(process, number)
+            if copy is None:
+                continue
+            with copy:
+                if copy.type == socket.SOCK_STREAM:
+                    has_client = has_client or _is_connected(copy)
+                elif copy.type == socket.SOCK_DGRAM and copy.family in (socket.AF_INET, socket.AF_INET6):
+                    inode = os.fstat(copy.fileno()).st_ino
+                    if inode not in filtered:
+                        attach(copy, source_program(self._address))
+                        _drop_other_sources(copy, self._address)
+                        filtered.add(inode)
+                    bound += _is_connected(copy)
+        return has_client, bound
+
+
+def _drop_other_sources(sock: socket.socket, address: str) -> None:
+    """Discard datagrams of other sources that were queued before the filter was attached."""
+    peer = ipaddress.ip_address(address)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            _, source = sock.recvfrom(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            if ipaddress.ip_address(source[0].partition("%")[0]) == peer:
+                return
+            sock.recvfrom(1, socket.MSG_DONTWAIT)
+
+
+def _is_connected(sock: socket.socket) -> bool:
+    try:
+        sock.getpeername()
+    except OSError:
+        return False
+    return True
+
+
+def source_program(address: str) -> list[Instruction]:
+    """The filter program that passes packets from `address` and drops all others."""
+    parsed = ipaddress.ip_address(address)
+    words = [parsed.packed[at : at + 4] for at in range(0, len(parsed.packed), 4)]
+    instructions: list[Instruction] = []
+    for number, word in enumerate(words):
+        instructions.append((LOAD_WORD, 0, 0, AT_IP_HEADER + SOURCE_AT[parsed.version] + 4 * number))
+        to_drop = 2 * (len(words) - number - 1) + 1
+        instructions.append((JUMP_IF_EQUAL, 0, to_drop, int.from_bytes(word)))
+    return [*instructions, (RETURN, 0, 0, WHOLE), (RETURN, 0, 0, 0)]
+
+
+def _descriptors(pid: int) -> list[int]:
+    """The open file descriptors of a process; empty once it has ended."""
+    try:
+        return [int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return []
+
+
+def _listening_socket(process: int, number: int) -> socket.socket | None:
+    """Copy the descriptor if it is a listening TCP socket. Raises `OSError` if copying is not permitted."""
+    copy = _copy_socket(process, number)
+    if copy is None:
+        return None
+    if copy.type == socket.SOCK_STREAM and copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return copy
+    copy.close()
+    return None
+
+
+def _copy_socket(process: int, number: int) -> socket.socket | None:
+    """Copy the descriptor if it is a socket. Raises `OSError` if copying is not permitted."""
+    descriptor = _libc.syscall(SYS_PIDFD_GETFD, process, number, 0)
+    if descriptor < 0:
+        error = ctypes.get_errno()
+        if error in (errno.EBADF, errno.ESRCH):
+            return None
+        raise OSError(error, os.strerror(error))
+    try:
+        return socket.socket(fileno=descriptor)
+    except OSError:
+        os.close(descriptor)
+        return None
