@@ -33,37 +33,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ends = parser.add_subparsers(dest="end", metavar="END", required=True)
     default = DiskToDiskSpec(address="", source="")
     for name, other, text in (
-        ("send", "RECEIVER", "send a file to a host that runs `receive`, and print what was measured"),
-        ("receive", "SENDER", "receive it from a host that runs `send`, with the same options"),
+        ("send", "RECEIVER", "send a file to a host that runs `receive`, and print the result"),
+        ("receive", "SENDER", "receive the file from a host that runs `send` with the same options"),
     ):
         end = ends.add_parser(name, help=text, description=text.capitalize() + ".")
         end.add_argument("host", metavar=other, help="name or address of the other end")
         end.add_argument(
-            "--here", metavar="ADDRESS", required=True, help="this host's address, as the other reaches it"
+            "--here", metavar="ADDRESS", required=True, help="this host's address, as seen from the other end"
         )
         end.add_argument(
-            "--key", type=Path, required=True, metavar="FILE", help="one line that both ends have; - for stdin"
+            "--key", type=Path, required=True, metavar="FILE", help="file with the shared key; - for stdin"
         )
-        end.add_argument("--tool", choices=get_args(Tool), default=default.tool, help=f"(default {default.tool})")
-        end.add_argument("--streams", type=int, help=f"parallel TCP streams (default {default.streams}, iperf3: 1)")
+        end.add_argument(
+            "--tool", choices=get_args(Tool), default=default.tool,
+            help=f"fetch compares checksums, iperf3 does not (default {default.tool})",
+        )  # fmt: skip
+        end.add_argument(
+            "--streams", type=int, metavar="N", help=f"parallel TCP streams (default {default.streams}, iperf3: 1)"
+        )
         end.add_argument("--port", type=int, default=default.port, help=f"TCP port (default {default.port})")
         end.add_argument(
             "--duration-s", type=int, default=default.duration_s, metavar="SECONDS",
-            help=f"the most that each of the two transfers takes (default {default.duration_s})",
+            help=f"maximum duration of each of the two transfers (default {default.duration_s})",
         )  # fmt: skip
         end.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
-        end.add_argument("--json", action="store_true", help="one JSON object")
+        end.add_argument("--json", action="store_true", help="print a JSON object")
         _add_file(end)
-    alone = ends.add_parser("disk", help="what the disk of a folder alone writes and reads")
-    alone.add_argument("--json", action="store_true", help="one JSON object")
-    _add_file(alone)
+    text = "measure the local write and read rate of a folder's disk"
+    disk = ends.add_parser("disk", help=text, description=text.capitalize() + ".")
+    disk.add_argument("--json", action="store_true", help="print a JSON object")
+    _add_file(disk)
 
 
 def _add_file(parser: argparse.ArgumentParser) -> None:
     default = DiskToDiskSpec(address="", source="").file_bytes
-    parser.add_argument("--folder", required=True, metavar="DIR", help="where the file may lie; it is gone afterwards")
+    parser.add_argument("--folder", required=True, metavar="DIR", help="folder of the temporary test file")
     parser.add_argument(
-        "--file-bytes", type=int, default=default, metavar="BYTES", help=f"how large it is (default {default:,})"
+        "--file-bytes", type=int, default=default, metavar="BYTES", help=f"size of the test file (default {default:,})"
     )
 
 
@@ -91,7 +97,7 @@ def _receive(args: argparse.Namespace) -> int:
     permitted = _permitted_spec(args, args.host, args.here)
     with Console(stderr=True).status(f"receiving from {args.host}"):
         receive(permitted, _deadline(args))
-    print(json.dumps({"received": True}) if args.json else "received; what was measured is told by the sender")
+    print(json.dumps({"received": True}) if args.json else "received; the sender prints the result")
     return 0
 
 
@@ -136,7 +142,7 @@ def _permitted_spec(args: argparse.Namespace, source: str, address: str) -> Perm
 
 def _check_size(file_bytes: int) -> None:
     if file_bytes < 1_000_000:
-        raise _Usage("--file-bytes must be 1000000 or more: a smaller file says nothing of a disk")
+        raise _Usage("--file-bytes must be 1000000 or more: a smaller file does not measure a disk")
 
 
 def _key(file: Path) -> str:
@@ -145,7 +151,9 @@ def _key(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise _Usage(f"--key {file}: {error}") from error
     if len(key) < MIN_KEY_CHARS:
-        raise _Usage(f"--key {file}: the key has fewer than {MIN_KEY_CHARS} characters; make one: openssl rand -hex 32")
+        raise _Usage(
+            f"--key {file}: the key has fewer than {MIN_KEY_CHARS} characters; create a key: openssl rand -hex 32"
+        )
     return key
 
 
@@ -165,20 +173,20 @@ def as_text(result: DiskToDiskRun) -> list[str]:
     if result.disk_to_disk_bps is None:
         return [f"{result.target}: {result.outcome.value}: {result.detail}"]
     streams = f"{result.streams} stream{'s' if result.streams > 1 else ''}, {result.tool}"
-    checked = ", checksum right" if result.is_verified else ""
+    checked = ", checksum OK" if result.is_verified else ""
     return [
         f"disk to disk      {rate(result.disk_to_disk_bps)} ({result.moved_bytes:,} of {result.file_bytes:,} bytes by "
         f"{streams}{checked})",
-        f"                  {result.moving_s:.2f} s until all was there, {result.syncing_s:.2f} s until the disk had it",  # noqa: E501
+        f"                  {result.moving_s:.2f} s transfer, {result.syncing_s:.2f} s fsync",
         f"memory to memory  {_rate(result.memory_to_memory_bps)}",
         *_disk_lines(result.write_bps, result.read_bps, result.read_cached_ratio),
     ]
 
 
 def _disk_lines(write_bps: float | None, read_bps: float | None, read_cached_ratio: float | None) -> list[str]:
-    note = f" ({read_cached_ratio:.0%} of it from memory)" if read_cached_ratio else ""
-    return [f"disk reads alone  {_rate(read_bps)}{note}", f"disk writes alone {_rate(write_bps)}"]
+    note = f" ({read_cached_ratio:.0%} from the page cache)" if read_cached_ratio else ""
+    return [f"local disk read   {_rate(read_bps)}{note}", f"local disk write  {_rate(write_bps)}"]
 
 
 def _rate(bps: float | None) -> str:
-    return "not known" if bps is None else rate(bps)
+    return "unknown" if bps is None else rate(bps)

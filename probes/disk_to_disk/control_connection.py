@@ -97,16 +97,16 @@ class ControlConnection:
         """Receive the next message. Raises `ConnectionLost`, and `NotPermitted` if its HMAC is wrong."""
         length = LENGTH.unpack(read_exactly(self._connection, LENGTH.size, deadline))[0]
         if length > MAX_BYTES:
-            raise NotPermitted("a message was longer than any of ours")
+            raise NotPermitted(f"a message exceeds {MAX_BYTES:,} bytes")
         mac = read_exactly(self._connection, MAC_BYTES, deadline)
         payload = read_exactly(self._connection, length, deadline)
         if not hmac.compare_digest(mac, self._mac(self._peer_role, self._received_count, payload)):
-            raise NotPermitted("a message was not made with the key of this test")
+            raise NotPermitted("a message does not authenticate with the key of this test")
         self._received_count += 1
         try:
             message: Message = msgspec.json.decode(payload, type=Message)
         except msgspec.DecodeError as error:
-            raise ConnectionLost(f"the other end's version says something else: {error}") from error
+            raise ConnectionLost(f"cannot parse the peer's message; its version may differ: {error}") from error
         return message
 
     def _mac(self, direction: bytes, sequence: int, payload: bytes) -> bytes:
@@ -122,9 +122,9 @@ def client_handshake(connection: socket.socket, key: bytes, purpose: bytes, numb
     try:
         peer_mac = read_exactly(connection, MAC_BYTES, deadline)
     except ConnectionLost as error:
-        raise NotPermitted(f"the sender did not take our key, or ended: {error}") from error
+        raise NotPermitted(f"the sender rejected our key, or ended: {error}") from error
     if not hmac.compare_digest(peer_mac, _mac(key, b"sender", hello, peer_nonce, own_nonce)):
-        raise NotPermitted("who listens there has not got the key of this test")
+        raise NotPermitted("the listening host does not have the key of this test")
     return _mac(key, b"session", hello, peer_nonce, own_nonce)
 
 
@@ -139,7 +139,7 @@ def server_handshake(connection: socket.socket, key: bytes, deadline: Deadline) 
     peer_nonce = read_exactly(connection, NONCE_BYTES, deadline)
     peer_mac = read_exactly(connection, MAC_BYTES, deadline)
     if not hmac.compare_digest(peer_mac, _mac(key, b"receiver", hello, own_nonce, peer_nonce)):
-        raise NotPermitted("somebody without the key of this test connected")
+        raise NotPermitted("a host without the key of this test connected")
     connection.sendall(_mac(key, b"sender", hello, own_nonce, peer_nonce))
     purpose, number = HELLO.unpack(hello)
     return purpose, number, _mac(key, b"session", hello, own_nonce, peer_nonce)

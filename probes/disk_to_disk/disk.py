@@ -148,5 +148,5 @@ def background_flush(descriptor: int) -> Iterator[None]:
 def _check_deadline(deadline: Deadline, step: str, done_bytes: int) -> None:
     if deadline.passed:
         raise StepTimeout(
-            f"no time was left after {step} for {done_bytes:,} bytes; ask for a smaller file_bytes or more time"
+            f"out of time while {step}, after {done_bytes:,} bytes; reduce file_bytes or allow a longer duration_s"
         )

@@ -36,14 +36,14 @@ def send(spec: DiskToDiskSpec, session: bytes, file: OpenFile | None, deadline: 
             break
         threading.Event().wait(RETRY_S)
     if run.received_bytes is None or run.duration_s is None:
-        raise ConnectionLost("iperf3 does not say what arrived")
+        raise ConnectionLost("iperf3's report lacks the received bytes")
     return run.received_bytes, run.duration_s
 
 
 def receive(spec: DiskToDiskSpec, session: bytes, file: OpenFile | None, deadline: Deadline) -> None:
     """Receive a transfer. Raises `ProbeError`."""
     if serve(_transfer_spec(spec, session, file), deadline, file) is None:
-        raise ConnectionLost("the sender's iperf3 did not come")
+        raise ConnectionLost("the sender's iperf3 did not connect")
 
 
 def _run_client(transfer: ThroughputSpec, file: OpenFile | None, deadline: Deadline) -> ThroughputRun:

@@ -92,17 +92,17 @@ class Listener:
                     connection, key, Deadline(min(HANDSHAKE_S, deadline.remaining_s))
                 )
             except (ProbeError, OSError) as error:
-                logger.warning("disk-to-disk: %s was sent away: %s", address[0], error)
+                logger.warning("disk-to-disk: rejected %s: %s", address[0], error)
                 connection.close()
                 continue
             if purpose == expected:
                 return number, session, connection
             connection.close()
-        raise NoConnection("the receiver did not come; does its agent run, and may it connect to our port?")
+        raise NoConnection("the receiver did not connect; check its agent and the firewalls between it and our port")
 
     def _check_address(self, address: str) -> None:
         if ip_address(address.partition("%")[0]) != self._peer:
-            raise NotPermitted("only the receiver is to come")
+            raise NotPermitted("only the receiver may connect")
 
 
 @contextmanager
@@ -152,13 +152,13 @@ def _client_handshake(connection: socket.socket, key: bytes, purpose: bytes, num
     try:
         return client_handshake(connection, key, purpose, number, deadline)
     except OSError as error:
-        raise ConnectionLost(f"the sender is gone: {error}") from error
+        raise ConnectionLost(f"the connection to the sender failed: {error}") from error
 
 
 def _connect(spec: DiskToDiskSpec, deadline: Deadline) -> socket.socket:
     """Connect to the sender, with retries until the deadline: the sender may start later."""
     sender_address, own_address = resolve(spec.source, spec.family), resolve(spec.address, spec.family)
-    last_error = "the time was over"
+    last_error = "timed out"
     while not deadline.passed:
         connection = socket.socket(FAMILY[spec.family], socket.SOCK_STREAM)
         try:
@@ -177,4 +177,4 @@ def _connect(spec: DiskToDiskSpec, deadline: Deadline) -> socket.socket:
             continue
         connection.settimeout(None)
         return connection
-    raise NoConnection(f"the sender at {sender_address} port {spec.port} did not let us in: {last_error}")
+    raise NoConnection(f"cannot connect to the sender at {sender_address} port {spec.port}: {last_error}")

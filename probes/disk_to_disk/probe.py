@@ -45,7 +45,7 @@ from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpe
 from probes.throughput.address import resolve
 from probes.throughput.iperf3 import MISSING, OpenFile
 
-NO_KEY = "there is no one-time key; both ends need the same"
+NO_KEY = "no one-time key; both ends need the same key"
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -205,7 +205,7 @@ def _receive_transfer(
 ) -> TransferResult:
     """Receive a transfer that stays within the spec, and fsync it."""
     if (request.tool, request.streams) != (spec.tool, spec.streams) or (request.file_bytes or 0) > spec.file_bytes:
-        raise NotPermitted("the sender wants to send otherwise than was agreed")
+        raise NotPermitted("the sender requested a transfer that differs from the plan")
     if spec.tool == "fetch":
         return _receive_streams(control, spec, request, file, deadline)
     control.send(StreamsOpen())
@@ -273,7 +273,7 @@ def _send_streams(
     if arrived.stream_bytes != sent:
         raise TransferFailed(f"{sum(sent):,} bytes were sent and {sum(arrived.stream_bytes):,} arrived")
     if arrived.digest != own_digest:
-        raise TransferFailed("what lies on the receiver's disk is not what was sent: the checksums differ")
+        raise TransferFailed("checksum mismatch: the receiver's file differs from the sent data")
     return TransferFigures(sum(sent), arrived.moving_s, arrived.syncing_s, is_verified=None if file is None else True)
 
 
@@ -295,7 +295,7 @@ def _expect(control: ControlConnection, kind: type[MessageT], deadline: Deadline
     if isinstance(message, Failure):
         raise ProbeError(f"the receiver: {message.detail}", outcome=message.outcome)
     if not isinstance(message, kind):
-        raise ConnectionLost(f"the receiver said {type(message).__name__} where {kind.__name__} was to come")
+        raise ConnectionLost(f"the receiver sent {type(message).__name__} instead of {kind.__name__}")
     return message
 
 

@@ -17,14 +17,14 @@ from probes.contract import ProbeError
 PREFIX = ".soundings-"
 UNNAMED_UNSUPPORTED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 FIXES = {
-    errno.ENOENT: "make it, or name another as disk.folder in limits.toml",
-    errno.ENOTDIR: "disk.folder in limits.toml must be a folder, and no symbolic link",
-    errno.ELOOP: "disk.folder in limits.toml must be a folder, and no symbolic link",
-    errno.EACCES: "let the agent's user write there",
-    errno.EROFS: "name a folder that can be written as disk.folder in limits.toml",
-    errno.ENOSPC: "make room, or ask for a smaller file_bytes",
-    errno.EDQUOT: "make room, or ask for a smaller file_bytes",
-    errno.EFBIG: "ask for a smaller file_bytes",
+    errno.ENOENT: "create it, or set disk.folder in limits.toml to another folder",
+    errno.ENOTDIR: "disk.folder in limits.toml must be a folder, not a symbolic link",
+    errno.ELOOP: "disk.folder in limits.toml must be a folder, not a symbolic link",
+    errno.EACCES: "make it writable for the agent's user",
+    errno.EROFS: "set disk.folder in limits.toml to a writable folder",
+    errno.ENOSPC: "free disk space, or reduce file_bytes",
+    errno.EDQUOT: "free disk space, or reduce file_bytes",
+    errno.EFBIG: "reduce file_bytes",
 }
 
 

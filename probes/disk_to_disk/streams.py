@@ -40,7 +40,7 @@ def run_all(connections: Sequence[socket.socket], work: Work, deadline: Deadline
         for future in done:
             future.result()
         if running:
-            raise StepTimeout("the streams had not ended when the time of the test was over")
+            raise StepTimeout("the streams did not finish within the time of the test")
     return tuple(future.result() for future in futures)
 
 
@@ -86,7 +86,7 @@ def receive_file(connection: socket.socket, descriptor: int, byte_range: tuple[i
     offset, end = byte_range
     while count := _receive(connection, buffer):
         if count > end - offset:
-            raise ConnectionLost("the sender sent more than its stretch of the file")
+            raise ConnectionLost("the sender sent more than the stream's part of the file")
         write_at(descriptor, buffer[:count], offset)
         offset += count
     return offset - byte_range[0]
@@ -103,4 +103,4 @@ def _connection_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConnectionLost(f"a stream broke: {error}") from error
+        raise ConnectionLost(f"a stream failed: {error}") from error

@@ -105,7 +105,7 @@ def missing_reason(server: str | None) -> str:
     """Explain why this host's iperf3 has no credentials."""
     if not is_supported():
         return "is built without authentication"
-    return f"pads keys in no way that the other end's, {server}, knows; update the older one"
+    return f"has no password padding in common with the peer's iperf3 {server}; update the older version"
 
 
 def is_supported() -> bool:

@@ -25,15 +25,15 @@ def check(name: str | None) -> None:
             trial.setsockopt(socket.IPPROTO_TCP, option, name.encode())
     except PermissionError:
         raise ProbeError(
-            f"this host lets only root use the congestion control {name}, and others {_read_names(ALLOWED)}: "
-            f"add it to net.ipv4.{ALLOWED.name}, or choose another",
+            f"only root may use congestion control {name} on this host; allowed for other users: "
+            f"{_read_names(ALLOWED)}; add it to net.ipv4.{ALLOWED.name}, or choose another",
             outcome=Outcome.NOT_PERMITTED,
             permanent=True,
         ) from None
     except OSError:
         raise ProbeError(
-            f"this host's kernel has no congestion control {name}, but {_read_names(AVAILABLE)}: choose one of these, "
-            f"or load its module (modprobe tcp_{name})",
+            f"this host's kernel has no congestion control {name}; available: {_read_names(AVAILABLE)}; choose one of "
+            f"these, or load its module (modprobe tcp_{name})",
             permanent=True,
         ) from None
 
@@ -42,4 +42,4 @@ def _read_names(path: Path) -> str:
     try:
         return ", ".join(sorted(path.read_text().split()))
     except OSError:
-        return "others"
+        return "unknown"

@@ -228,7 +228,7 @@ def _serve_once(
                 filters.enter_context(DatagramFilter(peer, process.pid, spec.streams))
         output = _output(process, deadline, deadline_is_failure=False)
     if file is not None and process.returncode == -signal.SIGXFSZ:
-        raise ToolFailure(f"iperf3 server: more came than a file of {file.max_bytes:,} bytes", permanent=True)
+        raise ToolFailure(f"iperf3 server: received more than the {file.max_bytes:,} bytes of the file", permanent=True)
     seen = Seen(sampler.wanted_ratio(), sampler.kernel_counts())
     try:
         return decode(output), seen
@@ -243,7 +243,7 @@ def _served_peer(report: Json, peer: str | None) -> bool:
     client = peer_of(report)
     if peer is None or client is None or ip_address(client) == ip_address(peer):
         return True
-    logger.warning("iperf3 server: a test from %s was not counted: only %s was to come", client, peer)
+    logger.warning("iperf3 server: ignored a test from %s: expected %s", client, peer)
     return False
 
 
@@ -282,9 +282,9 @@ def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, deadline_is
     except subprocess.TimeoutExpired:
         output = _stop(process)
         if deadline_is_failure:
-            raise ToolFailure(f"iperf3 had not ended when the time of the test was over: {progress(output)}") from None
+            raise ToolFailure(f"iperf3 did not finish within the time of the test: {progress(output)}") from None
     if process.returncode < 0 and deadline_is_failure:
-        raise ToolFailure(f"iperf3 was ended by {signal.Signals(-process.returncode).name}")
+        raise ToolFailure(f"iperf3 was killed by {signal.Signals(-process.returncode).name}")
     return output
 
 

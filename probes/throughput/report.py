@@ -45,7 +45,7 @@ ERROR_OUTCOMES = (
 
 ERROR_LINE = re.compile(r"^iperf3: (?:parameter )?error - (.+)$", re.MULTILINE)
 CONTROL_CLOSED = "control socket has closed unexpectedly"
-WRONG_KEY = "before the test began; a server of 3.22 ends so where the one-time key is wrong"
+WRONG_KEY = "before the test began; a server of iperf3 3.22 does so if the one-time key is wrong"
 
 
 class ServerRefused(ProbeError):
@@ -83,7 +83,7 @@ def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: d
     try:
         return _to_run(report, spec, address, started_at)
     except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise ToolFailure(f"iperf3's report is not complete: {error!r} is missing") from error
+        raise ToolFailure(f"iperf3's report is incomplete: {error!r}") from error
 
 
 def decode(output: bytes) -> Json:
@@ -107,7 +107,7 @@ def progress(output: bytes) -> str:
     except ToolFailure:
         intervals = []
     sent_bytes = sum(interval["sum"]["bytes"] for interval in intervals)
-    return f"{sent_bytes:,} bytes had gone" if sent_bytes else "no data had gone"
+    return f"{sent_bytes:,} bytes transferred" if sent_bytes else "no data transferred"
 
 
 def received_bytes(server_report: Json) -> int:
@@ -292,7 +292,7 @@ def _udp(report: Json, reverse: bool, sent: SentIntervals | None) -> UdpCounts |
         return None
     max_sent = MAX_PACKETS if sent is None or sent.packets is None else SENT_MARGIN * sum(sent.packets)
     if not 0 <= end["sum"]["packets"] <= max_sent:
-        raise ServerBusy("iperf3 counted datagrams that are not of this test: somebody else sends to its port")
+        raise ServerBusy("iperf3 counted datagrams of another sender: another host sends to its port")
     return UdpCounts(
         packets=end["sum"]["packets"],
         lost_packets=max(0, end["sum"]["lost_packets"]),

@@ -200,7 +200,7 @@ def test_nobody_comes(port, folders):
     run = probe.measure(asked(port, folders[0]), Deadline(1.5))
 
     assert (run.outcome, not_measured(run)) == (Outcome.REFUSED, True)
-    assert "the receiver did not come" in run.detail
+    assert "the receiver did not connect" in run.detail
     assert list(folders[0].iterdir()) == []
 
 
@@ -248,7 +248,7 @@ def test_where_no_filter_can_be_put_a_stranger_is_sent_away(port, folders, monke
             pass
         assert stranger.recv(100) == b"", "he was told nothing"
 
-    assert f"{STRANGER} was sent away: only the receiver is to come" in caplog.text
+    assert f"rejected {STRANGER}: only the receiver may connect" in caplog.text
 
 
 def listens(port):
@@ -285,7 +285,7 @@ def test_what_was_recorded_of_a_slot_does_not_open_the_door_again(port, folders,
         with pytest.raises(listener.NoConnection), opened.accept_control(Deadline(1)):
             pass
 
-    assert "somebody without the key of this test connected" in caplog.text
+    assert "without the key of this test" in caplog.text
 
 
 def test_why_the_receiver_declines_is_the_outcome(port, folders):
@@ -312,7 +312,7 @@ def test_a_disk_returning_other_data_is_found_by_the_checksum(port, folders, mon
     run, _ = between(port, folders)
 
     assert (run.outcome, not_measured(run)) == (Outcome.TOOL_FAILURE, True)
-    assert run.detail == "what lies on the receiver's disk is not what was sent: the checksums differ"
+    assert "checksum mismatch" in run.detail
 
 
 @pytest.mark.parametrize("end", ["sender", "receiver"])
@@ -333,7 +333,7 @@ def test_a_folder_that_is_a_symbolic_link_is_not_followed(port, folders, tmp_pat
     assert not_measured(run)
     assert list(elsewhere.iterdir()) == []
     failed = run.detail if end == "sender" else str(receiving.raised)
-    assert "must be a folder, and no symbolic link" in failed
+    assert "must be a folder, not a symbolic link" in failed
 
 
 COMMAND = [sys.executable, "-m", "probes", "disk-to-disk"]
@@ -375,9 +375,10 @@ def test_a_full_disk_is_reported_by_receiver_and_sender(port, folders, key, requ
     run = probe.measure(asked(port, sender), Deadline(30))
     _, told = receiving.communicate(timeout=60)
 
-    said = f"{receiver}: No space left on device; make room, or ask for a smaller file_bytes"
-    assert (run.outcome, run.detail, not_measured(run)) == (Outcome.TOOL_FAILURE, f"the receiver: {said}", True)
-    assert (receiving.returncode, said in told) == (1, True)
+    failure = f"{receiver}: No space left on device"
+    assert (run.outcome, not_measured(run)) == (Outcome.TOOL_FAILURE, True)
+    assert run.detail.startswith(f"the receiver: {failure}; ")
+    assert (receiving.returncode, failure in told) == (1, True)
 
 
 def test_on_a_full_disk_of_its_own_the_sender_says_so(port, folders, key, request):
@@ -392,7 +393,7 @@ def test_on_a_full_disk_of_its_own_the_sender_says_so(port, folders, key, reques
 
     run = json.loads(sent.stdout)
     assert (sent.returncode, run["outcome"], run["disk_to_disk_bps"]) == (1, "tool_failure", None)
-    assert "No space left on device; make room" in run["detail"]
+    assert "No space left on device" in run["detail"]
 
 
 @pytest.mark.parametrize("killed", ["sender", "receiver"])

@@ -32,7 +32,8 @@ def test_another_name_is_refused_with_those_that_there_are():
         congestion_control.check("nosuch")
 
     assert refused.value.permanent
-    assert f"no congestion control nosuch, but {', '.join(listed('available'))}: " in str(refused.value)
+    assert "nosuch" in str(refused.value)
+    assert f" {', '.join(listed('available'))}; " in str(refused.value)
     assert "modprobe tcp_nosuch" in str(refused.value)
 
 
@@ -62,4 +63,5 @@ def test_who_is_not_root_has_those_that_are_allowed(ordinary_user):
         with pytest.raises(ProbeError) as refused:
             congestion_control.check(name)
         assert refused.value.outcome is Outcome.NOT_PERMITTED
-        assert f"only root use the congestion control {name}, and others {', '.join(allowed)}" in str(refused.value)
+        assert name in str(refused.value)
+        assert f" {', '.join(allowed)}; " in str(refused.value)

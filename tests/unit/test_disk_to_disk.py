@@ -87,9 +87,9 @@ def test_the_file_is_gone_with_its_process(tmp_path, signal):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda folder: None, "No such file or directory; make it, or name another as disk.folder in limits.toml"),
-        (lambda folder: folder.write_text(""), "must be a folder, and no symbolic link"),
-        (lambda folder: folder.symlink_to("/var"), "must be a folder, and no symbolic link"),
+        (lambda folder: None, r"No such file or directory; create it, .*disk\.folder in limits\.toml"),
+        (lambda folder: folder.write_text(""), r"disk\.folder in limits\.toml must be a folder"),
+        (lambda folder: folder.symlink_to("/var"), r"disk\.folder in limits\.toml must .*not a symbolic link"),
     ],
 )
 def test_what_is_no_folder_is_refused_with_what_to_do(tmp_path, make, message):
@@ -103,7 +103,7 @@ def test_what_is_no_folder_is_refused_with_what_to_do(tmp_path, make, message):
 
 def test_a_disk_that_fails_in_the_middle_says_so(tmp_path):
     with (
-        pytest.raises(scratch.DiskFailure, match="No space left on device; make room, or ask for a smaller file_bytes"),
+        pytest.raises(scratch.DiskFailure, match=r"No space left on device; .*file_bytes"),
         scratch.scratch_file(str(tmp_path)),
     ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -168,7 +168,7 @@ def test_nothing_moved_is_no_rate():
 
 
 def test_a_disk_that_has_no_time_left_says_how_far_it_came(file):
-    with pytest.raises(disk.StepTimeout, match="after writing 5,000,000 bytes for 0 bytes"):
+    with pytest.raises(disk.StepTimeout, match="writing 5,000,000 bytes, after 0 bytes"):
         disk.measure_write(file, 5_000_000, Deadline(0))
 
 
@@ -304,7 +304,7 @@ def test_a_changed_repeated_or_reflected_message_is_refused(spoil):
         here.sendall(said)
         sender = ControlConnection(there, receiver.session, sends=False)
 
-    with pytest.raises(NotPermitted, match="not made with the key"):
+    with pytest.raises(NotPermitted, match="does not authenticate"):
         sender.receive(soon())
 
 
@@ -312,7 +312,7 @@ def test_a_message_longer_than_any_is_not_read():
     sender, _, _, there = talking()
     there.sendall(control_connection.LENGTH.pack(2**31))
 
-    with pytest.raises(NotPermitted, match="longer than any"):
+    with pytest.raises(NotPermitted, match="exceeds 65,536 bytes"):
         sender.receive(soon())
 
 
@@ -399,7 +399,7 @@ def test_more_than_its_stretch_is_not_written(file):
     here.sendall(bytes(1001))
     here.close()
 
-    with pytest.raises(ConnectionLost, match="more than its stretch"):
+    with pytest.raises(ConnectionLost, match="more than the stream's part"):
         streams.receive_file(there, file, (0, 1000))
     assert os.fstat(file).st_size <= 1000
 
@@ -409,10 +409,10 @@ def test_a_stream_that_breaks_ends_the_others():
 
     def work(number, one):
         if number == 0:
-            raise ConnectionLost("a stream broke")
+            raise ConnectionLost("a stream failed")
         return streams.receive_memory(one)
 
-    with pytest.raises(ConnectionLost, match="a stream broke"):
+    with pytest.raises(ConnectionLost, match="a stream failed"):
         streams.run_all([there for _, there in pairs], work, soon())
 
 

@@ -297,7 +297,7 @@ class Lasting(ThroughputProbe):
         return super().run(spec, deadline)
 
 
-NOT_ENDED = ToolFailure("iperf3 had not ended when the time of the test was over: 9,000,000 bytes had gone")
+NOT_ENDED = ToolFailure("iperf3 did not finish within the time of the test: 9,000,000 bytes transferred")
 
 
 @pytest.mark.parametrize("servers_clock_ahead_s", [0.0, 0.7])
