@@ -60,7 +60,7 @@ def _answered(view: View, request: HttpRequest) -> HttpResponse:
     except (OperationalError, InterfaceError) as error:
         kind = trouble.kind_of(error)
         logger.warning("an agent is told to retry: %s: %s", kind, error)
-        trouble.note(kind)
+        trouble.record_trouble(kind)
         return _refusal(RequestRefused(503, f"{kind}; try again", retry_after_s=DATABASE_RETRY_AFTER_S))
 
 

@@ -46,7 +46,7 @@ class CompressedBody:
     unpack: Unpack
 
 
-def received(request: HttpRequest) -> CompressedBody:
+def read_request(request: HttpRequest) -> CompressedBody:
     """Read the body of a request; refusals by header come before reading."""
     how = FORMATS.get(request.content_type or "")
     if how is None:
@@ -74,7 +74,7 @@ def read_body(request: HttpRequest, limit_bytes: int) -> bytes:
     return body
 
 
-def unpacked(packed: CompressedBody) -> ParsedBatch:
+def decompress(packed: CompressedBody) -> ParsedBatch:
     """Decompress a body and parse its batch; results stay encoded."""
     body = packed.unpack(packed.content, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     try:

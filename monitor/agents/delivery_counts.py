@@ -15,7 +15,7 @@ from monitor.agents.stamps import View
 KEY = "deliveries"
 
 
-def counted(view: View) -> View:
+def count_responses(view: View) -> View:
     """Decorator that counts a view's responses by status."""
 
     @wraps(view)

@@ -104,7 +104,7 @@ def record(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
     except (Error, *CANNOT_BE_STORED) as error:
         logger.warning("site %d: its health is not stored: %s", site_id, error)
         if isinstance(error, OperationalError | InterfaceError):
-            trouble.note(trouble.kind_of(error))
+            trouble.record_trouble(trouble.kind_of(error))
         if health is not None and reason_of(error) is not None:
             _record(site_id, arrival, None, now)
 

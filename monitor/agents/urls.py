@@ -9,6 +9,6 @@ from monitor.agents.stamps import stamped
 
 urlpatterns: list[URLPattern] = [
     path("plan", telling(stamped(views.plan))),
-    path("results", telling(stamped(delivery_counts.counted(views.results)))),
+    path("results", telling(stamped(delivery_counts.count_responses(views.results)))),
     path("enrol", telling(stamped(enrol))),
 ]

@@ -26,7 +26,7 @@ from monitor.accounts.callers import client_address
 from monitor.accounts.models import token_digest
 from monitor.agents import health, holders
 from monitor.agents.answers import json_answer, open_to_programs
-from monitor.agents.bodies import RequestRefused, received, unpacked
+from monitor.agents.bodies import RequestRefused, decompress, read_request
 from monitor.agents.models import AgentToken
 from monitor.agents.protocol import require_spoken
 from monitor.agents.stamps import View
@@ -78,12 +78,12 @@ def plan(request: HttpRequest, site: Site) -> HttpResponse:
 def results(request: HttpRequest, site: Site) -> HttpResponse:
     """Store a batch and send the receipt."""
     with _only_one_of(site):
-        packed = received(request)
+        packed = read_request(request)
     with _one_of_few():
-        now, arrival = timezone.now(), unpacked(packed)
+        now, arrival = timezone.now(), decompress(packed)
         receipt = receive(site.pk, arrival, now)
         if receipt.accepted > 0:  # an empty batch does not prove that storing works
-            trouble.over()
+            trouble.clear_trouble()
         health.record(site.pk, arrival, now)
     return json_answer(receipt)
 

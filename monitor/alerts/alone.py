@@ -29,7 +29,7 @@ _UNLOCK = """
 
 
 @contextmanager
-def alone(key: int) -> Iterator[bool]:
+def advisory_lock(key: int) -> Iterator[bool]:
     """Try to take the advisory lock `key` and hold it for the block; yields whether this succeeded."""
     if not _execute(_LOCK, key):
         yield False

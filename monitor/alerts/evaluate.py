@@ -14,21 +14,21 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from monitor.agents.health import agent_reports
-from monitor.alerts.alone import alone
+from monitor.alerts.alone import advisory_lock
 from monitor.alerts.detect import causes, judged
 from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Baselines, Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.incidents import lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths
-from monitor.alerts.models import Incident, State
+from monitor.alerts.models import Incident, IncidentState
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import LossRule, Rule
+from monitor.mesh.alert_rules import LossRule, RuleSettings
 from monitor.mesh.models import Kind
 from monitor.mesh.queries import MeasuredPath, alerts, measured_paths
 
@@ -55,7 +55,7 @@ class RuleScope:
 
     pinged: dict[int, MeasuredPath]
     tested: dict[int, MeasuredPath]
-    settings: dict[str, dict[int, Rule]]
+    settings: dict[str, dict[int, RuleSettings]]
 
     def path(self, path_id: int, rule: str) -> MeasuredPath | None:
         return (self.tested if rule == "throughput" else self.pinged).get(path_id)
@@ -67,7 +67,7 @@ def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
     `baselines` of the same hour are used again instead of being loaded. Does nothing while another evaluation holds the
     advisory lock.
     """
-    with alone(_KEY) as is_alone:
+    with advisory_lock(_KEY) as is_alone:
         if not is_alone:
             return Evaluation(opened=0, closed=0)
         done = _evaluate(now, baselines)
@@ -86,7 +86,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
         ended_s=queries.ended_s(counted_since),
         maintained_s=quiet.maintained_s(counted_since, now, every),
     )
-    quiet_paths = quiet.at(now, every)
+    quiet_paths = quiet.quiet_paths_at(now, every)
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
     _add_to_incidents(lasting, firing, snapshot, now)
     closed = _close_over(lasting, snapshot, scope, quiet_paths, now)
@@ -119,7 +119,7 @@ def snapshot_at(
     return take_snapshot(now, scope.pinged, scope.tested, losses, judged_s, watched, baselines, source)
 
 
-def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES) -> list[Finding]:
+def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES) -> list[RuleFinding]:
     """The findings of these rules, with the severities of mesh.toml."""
     return [
         replace(finding, severity=alert_rules.severity_of(name, scope.settings[name][finding.path_id]))
@@ -134,7 +134,7 @@ def agent_troubles(now: datetime) -> dict[str, tuple[str, ...]]:
     return {report.site: troubles for report in reports if (troubles := report.troubles(now - LAST_HOUR))}
 
 
-def _add_to_incidents(lasting: list[Incident], firing: list[Finding], snapshot: Snapshot, now: datetime) -> None:
+def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, now: datetime) -> None:
     """Add findings that are in no lasting incident to the incident of their cause."""
     lasting_incidents = [_as_lasting(incident) for incident in lasting]
     counted: dict[str, Shares] = {}
@@ -155,7 +155,7 @@ def _add_to_incidents(lasting: list[Incident], firing: list[Finding], snapshot: 
 
 
 def _shares(
-    trouble: str, firing: list[Finding], lasting_incidents: list[LastingIncident], snapshot: Snapshot
+    trouble: str, firing: list[RuleFinding], lasting_incidents: list[LastingIncident], snapshot: Snapshot
 ) -> Shares:
     """Count the paths with this trouble, for the evidence of incidents."""
     bad = {finding.path_id for finding in firing if causes.trouble_of(finding.rule) == trouble}
@@ -176,7 +176,7 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
     """Confirm pending incidents that are old enough, and queue missing notifications; returns how many opened."""
     opened = 0
     for incident in queries.untold_incidents():
-        if incident.state == State.PENDING:
+        if incident.state == IncidentState.PENDING:
             if not lifecycle.confirm(incident.pk, now):
                 continue
             opened += 1
@@ -202,7 +202,7 @@ def _close_over(
             ended = lifecycle.close(
                 incident.pk, list(reasons), "; ".join(dict.fromkeys(over)), now, is_silenced=is_silenced
             )
-            closed += ended and incident.state != State.PENDING
+            closed += ended and incident.state != IncidentState.PENDING
     return closed
 
 

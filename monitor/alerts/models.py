@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from django.db import models
 
 
-class State(models.TextChoices):
+class IncidentState(models.TextChoices):
     """The state of an incident, derived from its times. It lasts in the first three."""
 
     PENDING = "pending"
@@ -90,12 +90,12 @@ class Incident(models.Model):
         return self.closed_at is None
 
     @property
-    def state(self) -> State:
+    def state(self) -> IncidentState:
         if self.closed_at is not None:
-            return State.RESOLVED
+            return IncidentState.RESOLVED
         if self.is_pending:
-            return State.PENDING
-        return State.OPEN if self.acknowledged_at is None else State.ACKNOWLEDGED
+            return IncidentState.PENDING
+        return IncidentState.OPEN if self.acknowledged_at is None else IncidentState.ACKNOWLEDGED
 
 
 UNTOLD = models.Q(is_pending=False, closed_at__isnull=True, acknowledged_at__isnull=True) & (
@@ -144,7 +144,7 @@ class IncidentEvidence(models.Model):
         db_table = "incident_evidence"
 
 
-class Turn(models.TextChoices):
+class HistoryEvent(models.TextChoices):
     """The kind of an event in an incident's history."""
 
     FOUND = "found"
@@ -163,7 +163,7 @@ class IncidentTurn(models.Model):
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="turns")
     at = models.DateTimeField()
-    turn = models.TextField(choices=Turn)
+    turn = models.TextField(choices=HistoryEvent)
     note = models.TextField(blank=True, help_text="What was found, who it was, why it is over.")
 
     class Meta:
@@ -181,7 +181,7 @@ class JudgedPath(models.Model):
         db_table = "judged_path"
 
 
-class Change(models.TextChoices):
+class IncidentChange(models.TextChoices):
     """The changes of an incident that are notified."""
 
     OPENED = "opened"
@@ -190,7 +190,7 @@ class Change(models.TextChoices):
     CLOSED = "closed"
 
 
-class Delivery(models.TextChoices):
+class DeliveryState(models.TextChoices):
     """How far a notification is."""
 
     WAITING = "waiting", "waits to be sent"
@@ -209,12 +209,12 @@ class Notification(models.Model):
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notifications")
-    change = models.TextField(choices=Change)
+    change = models.TextField(choices=IncidentChange)
     reopening = models.IntegerField(default=0, help_text="After how many reopenings of the incident.")
     channel = models.TextField()
     is_digest = models.BooleanField(default=False, db_default=False, help_text="With all else that is due then.")
     due_at = models.DateTimeField()
-    state = models.TextField(choices=Delivery, default=Delivery.WAITING, db_default="waiting")
+    state = models.TextField(choices=DeliveryState, default=DeliveryState.WAITING, db_default="waiting")
     claimed_at = models.DateTimeField(null=True)
     attempts = models.SmallIntegerField(default=0)
     sent_at = models.DateTimeField(null=True)
@@ -237,7 +237,7 @@ class Notification(models.Model):
     @property
     def state_text(self) -> str:
         """How far it is, in words."""
-        return str(Delivery(self.state).label)
+        return str(DeliveryState(self.state).label)
 
 
 class Quiet(models.Model):

@@ -19,13 +19,13 @@ from monitor.accounts.roles import Action, may
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import actions, listing
-from monitor.alerts.models import Change, Deed, Incident, IncidentPath, Severity, State, Turn
+from monitor.alerts.models import Deed, HistoryEvent, Incident, IncidentChange, IncidentPath, IncidentState, Severity
 from monitor.api.freshness import EVALUATED_HEADER
 from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family
 
-InState = Literal[State.PENDING, State.OPEN, State.ACKNOWLEDGED, State.RESOLVED]
+InState = Literal[IncidentState.PENDING, IncidentState.OPEN, IncidentState.ACKNOWLEDGED, IncidentState.RESOLVED]
 """Spelt out, since the OpenAPI description needs unique class names, and cells of the grid have a State too."""
 TOTAL_HEADER = "X-Total-Count"
 
@@ -95,7 +95,7 @@ class TurnOut(Schema):
     """An event in the history of the incident."""
 
     at: datetime
-    turn: Turn
+    turn: HistoryEvent
     note: str
 
 
@@ -103,7 +103,7 @@ class NotificationOut(Schema):
     """The notification of a channel. `sent_at` is null until sent; `problem` is why the last attempt failed."""
 
     channel: str
-    change: Change
+    change: IncidentChange
     state: str
     due_at: datetime
     sent_at: datetime | None
@@ -138,9 +138,9 @@ class CommentIn(Schema, extra="forbid"):
     text: Text
 
 
-def status_of(error: actions.NotPossible) -> int:
+def status_of(error: actions.ActionRefused) -> int:
     """404 if unknown, 409 if somebody else was first, 422 if invalid."""
-    return {actions.Unknown: 404, actions.TooLate: 409}.get(type(error), 422)
+    return {actions.UnknownObject: 404, actions.ObjectChanged: 409}.get(type(error), 422)
 
 
 @router.get(
@@ -153,7 +153,7 @@ def status_of(error: actions.NotPossible) -> int:
 def list_incidents(
     request: HttpRequest,
     response: HttpResponse,
-    state: listing.Which = listing.Which.OPEN,
+    state: listing.StateFilter = listing.StateFilter.OPEN,
     severity: Severity | None = None,
     site: Annotated[Line | None, Query(description="with a path from or to it")] = None,
     group: Annotated[Line | None, Query(description="with a path within it")] = None,

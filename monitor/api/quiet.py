@@ -35,7 +35,7 @@ class QuietIn(Schema, extra="forbid"):
     reason: Reason = ""
 
     @property
-    def scope(self) -> actions.Scope:
+    def scope(self) -> actions.QuietScope:
         return actions.find_scope(self.path_id, self.site, self.group)
 
 
@@ -54,9 +54,9 @@ class MaintenanceIn(QuietIn, extra="forbid"):
     until: Moment | None = None
 
     @property
-    def window(self) -> actions.Window:
+    def window(self) -> actions.MaintenanceTimes:
         every = None if self.every_s is None else timedelta(seconds=self.every_s)
-        return actions.Window(self.starts_at, self.ends_at, every, self.until)
+        return actions.MaintenanceTimes(self.starts_at, self.ends_at, every, self.until)
 
 
 class MaintenanceChangeIn(MaintenanceIn, extra="forbid"):
@@ -75,7 +75,7 @@ class QuietOut(Schema):
     reason: str
     starts_at: datetime
     ends_at: datetime
-    standing: quiet.Standing
+    standing: quiet.QuietState
     made_by: str
     made_at: datetime
     ended_at: datetime | None
@@ -214,7 +214,7 @@ def _out(quiet_time: Quiet, now: datetime) -> dict[str, object]:
         "id": quiet_time.pk,
         "site": None if quiet_time.site is None else quiet_time.site.name,
         "group": None if quiet_time.group is None else quiet_time.group.name,
-        "standing": quiet.standing(quiet_time, now),
+        "standing": quiet.quiet_state(quiet_time, now),
         "next_starts_at": starts_at,
         "next_ends_at": ends_at,
         **{name: getattr(quiet_time, name) for name in names},

@@ -16,7 +16,7 @@ from django.utils import timezone
 from ninja import NinjaAPI, Query
 from ninja.errors import HttpError
 
-from monitor.alerts.incidents.actions import NotPossible
+from monitor.alerts.incidents.actions import ActionRefused
 from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.api import freshness, incidents, on_demand, quiet
@@ -63,8 +63,8 @@ api.add_router("", on_demand.router)
 api.add_router("", freshness.router)
 
 
-@api.exception_handler(NotPossible)
-def not_possible(request: HttpRequest, error: NotPossible) -> HttpResponse:
+@api.exception_handler(ActionRefused)
+def not_possible(request: HttpRequest, error: ActionRefused) -> HttpResponse:
     return api.create_response(request, {"detail": str(error)}, status=status_of(error))
 
 

@@ -60,7 +60,7 @@ def _flag(sentence: str, *, default: bool) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class RuleSettings:
     """Keys that every rule has. `severity` is empty where mesh.toml does not set it."""
 
     enabled: bool = _flag("Whether the rule is on.", default=True)
@@ -68,7 +68,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LossRule(Rule):
+class LossRule(RuleSettings):
     """Loss is significantly above `above_ratio`, over half of `window_s` or longer; resolved after `window_s`."""
 
     above_ratio: float = _key(0.01, 0, 1, "Loss, lost over sent, above which an incident opens.", are_open=True)
@@ -78,21 +78,21 @@ class LossRule(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegressionRule(Rule):
+class RegressionRule(RuleSettings):
     """Loss has risen above the path's own baseline by at least `least_rise_ratio`."""
 
     least_rise_ratio: float = _key(0.001, 0, 1, "Minimum rise of the loss above the baseline.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppearanceRule(Rule):
+class AppearanceRule(RuleSettings):
     """Reordering or duplicates have become more frequent by at least this share of the bursts."""
 
     least_rise_ratio: float = _key(0.02, 0, 1, "Minimum rise of the share of bursts with such packets.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTripRule(Rule):
+class RoundTripRule(RuleSettings):
     """RTT has risen suddenly, by `least_rise_ms` or by `least_rise_ratio` of its baseline; with `every_change`, any
     significant step, falls included."""
 
@@ -104,14 +104,14 @@ class RoundTripRule(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JitterRule(Rule):
+class JitterRule(RuleSettings):
     """Jitter has risen suddenly, by at least `least_rise_ms`."""
 
     least_rise_ms: float = _key(6.0, 0.1, 10_000, "Minimum rise of the jitter.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRule(Rule):
+class EstimateRule(RuleSettings):
     """The throughput estimate from loss and RTT of whole days is significantly lower than before, and its median is
     below `below_ratio` of the baseline median."""
 
@@ -119,21 +119,21 @@ class EstimateRule(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriftRule(Rule):
+class DriftRule(RuleSettings):
     """RTT of whole days has risen slowly, by at least `least_rise_ms`."""
 
     least_rise_ms: float = _key(6.0, 0.1, 10_000, "Minimum rise of the daily median RTT.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnreachableRule(Rule):
+class UnreachableRule(RuleSettings):
     """No reply for `after_s`, and for at least three cycles."""
 
     after_s: int = _key(180, 10, DAY_S, "Time without a reply after which an incident opens.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThroughputRule(Rule):
+class ThroughputRule(RuleSettings):
     """The newest tests are significantly slower than those before, and their median is below `below_ratio` of
     theirs."""
 
@@ -141,13 +141,13 @@ class ThroughputRule(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoDataRule(Rule):
+class NoDataRule(RuleSettings):
     """No measurement for `after_s`, and for at least three cycles."""
 
     after_s: int = _key(300, 10, DAY_S, "Time without a measurement after which an incident opens.")
 
 
-RULES: dict[str, type[Rule]] = {
+RULES: dict[str, type[RuleSettings]] = {
     "loss": LossRule,
     "loss_regression": RegressionRule,
     "unreachable": UnreachableRule,
@@ -195,13 +195,13 @@ class Place:
         )
 
 
-def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Place]) -> dict[int, Rule]:
+def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Place]) -> dict[int, RuleSettings]:
     """Settings of rule `name` on each path, by the keys of `places`; paths where it is disabled are left out.
 
-    `alerts` is the [alerts] table as checked by `document.read`. Paths with the same settings share a `Rule`.
+    `alerts` is the [alerts] table as checked by `document.read`. Paths with the same settings share a `RuleSettings`.
     """
     specials = [special for special in alerts.get(FOR, ()) if name in special]
-    made: dict[tuple[bool, ...], Rule] = {}
+    made: dict[tuple[bool, ...], RuleSettings] = {}
     settings = {}
     for path_id, place in places.items():
         holds = tuple(place.is_in(special) for special in specials)
@@ -216,12 +216,12 @@ def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Plac
     return settings
 
 
-def severity_of(name: str, rule: Rule) -> str:
+def severity_of(name: str, rule: RuleSettings) -> str:
     """Severity of an incident of rule `name` with these settings."""
     return rule.severity or SEVERITY_OF.get(name, "warning")
 
 
-def keys_of(rule: type[Rule]) -> Iterator[tuple[str, Key]]:
+def keys_of(rule: type[RuleSettings]) -> Iterator[tuple[str, Key]]:
     """Keys of a rule's table by name, without `severity`, which is a word."""
     for rule_field in dataclasses.fields(rule):
         if rule_field.name == SEVERITY:

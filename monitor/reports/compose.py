@@ -55,7 +55,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         coverage=_coverage(material),
         sentences=(),
     )
-    return replace(report, sentences=sentences.of(report, numbers))
+    return replace(report, sentences=sentences.summary_sentences(report, numbers))
 
 
 def _by_name(path: PathReport) -> tuple[str, str]:
@@ -83,7 +83,7 @@ def _path(material: Material, path_id: int) -> PathReport:
         throughput_year_before=material.throughput_year_before.get(path_id),
         capacity_bps=material.capacities.get(path_id),
         verdict=material.verdicts.get(path_id),
-        targets=levels.kept(
+        targets=levels.target_results(
             material.levels.get(path_id, ServiceLevel()),
             summary,
             material.hours_above.get(path_id),

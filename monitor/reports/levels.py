@@ -12,7 +12,7 @@ from monitor.mesh.service_levels import ServiceLevel
 from monitor.reports.report import Target, TargetResult
 
 
-def kept(
+def target_results(
     level: ServiceLevel, summary: PathSummary | None, hours_above: TargetCounts | None, tests_below: TargetCounts | None
 ) -> tuple[TargetResult, ...]:
     """The targets with measurements; targets without are left out."""

@@ -65,7 +65,7 @@ def enqueue(subscriber: Subscriber, periods: Iterable[Period], now: datetime) ->
 def send_now(period: Period, scope: ReportScope, now: datetime) -> tuple[int, int]:
     """Send a report to all subscribers of its scope, in their own time zone, on any weekday; skip those who already
     have it. Returns the number of accepted mails and of recipients."""
-    rows = list(subscribers.of_scope(scope))
+    rows = list(subscribers.subscribers_of(scope))
     for subscriber in rows:
         enqueue(subscriber, [period], now)
     waiting = _open().filter(subscriber__in=rows, period=str(period))

@@ -27,7 +27,7 @@ COVERAGE_WORTH_A_MENTION_RATIO = 0.95
 Rule = Callable[[Report, Numbers], Sentence | None]
 
 
-def of(report: Report, numbers: Numbers) -> tuple[Sentence, ...]:
+def summary_sentences(report: Report, numbers: Numbers) -> tuple[Sentence, ...]:
     """The sentences of the summary, in their order."""
     if not report.paths:
         words = "No pings were planned and none were measured in this period."

@@ -75,14 +75,14 @@ def active() -> QuerySet[Subscriber]:
     return Subscriber.objects.filter(ended_at=None)
 
 
-def of_scope(scope: ReportScope) -> QuerySet[Subscriber]:
+def subscribers_of(scope: ReportScope) -> QuerySet[Subscriber]:
     """Those who get the report of this scope."""
     return active().filter(scope=scope.kind, name=scope.name)
 
 
 def unsubscribe(recipient: str, scope: ReportScope, now: datetime) -> bool:
     """End a subscription; false if there is none."""
-    return _end(of_scope(scope).filter(recipient=recipient), now)
+    return _end(subscribers_of(scope).filter(recipient=recipient), now)
 
 
 def unsubscribe_by_token(token: str, now: datetime) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from monitor.alerts.models import Turn
+from monitor.alerts.models import HistoryEvent
 from monitor.archive.queries.ledger import AWAITED
 from probes.contract import Outcome
 
 _OUTCOMES = {Outcome.TOOL_FAILURE.value: "test error", Outcome.MISSED.value: "not run", AWAITED: "pending"}
-_TURNS = {Turn.FOUND.value: "detected", Turn.WIDENED.value: "path added"}
+_TURNS = {HistoryEvent.FOUND.value: "detected", HistoryEvent.WIDENED.value: "path added"}
 
 
 def outcome_label(outcome: str) -> str:

@@ -43,7 +43,7 @@ def lossy(path: Path, now: datetime = NOW) -> Incident:
     finally:
         lifecycle.CONFIRM_S = before
     incident = Incident.objects.get(paths__path=path, closed_at=None)
-    gather.keep(incident, now)
+    gather.store_facts(incident, now)
     return incident
 
 

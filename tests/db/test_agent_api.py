@@ -265,7 +265,7 @@ def test_what_the_database_cannot_do_now_is_answered_503_and_shown(mesh, agent, 
 
     response = post(agent, msgspec.json.encode(a_batch(mesh)))
 
-    (shown,) = trouble.now_known()
+    (shown,) = trouble.current_trouble()
     assert response.status_code == 503
     assert response["Retry-After"] == "5"
     assert response.json()["error"] == f"{kind}; try again"
@@ -276,19 +276,19 @@ def test_what_the_database_cannot_do_now_is_answered_503_and_shown(mesh, agent, 
 
 def test_a_batch_that_could_be_stored_ends_the_trouble(mesh, agent, settings, tmp_path):
     settings.DATA_DIR = tmp_path
-    trouble.note(trouble.TroubleKind.DISK_FULL)
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     response = post(agent, msgspec.json.encode(a_batch(mesh)))
 
     assert response.status_code == 200
-    assert trouble.now_known() == []
+    assert trouble.current_trouble() == []
 
 
 def test_trouble_that_cannot_be_noted_is_logged(settings, tmp_path, caplog):
     settings.DATA_DIR = tmp_path / "file"
     settings.DATA_DIR.touch()
 
-    trouble.note(trouble.TroubleKind.DISK_FULL)
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     assert "the pages will not show that the disk of the database is full" in caplog.text
 

@@ -8,7 +8,7 @@ from django.db import OperationalError, connection, connections
 
 from monitor.alerts import alone as alone_module
 from monitor.alerts import evaluate as module
-from monitor.alerts.alone import alone
+from monitor.alerts.alone import advisory_lock
 from monitor.alerts.evaluate import Evaluation, evaluate
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
@@ -94,7 +94,7 @@ def test_who_was_stopped_loses_the_lock_and_cannot_go_on(monkeypatch):
     has_lock, may_go_on = threading.Event(), threading.Event()
 
     def stopped():
-        with alone(KEY) as is_alone:
+        with advisory_lock(KEY) as is_alone:
             assert is_alone
             has_lock.set()
             assert may_go_on.wait(WAIT_S)
@@ -105,7 +105,7 @@ def test_who_was_stopped_loses_the_lock_and_cannot_go_on(monkeypatch):
     assert has_lock.wait(WAIT_S)
     deadline = datetime.now(UTC) + timedelta(seconds=WAIT_S)
     while True:
-        with alone(KEY) as is_alone:
+        with advisory_lock(KEY) as is_alone:
             if is_alone:
                 break
         assert datetime.now(UTC) < deadline, "the lock stays with who was stopped"
@@ -116,7 +116,7 @@ def test_who_was_stopped_loses_the_lock_and_cannot_go_on(monkeypatch):
 
 
 def test_a_connection_that_let_go_of_the_lock_may_be_idle_again():
-    with alone(KEY) as is_alone, connection.cursor() as cursor:
+    with advisory_lock(KEY) as is_alone, connection.cursor() as cursor:
         assert is_alone
         cursor.execute("SHOW idle_session_timeout")
         assert cursor.fetchone() == ("2min",)

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from scipy.stats import binomtest
 
 from monitor.agents.models import AgentHealth
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
@@ -60,7 +60,7 @@ def incident(*findings, cause="cern ↔ slac", shares=()) -> Incident:
 
 
 def finding(path, rule="loss", since=NOW - timedelta(minutes=10), **fields):
-    return Finding(rule, path.pk, str(path), f"{rule} is high", since, **fields)
+    return RuleFinding(rule, path.pk, str(path), f"{rule} is high", since, **fields)
 
 
 def lossy(path, back):
@@ -71,7 +71,7 @@ def lossy(path, back):
 
 
 def gathered(row, now=NOW):
-    gather.keep(row, now)
+    gather.store_facts(row, now)
     return evidence(row, now)
 
 
@@ -185,11 +185,11 @@ def test_the_number_of_questions_does_not_grow_with_the_paths(paths):
 
     def questions(row):
         with CaptureQueriesContext(connection) as asked:
-            gather.gathered(row, NOW)
+            gather.collect_facts(row, NOW)
         return len(asked)
 
     assert questions(one) == questions(many) == 9
-    gather.keep(many, NOW)
+    gather.store_facts(many, NOW)
     with CaptureQueriesContext(connection) as asked:
         evidence(many, NOW)
     assert len(asked) == 2
@@ -210,14 +210,14 @@ def test_an_incident_that_fails_to_gather_does_not_stop_others(paths, monkeypatc
     lossy(paths["slac → cern"], paths["cern → slac"])
     bad = incident(finding(paths["niit → cern"]), cause="bad")
     good = incident(finding(paths["slac → cern"]))
-    whole = gather.gathered
+    whole = gather.collect_facts
 
     def fail(row, now):
         if row.pk == bad.pk:
             raise ValueError("no such figure")
         return whole(row, now)
 
-    monkeypatch.setattr(gather, "gathered", fail)
+    monkeypatch.setattr(gather, "collect_facts", fail)
 
     assert gather.gather_due(NOW) == 1
 
@@ -228,7 +228,7 @@ def test_an_incident_that_fails_to_gather_does_not_stop_others(paths, monkeypatc
 def test_what_a_newer_version_kept_is_not_misread(paths):
     lossy(paths["slac → cern"], paths["cern → slac"])
     row = incident(finding(paths["slac → cern"]))
-    gather.keep(row, NOW)
+    gather.store_facts(row, NOW)
     IncidentEvidence.objects.update(version=gather.VERSION + 1)
 
     found = evidence(row, NOW)

@@ -12,9 +12,9 @@ from django.db import IntegrityError, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.models import Incident, IncidentPath, Notification, State
+from monitor.alerts.models import Incident, IncidentPath, IncidentState, Notification
 from monitor.alerts.notify.deliver import deliver
 from tests.db.alert_rows import at_once, make_mesh
 
@@ -30,7 +30,7 @@ def two_paths(db):
 
 
 def finding(path, rule="loss"):
-    return Finding(rule, path.pk, str(path), f"{rule} is high", NOW, {"sent": 1140, "lost": 24})
+    return RuleFinding(rule, path.pk, str(path), f"{rule} is high", NOW, {"sent": 1140, "lost": 24})
 
 
 def after(minutes: float) -> datetime:
@@ -60,7 +60,7 @@ def test_what_is_found_is_pending_with_its_evidence_and_a_sentence(two_paths):
     assert lifecycle.find(CAUSE, [finding(out)], NOW) is True
 
     incident = Incident.objects.get()
-    assert (incident.state, incident.opened_at, incident.rule) == (State.PENDING, NOW, "loss")
+    assert (incident.state, incident.opened_at, incident.rule) == (IncidentState.PENDING, NOW, "loss")
     assert incident.summary == "slac → cern: loss is high"
     row = IncidentPath.objects.get()
     assert (row.path_id, row.rule, row.since, row.figures) == (out.pk, "loss", NOW, {"sent": 1140, "lost": 24})
@@ -75,7 +75,7 @@ def test_it_opens_after_its_time_and_once(two_paths):
     assert lifecycle.confirm(incident.pk, NOW + WAIT) is True
     assert lifecycle.confirm(incident.pk, NOW + 2 * WAIT) is False
 
-    assert Incident.objects.get().state == State.OPEN
+    assert Incident.objects.get().state == IncidentState.OPEN
 
 
 def test_what_is_over_while_pending_is_forgotten_and_nobody_told(two_paths):
@@ -132,7 +132,7 @@ def test_it_ends_once_and_the_end_is_told(two_paths):
     assert lifecycle.close(incident.pk, keys(two_paths[0]), "again", after(21)) is False
 
     incident.refresh_from_db()
-    assert (incident.state, incident.closed_at, incident.closing) == (State.RESOLVED, after(20), "loss 0%")
+    assert (incident.state, incident.closed_at, incident.closing) == (IncidentState.RESOLVED, after(20), "loss 0%")
     assert told() == ["opened", "closed"]
 
 
@@ -170,7 +170,7 @@ def test_what_comes_back_soon_is_the_same_incident_open_again(two_paths):
     assert lifecycle.find(CAUSE, [finding(back)], after(34)) is False
 
     again = Incident.objects.get()
-    assert (again.state, again.opened_at, again.reopened_at) == (State.OPEN, incident.opened_at, after(34))
+    assert (again.state, again.opened_at, again.reopened_at) == (IncidentState.OPEN, incident.opened_at, after(34))
     assert (again.reopenings, again.closing, again.summary) == (1, "", "cern → slac: loss is high")
     assert set(again.paths.values_list("path_id", "is_over")) == {(out.pk, True), (back.pk, False)}
 
@@ -235,10 +235,10 @@ def test_what_one_cause_explains_becomes_one_incident_of_that_cause(two_paths):
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)) == 0
 
     whole, part = (Incident.objects.get(pk=one.pk) for one in (first, second))
-    assert (whole.cause, whole.state) == (WIDER, State.OPEN)
+    assert (whole.cause, whole.state) == (WIDER, IncidentState.OPEN)
     assert set(whole.paths.values_list("path_id", "is_over")) == {(out.pk, False), (back.pk, False)}
     assert "cern → slac: loss is high" in whole.summary
-    assert (part.state, part.closed_at, part.merged_into) == (State.RESOLVED, after(5), whole)
+    assert (part.state, part.closed_at, part.merged_into) == (IncidentState.RESOLVED, after(5), whole)
     assert part.closing == f"part of incident {whole.pk}: slac"
     assert list(part.paths.values_list("path_id", "is_over")) == [(back.pk, True)], "its own evidence stays with it"
     assert [one.turn for one in part.turns.order_by("pk")][-1] == "merged"
@@ -328,7 +328,11 @@ def test_acknowledging_happens_once_and_says_who(two_paths):
     assert lifecycle.acknowledge(incident.pk, "warren", after(2)) is False
 
     incident.refresh_from_db()
-    assert (incident.state, incident.acknowledged_by, incident.acknowledged_at) == (State.ACKNOWLEDGED, "les", after(1))
+    assert (incident.state, incident.acknowledged_by, incident.acknowledged_at) == (
+        IncidentState.ACKNOWLEDGED,
+        "les",
+        after(1),
+    )
     assert lifecycle.close(incident.pk, keys(two_paths[0]), "over", after(20)) is True
     assert lifecycle.acknowledge(incident.pk, "warren", after(21)) is False
 
@@ -341,7 +345,7 @@ def test_the_database_refuses_a_second_lasting_incident_of_a_cause(two_paths):
 
 
 def test_other_integrity_errors_are_not_taken_for_a_lost_race(two_paths):
-    missing = Finding("loss", 999_999, "nowhere", "loss", NOW, {})
+    missing = RuleFinding("loss", 999_999, "nowhere", "loss", NOW, {})
 
     with transaction.get_connection().cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")

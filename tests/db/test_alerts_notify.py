@@ -19,10 +19,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.incidents.queries import dead_letter_count
-from monitor.alerts.models import Delivery, Incident, Notification
+from monitor.alerts.models import DeliveryState, Incident, Notification
 from monitor.alerts.notify import channels
 from monitor.alerts.notify.channels import Message
 from monitor.alerts.notify.deliver import LEASE_S, NO_CHANNEL, Composer, deliver
@@ -57,7 +57,7 @@ def webhook(settings):
 
 
 def finding(path, rule="loss", severity="warning"):
-    return Finding(rule, path.pk, str(path), SENTENCE, NOW - timedelta(minutes=10), FIGURES, severity)
+    return RuleFinding(rule, path.pk, str(path), SENTENCE, NOW - timedelta(minutes=10), FIGURES, severity)
 
 
 def opened(*findings, cause="cern ↔ slac", at=NOW) -> Incident:
@@ -198,7 +198,7 @@ def test_an_opening_and_its_closing_arrive_once_and_in_order(webhook, paths):
 
     assert sent == [1, 1, 0]
     assert webhook.ids == [f"{incident.pk}-opened-0", f"{incident.pk}-closed-0"]
-    assert states() == [Delivery.SENT, Delivery.SENT]
+    assert states() == [DeliveryState.SENT, DeliveryState.SENT]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -220,7 +220,7 @@ def test_an_end_that_nobody_was_told_of_before_it_reopened_is_dropped(webhook, p
     deliver(after(20))
 
     assert webhook.ids == [f"{incident.pk}-opened-0"]
-    assert states() == [Delivery.SENT, Delivery.DROPPED]
+    assert states() == [DeliveryState.SENT, DeliveryState.DROPPED]
 
 
 def test_a_voiding_correction_notifies_recipients_once(webhook, paths):
@@ -290,7 +290,7 @@ def test_a_digest_lists_each_incident_of_its_day_once(webhook, paths):
     assert [(one["cause"], one["state"]) for one in body["incidents"]] == [
         ("cern ↔ slac", "resolved"), ("niit inbound", "open"),
     ]  # fmt: skip
-    assert set(states()) == {Delivery.SENT}
+    assert set(states()) == {DeliveryState.SENT}
 
 
 def test_a_digest_reads_well(settings, caplog, paths):
@@ -316,7 +316,7 @@ def test_a_route_to_a_channel_that_does_not_exist_says_so(settings, paths):
 
     deliver(NOW)
 
-    assert (Notification.objects.get().problem, states()) == (NO_CHANNEL, [Delivery.WAITING])
+    assert (Notification.objects.get().problem, states()) == (NO_CHANNEL, [DeliveryState.WAITING])
 
 
 # --- failures
@@ -338,7 +338,7 @@ def test_a_broken_channel_is_logged_and_tried_again_later(webhook, paths, caplog
 def test_a_channel_that_is_down_gets_ten_attempts_over_four_hours(settings, paths, monkeypatch, caplog):
     settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:1/"]
     monkeypatch.setattr(
-        channels, "send", lambda url, messages, note, limit_s: note(channels.Answer(messages[0].key, "away"))
+        channels, "send", lambda url, messages, note, limit_s: note(channels.SendResult(messages[0].key, "away"))
     )
     opened(finding(paths["slac → cern"]))
 
@@ -350,7 +350,7 @@ def test_a_channel_that_is_down_gets_ten_attempts_over_four_hours(settings, path
 
     assert tried == [30 * (2**number - 1) for number in range(10)]
     assert tried[-1] == pytest.approx(4.25 * 3600, rel=0.01)
-    assert states() == [Delivery.DEAD]
+    assert states() == [DeliveryState.DEAD]
     assert dead_letter_count() == 1
     assert "no more attempts" in caplog.text
 
@@ -389,14 +389,14 @@ def test_a_failing_channel_is_tried_once_a_run_others_keep_attempts(webhook, pat
 
     assert len(webhook.bodies) == 1
     assert sorted(Notification.objects.values_list("attempts", flat=True)) == [0, 0, 1]
-    assert set(states()) == {Delivery.WAITING}
+    assert set(states()) == {DeliveryState.WAITING}
     webhook.status = 200
     assert deliver(after(30)) == 3
 
 
 def test_a_message_of_a_dead_worker_is_sent_again_after_its_lease(webhook, paths):
     opened(finding(paths["slac → cern"]))
-    Notification.objects.update(state=Delivery.SENDING, claimed_at=NOW)
+    Notification.objects.update(state=DeliveryState.SENDING, claimed_at=NOW)
 
     assert deliver(after(LEASE_S)) == 0
     assert deliver(after(LEASE_S + 1)) == 1
@@ -406,11 +406,11 @@ def test_a_message_of_a_dead_worker_is_sent_again_after_its_lease(webhook, paths
 
 def test_what_kills_its_sender_each_time_is_given_up_too(webhook, paths):
     opened(finding(paths["slac → cern"]))
-    Notification.objects.update(state=Delivery.SENDING, claimed_at=NOW, attempts=9)
+    Notification.objects.update(state=DeliveryState.SENDING, claimed_at=NOW, attempts=9)
 
     assert deliver(after(LEASE_S + 1)) == 0
 
-    assert states() == [Delivery.DEAD]
+    assert states() == [DeliveryState.DEAD]
 
 
 KILLED = """
@@ -454,7 +454,7 @@ def test_a_worker_killed_before_recording_doubles_a_message_once(webhook, settin
     deliver(after(10_000))
 
     assert webhook.ids == [f"{incident.pk}-opened-0"] * 2, "once too often, and by its id the receiver can tell"
-    assert states() == [Delivery.SENT]
+    assert states() == [DeliveryState.SENT]
 
 
 def _url() -> str:
@@ -542,7 +542,7 @@ def command(*arguments) -> str:
 
 def dead(paths) -> Notification:
     opened(finding(paths["slac → cern"]))
-    Notification.objects.update(state=Delivery.DEAD, attempts=10, problem="the server answered 500 Oops")
+    Notification.objects.update(state=DeliveryState.DEAD, attempts=10, problem="the server answered 500 Oops")
     return Notification.objects.get()
 
 
@@ -566,7 +566,7 @@ def test_dead_letters_are_dropped(paths):
 
     assert command("dead-letters", "drop", "--all") == "1 dropped"
 
-    assert (states(), dead_letter_count()) == ([Delivery.DROPPED], 0)
+    assert (states(), dead_letter_count()) == ([DeliveryState.DROPPED], 0)
 
 
 @pytest.mark.parametrize(
@@ -583,7 +583,7 @@ def test_what_cannot_be_done_with_dead_letters_is_told(paths, arguments, message
         command("dead-letters", *arguments)
 
     assert str(error.value) == message
-    assert states() == [Delivery.DEAD]
+    assert states() == [DeliveryState.DEAD]
 
 
 def test_a_test_message_is_marked_as_one(webhook):

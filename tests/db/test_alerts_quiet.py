@@ -9,8 +9,8 @@ import pytest
 
 from monitor.alerts.evaluate import Evaluation, evaluate, scope_now
 from monitor.alerts.incidents import actions, corrections, lifecycle, quiet
-from monitor.alerts.incidents.actions import NotPossible, Scope
-from monitor.alerts.models import Deed, Incident, Notification, Quiet, State
+from monitor.alerts.incidents.actions import ActionRefused, QuietScope
+from monitor.alerts.models import Deed, Incident, IncidentState, Notification, Quiet
 from monitor.mesh.models import Group, Site
 from tests.db.alert_rows import make_bursts, make_mesh
 
@@ -41,7 +41,7 @@ def lossy(path, until, lost=2):
 
 def quiet_names(now=NOW):
     scope = scope_now()
-    found = quiet.at(now, scope.pinged)
+    found = quiet.quiet_paths_at(now, scope.pinged)
     return (
         {scope.pinged[path_id].name for path_id in found.in_maintenance},
         {scope.pinged[path_id].name for path_id in found.silenced},
@@ -56,10 +56,10 @@ def test_a_silence_holds_for_a_path_a_site_a_group_or_the_whole_mesh(paths):
     out = paths["slac → cern"]
     cern, coast = Site.objects.get(name="cern"), Group.objects.get(name="coast")
     expected = {
-        Scope(path=out): {"slac → cern"},
-        Scope(site=cern): {"slac → cern", "cern → slac", "cern → fnal", "fnal → cern"},
-        Scope(group=coast): {"slac → cern", "cern → slac"},
-        Scope(): set(paths),
+        QuietScope(path=out): {"slac → cern"},
+        QuietScope(site=cern): {"slac → cern", "cern → slac", "cern → fnal", "fnal → cern"},
+        QuietScope(group=coast): {"slac → cern", "cern → slac"},
+        QuietScope(): set(paths),
     }
 
     for scope, names in expected.items():
@@ -70,7 +70,7 @@ def test_a_silence_holds_for_a_path_a_site_a_group_or_the_whole_mesh(paths):
 
 
 def test_a_silence_expires_by_itself(paths):
-    actions.silence(Scope(), NOW + HOUR, "", "les", NOW)
+    actions.silence(QuietScope(), NOW + HOUR, "", "les", NOW)
 
     assert quiet_names(NOW + HOUR - timedelta(seconds=1))[1]
     assert not quiet_names(NOW + HOUR)[1]
@@ -80,7 +80,9 @@ def test_a_recurring_maintenance_is_in_force_each_time_until_its_last(paths):
     """Mondays from two to four, for three weeks."""
     monday = datetime(2026, 11, 23, 2, tzinfo=UTC)
     week = timedelta(weeks=1)
-    actions.maintain(Scope(), monday, monday + 2 * HOUR, "updates", "les", NOW, every=week, until=monday + 3 * week)
+    actions.maintain(
+        QuietScope(), monday, monday + 2 * HOUR, "updates", "les", NOW, every=week, until=monday + 3 * week
+    )
 
     in_force = [
         weeks
@@ -94,7 +96,7 @@ def test_a_recurring_maintenance_is_in_force_each_time_until_its_last(paths):
 
 
 def test_an_incident_in_a_silence_is_notified_when_the_silence_ends(paths):
-    actions.silence(Scope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
+    actions.silence(QuietScope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
     lossy(paths["slac → cern"], NOW)
 
     assert evaluate(NOW).opened == 1
@@ -106,7 +108,7 @@ def test_an_incident_in_a_silence_is_notified_when_the_silence_ends(paths):
 
 
 def test_an_incident_with_a_path_that_is_not_silenced_is_told(paths):
-    actions.silence(Scope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
+    actions.silence(QuietScope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
     lossy(paths["slac → cern"], NOW)
     lossy(paths["cern → slac"], NOW)
 
@@ -116,7 +118,7 @@ def test_an_incident_with_a_path_that_is_not_silenced_is_told(paths):
 
 
 def test_in_maintenance_nothing_opens(paths):
-    actions.maintain(Scope(group=Group.objects.get()), NOW - HOUR, NOW + HOUR, "new router", "les", NOW)
+    actions.maintain(QuietScope(group=Group.objects.get()), NOW - HOUR, NOW + HOUR, "new router", "les", NOW)
     lossy(paths["slac → cern"], NOW)
     lossy(paths["slac → fnal"], NOW)
 
@@ -127,7 +129,7 @@ def test_in_maintenance_nothing_opens(paths):
 
 def test_what_was_lost_in_maintenance_opens_nothing_after_it(paths):
     """Windows of hours still hold it."""
-    actions.maintain(Scope(), NOW - HOUR, NOW, "new router", "les", NOW - 2 * HOUR)
+    actions.maintain(QuietScope(), NOW - HOUR, NOW, "new router", "les", NOW - 2 * HOUR)
     lossy(paths["slac → cern"], NOW, lost=10)
 
     assert evaluate(NOW + timedelta(minutes=1)) == Evaluation(opened=0, closed=0)
@@ -138,7 +140,7 @@ def test_what_was_lost_in_maintenance_opens_nothing_after_it(paths):
 
 
 def test_maintenance_that_was_called_off_settles_nothing(paths):
-    maintenance = actions.maintain(Scope(), NOW - HOUR, NOW + HOUR, "new router", "les", NOW - 3 * HOUR)
+    maintenance = actions.maintain(QuietScope(), NOW - HOUR, NOW + HOUR, "new router", "les", NOW - 3 * HOUR)
     actions.end(maintenance.pk, "les", NOW - 2 * HOUR)
 
     assert quiet.maintained_s(NOW - 24 * HOUR, NOW, scope_now().pinged) == {}
@@ -162,12 +164,12 @@ def test_when_maintenance_was_last_in_force_is_known_of_all_kinds():
 def test_what_is_open_still_ends_in_maintenance(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
-    actions.maintain(Scope(), NOW, NOW + HOUR, "", "les", NOW)
+    actions.maintain(QuietScope(), NOW, NOW + HOUR, "", "les", NOW)
     lossy(paths["slac → cern"], NOW + WINDOW, lost=0)
 
     assert evaluate(NOW + WINDOW).closed == 1
 
-    assert Incident.objects.get().state == State.RESOLVED
+    assert Incident.objects.get().state == IncidentState.RESOLVED
     assert told() == ["opened"], "in maintenance nobody is told, of the end neither"
 
 
@@ -177,7 +179,7 @@ def test_each_deed_is_kept_with_who_did_it(paths):
     incident = Incident.objects.get()
 
     actions.acknowledge(incident.pk, "les", NOW)
-    made = actions.silence(Scope(site=Site.objects.get(name="cern")), NOW + HOUR, "fibre cut", "warren", NOW)
+    made = actions.silence(QuietScope(site=Site.objects.get(name="cern")), NOW + HOUR, "fibre cut", "warren", NOW)
     actions.end(made.pk, "les", NOW + timedelta(minutes=5))
 
     assert list(Deed.objects.order_by("pk").values_list("who", "what")) == [
@@ -196,16 +198,16 @@ def test_what_is_not_possible_says_why_and_leaves_no_trace(paths):
     attempts = {
         "les acknowledged incident": lambda: actions.acknowledge(incident.pk, "warren", NOW),
         "there is no incident 0": lambda: actions.acknowledge(0, "warren", NOW),
-        "before it starts or in the past": lambda: actions.silence(Scope(), NOW, "", "warren", NOW),
-        "not several": lambda: actions.silence(Scope(site=site, group=group), NOW + HOUR, "", "warren", NOW),
+        "before it starts or in the past": lambda: actions.silence(QuietScope(), NOW, "", "warren", NOW),
+        "not several": lambda: actions.silence(QuietScope(site=site, group=group), NOW + HOUR, "", "warren", NOW),
         "longer than its repeat interval of 60 min": lambda: actions.maintain(
-            Scope(), NOW, NOW + 2 * HOUR, "", "warren", NOW, every=HOUR
+            QuietScope(), NOW, NOW + 2 * HOUR, "", "warren", NOW, every=HOUR
         ),
         "no active silence or maintenance 0": lambda: actions.end(0, "warren", NOW),
     }
 
     for words, attempt in attempts.items():
-        with pytest.raises(NotPossible, match=words):
+        with pytest.raises(ActionRefused, match=words):
             attempt()
 
     assert [one.who for one in Deed.objects.all()] == ["les"]

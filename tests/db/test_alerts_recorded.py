@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from monitor.alerts.backtest.recorded import Bursts, MeasuredTests, Recorded
+from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.snapshot import baselines_at
-from monitor.alerts.detect.sources import STORED, StoredThen
+from monitor.alerts.detect.sources import STORED, PastStoredSource
 from monitor.alerts.evaluate import findings, scope_now, snapshot_at
 from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.rollup.recompute import recompute
@@ -68,7 +68,7 @@ def both(drawn):
         )
         for at, rate in zip(times, rates, strict=True)
     )
-    bursts = Bursts.of(
+    bursts = RecordedBursts.of(
         [paths[row[0]].pk for row in drawn],
         [row[1].timestamp() for row in drawn],
         np.array([row[3] for row in drawn]),
@@ -78,7 +78,7 @@ def both(drawn):
         ttl=57,
     )
     tests = MeasuredTests(np.full(70, paths[0].pk), np.array([at.timestamp() for at in times]), np.array(rates))
-    return Recorded(bursts, tests), scope_now()
+    return RecordedSource(bursts, tests), scope_now()
 
 
 def snapshots_of(source, scope, now):
@@ -90,7 +90,7 @@ def test_the_snapshot_of_arrays_is_that_of_the_archive(both):
     recorded, scope = both
     fired = set()
     for now in (NOW, NOW - LATER, NOW - timedelta(hours=20)):
-        ours, theirs = snapshots_of(recorded, scope, now), snapshots_of(StoredThen(), scope, now)
+        ours, theirs = snapshots_of(recorded, scope, now), snapshots_of(PastStoredSource(), scope, now)
         is_the_same(ours, theirs)
         found = [{(one.rule, one.path_id) for one in findings(snapshot, scope)} for snapshot in (ours, theirs)]
         assert found[0] == found[1]
@@ -124,7 +124,7 @@ def test_a_snapshot_holds_nothing_younger_than_its_moment(both):
     _, scope = both
     then = NOW - LATER
 
-    as_it_was = snapshots_of(StoredThen(), scope, then).hourly["bursts"][:, 0]
+    as_it_was = snapshots_of(PastStoredSource(), scope, then).hourly["bursts"][:, 0]
     as_it_is = snapshots_of(STORED, scope, then).hourly["bursts"][:, 0]
 
     assert as_it_was.tolist() == [2.0, 2.0]

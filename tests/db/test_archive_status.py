@@ -98,7 +98,7 @@ def test_a_site_without_recent_deliveries_is_not_called_complete(lines, monkeypa
 
 
 def test_why_nothing_can_be_stored_is_told(lines, answer):
-    trouble.note(trouble.TroubleKind.DISK_FULL)
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     [told] = [line for line in lines() if line.startswith("nothing can be stored")]
 
@@ -257,7 +257,7 @@ def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):
 
 
 def test_a_lost_database_is_named_with_the_earlier_trouble(monkeypatch, capsys):
-    trouble.note(trouble.TroubleKind.DISK_FULL)
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     def away(now):
         raise OperationalError("connection failed: no such host\nIs the server running?")

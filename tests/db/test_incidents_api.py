@@ -381,11 +381,11 @@ def test_of_many_who_acknowledge_and_silence_at_once_one_is_first(paths):
     def attempt(number):
         try:
             actions.acknowledge(incident.pk, f"operator {number}", NOW)
-        except actions.TooLate:
+        except actions.ObjectChanged:
             return False
         return True
 
-    made = at_once(4, lambda _: actions.silence(actions.Scope(), NOW + HOUR, "", "les", NOW, key="same").pk)
+    made = at_once(4, lambda _: actions.silence(actions.QuietScope(), NOW + HOUR, "", "les", NOW, key="same").pk)
 
     assert sorted(at_once(4, attempt)) == [False, False, False, True]
     assert len(set(made)) == Quiet.objects.count() == 1

@@ -10,7 +10,16 @@ from django.db import connection
 
 from monitor.accounts.models import UserToken, issue_user_token
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
-from monitor.alerts.models import Change, Deed, Delivery, Incident, IncidentPath, IncidentTurn, Notification, Quiet
+from monitor.alerts.models import (
+    Deed,
+    DeliveryState,
+    Incident,
+    IncidentChange,
+    IncidentPath,
+    IncidentTurn,
+    Notification,
+    Quiet,
+)
 from monitor.archive.ingest.batches import store
 from monitor.archive.models import (
     AgentAccount,
@@ -232,7 +241,9 @@ def test_open_incidents_stay_and_old_ones_are_deleted_with_all_parts(mesh, keep)
             is_over=each.closed_at is not None,
         )  # fmt: skip
         IncidentTurn.objects.create(incident=each, at=NOW, turn="found")
-        Notification.objects.create(incident=each, change=Change.OPENED, channel="a", due_at=NOW, state=Delivery.SENT)
+        Notification.objects.create(
+            incident=each, change=IncidentChange.OPENED, channel="a", due_at=NOW, state=DeliveryState.SENT
+        )
     deed = Deed.objects.create(at=NOW - 600 * DAY, who="ada", what="acknowledged incident", incident=old)
     keep(incidents=365)
 
@@ -266,11 +277,11 @@ def test_a_part_stays_with_its_whole_and_a_whole_with_its_parts(keep):
 
 def test_an_incident_stays_while_somebody_is_to_be_told_of_it(keep):
     old = incident("old", NOW - 500 * DAY)
-    told = Notification.objects.create(incident=old, change=Change.CLOSED, channel="a", due_at=NOW)
+    told = Notification.objects.create(incident=old, change=IncidentChange.CLOSED, channel="a", due_at=NOW)
     keep(incidents=365)
 
     assert delete_old()["incident"] == 0
-    Notification.objects.filter(pk=told.pk).update(state=Delivery.DEAD)
+    Notification.objects.filter(pk=told.pk).update(state=DeliveryState.DEAD)
     assert delete_old()["incident"] == 1
 
 

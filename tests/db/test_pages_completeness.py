@@ -162,14 +162,14 @@ def test_its_queries_are_the_same_for_any_number_of_sites(page, paths, django_as
 def test_every_page_says_when_nothing_can_be_stored_and_why(page, paths, address):
     assert "Nothing can be stored" not in page(address)
 
-    trouble.note(trouble.TroubleKind.DISK_FULL)
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     assert "Nothing can be stored: the disk of the database is full, last seen at" in page(address)
-    trouble.over()
+    trouble.clear_trouble()
     assert "Nothing can be stored" not in page(address)
 
 
 def test_the_login_says_nothing_of_trouble(page):
-    trouble.note(trouble.TroubleKind.DISK_FULL)
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     assert "Nothing can be stored" not in page("/login/")

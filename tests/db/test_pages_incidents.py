@@ -337,7 +337,7 @@ def test_a_form_of_somebody_elses_page_does_nothing(client, paths, operator):
 
 def test_the_maintenance_page_keeps_to_its_queries(page, paths, django_assert_num_queries):
     for name in ("slac", "cern"):
-        site = actions.Scope(site=Site.objects.get(name=name))
+        site = actions.QuietScope(site=Site.objects.get(name=name))
         actions.silence(site, NOW + HOUR, "", "les", NOW)
     with django_assert_num_queries(MAINTENANCE_QUERIES):
         page("/maintenance/")
@@ -346,7 +346,7 @@ def test_the_maintenance_page_keeps_to_its_queries(page, paths, django_assert_nu
 def test_the_grid_shows_maintenance_and_incidents_by_sign_and_words(page, paths):
     lossy(paths["slac → cern"])
     actions.maintain(
-        actions.Scope(group=Group.objects.get()), NOW - HOUR, NOW + HOUR, "", "les", NOW, every=timedelta(days=1)
+        actions.QuietScope(group=Group.objects.get()), NOW - HOUR, NOW + HOUR, "", "les", NOW, every=timedelta(days=1)
     )
 
     html = page("/")

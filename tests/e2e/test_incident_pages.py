@@ -280,9 +280,9 @@ def test_pages_fit_and_are_right_for_screen_readers(browser, served, paths, scre
     incident = lossy(paths["slac → cern"], at)
     lifecycle.correct(incident.pk, "slac → cern: with results that came late loss 9%, which proves the same", at)
     actions.maintain(
-        actions.Scope(group=Group.objects.get()), at - HOUR, at + HOUR, "new router", "ann", at, every=24 * HOUR
+        actions.QuietScope(group=Group.objects.get()), at - HOUR, at + HOUR, "new router", "ann", at, every=24 * HOUR
     )
-    actions.silence(actions.Scope(path=paths["slac → cern"]), at + HOUR, "the provider knows", "ann", at)
+    actions.silence(actions.QuietScope(path=paths["slac → cern"]), at + HOUR, "the provider knows", "ann", at)
     page = logged_in(browser, served, "/incidents/", screen)
 
     for name, address in {

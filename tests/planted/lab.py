@@ -16,7 +16,7 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.backtest.recorded import Bursts, Recorded
+from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules.loss import MIN_LOSSY_BURSTS_TO_FIRE
 from monitor.analysis.changes import detector
@@ -53,7 +53,9 @@ def measured(lab: RunningLab, stages: Sequence[Stage]) -> Floats:
 
 def replayed(rtts_ms: Floats) -> tuple[list[Alarm], list[int]]:
     """The incidents that opened, and at which burst (from 0) each was found."""
-    source = Recorded(Bursts.of(np.ones(len(rtts_ms)), BEGAN.timestamp() + CYCLE_S * np.arange(len(rtts_ms)), rtts_ms))
+    source = RecordedSource(
+        RecordedBursts.of(np.ones(len(rtts_ms)), BEGAN.timestamp() + CYCLE_S * np.arange(len(rtts_ms)), rtts_ms)
+    )
     runner = Replay(paths.scope(paths.paths([(SOURCE, DESTINATION)])), source)
     began = BEGAN - timedelta(seconds=CYCLE_S / 2)
     for now in moments(began, began + timedelta(seconds=(len(rtts_ms) + 1) * CYCLE_S), CYCLE_S):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.backtest.recorded import Bursts, Past
+from monitor.alerts.backtest.recorded import HourlyPast, RecordedBursts
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.evaluate import RuleScope
 from monitor.mesh import alert_rules
@@ -70,7 +70,7 @@ def scope(
 
 def bursts(
     path_count: int, cycles: int, loss_ratio: Floats, random: np.random.Generator, rtt_ms: Floats | float = RTT_MS
-) -> Bursts:
+) -> RecordedBursts:
     """Bursts of both sizes in every cycle from BEGAN on. `loss_ratio`, of each packet for itself, and `rtt_ms` have
     the shape (paths, cycles) or are one figure."""
     shape = (path_count, cycles, len(SIZES))
@@ -79,7 +79,7 @@ def bursts(
     lost = random.random((*shape, PACKETS)) < np.broadcast_to(loss_ratio, shape[:2])[:, :, np.newaxis, np.newaxis]
     rtts[lost] = np.nan
     at_s = BEGAN.timestamp() + CYCLE_S * np.arange(cycles)[np.newaxis, :, np.newaxis] + 12.0 * np.arange(len(SIZES))
-    return Bursts.of(
+    return RecordedBursts.of(
         np.broadcast_to(np.arange(1, path_count + 1)[:, np.newaxis, np.newaxis], shape).ravel(),
         np.broadcast_to(at_s, shape).ravel(),
         rtts.reshape(-1, PACKETS),
@@ -88,14 +88,14 @@ def bursts(
     )
 
 
-def past(path_count: int, loss_ratio: float, random: np.random.Generator) -> Past:
+def past(path_count: int, loss_ratio: float, random: np.random.Generator) -> HourlyPast:
     """The hours before BEGAN at this loss, of each packet for itself."""
     shape = (path_count, PAST_HOURS)
     lossy = random.binomial(BURSTS_AN_HOUR, lossy_ratio(loss_ratio), shape).astype(np.float64)
     lost = lossy + random.binomial((lossy * (PACKETS - 1)).astype(np.int64), loss_ratio)
     every, sent = np.full(shape, float(BURSTS_AN_HOUR)), np.full(shape, float(BURSTS_AN_HOUR * PACKETS))
     counts = {"bursts": every, "sent": sent, "received": sent - lost, "lossy": lossy}
-    return Past(BEGAN - timedelta(hours=PAST_HOURS), counts)
+    return HourlyPast(BEGAN - timedelta(hours=PAST_HOURS), counts)
 
 
 def lossy_ratio(loss_ratio: float) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.backtest.recorded import Bursts, MeasuredTests, Recorded
+from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules import counts, loss, throughput, windows
 from monitor.alerts.evaluate import RuleScope, findings
@@ -62,7 +62,7 @@ def loss_regression(sizes: Sizes) -> Table:
         random = np.random.default_rng(1)
         ratio = np.r_[np.full(BEFORE_CYCLES, before), np.full(FOUND_CYCLES, after)]
         drawn = paths.bursts(sizes.paths, len(ratio), ratio, random)
-        source = Recorded(drawn, past=paths.past(sizes.paths, before, random))
+        source = RecordedSource(drawn, past=paths.past(sizes.paths, before, random))
         minutes = _first_found(paths.scope(paths.apart(sizes.paths)), source, ("loss_regression",))
         p, q, base = paths.lossy_ratio(before), paths.lossy_ratio(after), 28 * 24 * paths.BURSTS_AN_HOUR
         allowed = [theory.bursts_for_loss(p, q, base, size, power, rises.LEAST_EVENTS) for power in (0.5, 0.9)]
@@ -79,7 +79,7 @@ def loss_above(sizes: Sizes) -> Table:
     for before, after in ((0.0, 0.02), (0.0, 0.03), (0.0, 0.05), (0.0, 0.1), (0.01, 0.02), (0.01, 0.03)):
         random = np.random.default_rng(4)
         ratio = np.r_[np.full(BEFORE_CYCLES, before), np.full(ABOVE_CYCLES, after)]
-        source = Recorded(
+        source = RecordedSource(
             paths.bursts(sizes.paths, len(ratio), ratio, random), past=paths.past(sizes.paths, before, random)
         )
         minutes = _first_found(paths.scope(paths.apart(sizes.paths)), source, ("loss",), steps=ABOVE_CYCLES)
@@ -101,7 +101,7 @@ def round_trips(sizes: Sizes) -> Table:
     for level, step, alerts in cases:
         random = np.random.default_rng(2)
         rtt_ms = np.r_[np.full(BEFORE_CYCLES, level), np.full(60, level + step)]
-        source = Recorded(paths.bursts(sizes.paths, len(rtt_ms), np.zeros(1), random, rtt_ms))
+        source = RecordedSource(paths.bursts(sizes.paths, len(rtt_ms), np.zeros(1), random, rtt_ms))
         minutes = _first_found(paths.scope(paths.apart(sizes.paths), alerts=alerts), source, ("rtt",))
         _row(
             table, f"{level:g} ms + {step:g} ms", minutes, [allowed, allowed], None,
@@ -122,7 +122,7 @@ def throughput_falls(sizes: Sizes) -> Table:
         rates = 9.4e8 * level * np.exp(random.normal(0.0, spread, (sizes.paths, len(level))))
         ids = np.repeat(np.arange(1, sizes.paths + 1), len(level))
         at_s = np.tile(BEGAN.timestamp() + 3600.0 * (np.arange(len(level)) - before), sizes.paths)
-        source = Recorded(Bursts.of([], [], np.zeros((0, 1))), MeasuredTests(ids, at_s, rates.ravel()))
+        source = RecordedSource(RecordedBursts.of([], [], np.zeros((0, 1))), MeasuredTests(ids, at_s, rates.ravel()))
         tested = paths.apart(sizes.paths, "throughput", every_s=3600)
         scope = paths.scope({}, tested)
         found = _first_found(scope, source, ("throughput",), BEGAN - timedelta(minutes=30), hours, 3600.0)
@@ -176,7 +176,7 @@ def _causes_found(
     is_bad = hit[:, np.newaxis] & (np.arange(cycles) >= BEFORE_CYCLES)
     ratio, rtt_ms = np.where(is_bad, loss_ratio, 0.001), paths.RTT_MS + np.where(is_bad, step_ms, 0.0)
     drawn = paths.bursts(len(pinged), cycles, ratio, random, rtt_ms)
-    source = Recorded(drawn, past=paths.past(len(pinged), 0.001, random))
+    source = RecordedSource(drawn, past=paths.past(len(pinged), 0.001, random))
     return _incidents(paths.scope(pinged), source, _cycles(BEFORE_CYCLES, cycles))
 
 
@@ -201,7 +201,7 @@ def blips(sizes: Sizes) -> Table:
         ratio = blip.get("loss", np.zeros(1))
         drawn = paths.bursts(sizes.paths, cycles, ratio, random, paths.RTT_MS + blip.get("rtt", 0.0))
         scope = paths.scope(paths.apart(sizes.paths))
-        source = Recorded(drawn, past=paths.past(sizes.paths, 0.0, random))
+        source = RecordedSource(drawn, past=paths.past(sizes.paths, 0.0, random))
         alarms = len(_incidents(scope, source, _cycles(BEFORE_CYCLES, cycles)))
         table.rows.append((name, f"{sizes.paths}", f"{alarms}"))
         if alarms:
@@ -216,7 +216,7 @@ def quiet(sizes: Sizes) -> Table:
         random = np.random.default_rng(6)
         cycles = sizes.quiet_hours * 3600 // CYCLE_S
         drawn = paths.bursts(sizes.quiet_paths, cycles, np.full(1, ratio), random)
-        source = Recorded(drawn, past=paths.past(sizes.quiet_paths, ratio, random))
+        source = RecordedSource(drawn, past=paths.past(sizes.quiet_paths, ratio, random))
         hours = sizes.quiet_paths * sizes.quiet_hours
         found = Counter(
             one.rule for one in _incidents(paths.scope(paths.apart(sizes.quiet_paths)), source, _cycles(1, cycles))
@@ -241,8 +241,8 @@ def most_alarms(expected: float) -> int:
 
 
 def _first_found(
-    scope: RuleScope, source: Recorded, rules: tuple[str, ...], begin: datetime | None = None, steps: int | None = None,
-    every_s: float = CYCLE_S,
+    scope: RuleScope, source: RecordedSource, rules: tuple[str, ...], begin: datetime | None = None,
+    steps: int | None = None, every_s: float = CYCLE_S,
 ) -> Floats:  # fmt: skip
     """After how many cycles (tests) since the fault each path is found; infinite where it is not."""
     began = BEGAN + timedelta(seconds=BEFORE_CYCLES * CYCLE_S - CYCLE_S / 2) if begin is None else begin
@@ -260,7 +260,7 @@ def _first_found(
     return first[1:]
 
 
-def _incidents(scope: RuleScope, source: Recorded, times: Iterator[datetime]) -> list[Alarm]:
+def _incidents(scope: RuleScope, source: RecordedSource, times: Iterator[datetime]) -> list[Alarm]:
     runner = Replay(scope, source)
     for now in times:
         runner.at(now)

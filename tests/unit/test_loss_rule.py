@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerts.detect.rules import loss as rules
-from monitor.alerts.detect.rules.loss import LossWindow
+from monitor.alerts.detect.rules.loss import LossCounts
 from monitor.analysis import binomial
 from monitor.mesh.alert_rules import LossRule
 from tests.planted import paths, simulated
@@ -19,7 +19,7 @@ SIZE = 6e-8
 """About what a path with a cycle a minute is allowed at each comparison."""
 
 
-def judged(lost: int, sent: int, threshold: float = 0.01, lossy: int | None = None) -> LossWindow:
+def judged(lost: int, sent: int, threshold: float = 0.01, lossy: int | None = None) -> LossCounts:
     """Bursts of one packet, so that none are lost together, unless so many are `lossy`."""
     bursts, had = (sent, lost) if lossy is None else (sent // 10, lossy)
     return rules.loss_window((bursts, had, sent, sent - lost), threshold, 600)
@@ -124,7 +124,7 @@ def test_the_sentence_gives_the_figures_the_bound_and_the_threshold():
 def found(ratio, cycles, count=40, alerts=None):
     """The alarms of the rule on paths that lose so much from cycle to cycle, of shape (cycles,), drawn at random."""
     random = np.random.default_rng(11)
-    source = simulated.Recorded(
+    source = simulated.RecordedSource(
         paths.bursts(count, cycles, ratio, random), past=paths.past(count, float(ratio[0]), random)
     )
     runner = simulated.Replay(paths.scope(paths.apart(count), alerts=alerts), source, ("loss",))

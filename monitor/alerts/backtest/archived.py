@@ -13,8 +13,8 @@ from datetime import datetime
 
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import Finding
-from monitor.alerts.detect.sources import StoredThen
+from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.sources import PastStoredSource
 from monitor.alerts.evaluate import scope_now
 from monitor.archive.upkeep.status import span
 
@@ -22,7 +22,7 @@ SHORTEST_S = 10.0
 """The interval of live evaluations."""
 
 
-class NothingThereError(Exception):
+class NoBurstsError(Exception):
     """The archive has no data of the period; the message states which period it covers."""
 
 
@@ -31,7 +31,7 @@ class ArchiveReplay:
     """The result of a replay. A path counts as measured within an hour after each of its bursts."""
 
     alarms: Sequence[Alarm]
-    findings: Sequence[tuple[datetime, Finding]]
+    findings: Sequence[tuple[datetime, RuleFinding]]
     measured_path_s: float
     every_s: float
 
@@ -45,21 +45,21 @@ def replay(
 ) -> ArchiveReplay:
     """Run the rules from `since` to `until`, evaluated every `every_s` seconds; default: the shortest ping interval.
 
-    Raises `NothingThereError`.
+    Raises `NoBurstsError`.
     """
     scope = scope_now()
     if not scope.pinged:
-        raise NothingThereError("no path is measured; apply a mesh.toml with manage.py mesh apply")
+        raise NoBurstsError("no path is measured; apply a mesh.toml with manage.py mesh apply")
     if every_s is None:
         every_s = max(SHORTEST_S, float(min(path.every_s for path in scope.pinged.values())))
-    runner = Replay(scope, StoredThen(), rules)
+    runner = Replay(scope, PastStoredSource(), rules)
     measured_path_s = 0.0
     for now in moments(since, until, every_s):
         snapshot = runner.at(now)
         measured_path_s += every_s * int((snapshot.recent["bursts"].sum(axis=1) > 0).sum())
         show(now)
     if measured_path_s == 0.0:
-        raise NothingThereError(
+        raise NoBurstsError(
             f"no burst was measured from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} UTC; {_period_text()}"
         )
     return ArchiveReplay(runner.alarms, runner.findings, measured_path_s, every_s)

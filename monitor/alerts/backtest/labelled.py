@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from monitor.alerts.backtest.recorded import Bursts, Recorded
+from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.round_trips import RTT
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.evaluate import RuleScope
@@ -31,7 +31,7 @@ from monitor.analysis.changes.detector import BEFORE
 from monitor.analysis.changes.labelled import LabelledSeries, UnreadableSeriesError, read
 from monitor.analysis.changes.scoring import DetectionScore
 from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import Place, RoundTripRule, Rule
+from monitor.mesh.alert_rules import Place, RoundTripRule, RuleSettings
 from monitor.mesh.queries import MeasuredPath
 
 LEAST_SAMPLES = 2
@@ -43,7 +43,7 @@ PACKET_BYTES = 100
 EVERY_S = 3600.0
 """Default interval of evaluations."""
 
-TimedFinding = tuple[datetime, Finding]
+TimedFinding = tuple[datetime, RuleFinding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,14 @@ def replay(
     show: Callable[[datetime], None] = lambda now: None,
 ) -> LabelledReplay:
     """Run the rules on the traces, evaluated every `every_s` seconds; `alerts` are the settings of mesh.toml."""
-    source = Recorded(_bursts(traces))
+    source = RecordedSource(_bursts(traces))
     settings = {
         name: alert_rules.settings_for(alerts, name, {trace.path.path_id: trace.path.place for trace in traces})
         for name in RULES
     }
     runner = Replay(RuleScope({}, {}, settings), source, tuple(rules))
     ends_s = {trace.path.path_id: trace.at_s[-1] + ENDS_AFTER_CYCLES * trace.path.every_s for trace in traces}
-    every: dict[int, Rule] = {trace.path.path_id: RoundTripRule(every_change=True) for trace in traces}
+    every: dict[int, RuleSettings] = {trace.path.path_id: RoundTripRule(every_change=True) for trace in traces}
     changes: list[RaisedChange] = []
     since = min(trace.path.started_at for trace in traces)
     until = datetime.fromtimestamp(max(trace.at_s[-1] for trace in traces), UTC)
@@ -186,8 +186,8 @@ def _trace(file: Path, number: int) -> Trace:
     return Trace(file.stem, path, series, at_s)
 
 
-def _bursts(traces: Sequence[Trace]) -> Bursts:
-    return Bursts.of(
+def _bursts(traces: Sequence[Trace]) -> RecordedBursts:
+    return RecordedBursts.of(
         np.concatenate([np.full(len(trace.at_s), trace.path.path_id) for trace in traces]),
         np.concatenate([trace.at_s for trace in traces]),
         np.concatenate([trace.series.rtts_ms for trace in traces]),
@@ -195,7 +195,9 @@ def _bursts(traces: Sequence[Trace]) -> Bursts:
     )
 
 
-def _within(settings: Mapping[str, dict[int, Rule]], pinged: Mapping[int, MeasuredPath]) -> dict[str, dict[int, Rule]]:
+def _within(
+    settings: Mapping[str, dict[int, RuleSettings]], pinged: Mapping[int, MeasuredPath]
+) -> dict[str, dict[int, RuleSettings]]:
     return {
         name: {path_id: of_path[path_id] for path_id in pinged if path_id in of_path}
         for name, of_path in settings.items()
@@ -207,7 +209,9 @@ def _sample(trace: Trace, at_s: float) -> int:
     return int(np.abs(trace.at_s - at_s).argmin())
 
 
-def _changes(snapshot: Snapshot, every: Mapping[int, Rule], settings: Mapping[int, Rule]) -> list[RaisedChange]:
+def _changes(
+    snapshot: Snapshot, every: Mapping[int, RuleSettings], settings: Mapping[int, RuleSettings]
+) -> list[RaisedChange]:
     """All changes of the new bursts, each once, even if several figures of the burst changed."""
     trips = snapshot.trips
     alarms = {window for window, _, _ in RTT.raised(snapshot, settings)}

@@ -27,7 +27,7 @@ _MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Bursts:
+class RecordedBursts:
     """Columns with an entry per burst; `rtts_ms` has the shape (bursts, packets sent), NaN where lost.
 
     Times are seconds since the epoch. All packets of a burst have `packet_bytes`.
@@ -45,7 +45,7 @@ class Bursts:
     def of(
         cls, path_id: ArrayLike, at_s: ArrayLike, rtts_ms: ArrayLike, packet_bytes: ArrayLike = 100,
         reordered: ArrayLike = 0, duplicated: ArrayLike = 0, ttl: ArrayLike = np.nan,
-    ) -> Bursts:  # fmt: skip
+    ) -> RecordedBursts:  # fmt: skip
         """Bursts in the order of paths and times; scalars hold for all bursts."""
         ids, times = np.asarray(path_id, dtype=np.int64), np.asarray(at_s, dtype=np.float64)
         order = np.lexsort((times, ids))
@@ -69,7 +69,7 @@ class MeasuredTests:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class HourlyPast:
     """Counts of the hours from `since` up to the first burst: for each name of `COUNTS` with any count, an array of
     shape (paths, hours), the paths in the order of their ids."""
 
@@ -80,14 +80,14 @@ class Past:
 NO_TESTS = MeasuredTests(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
 
-class Recorded:
+class RecordedSource:
     """Bursts and tests as a source. `path_ids` are those of the bursts, in order, unless given."""
 
     def __init__(
         self,
-        bursts: Bursts,
+        bursts: RecordedBursts,
         tests: MeasuredTests = NO_TESTS,
-        past: Past | None = None,
+        past: HourlyPast | None = None,
         path_ids: Sequence[int] | None = None,
     ) -> None:
         self._bursts, self._tests = bursts, tests
@@ -221,7 +221,7 @@ class Recorded:
             return np.full(places.size, np.nan)
         return np.where(there, self._bursts.at_s[np.maximum(places, 0)], np.nan).ravel()
 
-    def _hourly(self, past: Past | None, hours: int) -> dict[str, Floats]:
+    def _hourly(self, past: HourlyPast | None, hours: int) -> dict[str, Floats]:
         """The counts of all whole hours from the origin on; shape (paths, hours)."""
         edges = self._places(self._origin_s + np.arange(hours + 1, dtype=np.float64) * HOUR_S)
         columns = {name: np.diff(self._sums[name][edges], axis=1) for name in COUNTS}

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from monitor.alerts.detect import causes
 from monitor.alerts.detect.causes import CauseGroup, LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Baselines, Key, Snapshot, baselines_at
 from monitor.alerts.detect.sources import Source
 from monitor.alerts.evaluate import RuleScope, findings, snapshot_at, why_over
@@ -29,13 +29,13 @@ class Alarm:
     cause: str
     because: str
     found_at: datetime
-    findings: dict[Key, Finding]
+    findings: dict[Key, RuleFinding]
     opened_at: datetime | None = None
     ended_at: datetime | None = None
     reopenings: int = 0
     is_part: bool = False
     """Whether it ended by merging into another alarm."""
-    ever: dict[Key, Finding] = field(default_factory=dict)
+    ever: dict[Key, RuleFinding] = field(default_factory=dict)
 
     @property
     def rule(self) -> str:
@@ -49,7 +49,7 @@ class Replay:
     def __init__(self, scope: RuleScope, source: Source, rules: Iterable[str] = RULES) -> None:
         self.scope = scope
         self.alarms: list[Alarm] = []
-        self.findings: list[tuple[datetime, Finding]] = []
+        self.findings: list[tuple[datetime, RuleFinding]] = []
         self._source = source
         self._rules = tuple(rules)
         self._judged_s: dict[int, float] = {}
@@ -83,7 +83,7 @@ class Replay:
         return snapshot
 
     def _note(self, group: CauseGroup, now: datetime) -> None:
-        new: Mapping[Key, Finding] = {(finding.path_id, finding.rule): finding for finding in group.findings}
+        new: Mapping[Key, RuleFinding] = {(finding.path_id, finding.rule): finding for finding in group.findings}
         self.findings += [(now, finding) for finding in group.findings]
         if group.merged:
             self._merge(group, now)

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from monitor.alerts.backtest import archived, labelled
 from monitor.alerts.backtest.replay import Alarm
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.analysis.changes import scoring
 
 WEEK_S = 7 * 86_400.0
@@ -23,7 +23,7 @@ NEWEST_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class AlarmCounts:
     """Counts of a rule: `findings` outside a lasting incident, by path, and `incidents`, by cause."""
 
     rule: str
@@ -31,11 +31,11 @@ class Counts:
     incidents: int
 
 
-def counts(rules: Iterable[str], findings: Iterable[Finding], alarms: Iterable[Alarm]) -> list[Counts]:
+def counts(rules: Iterable[str], findings: Iterable[RuleFinding], alarms: Iterable[Alarm]) -> list[AlarmCounts]:
     """Count by rule; an incident counts for its gravest rule."""
     fired = Counter(finding.rule for finding in findings)
     opened = Counter(alarm.rule for alarm in alarms if alarm.opened_at is not None)
-    return [Counts(rule, fired[rule], opened[rule]) for rule in rules]
+    return [AlarmCounts(rule, fired[rule], opened[rule]) for rule in rules]
 
 
 def of_archive(rules: Sequence[str], outcome: archived.ArchiveReplay) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def incident_lines(figures: dict[str, Any]) -> list[str]:
     return [*([f"({left} earlier ones are left out; --json has all)"] if left else []), *lines]
 
 
-def _rules(rule_counts: Iterable[Counts], measured_s: float) -> list[dict[str, Any]]:
+def _rules(rule_counts: Iterable[AlarmCounts], measured_s: float) -> list[dict[str, Any]]:
     weeks = measured_s / WEEK_S
     return [
         {

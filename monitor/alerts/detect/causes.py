@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import ELSEWHERE
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.analysis.alarms.grouping import Cause, CauseKind, PathLocation, explain
@@ -45,13 +45,13 @@ class CauseGroup:
     """
 
     label: str
-    findings: tuple[Finding, ...]
+    findings: tuple[RuleFinding, ...]
     because: str
     merged: frozenset[str] = frozenset()
 
 
 def find_causes(
-    findings: Sequence[Finding], lasting: Sequence[LastingIncident], snapshot: Snapshot
+    findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot
 ) -> list[CauseGroup]:
     """Group the findings that are in no lasting incident by their cause."""
     of_trouble = {
@@ -78,7 +78,7 @@ def find_causes(
 
 
 def _group(
-    trouble: str, findings: Sequence[Finding], lasting: Sequence[LastingIncident], snapshot: Snapshot
+    trouble: str, findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot
 ) -> list[CauseGroup]:
     holder = {
         path_id: incident.cause

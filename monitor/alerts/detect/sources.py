@@ -42,7 +42,7 @@ class Source(Protocol):
         ...
 
 
-class Stored:
+class StoredSource:
     """The archive as it is."""
 
     recent_counts = staticmethod(for_alerts.recent_counts)
@@ -60,7 +60,7 @@ class Stored:
         return {name: contacts[site_id].timestamp() for site_id, name in sites}
 
 
-class StoredThen(Stored):
+class PastStoredSource(StoredSource):
     """The archive as it was at the given moment. The rollup of the hour that was running then includes later data by
     now, so that hour is counted from the raw bursts before the moment."""
 
@@ -72,4 +72,4 @@ class StoredThen(Stored):
         return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
 
 
-STORED = Stored()
+STORED = StoredSource()

@@ -1,6 +1,6 @@
 """The figures of evidence from raw bursts: a path over a period, and when its trouble began. Arrays in, values out.
 
-In: `monitor.archive.queries.around.BurstColumns`. Out: `Figures` and `Began`. No database, no clock.
+In: `monitor.archive.queries.around.BurstColumns`. Out: `PeriodFigures` and `Beginning`. No database, no clock.
 `monitor.alerts.evidence.gather` chooses the period.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.rtt_windows import figures as burst_figures
-from monitor.alerts.evidence.facts import Began, Figures, SizeLoss
+from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial
 from monitor.analysis.changes import onset
 from monitor.analysis.changes.onset import Onset
@@ -70,7 +70,7 @@ def between(bursts: BurstColumns, path_id: int, since: datetime, until: datetime
 
 def figures(
     bursts: BurstColumns, path_id: int, since: datetime, until: datetime, address: str | None = None
-) -> Figures:
+) -> PeriodFigures:
     """The figures of a path over [since, until)."""
     every = between(bursts, path_id, since, until)
     counted = only(every, every.during_test == 0)
@@ -79,7 +79,7 @@ def figures(
     ordered = np.quantile(_there(small.rtts_ms), SHARES) if _there(small.rtts_ms).size else None
     quantiles = [None] * len(SHARES) if ordered is None else ordered.tolist()
     one_sided = (1.0 + CONFIDENCE) / 2.0
-    return Figures(
+    return PeriodFigures(
         since=since,
         until=until,
         bursts=len(counted.at_s),
@@ -105,7 +105,7 @@ def figures(
     )
 
 
-def began(bursts: BurstColumns, path: str, path_id: int, rule: str, finding: Mapping[str, Any]) -> Began | None:
+def began(bursts: BurstColumns, path: str, path_id: int, rule: str, finding: Mapping[str, Any]) -> Beginning | None:
     """When the finding of `rule` on a path began, by the bursts of that path; None if they show no change.
 
     A path may be bad at some hours of the day only: pass the period in which the change must lie.
@@ -143,13 +143,13 @@ def _hits(bursts: BurstColumns, rule: str) -> NDArray[np.bool_]:
     return np.asarray(hits)
 
 
-def _in_time(at_s: Floats, place: Onset, path: str, words: str) -> Began:
+def _in_time(at_s: Floats, place: Onset, path: str, words: str) -> Beginning:
     """The change lies after the last sample certainly before it, and not after the first sample certainly after it."""
     earliest = at_s[max(place.earliest - 1, 0)]
     at, earliest, latest = (
         datetime.fromtimestamp(float(seconds), UTC) for seconds in (at_s[place.at], earliest, at_s[place.latest])
     )
-    return Began(at, earliest, latest, path, words)
+    return Beginning(at, earliest, latest, path, words)
 
 
 def _by_size(bursts: BurstColumns) -> tuple[SizeLoss, ...]:

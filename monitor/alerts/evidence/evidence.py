@@ -14,22 +14,22 @@ from datetime import datetime
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evidence.facts import (
     AgentFacts,
-    Began,
+    Beginning,
     Direction,
     Facts,
-    Failure,
-    Figures,
-    OwnTest,
+    FailedBurst,
+    HostTest,
     PathFacts,
-    RouterSaid,
+    PeriodFigures,
+    RouterErrors,
     TestVerdict,
 )
-from monitor.alerts.evidence.gather import gravest_first, kept, now_of
-from monitor.alerts.evidence.likely import likely
+from monitor.alerts.evidence.gather import gravest_first, now_of, stored_facts
+from monitor.alerts.evidence.likely import likely_cause
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
 
-__all__ = ["AgentEvidence", "Began", "Direction", "Evidence", "Figures", "PathEvidence", "Share", "evidence"]
+__all__ = ["AgentEvidence", "Beginning", "Direction", "Evidence", "PathEvidence", "PeriodFigures", "Share", "evidence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +62,25 @@ class Evidence:
 
     incident_id: int
     gathered_at: datetime | None
-    began: Began | None
+    began: Beginning | None
     began_text: str
     paths: tuple[PathEvidence, ...]
     paths_left_out: int
     shares: tuple[Share, ...]
-    own_tests: tuple[OwnTest, ...]
+    own_tests: tuple[HostTest, ...]
     agents: tuple[AgentEvidence, ...]
-    routers: tuple[RouterSaid, ...]
-    failures: tuple[Failure, ...]
+    routers: tuple[RouterErrors, ...]
+    failures: tuple[FailedBurst, ...]
     verdicts: tuple[TestVerdict, ...]
     likely: str
 
 
 def evidence(incident: Incident, now: datetime) -> Evidence:
     """Build the evidence of an incident at `now`."""
-    facts = kept(incident)
+    facts = stored_facts(incident)
     rows = gravest_first(incident.paths.all())
     rules = [row.rule for row in rows if not row.is_over] or [row.rule for row in rows] or [incident.rule]
-    cause = likely(facts, rules)
+    cause = likely_cause(facts, rules)
     shares = tuple(Share(**share) for share in incident.shares)
     if facts is None:
         return Evidence(incident.pk, None, None, "", (), 0, shares, (), (), (), (), (), cause)
@@ -108,7 +108,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
     )
 
 
-def began_text(began: Began) -> str:
+def began_text(began: Beginning) -> str:
     """For example `2026-11-21 10:00:12 UTC (95% CI 09:58:12–10:01:12; bursts with loss, slac → cern)`."""
     at = f"{began.at:%Y-%m-%d %H:%M:%S} UTC"
     if began.earliest is None or began.latest is None:

@@ -18,7 +18,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
+class Beginning:
     """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`.
 
     `of` names the figure examined. `earliest` is None if only the rule gives a time.
@@ -41,7 +41,7 @@ class SizeLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PeriodFigures:
     """A path over a period. Bursts during a throughput test are counted in `bursts_during_test` and nowhere else.
 
     Loss is pooled over all packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
@@ -84,9 +84,9 @@ class Direction:
 
     path_id: int
     name: str
-    before: Figures
-    after: Figures
-    now: Figures | None = None
+    before: PeriodFigures
+    after: PeriodFigures
+    now: PeriodFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class PathFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnTest:
+class HostTest:
     """A throughput test on any of the hosts since the beginning."""
 
     path: str
@@ -123,7 +123,7 @@ class AgentFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class RouterSaid:
+class RouterErrors:
     """An ICMP error about `count` requests of a path, and the router (or the target itself) that sent it."""
 
     path: str
@@ -133,7 +133,7 @@ class RouterSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedBurst:
     """The newest burst of a path that could not be measured."""
 
     path: str
@@ -157,12 +157,12 @@ class Facts:
     """All facts as of `gathered_at`."""
 
     gathered_at: datetime
-    began: Began | None
+    began: Beginning | None
     paths: tuple[PathFacts, ...]
-    own_tests: tuple[OwnTest, ...]
+    own_tests: tuple[HostTest, ...]
     agents: tuple[AgentFacts, ...]
-    routers: tuple[RouterSaid, ...]
-    failures: tuple[Failure, ...]
+    routers: tuple[RouterErrors, ...]
+    failures: tuple[FailedBurst, ...]
     verdicts: tuple[TestVerdict, ...]
 
 

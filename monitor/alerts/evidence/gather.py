@@ -26,13 +26,13 @@ from monitor.alerts.evidence import episode
 from monitor.alerts.evidence.facts import (
     VERSION,
     AgentFacts,
-    Began,
+    Beginning,
     Direction,
     Facts,
-    Failure,
-    OwnTest,
+    FailedBurst,
+    HostTest,
     PathFacts,
-    RouterSaid,
+    RouterErrors,
     TestVerdict,
     as_json,
     from_json,
@@ -76,17 +76,17 @@ def gather_due(now: datetime) -> int:
     done = 0
     for incident in queries.without_evidence(now - LOOK_BACK, INCIDENTS_PER_RUN):
         try:
-            keep(incident, now)
+            store_facts(incident, now)
             done += 1
         except (Error, ValueError, KeyError):  # a failure must not keep the others from their evidence
             log.exception("evidence of incident %d: gathering failed, will be retried", incident.pk)
     return done
 
 
-def keep(incident: Incident, now: datetime) -> Facts:
+def store_facts(incident: Incident, now: datetime) -> Facts:
     """Gather and store the facts of an incident; figures from before its beginning are kept from the first time."""
-    earlier = kept(incident)
-    facts = gathered(incident, now)
+    earlier = stored_facts(incident)
+    facts = collect_facts(incident, now)
     if earlier is not None and not incident.reopenings:
         facts = _with_before_of(facts, earlier)
     IncidentEvidence.objects.update_or_create(
@@ -95,13 +95,13 @@ def keep(incident: Incident, now: datetime) -> Facts:
     return facts
 
 
-def kept(incident: Incident) -> Facts | None:
+def stored_facts(incident: Incident) -> Facts | None:
     """The stored facts of an incident; None if there are none yet."""
     row = IncidentEvidence.objects.filter(incident_id=incident.pk).first()
     return None if row is None else from_json(row.facts, row.version)
 
 
-def gathered(incident: Incident, now: datetime) -> Facts:
+def collect_facts(incident: Incident, now: datetime) -> Facts:
     """Gather the facts of an incident at `now`."""
     every = list(incident.paths.all())
     rows = gravest_first([row for row in every if not row.is_over] or every)
@@ -148,11 +148,11 @@ def gathered(incident: Incident, now: datetime) -> Facts:
         own_tests=_own_tests(sorted(hosts), is_since, max(until, is_since)),
         agents=_agents(pairs, is_since, now),
         routers=tuple(
-            RouterSaid(names[error.path_id], error.name, error.router, error.count)
+            RouterErrors(names[error.path_id], error.name, error.router, error.count)
             for error in icmp_errors(path_ids, is_since, max(until, is_since))
         ),
         failures=tuple(
-            Failure(names[failure.path_id], failure.at, failure.outcome, failure.detail)
+            FailedBurst(names[failure.path_id], failure.at, failure.outcome, failure.detail)
             for failure in newest_failures(is_since, max(until, is_since), path_ids)
         ),
         verdicts=_verdicts(pairs, after_since, until),
@@ -206,10 +206,12 @@ def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
     return pairs
 
 
-def _began(pair: _Pair, before: BurstColumns, after: BurstColumns, since: datetime, until: datetime) -> Began | None:
+def _began(
+    pair: _Pair, before: BurstColumns, after: BurstColumns, since: datetime, until: datetime
+) -> Beginning | None:
     """When the trouble began on a path by its own bursts; otherwise by its rule."""
     row = pair.rows[0]
-    by_rule = Began(row.since, None, None, str(pair.path), "the rule")
+    by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
     if row.rule in RULES_BY_DAYS or row.rule == "no_data":
         return by_rule
     search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
@@ -221,19 +223,19 @@ def _began(pair: _Pair, before: BurstColumns, after: BurstColumns, since: dateti
     return episode.began(near, str(pair.path), pair.path.pk, row.rule, row.figures) or by_rule
 
 
-def _sharpest(beginnings: Sequence[Began | None]) -> Began | None:
+def _sharpest(beginnings: Sequence[Beginning | None]) -> Beginning | None:
     """The beginning with the narrowest confidence interval."""
     dated = [began for began in beginnings if began is not None]
 
-    def width(began: Began) -> timedelta:
+    def width(began: Beginning) -> timedelta:
         return timedelta.max if began.earliest is None or began.latest is None else began.latest - began.earliest
 
     return min(dated, key=width, default=None)
 
 
-def _own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[OwnTest, ...]:
+def _own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[HostTest, ...]:
     slots = slots_of_hosts(host_ids, since, until, MOST_OWN_TESTS)
-    return tuple(OwnTest(str(slot.measurement.path), slot.starts_at, slot.ends_at, slot.outcome) for slot in slots)
+    return tuple(HostTest(str(slot.measurement.path), slot.starts_at, slot.ends_at, slot.outcome) for slot in slots)
 
 
 def _agents(pairs: Sequence[_Pair], since: datetime, now: datetime) -> tuple[AgentFacts, ...]:

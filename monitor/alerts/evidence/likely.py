@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from monitor.alerts.evidence.facts import AgentFacts, Direction, Facts, Figures
+from monitor.alerts.evidence.facts import AgentFacts, Direction, Facts, PeriodFigures
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 
@@ -26,7 +26,7 @@ LOSS_RULES = ("loss", "loss_regression")
 Rule = Callable[[Facts, Sequence[str]], str | None]
 
 
-def likely(facts: Facts | None, rules: Sequence[str]) -> str:
+def likely_cause(facts: Facts | None, rules: Sequence[str]) -> str:
     """The likely cause; `rules` are the names of the incident's rules, gravest first."""
     if facts is None:
         return NOT_YET
@@ -207,7 +207,7 @@ def _loss_change(direction: Direction) -> str:
     return f"{shown.loss(now.lost, now.sent)} on {direction.name}, before {shown.loss(was.lost, was.sent)}"
 
 
-def _rises(was: Figures, now: Figures) -> tuple[float | None, float | None]:
+def _rises(was: PeriodFigures, now: PeriodFigures) -> tuple[float | None, float | None]:
     return _rise_ms(was.rtt_min_ms, now.rtt_min_ms), _rise_ms(was.rtt_median_ms, now.rtt_median_ms)
 
 

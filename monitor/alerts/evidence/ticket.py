@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence
-from monitor.alerts.evidence.facts import Direction, Figures
+from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
 
@@ -65,7 +65,7 @@ def _table(direction: Direction) -> Iterator[str]:
         yield f"    {title:<{WIDTH - 4}}" + "".join(f"{of(figures):<{WIDTH}}" for _, figures in columns)
 
 
-def _loss(of: Figures) -> str:
+def _loss(of: PeriodFigures) -> str:
     if of.loss_low_ratio is None or of.loss_high_ratio is None:
         return shown.NO_DATA
     if of.lost == 0:
@@ -73,11 +73,11 @@ def _loss(of: Figures) -> str:
     return f"{shown.loss(of.lost, of.sent)} ({shown.percent(of.loss_low_ratio)} to {shown.percent(of.loss_high_ratio)})"
 
 
-def _ms(name: str) -> Callable[[Figures], str]:
+def _ms(name: str) -> Callable[[PeriodFigures], str]:
     return lambda of: shown.milliseconds(getattr(of, name))
 
 
-ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
+ROWS: tuple[tuple[str, Callable[[PeriodFigures], str]], ...] = (
     ("from", lambda of: f"{of.since:%Y-%m-%d %H:%M:%S}"),
     ("to", lambda of: f"{of.until:%Y-%m-%d %H:%M:%S}"),
     ("packets lost of sent", lambda of: f"{of.lost:,} of {of.sent:,}"),

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.gather import gravest_first
-from monitor.alerts.models import Change, Incident
+from monitor.alerts.models import Incident, IncidentChange
 from monitor.analysis import figures as shown
 
 RULE_WORDS = {
@@ -31,10 +31,10 @@ RULE_WORDS = {
     "no_data": "no data",
 }
 CHANGE_WORDS = {
-    Change.OPENED: "OPEN",
-    Change.REOPENED: "REOPENED",
-    Change.CORRECTED: "CORRECTED",
-    Change.CLOSED: "RESOLVED",
+    IncidentChange.OPENED: "OPEN",
+    IncidentChange.REOPENED: "REOPENED",
+    IncidentChange.CORRECTED: "CORRECTED",
+    IncidentChange.CLOSED: "RESOLVED",
 }
 PATHS_NAMED = 5
 
@@ -78,18 +78,18 @@ def since(incident: Incident, evidence: Evidence | None = None) -> datetime:
 
 def subject(incident: Incident, change: str, evidence: Evidence | None = None) -> str:
     """The first line of a message: `OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`."""
-    word = CHANGE_WORDS[Change(change)]
-    if change == Change.CLOSED and incident.closed_at is not None:
-        return f"{word} after {lasted(incident)}: {headline(incident, evidence)}"
+    word = CHANGE_WORDS[IncidentChange(change)]
+    if change == IncidentChange.CLOSED and incident.closed_at is not None:
+        return f"{word} after {open_duration(incident)}: {headline(incident, evidence)}"
     return f"{word} {incident.severity}: {headline(incident, evidence)}"
 
 
 def body(incident: Incident, change: str, evidence: Evidence) -> str:
     """The rest of a message, as plain text."""
     lines = [_state(incident, change)]
-    if change == Change.CLOSED:
+    if change == IncidentChange.CLOSED:
         lines.append(f"Reason: {incident.closing}.")
-    if change == Change.CORRECTED or incident.correction:
+    if change == IncidentChange.CORRECTED or incident.correction:
         lines.append(f"Correction: {incident.correction}.")
     lines.append(f"Likely cause: {evidence.likely}")
     if evidence.began_text:
@@ -108,7 +108,7 @@ def finding_lines(incident: Incident) -> list[str]:
     return [*lines, *([f"and {left} more"] if left > 0 else [])]
 
 
-def lasted(incident: Incident) -> str:
+def open_duration(incident: Incident) -> str:
     """The time it was open, in words."""
     until = incident.closed_at
     return "" if until is None else shown.duration((until - incident.opened_at).total_seconds())
@@ -118,7 +118,7 @@ def _state(incident: Incident, change: str) -> str:
     opened = f"{incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
     if incident.closed_at is not None:
         closed = f"{incident.closed_at:%Y-%m-%d %H:%M:%S} UTC"
-        return f"Incident {incident.pk}, open from {opened} to {closed} ({lasted(incident)})."
+        return f"Incident {incident.pk}, open from {opened} to {closed} ({open_duration(incident)})."
     reopened = f", reopened {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
     acknowledged = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
     return f"Incident {incident.pk}, opened {opened}{reopened}.{acknowledged}"

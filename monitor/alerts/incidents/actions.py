@@ -2,9 +2,9 @@
 
 In: the user, and the moment. Out: the rows, and a `Deed` (audit record) in the same transaction. Actions are
 idempotent: repeating the same user's acknowledgement, an end, or a request with the same `key` does nothing. Failures
-raise `NotPossible` with a message for users: `Unknown` if the object does not exist, `TooLate` if somebody else was
-first. Users cannot end an incident: it ends when its findings are over; a silence mutes it. The effect of silences and
-maintenance is in `monitor.alerts.incidents.quiet`.
+raise `ActionRefused` with a message for users: `UnknownObject` if the object does not exist, `ObjectChanged` if
+somebody else was first. Users cannot end an incident: it ends when its findings are over; a silence mutes it. The
+effect of silences and maintenance is in `monitor.alerts.incidents.quiet`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ FURTHEST = timedelta(days=3660)
 """The maximum distance of a time from now; a time beyond is a typing error, such as year 1 or 9999."""
 
 
-class NotPossible(Exception):
+class ActionRefused(Exception):
     """The action is not possible; the message says why."""
 
 
-class Unknown(NotPossible):
+class UnknownObject(ActionRefused):
     """The object does not exist."""
 
 
-class TooLate(NotPossible):
+class ObjectChanged(ActionRefused):
     """The object has changed since it was read, or has ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class QuietScope:
     """The paths of a silence or maintenance: a path, a site or a group; the whole mesh if all three are None."""
 
     path: Path | None = None
@@ -53,7 +53,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MaintenanceTimes:
     """The time of a maintenance: from `starts_at` to `ends_at`, repeated at intervals of `every` until `until`."""
 
     starts_at: datetime
@@ -66,10 +66,10 @@ class Window:
         return None if self.every is None else int(self.every.total_seconds())
 
 
-def find_scope(path_id: int | None = None, site: str | None = None, group: str | None = None) -> Scope:
-    """Find the scope by names. Raises `NotPossible` for a path, site or group that is not in use."""
+def find_scope(path_id: int | None = None, site: str | None = None, group: str | None = None) -> QuietScope:
+    """Find the scope by names. Raises `ActionRefused` for a path, site or group that is not in use."""
     try:
-        return Scope(
+        return QuietScope(
             path=None if path_id is None else Path.objects.with_hosts().get(id=path_id, retired_at=None),
             site=None if site is None else Site.objects.in_use().get(name=site),
             group=None if group is None else Group.objects.in_use().get(name=group),
@@ -77,7 +77,7 @@ def find_scope(path_id: int | None = None, site: str | None = None, group: str |
     except (Path.DoesNotExist, Site.DoesNotExist, Group.DoesNotExist) as error:
         wanted = {"path": path_id, "site": site, "group": group}
         named = ", ".join(f"{name} {value}" for name, value in wanted.items() if value is not None)
-        raise NotPossible(f"{named}: not in use") from error
+        raise ActionRefused(f"{named}: not in use") from error
 
 
 def acknowledge(incident_id: int, who: str, now: datetime) -> None:
@@ -88,12 +88,12 @@ def acknowledge(incident_id: int, who: str, now: datetime) -> None:
             return
     incident = _incident(incident_id)
     if incident.closed_at is not None:
-        raise TooLate(f"incident {incident_id} closed at {incident.closed_at:%Y-%m-%d %H:%M} UTC")
+        raise ObjectChanged(f"incident {incident_id} closed at {incident.closed_at:%Y-%m-%d %H:%M} UTC")
     if incident.acknowledged_at is None:
-        raise TooLate(f"incident {incident_id} has just changed; reload it")
+        raise ObjectChanged(f"incident {incident_id} has just changed; reload it")
     if incident.acknowledged_by != who:
         at = f"{incident.acknowledged_at:%H:%M} UTC"
-        raise TooLate(f"{incident.acknowledged_by} acknowledged incident {incident_id} at {at}")
+        raise ObjectChanged(f"{incident.acknowledged_by} acknowledged incident {incident_id} at {at}")
 
 
 def unacknowledge(incident_id: int, who: str, now: datetime) -> None:
@@ -104,7 +104,7 @@ def unacknowledge(incident_id: int, who: str, now: datetime) -> None:
             return
     incident = _incident(incident_id)
     if incident.closed_at is not None:
-        raise TooLate(f"incident {incident_id} closed at {incident.closed_at:%Y-%m-%d %H:%M} UTC")
+        raise ObjectChanged(f"incident {incident_id} closed at {incident.closed_at:%Y-%m-%d %H:%M} UTC")
 
 
 def comment(incident_id: int, text: str, who: str, now: datetime, *, key: str | None = None) -> Deed:
@@ -119,18 +119,20 @@ def comment(incident_id: int, text: str, who: str, now: datetime, *, key: str | 
         if done is None:
             raise
         if (done.incident_id, done.comment) != (incident_id, text):
-            raise TooLate(f"the key {key} was used before, and {done.who} then {done.what}") from None
+            raise ObjectChanged(f"the key {key} was used before, and {done.who} then {done.what}") from None
         return done
 
 
-def silence(scope: Scope, until: datetime, reason: str, who: str, now: datetime, *, key: str | None = None) -> Quiet:
+def silence(
+    scope: QuietScope, until: datetime, reason: str, who: str, now: datetime, *, key: str | None = None
+) -> Quiet:
     """Mute notifications of incidents on the paths of `scope` until `until`."""
     quiet = Quiet(kind=Quiet.Kind.SILENCE, starts_at=now, ends_at=until, reason=reason)
     return _make(quiet, scope, who, now, key)
 
 
 def maintain(
-    scope: Scope,
+    scope: QuietScope,
     starts_at: datetime,
     ends_at: datetime,
     reason: str,
@@ -143,15 +145,17 @@ def maintain(
 ) -> Quiet:
     """Schedule maintenance: no incident opens on the paths of `scope` in this time, repeated every `every`."""
     quiet = Quiet(kind=Quiet.Kind.MAINTENANCE, reason=reason)
-    _set_window(quiet, Window(starts_at, ends_at, every, until))
+    _set_window(quiet, MaintenanceTimes(starts_at, ends_at, every, until))
     return _make(quiet, scope, who, now, key)
 
 
-def change(quiet_id: int, revision: int, scope: Scope, window: Window, reason: str, who: str, now: datetime) -> Quiet:
-    """Change a maintenance that was read at `revision`. Raises `TooLate` if it has changed or ended since."""
+def change(
+    quiet_id: int, revision: int, scope: QuietScope, window: MaintenanceTimes, reason: str, who: str, now: datetime
+) -> Quiet:
+    """Change a maintenance that was read at `revision`. Raises `ObjectChanged` if it has changed or ended since."""
     quiet = Quiet.objects.filter(pk=quiet_id, kind=Quiet.Kind.MAINTENANCE).first()
     if quiet is None:
-        raise Unknown(f"there is no maintenance {quiet_id}")
+        raise UnknownObject(f"there is no maintenance {quiet_id}")
     before = _content(quiet)
     quiet.reason = reason
     _set_window(quiet, window)
@@ -162,7 +166,7 @@ def change(quiet_id: int, revision: int, scope: Scope, window: Window, reason: s
     with transaction.atomic():
         seen = Quiet.objects.filter(pk=quiet_id, revision=revision, ended_at=None)
         if not seen.update(**_content(quiet), revision=F("revision") + 1):
-            raise TooLate(f"maintenance {quiet_id} was changed or ended since you read it; reload it")
+            raise ObjectChanged(f"maintenance {quiet_id} was changed or ended since you read it; reload it")
         _note(f"changed {quiet.kind} {quiet_id}, now for {_when(quiet, scope)}", who, now, quiet=quiet)
     quiet.refresh_from_db()
     return quiet
@@ -173,17 +177,17 @@ def end(quiet_id: int, who: str, now: datetime, *, kind: Quiet.Kind | None = Non
     with transaction.atomic():
         quiet = Quiet.objects.filter(pk=quiet_id).first()
         if quiet is None or (kind is not None and quiet.kind != kind):
-            raise Unknown(f"there is no active {kind or 'silence or maintenance'} {quiet_id}")
+            raise UnknownObject(f"there is no active {kind or 'silence or maintenance'} {quiet_id}")
         if Quiet.objects.filter(pk=quiet_id, ended_at=None).update(ended_at=now):
             _note(f"ended {quiet.kind} {quiet_id}", who, now, quiet=quiet)
 
 
-def scope_of(quiet: Quiet) -> Scope:
+def scope_of(quiet: Quiet) -> QuietScope:
     """The scope of a silence or maintenance."""
-    return Scope(path=quiet.path, site=quiet.site, group=quiet.group)
+    return QuietScope(path=quiet.path, site=quiet.site, group=quiet.group)
 
 
-def _make(quiet: Quiet, scope: Scope, who: str, now: datetime, key: str | None) -> Quiet:
+def _make(quiet: Quiet, scope: QuietScope, who: str, now: datetime, key: str | None) -> Quiet:
     _set_scope(quiet, scope)
     _check(quiet, now)
     quiet.made_by, quiet.made_at = who, now
@@ -196,25 +200,25 @@ def _make(quiet: Quiet, scope: Scope, who: str, now: datetime, key: str | None) 
         if done is None:
             raise
         if done.quiet is None or not _is_same(done.quiet, quiet):
-            raise TooLate(f"the key {key} was used before, and {done.who} then {done.what}") from None
+            raise ObjectChanged(f"the key {key} was used before, and {done.who} then {done.what}") from None
         return done.quiet
     return quiet
 
 
-def _set_scope(quiet: Quiet, scope: Scope) -> None:
+def _set_scope(quiet: Quiet, scope: QuietScope) -> None:
     if sum(place is not None for place in (scope.path, scope.site, scope.group)) > 1:
-        raise NotPossible("give a path, a site or a group, not several")
+        raise ActionRefused("give a path, a site or a group, not several")
     quiet.path, quiet.site, quiet.group = scope.path, scope.site, scope.group
 
 
-def _set_window(quiet: Quiet, window: Window) -> None:
+def _set_window(quiet: Quiet, window: MaintenanceTimes) -> None:
     if window.every is not None and window.every < window.ends_at - window.starts_at:
         lasts = figures.duration(window.every.total_seconds())
-        raise NotPossible(f"it is longer than its repeat interval of {lasts}")
+        raise ActionRefused(f"it is longer than its repeat interval of {lasts}")
     if window.every is not None and window.every > LONGEST_EVERY:
-        raise NotPossible(f"its repeat interval exceeds {LONGEST_EVERY.days} days; schedule each separately")
+        raise ActionRefused(f"its repeat interval exceeds {LONGEST_EVERY.days} days; schedule each separately")
     if window.until is not None and window.every is None:
-        raise NotPossible("it does not repeat: leave out the end of the repetition")
+        raise ActionRefused("it does not repeat: leave out the end of the repetition")
     quiet.starts_at, quiet.ends_at = window.starts_at, window.ends_at
     quiet.every_s, quiet.until = window.every_s, window.until
 
@@ -222,13 +226,13 @@ def _set_window(quiet: Quiet, window: Window) -> None:
 def _check(quiet: Quiet, now: datetime) -> None:
     for event, at in (("starts", quiet.starts_at), ("ends", quiet.ends_at), ("stops repeating", quiet.until)):
         if at is not None and abs(at - now) > FURTHEST:
-            raise NotPossible(f"it {event} in {at.year}, more than 10 years from now; is the year right?")
+            raise ActionRefused(f"it {event} in {at.year}, more than 10 years from now; is the year right?")
     if quiet.ends_at - quiet.starts_at > LONGEST:
-        raise NotPossible(f"it is longer than {LONGEST.days} days; remove the path from mesh.toml instead")
+        raise ActionRefused(f"it is longer than {LONGEST.days} days; remove the path from mesh.toml instead")
     if quiet.ends_at <= quiet.starts_at or (quiet.every_s is None and quiet.ends_at <= now):
-        raise NotPossible(f"it ends, {quiet.ends_at:%Y-%m-%d %H:%M} UTC, before it starts or in the past")
+        raise ActionRefused(f"it ends, {quiet.ends_at:%Y-%m-%d %H:%M} UTC, before it starts or in the past")
     if quiet.until is not None and quiet.until <= max(quiet.starts_at, now):
-        raise NotPossible(f"it stops repeating, {quiet.until:%Y-%m-%d %H:%M} UTC, before it starts or in the past")
+        raise ActionRefused(f"it stops repeating, {quiet.until:%Y-%m-%d %H:%M} UTC, before it starts or in the past")
 
 
 def _content(quiet: Quiet) -> dict[str, object]:
@@ -264,7 +268,7 @@ def _done(who: str, key: str | None) -> Deed | None:
     return None if key is None else Deed.objects.select_related("quiet").filter(who=who, key=key).first()
 
 
-def _when(quiet: Quiet, scope: Scope) -> str:
+def _when(quiet: Quiet, scope: QuietScope) -> str:
     again = "" if quiet.every_s is None else f", every {figures.duration(quiet.every_s)}"
     last = "" if quiet.until is None else f" until {quiet.until:%Y-%m-%d %H:%M} UTC"
     return f"{scope} from {quiet.starts_at:%Y-%m-%d %H:%M} to {quiet.ends_at:%Y-%m-%d %H:%M} UTC{again}{last}"
@@ -273,5 +277,5 @@ def _when(quiet: Quiet, scope: Scope) -> str:
 def _incident(incident_id: int) -> Incident:
     incident = Incident.objects.filter(pk=incident_id).first()
     if incident is None:
-        raise Unknown(f"there is no incident {incident_id}")
+        raise UnknownObject(f"there is no incident {incident_id}")
     return incident

@@ -26,11 +26,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.incidents.outbox import channels_told, enqueue, withdraw
-from monitor.alerts.models import UNTOLD, Change, Incident, IncidentPath, IncidentTurn, Severity, Turn
+from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, IncidentTurn, Severity
 
 CONFIRM_S = 20
 """Long enough to detect findings of the same cause in the same incident."""
@@ -39,7 +39,7 @@ REOPEN_S = 900
 
 
 def find(
-    cause: str, findings: Sequence[Finding], now: datetime, because: str = "", shares: Sequence[Share] = ()
+    cause: str, findings: Sequence[RuleFinding], now: datetime, because: str = "", shares: Sequence[Share] = ()
 ) -> bool:
     """Add findings of a cause to its lasting incident, reopen a recently ended incident, or create a pending one.
 
@@ -83,7 +83,12 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
             whole.summary += "".join(f"; also {row.path}: {row.sentence}" for row in rows)
             whole.has_grown = whole.told_at is not None
             whole.save(update_fields=["cause", "severity", "summary", "has_grown"])
-            _keep(whole.pk, Turn.MERGED, now, f"{into}: {'; '.join(f'{row.path}: {row.sentence}' for row in rows)}")
+            _keep(
+                whole.pk,
+                HistoryEvent.MERGED,
+                now,
+                f"{into}: {'; '.join(f'{row.path}: {row.sentence}' for row in rows)}",
+            )
     except IntegrityError as error:
         _is_race(error)
         return 0
@@ -97,7 +102,7 @@ def confirm(incident_id: int, now: datetime) -> bool:
     with transaction.atomic():
         confirmed = pending.update(is_pending=False) == 1
         if confirmed:
-            _keep(incident_id, Turn.OPENED, now)
+            _keep(incident_id, HistoryEvent.OPENED, now)
     return confirmed
 
 
@@ -109,8 +114,8 @@ def tell(incident_id: int, now: datetime) -> bool:
         told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now, has_grown=False)
         if told:
             incident = Incident.objects.get(pk=incident_id)
-            change = Change.REOPENED if incident.notifications.exists() else Change.OPENED
-            know = withdraw(incident_id, Change.CLOSED) | channels_told(incident_id, incident.reopenings)
+            change = IncidentChange.REOPENED if incident.notifications.exists() else IncidentChange.OPENED
+            know = withdraw(incident_id, IncidentChange.CLOSED) | channels_told(incident_id, incident.reopenings)
             enqueue(incident_id, change, now, reopening=incident.reopenings, but=know)
     return told == 1
 
@@ -121,7 +126,7 @@ def acknowledge(incident_id: int, who: str, now: datetime) -> bool:
     with transaction.atomic():
         acknowledged = open_now.update(is_pending=False, acknowledged_at=now, acknowledged_by=who) == 1
         if acknowledged:
-            _keep(incident_id, Turn.ACKNOWLEDGED, now, who)
+            _keep(incident_id, HistoryEvent.ACKNOWLEDGED, now, who)
     return acknowledged
 
 
@@ -131,7 +136,7 @@ def unacknowledge(incident_id: int, who: str, now: datetime) -> bool:
     with transaction.atomic():
         released = held.update(acknowledged_at=None, acknowledged_by="") == 1
         if released:
-            _keep(incident_id, Turn.UNACKNOWLEDGED, now, who)
+            _keep(incident_id, HistoryEvent.UNACKNOWLEDGED, now, who)
     return released
 
 
@@ -152,13 +157,13 @@ def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, 
             return True
         Incident.objects.filter(pk=incident_id).update(closed_at=now, closing=closing, told_at=None)
         IncidentPath.objects.filter(incident_id=incident_id).update(is_over=True)
-        _keep(incident_id, Turn.RESOLVED, now, closing)
+        _keep(incident_id, HistoryEvent.RESOLVED, now, closing)
         parts = incident.parts.filter(told_at__isnull=False)
         notified = [ended for ended in (incident, *parts) if ended.told_at is not None]
         parts.update(told_at=None)
         for ended in notified if not is_silenced else ():
             due_at = now + timedelta(seconds=REOPEN_S if incident.reopenings else 0)
-            enqueue(ended.pk, Change.CLOSED, due_at, reopening=ended.reopenings)
+            enqueue(ended.pk, IncidentChange.CLOSED, due_at, reopening=ended.reopenings)
     return True
 
 
@@ -171,14 +176,14 @@ def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool =
         others = Incident.objects.filter(pk=incident_id).exclude(correction=correction)
         is_new = others.update(correction=correction) == 1
         if is_new:
-            _keep(incident_id, Turn.CORRECTED, now, correction)
+            _keep(incident_id, HistoryEvent.CORRECTED, now, correction)
             if is_void:
                 reopening = Incident.objects.values_list("reopenings", flat=True).get(pk=incident_id)
-                enqueue(incident_id, Change.CORRECTED, now, reopening=reopening)
+                enqueue(incident_id, IncidentChange.CORRECTED, now, reopening=reopening)
     return is_new
 
 
-def _severity(findings: Sequence[Finding], *others: str) -> str:
+def _severity(findings: Sequence[RuleFinding], *others: str) -> str:
     """The maximum severity."""
     return max((*others, *(finding.severity for finding in findings)), key=lambda severity: Severity(severity).rank)
 
@@ -187,13 +192,13 @@ def _kept(shares: Sequence[Share]) -> list[dict[str, Any]]:
     return [asdict(share) for share in shares]
 
 
-def gravest(findings: Iterable[Finding]) -> list[Finding]:
+def gravest(findings: Iterable[RuleFinding]) -> list[RuleFinding]:
     """Sort findings by rule, gravest first, then by path."""
     order = {name: place for place, name in enumerate(RULES)}
     return sorted(findings, key=lambda finding: (order[finding.rule], finding.path))
 
 
-def _make(cause: str, findings: Sequence[Finding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
+def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
     try:
         with transaction.atomic():
             ordered = _free(findings)
@@ -209,13 +214,13 @@ def _make(cause: str, findings: Sequence[Finding], now: datetime, because: str, 
                 shares=_kept(shares),
             )
             _add(incident, ordered, now)
-            _keep(incident.pk, Turn.FOUND, now, incident.summary)
+            _keep(incident.pk, HistoryEvent.FOUND, now, incident.summary)
     except IntegrityError as error:
         return _is_race(error)
     return True
 
 
-def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
+def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
     """Reopen an incident that ended within REOPEN_S before `now`, with the present findings."""
     lately = Q(cause=cause, merged_into=None, closed_at__gte=now - timedelta(seconds=REOPEN_S), closed_at__lte=now)
     try:
@@ -239,16 +244,16 @@ def _reopen(cause: str, findings: Sequence[Finding], now: datetime, because: str
             )
             # The end of merged incidents is notified with the end of this incident.
             for part in incident.parts.all():
-                if withdraw(part.pk, Change.CLOSED):
+                if withdraw(part.pk, IncidentChange.CLOSED):
                     Incident.objects.filter(pk=part.pk).update(told_at=now)
             _add(incident, ordered, now)
-            _keep(incident.pk, Turn.REOPENED, now, summary)
+            _keep(incident.pk, HistoryEvent.REOPENED, now, summary)
     except IntegrityError as error:
         return _is_race(error)
     return True
 
 
-def _extend(cause: str, findings: Sequence[Finding], now: datetime, shares: Sequence[Share]) -> None:
+def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: Sequence[Share]) -> None:
     try:
         with transaction.atomic():
             incident = _locked(Q(cause=cause, closed_at__isnull=True))
@@ -260,7 +265,7 @@ def _extend(cause: str, findings: Sequence[Finding], now: datetime, shares: Sequ
                 incident.shares = _kept(shares)
                 incident.has_grown = incident.told_at is not None
                 incident.save(update_fields=["summary", "severity", "shares", "has_grown"])
-                _keep(incident.pk, Turn.WIDENED, now, _summary("", new))
+                _keep(incident.pk, HistoryEvent.WIDENED, now, _summary("", new))
     except IntegrityError as error:
         _is_race(error)
 
@@ -275,7 +280,7 @@ def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> 
     part.paths.update(is_over=True)
     part.parts.update(merged_into=whole)
     Incident.objects.filter(pk=part.pk).update(closed_at=now, closing=closing, merged_into=whole)
-    _keep(part.pk, Turn.MERGED, now, closing)
+    _keep(part.pk, HistoryEvent.MERGED, now, closing)
     return rows
 
 
@@ -293,14 +298,14 @@ def _locked(condition: Q) -> Incident | None:
     return incidents.order_by("-pk").first()
 
 
-def _free(findings: Sequence[Finding]) -> list[Finding]:
+def _free(findings: Sequence[RuleFinding]) -> list[RuleFinding]:
     """The findings that are in no lasting incident, gravest first."""
     path_ids = [finding.path_id for finding in findings]
     taken = set(IncidentPath.objects.filter(is_over=False, path_id__in=path_ids).values_list("path_id", "rule"))
     return [finding for finding in gravest(findings) if (finding.path_id, finding.rule) not in taken]
 
 
-def _add(incident: Incident, findings: Sequence[Finding], now: datetime) -> None:
+def _add(incident: Incident, findings: Sequence[RuleFinding], now: datetime) -> None:
     """Add findings to an incident."""
     rows = [
         IncidentPath(
@@ -315,7 +320,7 @@ def _add(incident: Incident, findings: Sequence[Finding], now: datetime) -> None
     _take(incident, rows, now)
 
 
-def _keep(incident_id: int, turn: Turn, at: datetime, note: str = "") -> None:
+def _keep(incident_id: int, turn: HistoryEvent, at: datetime, note: str = "") -> None:
     """Add an entry to the incident's history; call it in the transaction of the change."""
     IncidentTurn.objects.create(incident_id=incident_id, at=at, turn=turn, note=note)
 
@@ -327,9 +332,9 @@ def _is_race(error: IntegrityError) -> bool:
     return False
 
 
-def _summary(because: str, findings: Sequence[Finding]) -> str:
+def _summary(because: str, findings: Sequence[RuleFinding]) -> str:
     return "; ".join([*([because] if because else []), *map(_sentence, findings)])
 
 
-def _sentence(finding: Finding) -> str:
+def _sentence(finding: RuleFinding) -> str:
     return f"{finding.path}: {finding.sentence}"

@@ -24,7 +24,7 @@ class UnknownFilter(ValueError):
     """The site, group or severity does not exist; the message names the valid values."""
 
 
-class Which(StrEnum):
+class StateFilter(StrEnum):
     """Incidents by state. OPEN includes acknowledged incidents; pending incidents count only as PENDING."""
 
     OPEN = "open"
@@ -37,12 +37,12 @@ class Which(StrEnum):
 
 _LASTS = Q(closed_at=None, is_pending=False)
 _IN_STATE = {
-    Which.OPEN: _LASTS,
-    Which.UNACKNOWLEDGED: _LASTS & Q(acknowledged_at=None),
-    Which.ACKNOWLEDGED: _LASTS & Q(acknowledged_at__isnull=False),
-    Which.RESOLVED: Q(closed_at__isnull=False),
-    Which.PENDING: Q(closed_at=None, is_pending=True),
-    Which.ALL: Q(is_pending=False),
+    StateFilter.OPEN: _LASTS,
+    StateFilter.UNACKNOWLEDGED: _LASTS & Q(acknowledged_at=None),
+    StateFilter.ACKNOWLEDGED: _LASTS & Q(acknowledged_at__isnull=False),
+    StateFilter.RESOLVED: Q(closed_at__isnull=False),
+    StateFilter.PENDING: Q(closed_at=None, is_pending=True),
+    StateFilter.ALL: Q(is_pending=False),
 }
 
 
@@ -50,7 +50,7 @@ _IN_STATE = {
 class IncidentFilter:
     """A filter of incidents: open at any moment of [since, until), with a path at the place. None matches any."""
 
-    which: Which = Which.OPEN
+    which: StateFilter = StateFilter.OPEN
     severity: str | None = None
     site: str | None = None
     group: str | None = None
@@ -72,15 +72,15 @@ class StateCounts:
     def open(self) -> int:
         return self.unacknowledged + self.acknowledged
 
-    def of(self, which: Which) -> int:
+    def of(self, which: StateFilter) -> int:
         """The number in this state."""
         return {
-            Which.OPEN: self.open,
-            Which.UNACKNOWLEDGED: self.unacknowledged,
-            Which.ACKNOWLEDGED: self.acknowledged,
-            Which.RESOLVED: self.resolved,
-            Which.PENDING: self.pending,
-            Which.ALL: self.open + self.resolved,
+            StateFilter.OPEN: self.open,
+            StateFilter.UNACKNOWLEDGED: self.unacknowledged,
+            StateFilter.ACKNOWLEDGED: self.acknowledged,
+            StateFilter.RESOLVED: self.resolved,
+            StateFilter.PENDING: self.pending,
+            StateFilter.ALL: self.open + self.resolved,
         }[which]
 
 
@@ -92,7 +92,7 @@ def incidents(query: IncidentFilter, *, offset: int = 0, limit: int = MOST) -> l
 
 def count(query: IncidentFilter) -> StateCounts:
     """Count the incidents of that place and time by state: a single query."""
-    states = (Which.UNACKNOWLEDGED, Which.ACKNOWLEDGED, Which.RESOLVED, Which.PENDING)
+    states = (StateFilter.UNACKNOWLEDGED, StateFilter.ACKNOWLEDGED, StateFilter.RESOLVED, StateFilter.PENDING)
     counts = {str(state): Count("pk", filter=_IN_STATE[state]) for state in states}
     return StateCounts(**Incident.objects.filter(_place_and_time(query)).aggregate(**counts))
 

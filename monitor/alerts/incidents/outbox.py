@@ -7,17 +7,17 @@ from datetime import datetime
 
 from django.db import transaction
 
-from monitor.alerts.models import Change, Delivery, Incident, Notification
+from monitor.alerts.models import DeliveryState, Incident, IncidentChange, Notification
 from monitor.mesh import notify_routes
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.notify_routes import Route
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
 
-OPENINGS = (Change.OPENED, Change.REOPENED)
+OPENINGS = (IncidentChange.OPENED, IncidentChange.REOPENED)
 
 
 def enqueue(
-    incident_id: int, change: Change, due_at: datetime, *, reopening: int = 0, but: Collection[str] = ()
+    incident_id: int, change: IncidentChange, due_at: datetime, *, reopening: int = 0, but: Collection[str] = ()
 ) -> int:
     """Queue the notifications of a change, except for the channels in `but`, in the transaction of the change.
 
@@ -53,9 +53,11 @@ def channels_told(incident_id: int, reopening: int) -> set[str]:
     return set(rows.values_list("channel", flat=True))
 
 
-def withdraw(incident_id: int, change: Change) -> set[str]:
+def withdraw(incident_id: int, change: IncidentChange) -> set[str]:
     """Delete notifications that were not attempted yet and no longer hold; returns their channels."""
-    waiting = Notification.objects.filter(incident_id=incident_id, change=change, attempts=0, state=Delivery.WAITING)
+    waiting = Notification.objects.filter(
+        incident_id=incident_id, change=change, attempts=0, state=DeliveryState.WAITING
+    )
     with transaction.atomic():
         rows = list(waiting.select_for_update())
         Notification.objects.filter(pk__in=[row.pk for row in rows]).delete()

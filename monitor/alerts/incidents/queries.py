@@ -11,7 +11,7 @@ from datetime import datetime
 
 from django.db.models import Count, Max, OuterRef, Prefetch, Q, QuerySet, Subquery
 
-from monitor.alerts.models import UNTOLD, Delivery, Incident, IncidentPath, Notification, Turn
+from monitor.alerts.models import UNTOLD, DeliveryState, HistoryEvent, Incident, IncidentPath, Notification
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def lasting_incidents() -> list[Incident]:
 def ended_s(since: datetime) -> dict[tuple[int, str], float]:
     """The end of the last incident of each path and rule in seconds since the epoch, if after `since`."""
     ended = IncidentPath.objects.filter(
-        is_over=True, incident__turns__turn=Turn.RESOLVED, incident__turns__at__gt=since
+        is_over=True, incident__turns__turn=HistoryEvent.RESOLVED, incident__turns__at__gt=since
     )
     newest = ended.values_list("path_id", "rule").annotate(at=Max("incident__turns__at")).order_by()
     return {(path_id, rule): at.timestamp() for path_id, rule, at in newest}
@@ -83,7 +83,7 @@ def without_evidence(since: datetime, most: int) -> list[Incident]:
 
 def dead_letter_count() -> int:
     """The number of dead letters: notifications without attempts left, neither retried nor dropped."""
-    return Notification.objects.filter(state=Delivery.DEAD).count()
+    return Notification.objects.filter(state=DeliveryState.DEAD).count()
 
 
 _EVERY = Q()

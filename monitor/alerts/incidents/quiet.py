@@ -30,7 +30,7 @@ class QuietPaths:
         return self.silenced.issuperset(path_ids)
 
 
-def at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPaths:
+def quiet_paths_at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPaths:
     """The silenced paths at `now`."""
     lasting = in_force(now)
     maintenance = (_paths_of(quiet, paths) for quiet in lasting if quiet.kind == Quiet.Kind.MAINTENANCE)
@@ -59,7 +59,7 @@ def in_force(now: datetime) -> list[Quiet]:
     return [quiet for quiet in _candidates(now) if quiet.holds_at(now)]
 
 
-class Standing(StrEnum):
+class QuietState(StrEnum):
     """The state of a silence or maintenance at a moment."""
 
     IN_FORCE = "in force"
@@ -68,13 +68,13 @@ class Standing(StrEnum):
     ENDED = "ended"
 
 
-def standing(quiet: Quiet, now: datetime) -> Standing:
+def quiet_state(quiet: Quiet, now: datetime) -> QuietState:
     """The state at `now`: TO_COME also between repetitions, ENDED if it was ended early."""
     if quiet.holds_at(now):
-        return Standing.IN_FORCE
+        return QuietState.IN_FORCE
     if quiet.ended_at is not None and quiet.ended_at <= now:
-        return Standing.ENDED
-    return Standing.OVER if next_time(quiet, now) is None else Standing.TO_COME
+        return QuietState.ENDED
+    return QuietState.OVER if next_time(quiet, now) is None else QuietState.TO_COME
 
 
 def next_time(quiet: Quiet, now: datetime) -> tuple[datetime, datetime] | None:

@@ -38,20 +38,22 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SendResult:
     """The result of sending a message: accepted if `problem` is empty."""
 
     key: str
     problem: str
 
 
-def send(url: str, messages: Sequence[Message], note: Callable[[Answer], None], limit_s: float = SEND_LIMIT_S) -> None:
+def send(
+    url: str, messages: Sequence[Message], note: Callable[[SendResult], None], limit_s: float = SEND_LIMIT_S
+) -> None:
     """Send messages to a channel, in order, and call `note` with each answer. Stops after the first failure, without a
     note of the remaining messages. Never raises."""
     if url.startswith(_LOG):
         for message in messages:
             _write_to_log(message)
-            note(Answer(message.key, ""))
+            note(SendResult(message.key, ""))
         return
     job = json.dumps({"url": url, "messages": [asdict(message) for message in messages]})
     process = subprocess.Popen(
@@ -81,14 +83,14 @@ def send(url: str, messages: Sequence[Message], note: Callable[[Answer], None], 
             pass  # the process has died, which is noted below as it gave no answer
         failed = False
         for line in process.stdout:
-            answer = Answer(**json.loads(line))
+            answer = SendResult(**json.loads(line))
             note(answer)
             noted += 1
             failed = failed or bool(answer.problem)
         code = process.wait()
         if noted < len(messages) and not failed:
             late = f"it took longer than {limit_s:g} s; whether the message arrived is not known"
-            note(Answer(messages[noted].key, late if is_late.is_set() else f"its process ended with code {code}"))
+            note(SendResult(messages[noted].key, late if is_late.is_set() else f"its process ended with code {code}"))
     finally:
         hung.cancel()
         process.kill()

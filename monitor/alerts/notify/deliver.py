@@ -20,10 +20,10 @@ from queue import SimpleQueue
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-from monitor.alerts.alone import alone
-from monitor.alerts.models import Change, Delivery, Incident, Notification
+from monitor.alerts.alone import advisory_lock
+from monitor.alerts.models import DeliveryState, Incident, IncidentChange, Notification
 from monitor.alerts.notify import channels
-from monitor.alerts.notify.channels import Answer, Message
+from monitor.alerts.notify.channels import Message, SendResult
 from monitor.alerts.notify.messages import Composer
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
@@ -54,7 +54,7 @@ class _Job:
 def deliver(now: datetime) -> int:
     """Send due notifications, at most `MESSAGES_PER_RUN`; returns how many messages were accepted. Does nothing while
     another run holds the advisory lock."""
-    with alone(_KEY) as is_alone:
+    with advisory_lock(_KEY) as is_alone:
         if not is_alone:
             return 0
         sent = _sent(_jobs(_claimed(now), now), now)
@@ -64,12 +64,12 @@ def deliver(now: datetime) -> int:
 
 def _due(now: datetime) -> QuerySet[Notification]:
     """Notifications that can be sent now, oldest first. A closing waits for its opening, so they arrive in order."""
-    unsent = Notification.objects.filter(state__in=(Delivery.WAITING, Delivery.SENDING))
+    unsent = Notification.objects.filter(state__in=(DeliveryState.WAITING, DeliveryState.SENDING))
     earlier = unsent.filter(
         incident=OuterRef("incident"), channel=OuterRef("channel"), is_digest=False, pk__lt=OuterRef("pk")
     )
-    lost = Q(state=Delivery.SENDING, claimed_at__lt=now - timedelta(seconds=LEASE_S))
-    ready = Q(state=Delivery.WAITING, due_at__lte=now)
+    lost = Q(state=DeliveryState.SENDING, claimed_at__lt=now - timedelta(seconds=LEASE_S))
+    ready = Q(state=DeliveryState.WAITING, due_at__lte=now)
     return (
         Notification.objects.filter(ready | lost).filter(Q(is_digest=True) | ~Exists(earlier)).order_by("due_at", "pk")
     )
@@ -89,13 +89,13 @@ def _claimed(now: datetime) -> list[Notification]:
 
 def _claim(row: Notification, now: datetime) -> bool:
     """Claim a notification; an orphaned attempt counts."""
-    was_lost = int(row.state == Delivery.SENDING)
+    was_lost = int(row.state == DeliveryState.SENDING)
     same = Notification.objects.filter(pk=row.pk, state=row.state, attempts=row.attempts, claimed_at=row.claimed_at)
     if was_lost and row.attempts + 1 >= MAX_ATTEMPTS:
-        same.update(state=Delivery.DEAD, attempts=F("attempts") + 1, problem="the sender died without a result")
+        same.update(state=DeliveryState.DEAD, attempts=F("attempts") + 1, problem="the sender died without a result")
         return False
-    taken = same.update(state=Delivery.SENDING, claimed_at=now, attempts=F("attempts") + was_lost)
-    row.attempts, row.state, row.claimed_at = row.attempts + was_lost, Delivery.SENDING, now
+    taken = same.update(state=DeliveryState.SENDING, claimed_at=now, attempts=F("attempts") + was_lost)
+    row.attempts, row.state, row.claimed_at = row.attempts + was_lost, DeliveryState.SENDING, now
     return taken == 1
 
 
@@ -109,7 +109,9 @@ def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
             digests.setdefault(row.channel, []).append(row)
             continue
         if not _still_holds(row):
-            Notification.objects.filter(pk=row.pk).update(state=Delivery.DROPPED, problem="it had reopened by then")
+            Notification.objects.filter(pk=row.pk).update(
+                state=DeliveryState.DROPPED, problem="it had reopened by then"
+            )
             continue
         try:
             jobs.append(_Job(row.channel, (row,), composer.of_change(row)))
@@ -127,7 +129,10 @@ def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
 
 def _still_holds(row: Notification) -> bool:
     """Whether the notification still applies: a closing does not if the incident has reopened."""
-    return row.change != Change.CLOSED or Incident.objects.filter(pk=row.incident_id, closed_at__isnull=False).exists()
+    return (
+        row.change != IncidentChange.CLOSED
+        or Incident.objects.filter(pk=row.incident_id, closed_at__isnull=False).exists()
+    )
 
 
 def _sent(jobs: Sequence[_Job], now: datetime) -> int:
@@ -173,21 +178,21 @@ def _sent(jobs: Sequence[_Job], now: datetime) -> int:
                 _fail(job.rows, problem, now)
             else:
                 sent += 1
-                _mark(job.rows, state=Delivery.SENT, sent_at=now, problem="", attempts=F("attempts") + 1)
+                _mark(job.rows, state=DeliveryState.SENT, sent_at=now, problem="", attempts=F("attempts") + 1)
     _release(left, now)
     return sent
 
 
 def _mark(rows: Sequence[Notification], **fields: object) -> None:
     for row in rows:
-        same = Notification.objects.filter(pk=row.pk, state=Delivery.SENDING, claimed_at=row.claimed_at)
+        same = Notification.objects.filter(pk=row.pk, state=DeliveryState.SENDING, claimed_at=row.claimed_at)
         same.update(**fields)
 
 
 def _release(pks: Collection[int], now: datetime) -> None:
     """Release notifications not attempted because an earlier message of the channel failed; no attempt is counted."""
-    untried = Notification.objects.filter(pk__in=pks, state=Delivery.SENDING, claimed_at=now)
-    untried.update(state=Delivery.WAITING, claimed_at=None)
+    untried = Notification.objects.filter(pk__in=pks, state=DeliveryState.SENDING, claimed_at=now)
+    untried.update(state=DeliveryState.WAITING, claimed_at=None)
 
 
 def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
@@ -197,7 +202,7 @@ def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
         is_last = attempt >= MAX_ATTEMPTS
         _mark(
             [row],
-            state=Delivery.DEAD if is_last else Delivery.WAITING,
+            state=DeliveryState.DEAD if is_last else DeliveryState.WAITING,
             attempts=attempt,
             claimed_at=None,
             due_at=now + timedelta(seconds=FIRST_RETRY_S * 2**row.attempts),
@@ -220,27 +225,27 @@ def send_test_message(name: str, now: datetime) -> str:
 
     Raises `KeyError` if there is no channel of this name.
     """
-    answers: list[Answer] = []
+    answers: list[SendResult] = []
     channels.send(notify_routes.channels()[name], [Composer(now).of_test(name)], answers.append)
     return answers[0].problem
 
 
 def dead_letters() -> list[Notification]:
     """Notifications without attempts left, oldest first."""
-    return list(Notification.objects.filter(state=Delivery.DEAD).select_related("incident").order_by("pk"))
+    return list(Notification.objects.filter(state=DeliveryState.DEAD).select_related("incident").order_by("pk"))
 
 
 def retry(pks: Collection[int] | None, now: datetime) -> int:
     """Queue dead letters again, with all attempts; None for all. Returns how many."""
-    fields = {"state": Delivery.WAITING, "attempts": 0, "due_at": now, "claimed_at": None}
+    fields = {"state": DeliveryState.WAITING, "attempts": 0, "due_at": now, "claimed_at": None}
     return _dead(pks).update(**fields)
 
 
 def drop(pks: Collection[int] | None) -> int:
     """Drop dead letters for good; None for all. Returns how many."""
-    return _dead(pks).update(state=Delivery.DROPPED)
+    return _dead(pks).update(state=DeliveryState.DROPPED)
 
 
 def _dead(pks: Collection[int] | None) -> QuerySet[Notification]:
-    dead = Notification.objects.filter(state=Delivery.DEAD)
+    dead = Notification.objects.filter(state=DeliveryState.DEAD)
     return dead if pks is None else dead.filter(pk__in=pks)

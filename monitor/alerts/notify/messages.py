@@ -16,7 +16,7 @@ from django.db import Error
 from monitor.alerts.evidence import gather, words
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.incidents import queries
-from monitor.alerts.models import Change, Incident, Notification, Severity
+from monitor.alerts.models import Incident, IncidentChange, Notification, Severity
 from monitor.alerts.notify.channels import Message
 
 SCHEMA = "soundings.incident"
@@ -41,7 +41,7 @@ class Composer:
             key=str(notification),
             title=words.subject(incident, change, evidence),
             body=words.body(incident, change, evidence),
-            severity=GOOD if change == Change.CLOSED else incident.severity,
+            severity=GOOD if change == IncidentChange.CLOSED else incident.severity,
             payload=self._payload(str(notification), change, incident=as_json(incident, evidence)),
         )
 
@@ -83,9 +83,9 @@ class Composer:
 
     def _evidence(self, incident: Incident) -> Evidence:
         """The evidence, gathered now if missing; on failure the message is sent without it."""
-        if gather.kept(incident) is None:
+        if gather.stored_facts(incident) is None:
             try:
-                gather.keep(incident, self._now)
+                gather.store_facts(incident, self._now)
             except (Error, ValueError, KeyError):
                 log.exception("incident %d: notified without evidence", incident.pk)
         return evidence(incident, self._now)
@@ -130,7 +130,7 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
 
 def _digest_lines(incident: Incident, evidence: Evidence) -> list[str]:
     if incident.closed_at is not None:
-        state = f"resolved at {incident.closed_at:%Y-%m-%d %H:%M} UTC, after {words.lasted(incident)}"
+        state = f"resolved at {incident.closed_at:%Y-%m-%d %H:%M} UTC, after {words.open_duration(incident)}"
     else:
         state = f"acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else "still open"
     times = f", {incident.reopenings + 1} times" if incident.reopenings else ""

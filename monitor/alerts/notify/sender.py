@@ -32,7 +32,7 @@ _REASON = re.compile(
 """Apprise's warnings, and its debug messages that hold the reason of a failure."""
 
 
-class NotTaken(Exception):
+class MessageRejected(Exception):
     """The channel rejected a message; the text says why."""
 
 
@@ -44,7 +44,7 @@ def main() -> int:
         try:
             _send(url, message)
             problem = ""
-        except NotTaken as error:
+        except MessageRejected as error:
             problem = scrubbed(str(error), url)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises, of which the text may hold secrets
             problem = f"{type(error).__name__} in the channel's plugin"
@@ -76,10 +76,10 @@ def _send(url: str, message: dict[str, Any]) -> None:
 
 
 def post(url: str, payload: dict[str, Any]) -> None:
-    """POST the payload as JSON; raises `NotTaken` for anything but an answer of 2xx."""
+    """POST the payload as JSON; raises `MessageRejected` for anything but an answer of 2xx."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise NotTaken("the URL is none; write webhook+https://host/path")
+        raise MessageRejected("the URL is none; write webhook+https://host/path")
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Soundings",
@@ -92,12 +92,12 @@ def post(url: str, payload: dict[str, Any]) -> None:
         with urllib.request.build_opener(_NoRedirects()).open(request, timeout=TIMEOUT_S) as answer:
             answer.read(1)
     except urllib.error.HTTPError as error:
-        raise NotTaken(f"the server answered {error.code} {error.reason}") from error
+        raise MessageRejected(f"the server answered {error.code} {error.reason}") from error
     except http.client.HTTPException as error:
-        raise NotTaken(f"what answered is no HTTP server: {type(error).__name__}") from error
+        raise MessageRejected(f"what answered is no HTTP server: {type(error).__name__}") from error
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise NotTaken(f"the server cannot be reached: {reason or type(error).__name__}") from error
+        raise MessageRejected(f"the server cannot be reached: {reason or type(error).__name__}") from error
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -129,7 +129,7 @@ def _by_apprise(url: str, message: dict[str, Any]) -> None:
     with apprise.LogCapture(level=logging.DEBUG, fmt="%(levelname)s %(message)s") as said:  # type: ignore[no-untyped-call]
         sender = apprise.Apprise()
         if not sender.add(url):
-            raise NotTaken("Apprise does not understand the URL; compare it with its list of services")
+            raise MessageRejected("Apprise does not understand the URL; compare it with its list of services")
         taken = sender.notify(
             title=message["title"],
             body=message["body"],
@@ -138,7 +138,7 @@ def _by_apprise(url: str, message: dict[str, Any]) -> None:
         )
         if not taken:
             reasons = "; ".join(match[1].strip() for match in _REASON.finditer(said.getvalue()))
-            raise NotTaken(reasons[:LONGEST_REASON] or "the service refused it or could not be reached")
+            raise MessageRejected(reasons[:LONGEST_REASON] or "the service refused it or could not be reached")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from monitor.archive.statements import ask, records
 from monitor.archive.upkeep.growth import Growth, TableGrowth, growth, table_sizes
 from monitor.archive.upkeep.server import Disk, Hypertable, Server, disk, hypertables, plain_tables, server
 from monitor.archive.upkeep.system_checks import problems
-from monitor.archive.upkeep.trouble import DatabaseTrouble, now_known
+from monitor.archive.upkeep.trouble import DatabaseTrouble, current_trouble
 
 DAYS_OF_COMPLETENESS = 7
 
@@ -97,7 +97,7 @@ def status(now: datetime) -> ArchiveStatus:
         waiting=records(Waiting, *ask("waiting")),
         completeness=_completeness(now),
         refused=records(SiteRefused, *ask("refused_of_sites")),
-        troubles=now_known(),
+        troubles=current_trouble(),
         problems=[_problem(message) for message in problems(of, space, plain_tables(of))],
     )
 

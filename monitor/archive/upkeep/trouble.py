@@ -50,7 +50,7 @@ def kind_of(error: Error) -> TroubleKind:
     return KINDS.get(sqlstate, TroubleKind.NO_RESOURCES if sqlstate.startswith("53") else TroubleKind.AWAY)
 
 
-def note(kind: TroubleKind) -> None:
+def record_trouble(kind: TroubleKind) -> None:
     """Record trouble for all processes on this machine."""
     file = _file(kind)
     try:
@@ -60,13 +60,13 @@ def note(kind: TroubleKind) -> None:
         logger.error("trouble: cannot write %s: %s; the pages will not show that %s", file, error.strerror, kind)
 
 
-def over() -> None:
+def clear_trouble() -> None:
     """Clear all trouble after a batch was stored."""
     for kind in TroubleKind:
         _file(kind).unlink(missing_ok=True)
 
 
-def now_known() -> list[DatabaseTrouble]:
+def current_trouble() -> list[DatabaseTrouble]:
     """Current trouble, newest first; empty since a batch was stored."""
     troubles = []
     for kind in TroubleKind:

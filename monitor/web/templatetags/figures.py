@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from monitor.alerts.models import Incident, State
+from monitor.alerts.models import Incident, IncidentState
 from monitor.analysis import figures
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.upkeep import freshness, trouble
@@ -80,7 +80,7 @@ def change_sign(change: PathChange) -> SafeString:
 @register.simple_tag
 def now_known_troubles() -> list[trouble.DatabaseTrouble]:
     """Known reasons why nothing can be stored now; empty if none."""
-    return trouble.now_known()
+    return trouble.current_trouble()
 
 
 class Current:
@@ -102,10 +102,10 @@ def what_is_current(context: Context) -> Current:
 
 
 SIGNS = {
-    State.PENDING: ("○", "no-data"),
-    State.OPEN: ("▲", "incident"),
-    State.ACKNOWLEDGED: ("◐", "not-measured"),
-    State.RESOLVED: ("✓", "none-lost"),
+    IncidentState.PENDING: ("○", "no-data"),
+    IncidentState.OPEN: ("▲", "incident"),
+    IncidentState.ACKNOWLEDGED: ("◐", "not-measured"),
+    IncidentState.RESOLVED: ("✓", "none-lost"),
 }
 """The sign and the style of each state of an incident; its word is always there too."""
 

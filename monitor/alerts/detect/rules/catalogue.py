@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.alerts.detect.rules.counts import DUPLICATES, LOSS_REGRESSION, REORDERING
 from monitor.alerts.detect.rules.estimate import ESTIMATE
-from monitor.alerts.detect.rules.finding import Rule
+from monitor.alerts.detect.rules.finding import AlertRule
 from monitor.alerts.detect.rules.loss import Threshold
 from monitor.alerts.detect.rules.reach import NO_DATA, UNREACHABLE
 from monitor.alerts.detect.rules.round_trips import DRIFT, JITTER, RTT
@@ -12,7 +12,7 @@ from monitor.alerts.detect.rules.throughput import THROUGHPUT
 
 LOSS = Threshold()
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, AlertRule] = {
     rule.name: rule
     for rule in (
         UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, DRIFT, JITTER, THROUGHPUT, ESTIMATE, REORDERING, DUPLICATES, NO_DATA

@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.windows import Windows, looks_an_hour, pooled, unjudged
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
@@ -47,7 +47,7 @@ class Rise:
         self.alarms_an_hour = alarms_an_hour
         self._words = words
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
             return []
         windows, base = pooled(snapshot, ("bursts", self._event, "sent", "received")), snapshot.baseline
@@ -87,7 +87,9 @@ class Rise:
             return None
         return f"{self._words} {self._shown(hits, of)} in {shown.duration(steps * snapshot.step_s)}"
 
-    def _finding(self, snapshot: Snapshot, path_id: int, row: int, window: int, of: Windows, chance: float) -> Finding:
+    def _finding(
+        self, snapshot: Snapshot, path_id: int, row: int, window: int, of: Windows, chance: float
+    ) -> RuleFinding:
         hits, number = (float(column[row, window]) for column in self._ratio_columns(of.sums))
         base_hits, base_of = (float(column[row]) for column in self._ratio_columns(snapshot.baseline))
         lasting_s = of.lasting_s[window]
@@ -96,7 +98,7 @@ class Rise:
             f"{snapshot.now:%Y-%m-%d %H:%M} UTC, was {self._shown(base_hits, base_of)}; "
             f"probability by chance {chance:.0e}"
         )
-        return Finding(
+        return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=snapshot.paths[path_id].name,

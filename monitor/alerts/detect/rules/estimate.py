@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -29,12 +29,12 @@ CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
 
 
-class Estimate:
+class EstimateDrop:
     """A significant fall of the estimated throughput."""
 
     name = "estimate"
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
             return []
         widest = max(cast("EstimateRule", rule).below_ratio for rule in settings.values())
@@ -59,10 +59,10 @@ class Estimate:
             return "estimated throughput unchanged for a week: accepted as the new baseline"
         return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, place: int, falls: ranks.FallTests) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, place: int, falls: ranks.FallTests) -> RuleFinding:
         path, days = snapshot.paths[path_id], int(falls.count[place])
         before, after = float(falls.before_median[place]), float(falls.newest_median[place])
-        return Finding(
+        return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=path.name,
@@ -82,4 +82,4 @@ class Estimate:
         )
 
 
-ESTIMATE = Estimate()
+ESTIMATE = EstimateDrop()

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from monitor.alerts.detect.snapshot import Snapshot
-from monitor.mesh.alert_rules import Rule as Settings
+from monitor.mesh.alert_rules import RuleSettings as Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleFinding:
     """A rule that fires on a path. `figures` is JSON: input of `over` later, and figures that a reader may check.
 
     `since` is the start of the trouble as far as the rule can tell.
@@ -27,12 +27,12 @@ class Finding:
     severity: str = "warning"
 
 
-class Rule(Protocol):
+class AlertRule(Protocol):
     """A rule. Its only input is a snapshot, and it is stateless."""
 
     name: str
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, Settings]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, Settings]) -> list[RuleFinding]:
         """Return a finding for each path of `settings` that fires."""
         ...
 

@@ -31,7 +31,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.windows import WINDOWS, Windows, looks_an_hour, pooled, unjudged
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import binomial
@@ -56,7 +56,7 @@ PACKETS_ENOUGH_TO_CLEAR = 100
 
 
 @dataclass(frozen=True, slots=True)
-class LossWindow:
+class LossCounts:
     """The counts of a window; `chance` is the probability of as much loss if the true loss is the threshold."""
 
     window_s: float
@@ -97,12 +97,12 @@ def chances(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: ArrayLik
     return probabilities
 
 
-def loss_window(counts: Iterable[float], threshold_ratio: float, window_s: float) -> LossWindow:
+def loss_window(counts: Iterable[float], threshold_ratio: float, window_s: float) -> LossCounts:
     """The window of these `COUNTS` with the probability of its loss."""
     bursts, lossy, sent, received = counts
     lost = sent - received
     chance = float(chances(bursts, lossy, sent, lost, threshold_ratio))
-    return LossWindow(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance)
+    return LossCounts(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance)
 
 
 class Threshold:
@@ -110,7 +110,7 @@ class Threshold:
 
     name = "loss"
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
         by_rule: dict[LossRule, list[int]] = {}
         for path_id, rule in settings.items():
             by_rule.setdefault(cast("LossRule", rule), []).append(path_id)
@@ -154,7 +154,7 @@ class Threshold:
 
     def _above(
         self, rule: LossRule, path_ids: Sequence[int], windows: Windows, allowed: Floats, snapshot: Snapshot
-    ) -> list[Finding]:
+    ) -> list[RuleFinding]:
         rows = np.array([snapshot.rows[path_id] for path_id in path_ids])
         bursts, lossy, sent, received = (windows.sums[name][rows] for name in COUNTS)
         of_rows = chances(bursts, lossy, sent, sent - received, rule.above_ratio)
@@ -169,9 +169,9 @@ class Threshold:
         return [finding for finding in findings if self.over(finding.path_id, finding.figures, snapshot) is None]
 
     def _finding(
-        self, path_id: int, proof: LossWindow, most_chance: float, clear_s: float, snapshot: Snapshot
-    ) -> Finding:
-        return Finding(
+        self, path_id: int, proof: LossCounts, most_chance: float, clear_s: float, snapshot: Snapshot
+    ) -> RuleFinding:
+        return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=snapshot.paths[path_id].name,
@@ -191,7 +191,7 @@ class Threshold:
         )
 
 
-def describe(proof: LossWindow, until: datetime) -> str:
+def describe(proof: LossCounts, until: datetime) -> str:
     """The figures that fired, in words, as in `loss 3.5% (40 of 1,140 packets in 1 h to 2026-11-21 10:05 UTC; at least
     2.7% with 95% confidence), threshold 1%`. `until` is the end of the window, aware UTC."""
     return (
@@ -201,12 +201,12 @@ def describe(proof: LossWindow, until: datetime) -> str:
     )
 
 
-def describe_clear(counted: LossWindow, until: datetime) -> str:
+def describe_clear(counted: LossCounts, until: datetime) -> str:
     """The figures of a path that is clear, in words: `loss 0.18% (2 of 1,140 packets in 10 min to …)`."""
     return f"loss {shown.loss(counted.lost, counted.sent)} ({_counts(counted, until)})"
 
 
-def _counts(counted: LossWindow, until: datetime) -> str:
+def _counts(counted: LossCounts, until: datetime) -> str:
     return (
         f"{shown.count(counted.lost)} of {shown.count(counted.sent)} packets in "
         f"{shown.duration(counted.window_s)} to {until:%Y-%m-%d %H:%M} UTC"

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.mesh import alert_rules
@@ -23,12 +23,12 @@ CYCLES = 3
 CLEAR_CYCLES = 2
 
 
-class Unreachable:
+class UnreachablePath:
     """100% loss."""
 
     name = "unreachable"
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
         measured, answered = snapshot.newest("measured_s"), snapshot.newest("answered_s")
         began = np.where(np.isnan(answered), _began(snapshot), answered)
         findings = []
@@ -53,11 +53,11 @@ class Unreachable:
             return None
         return f"answers again, last at {datetime.fromtimestamp(answered, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
-    def _finding(self, snapshot: Snapshot, path_id: int, began_s: float, has_answered: bool) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, began_s: float, has_answered: bool) -> RuleFinding:
         since = datetime.fromtimestamp(began_s, UTC)
         last = datetime.fromtimestamp(float(snapshot.newest("measured_s")[snapshot.rows[path_id]]), UTC)
         last_reply = "last reply" if has_answered else "no reply since"
-        return Finding(
+        return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=snapshot.paths[path_id].name,
@@ -72,7 +72,7 @@ class NoData:
 
     name = "no_data"
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
         measured = snapshot.newest("measured_s")
         findings = []
         for path_id, rule in settings.items():
@@ -92,14 +92,14 @@ class NoData:
             return None
         return f"measured again, last at {datetime.fromtimestamp(measured_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
-    def _finding(self, snapshot: Snapshot, path_id: int, row: int, heard_s: float, known_s: float) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, row: int, heard_s: float, known_s: float) -> RuleFinding:
         path = snapshot.paths[path_id]
         since = datetime.fromtimestamp(known_s, UTC)
         tried_s = float(snapshot.newest("tried_s")[row])
         last = "none for" if np.isnan(heard_s) else f"the last began at {since:%Y-%m-%d %H:%M:%S} UTC,"
         ago = shown.duration(snapshot.now.timestamp() - known_s)
         reason = self._reason(snapshot, path.place.source, tried_s, known_s)
-        return Finding(
+        return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=path.name,
@@ -127,5 +127,5 @@ def _began(snapshot: Snapshot) -> float:
     return snapshot.now.timestamp() - snapshot.recent_s
 
 
-UNREACHABLE = Unreachable()
+UNREACHABLE = UnreachablePath()
 NO_DATA = NoData()

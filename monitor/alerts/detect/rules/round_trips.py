@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -45,7 +45,7 @@ DRIFT_CHANCE_A_DAY = 24 * 1e-5
 """For a single test per day: a false alarm in 100,000 path-hours."""
 
 
-class Step:
+class RttStep:
     """A sudden rise of any of the figures `watched` of `rtt_windows`, of which texts give the first."""
 
     def __init__(self, name: str, watched: tuple[str, ...], words: str) -> None:
@@ -53,8 +53,8 @@ class Step:
         self._watched = watched
         self._words = words
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
-        findings: dict[int, Finding] = {}
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+        findings: dict[int, RuleFinding] = {}
         for window, figure, change in self.raised(snapshot, settings):
             path_id = int(snapshot.trips.path_id[window])
             if path_id not in findings:
@@ -62,7 +62,7 @@ class Step:
         return list(findings.values())
 
     def raised(
-        self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]
+        self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]
     ) -> Iterator[tuple[int, str, RttChange]]:
         """All changes that `settings` select, of all new bursts: the window, the figure that changed, the change."""
         asks_for_every_change = any(getattr(rule, "every_change", False) for rule in settings.values())
@@ -85,7 +85,7 @@ class Step:
             return f"{self._words} {shown.milliseconds(level)} for a day: accepted as the new baseline"
         return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, window: int, figure: str, change: RttChange) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, window: int, figure: str, change: RttChange) -> RuleFinding:
         at = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE]), UTC)
         earliest = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE - 1]), UTC)
         ttl_before, ttl_after = _usual(snapshot.trips.ttl[window, :BEFORE]), _usual(snapshot.trips.ttl[window, BEFORE:])
@@ -95,7 +95,7 @@ class Step:
             f"{self._words} {shown.milliseconds(change.after_ms)} since {at:%Y-%m-%d %H:%M} UTC, was "
             f"{shown.milliseconds(change.before_ms)}{why}"
         )
-        return Finding(
+        return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=snapshot.paths[path_id].name,
@@ -115,12 +115,12 @@ class Step:
         )
 
 
-class Drift:
+class RttDrift:
     """A slow rise of the median RTT, over whole days."""
 
     name = "rtt_drift"
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
             return []
         least_ms = min(cast("DriftRule", rule).least_rise_ms for rule in settings.values())
@@ -148,9 +148,9 @@ class Drift:
             return "median RTT unchanged for a week: accepted as the new baseline"
         return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, days: int, before_ms: float, after_ms: float) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, days: int, before_ms: float, after_ms: float) -> RuleFinding:
         since = snapshot.now - timedelta(days=days)
-        return Finding(
+        return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=snapshot.paths[path_id].name,
@@ -163,7 +163,7 @@ class Drift:
         )
 
 
-def _is_asked_for(change: RttChange, rule: alert_rules.Rule) -> bool:
+def _is_asked_for(change: RttChange, rule: alert_rules.RuleSettings) -> bool:
     """Whether the rule selects a change of this size."""
     limits = cast("RoundTripRule | JitterRule", rule)
     if not isinstance(limits, RoundTripRule):
@@ -199,6 +199,6 @@ def _cause(floor_ms: float, rise_ms: float, ttl_before: int | None, ttl_after: i
     return f"; the minimum rose by {shown.milliseconds(max(floor_ms, 0.0))} only: a queue"
 
 
-RTT = Step("rtt", ("median", "minimum"), "RTT")
-JITTER = Step("jitter", ("jitter",), "jitter")
-DRIFT = Drift()
+RTT = RttStep("rtt", ("median", "minimum"), "RTT")
+JITTER = RttStep("jitter", ("jitter",), "jitter")
+DRIFT = RttDrift()

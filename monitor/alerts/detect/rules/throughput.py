@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import Finding
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -26,12 +26,12 @@ CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
 
 
-class Throughput:
+class ThroughputDrop:
     """A significant fall of the measured throughput."""
 
     name = "throughput"
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.Rule]) -> list[Finding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.tested_paths:
             return []
         falls = ranks.falls(snapshot.tests_bps)
@@ -59,11 +59,11 @@ class Throughput:
             return f"throughput {shown.bit_rate(level)} for a week: accepted as the new baseline"
         return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, row: int, falls: ranks.FallTests) -> Finding:
+    def _finding(self, snapshot: Snapshot, path_id: int, row: int, falls: ranks.FallTests) -> RuleFinding:
         path, count = snapshot.tested_paths[path_id], int(falls.count[row])
         before, after = float(falls.before_median[row]), float(falls.newest_median[row])
         since = datetime.fromtimestamp(float(snapshot.tested_at_s[row, -count]), UTC)
-        return Finding(
+        return RuleFinding(
             rule=self.name,
             path_id=path_id,
             path=path.name,
@@ -83,4 +83,4 @@ class Throughput:
         )
 
 
-THROUGHPUT = Throughput()
+THROUGHPUT = ThroughputDrop()

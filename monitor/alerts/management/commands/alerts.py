@@ -96,7 +96,7 @@ def _of_archive(since: datetime, until: datetime, rules: Sequence[str] | None, e
     try:
         with _progress(since, until) as show:
             return report.of_archive(ordered, archived.replay(since, until, ordered, every_s, show))
-    except archived.NothingThereError as error:
+    except archived.NoBurstsError as error:
         raise CommandError(str(error)) from error
     except OperationalError as error:
         raise CommandError(

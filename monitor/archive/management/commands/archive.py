@@ -26,7 +26,7 @@ from monitor.archive.bounds import Bound
 from monitor.archive.rollup.recompute import recompute
 from monitor.archive.upkeep import backup
 from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, ArchiveStatus, status
-from monitor.archive.upkeep.trouble import DatabaseTrouble, now_known
+from monitor.archive.upkeep.trouble import DatabaseTrouble, current_trouble
 from monitor.stack import access, postgres
 from probes.supervise import StartError
 
@@ -128,7 +128,7 @@ class Command(BaseCommand):
             report = status(timezone.now())
         except OperationalError:
             # Troubles are stored outside the database, so they can be shown while it is down.
-            self.stdout.writelines(f"{line}\n" for line in _troubles(now_known()))
+            self.stdout.writelines(f"{line}\n" for line in _troubles(current_trouble()))
             raise
         if as_json:
             self.stdout.write(msgspec.json.encode(report).decode())

@@ -25,8 +25,8 @@ from monitor.reports.subscribers import (
     Subscription,
     SubscriptionError,
     active,
-    of_scope,
     subscribe,
+    subscribers_of,
     unsubscribe,
 )
 
@@ -146,7 +146,7 @@ class Command(BaseCommand):
         if not recipients:
             raise CommandError(f"the report of {scope} has no subscribers; add them with manage.py report subscribe")
         self.stdout.write(f"{sent} of {recipients} sent")
-        failed = Delivery.objects.filter(period=str(period), subscriber__in=of_scope(scope), sent_at=None)
+        failed = Delivery.objects.filter(period=str(period), subscriber__in=subscribers_of(scope), sent_at=None)
         problems = [
             f"{delivery.subscriber.recipient}: {delivery.problem}" for delivery in failed.select_related("subscriber")
         ]

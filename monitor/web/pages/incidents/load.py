@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence, evidence
-from monitor.alerts.evidence.facts import Direction, Figures
+from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import listing, quiet
-from monitor.alerts.models import Incident, Quiet, State
+from monitor.alerts.models import Incident, IncidentState, Quiet
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
@@ -206,30 +206,30 @@ def _compared(direction: Direction) -> list[ComparisonRow]:
     ]
 
 
-def _loss(of: Figures) -> str:
+def _loss(of: PeriodFigures) -> str:
     return f"{shown.loss(of.lost, of.sent)} ({shown.count(of.lost)} of {shown.count(of.sent)})" if of.sent else NOTHING
 
 
-def _interval(of: Figures) -> str:
+def _interval(of: PeriodFigures) -> str:
     if of.loss_low_ratio is None or of.loss_high_ratio is None:
         return NOTHING
     return f"{shown.percent(of.loss_low_ratio)} to {shown.percent(of.loss_high_ratio)}"
 
 
-def _middle(of: Figures) -> str:
+def _middle(of: PeriodFigures) -> str:
     if of.rtt_p25_ms is None or of.rtt_p75_ms is None:
         return NOTHING
     return f"{shown.milliseconds(of.rtt_p25_ms).removesuffix(' ms')} to {shown.milliseconds(of.rtt_p75_ms)}"
 
 
-def _bursts(of: Figures) -> str:
+def _bursts(of: PeriodFigures) -> str:
     ours = f", {shown.count(of.bursts_during_test)} during throughput tests" if of.bursts_during_test else ""
     return f"{shown.count(of.bursts)}{ours}"
 
 
 def _quiet_of(incident: Incident, now: datetime) -> list[tuple[Quiet, set[int]]]:
     """The silences and maintenance in force for an open incident, each with the paths it covers."""
-    if incident.state is State.RESOLVED:
+    if incident.state is IncidentState.RESOLVED:
         return []
     lasting = quiet.in_force(now)
     if not lasting:

@@ -65,11 +65,11 @@ class ScopeForm(forms.Form):
         self.initial.setdefault("key", secrets.token_urlsafe(12))
 
     @property
-    def asked_scope(self) -> actions.Scope:
+    def asked_scope(self) -> actions.QuietScope:
         """Raises `actions.NotPossible`."""
         kind, _, name = self.cleaned_data["scope"].partition(":")
         if kind == MESH:
-            return actions.Scope()
+            return actions.QuietScope()
         if kind == "path":
             return actions.find_scope(path_id=int(name))
         return actions.find_scope(site=name) if kind == "site" else actions.find_scope(group=name)
@@ -100,10 +100,10 @@ class MaintenanceForm(ScopeForm):
     field_order: Sequence[str] = ("scope", "starts_at", "ends_at", "every_s", "until", "reason")
 
     @property
-    def window(self) -> actions.Window:
+    def window(self) -> actions.MaintenanceTimes:
         data = self.cleaned_data
         every = None if data["every_s"] is None else timedelta(seconds=data["every_s"])
-        return actions.Window(data["starts_at"], data["ends_at"], every, data["until"] if every else None)
+        return actions.MaintenanceTimes(data["starts_at"], data["ends_at"], every, data["until"] if every else None)
 
     def make(self, who: str, now: datetime) -> Quiet:
         """Raises `actions.NotPossible`."""
@@ -184,7 +184,7 @@ def answer(request: HttpRequest, do: Callable[[str, datetime], object], to: str)
     """Run `do` as the current user and redirect to `to`; on refusal answer with the reason."""
     try:
         do(doer(request), timezone.now())
-    except actions.NotPossible as error:
+    except actions.ActionRefused as error:
         return refusal(request, str(error), status_of(error), to)
     return HttpResponseRedirect(to)
 

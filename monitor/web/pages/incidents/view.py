@@ -16,8 +16,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from monitor.accounts.roles import Action, needs
 from monitor.alerts.incidents import listing
 from monitor.alerts.incidents import quiet as quiet_times
-from monitor.alerts.incidents.actions import NotPossible, scope_of
-from monitor.alerts.incidents.listing import Which
+from monitor.alerts.incidents.actions import ActionRefused, scope_of
+from monitor.alerts.incidents.listing import StateFilter
 from monitor.alerts.models import Incident, Quiet, Severity
 from monitor.analysis import figures
 from monitor.api.incidents import doer, status_of
@@ -37,7 +37,7 @@ class QuietRow:
     """A silence or maintenance with its status and its current or next period."""
 
     quiet: Quiet
-    standing: quiet_times.Standing
+    standing: quiet_times.QuietState
     next_time: tuple[datetime, datetime] | None
     scope: str
     again: str
@@ -59,7 +59,7 @@ _WITHIN = {ListPeriod.DAY: timedelta(days=1), ListPeriod.WEEK: timedelta(days=7)
 def incidents_page(request: HttpRequest) -> HttpResponse:
     """Incidents now and past."""
     now = timezone.now()
-    which = parameters.choice(request, "state", Which, Which.OPEN)
+    which = parameters.choice(request, "state", StateFilter, StateFilter.OPEN)
     within = parameters.choice(request, "last", ListPeriod, ListPeriod.EVER)
     wanted = listing.IncidentFilter(
         which=which,
@@ -73,7 +73,7 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
         view = load_list(wanted, parameters.offset(request), parameters.PAGE_ROWS)
     except listing.UnknownFilter as error:
         raise Http404(str(error)) from error
-    states: list[tuple[str, Any]] = [(f"{state} {view.counted.of(state)}", state) for state in Which]
+    states: list[tuple[str, Any]] = [(f"{state} {view.counted.of(state)}", state) for state in StateFilter]
     severities: list[tuple[str, Any]] = [("any", ""), *((str(level), level.value) for level in reversed(Severity))]
     context = {
         "mesh": Mesh.objects.first(),
@@ -127,7 +127,7 @@ def maintenance_page(request: HttpRequest) -> HttpResponse:
             try:
                 form.make(doer(request), timezone.now())
                 return HttpResponseRedirect(reverse("maintenance"))
-            except NotPossible as error:
+            except ActionRefused as error:
                 form.add_error(None, f"{error}.")
     return _maintenance(request, form)
 
@@ -151,7 +151,7 @@ def maintenance_change_page(request: HttpRequest, quiet_id: int) -> HttpResponse
             try:
                 form.change(quiet_id, doer(request), timezone.now())
                 return HttpResponseRedirect(reverse("maintenance"))
-            except NotPossible as error:
+            except ActionRefused as error:
                 form.add_error(None, f"{error}.")
                 status = status_of(error)
     return render(request, "pages/incidents/maintenance_change.html", {"quiet": quiet, "form": form}, status=status)
@@ -200,7 +200,7 @@ def _maintenance(request: HttpRequest, form: operate.MaintenanceForm | None) -> 
 def _row(quiet: Quiet, now: datetime) -> QuietRow:
     again = "" if quiet.every_s is None else f"every {figures.duration(quiet.every_s)}"
     return QuietRow(
-        quiet, quiet_times.standing(quiet, now), quiet_times.next_time(quiet, now), str(scope_of(quiet)), again
+        quiet, quiet_times.quiet_state(quiet, now), quiet_times.next_time(quiet, now), str(scope_of(quiet)), again
     )
 
 

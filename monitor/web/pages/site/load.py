@@ -90,7 +90,9 @@ def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: date
         days=_days(site, now),
         open_incidents=tuple(lasting[:INCIDENTS_SHOWN]),
         past_incidents=tuple(
-            listing.incidents(listing.IncidentFilter(which=listing.Which.RESOLVED, site=name), limit=INCIDENTS_SHOWN)
+            listing.incidents(
+                listing.IncidentFilter(which=listing.StateFilter.RESOLVED, site=name), limit=INCIDENTS_SHOWN
+            )
         ),
     )
 
