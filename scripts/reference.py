@@ -19,6 +19,7 @@ import msgspec
 
 from monitor.mesh import alert_rules, budgets, document, entries, notify_routes, service_levels
 from monitor.mesh.fields import Fields
+from monitor.mesh.kinds import MESH_KINDS
 from probes import toml_lines
 from probes.site.limits.limits import Limits
 
@@ -33,18 +34,6 @@ name = "sample"
 name = "sample"
 [[site.host]]
 address = "host.example.org"
-[[test]]
-name = "sample-1"
-kind = "ping"
-[[test]]
-name = "sample-2"
-kind = "throughput"
-[[test]]
-name = "sample-3"
-kind = "capacity"
-[[test]]
-name = "sample-4"
-kind = "disk-to-disk"
 [[group]]
 name = "sample-1"
 shape = "mesh"
@@ -157,9 +146,9 @@ class RecordedFields(Fields):
                 table.header, table.is_list, table.recorded = header, True, self.recorded
         return tables
 
-    def allow(self, key: str, choices: Collection[str]) -> None:
-        """Record the words that a key may have."""
+    def one_of(self, key: str, value: str, choices: Collection[str], line: int | None = None) -> bool:
         self._table().keys[key].choices = choices
+        return super().one_of(key, value, choices, line)
 
     def _record(self, key: str, value: Key) -> None:
         self._table().keys.setdefault(key, value)
@@ -175,22 +164,17 @@ class RecordedFields(Fields):
 
 
 class RecordingReader(document.Reader):
-    """Reader that also records the words that a key may have."""
+    """Reader that records the keys of its tables."""
 
     fields = RecordedFields
-
-    @staticmethod
-    def _one_of(table: Fields, key: str, value: str, choices: Collection[str], line: int) -> bool:
-        assert isinstance(table, RecordedFields)
-        table.allow(key, choices)
-        return document.Reader._one_of(table, key, value, choices, line)
 
 
 def mesh_tables() -> list[Table]:
     """Tables of mesh.toml with all their keys."""
     RecordedFields.recorded = {}
+    tests = "".join(f'[[test]]\nname = "sample-{kind}"\nkind = "{kind}"\n' for kind in MESH_KINDS)
     rules = "".join(f'[alerts.{name}]\nseverity = "warning"\n' for name in alert_rules.RULES)
-    RecordingReader(toml_lines.parse(SAMPLE + rules))
+    RecordingReader(toml_lines.parse(SAMPLE + tests + rules))
     tables = [table for table in RecordedFields.recorded.values() if table.header]
     for table in tables:
         sentences = _sentences(table)
@@ -327,10 +311,7 @@ STRUCTS: Mapping[tuple[str, str], type] = {
     ("mesh", ""): entries.MeshDocument,
     ("site", ""): entries.SiteEntry,
     ("site.host", ""): entries.HostEntry,
-    ("test", "ping"): entries.PingEntry,
-    ("test", "throughput"): entries.ThroughputEntry,
-    ("test", "capacity"): entries.CapacityEntry,
-    ("test", "disk-to-disk"): entries.DiskToDiskEntry,
+    **{("test", name): mesh_kind.entry for name, mesh_kind in MESH_KINDS.items()},
     ("alerts.notify", ""): notify_routes.Route,
     ("service_level", ""): service_levels.ServiceLevel,
     ("service_level.for", ""): service_levels.ServiceLevel,
@@ -366,8 +347,8 @@ def _sentences(table: Table) -> dict[str, str]:
         sentences["uplink"] = "Name of the link that all hosts of the site share: one throughput test at a time."
     if table.header.endswith((".for", ".notify")):
         sentences |= alert_rules.SELECTORS | {alert_rules.PATH: alert_rules.PATH_DOC}
-    if struct is entries.ThroughputEntry:
-        sentences |= {key: number.sentence for key, number in entries.THROUGHPUT_NUMBERS.items()}
+    if table.header == "test":
+        sentences |= MESH_KINDS[_variant(table)].key_docs
     if struct is entries.GroupEntry:
         sentences |= entries.MEMBERS | {"shape": entries.SHAPE_DOCS[_variant(table)]}
     return sentences | (budgets.KEY_DOCS if table.header.startswith("budget.") else {})

@@ -20,7 +20,8 @@ from monitor.api.parameters import ProblemOut
 from monitor.archive.queries import on_demand as outcomes
 from monitor.archive.queries.on_demand import OnDemand
 from monitor.mesh import on_demand
-from monitor.mesh.entries import RATE_BPS, THROUGHPUT_NUMBERS, IntegerRange
+from monitor.mesh.entries import IntegerRange
+from monitor.mesh.kinds.throughput import RATE_BPS, THROUGHPUT_NUMBERS
 from monitor.mesh.models import Path
 from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
 

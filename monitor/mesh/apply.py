@@ -18,7 +18,8 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 
 from monitor.mesh import expansion, lock
-from monitor.mesh.entries import MeshDocument, PingEntry, ThroughputEntry
+from monitor.mesh.entries import MeshDocument
+from monitor.mesh.kinds import packet_sizes
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test, Uplink
 from monitor.mesh.slots import IN_HAND_S
 from probes.contract import Outcome
@@ -169,8 +170,8 @@ class _Application:
                     "kind": test.kind,
                     "every_s": test.every_s,
                     "parameters": test.parameters,
-                    "priority": test.priority if isinstance(test, ThroughputEntry) else 0,
-                    "slip_s": test.slip_s if isinstance(test, ThroughputEntry) else None,
+                    "priority": getattr(test, "priority", 0),
+                    "slip_s": getattr(test, "slip_s", None),
                 }
                 for test in self.document.tests
             },
@@ -350,4 +351,4 @@ def _listed(names: set[str]) -> str:
 
 
 def _schedule(test: Any) -> tuple[int, tuple[int, ...]]:
-    return test.every_s, test.packet_bytes if isinstance(test, PingEntry) else ()
+    return test.every_s, packet_sizes(test)

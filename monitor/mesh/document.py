@@ -7,7 +7,6 @@ This module has the tables and their keys. `rules` checks relations between them
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 from zoneinfo import available_timezones
@@ -15,29 +14,20 @@ from zoneinfo import available_timezones
 from monitor.mesh import addresses, alert_rules, budgets, countries, notify_routes, rules, service_levels
 from monitor.mesh.entries import (
     HOST_KINDS,
-    KINDS,
     ON_DEMAND,
-    PROTOCOLS,
-    RATE_BPS,
     SHAPES,
-    THROUGHPUT_NUMBERS,
-    CapacityEntry,
-    DiskToDiskEntry,
     GroupEntry,
     HostEntry,
     MeshDocument,
-    PingEntry,
     SiteEntry,
     TestEntry,
-    ThroughputEntry,
 )
-from monitor.mesh.fields import Fields, Problem
+from monitor.mesh.fields import Fields, Problem, quoted
+from monitor.mesh.kinds import MESH_KINDS
 from probes import toml_lines
 from probes.toml_lines import suggestion
 
 __all__ = ["MeshDocument", "MeshError", "parse", "read"]
-
-DAY_S = 86_400
 
 _SITE_NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
@@ -179,7 +169,7 @@ class Reader:
         family = self._family(table, address)
         measures = table.texts("measures", default=HOST_KINDS)
         for kind, line in measures.items():
-            self._one_of(table, "measures", kind, HOST_KINDS, line)
+            table.one_of("measures", kind, HOST_KINDS, line)
         uplink = self._uplink(table, uplink)
         table.finish()
         self._own_address(table, name, address, family)
@@ -211,93 +201,18 @@ class Reader:
 
     def _test(self, table: Fields) -> TestEntry | None:
         name = self._name(table, "test", example='"…"')
-        kind = table.text("kind", example='"ping", "throughput", "capacity" or "disk-to-disk"')
-        if not kind or not self._one_of(table, "kind", kind, KINDS, table.line_of("kind")):
+        kind = table.text("kind", example=quoted(MESH_KINDS))
+        if not kind or not table.one_of("kind", kind, MESH_KINDS):
             return None
-        readers: dict[str, Callable[[Fields, str], TestEntry]] = {
-            "ping": self._ping,
-            "throughput": self._throughput,
-            "capacity": self._capacity,
-            "disk-to-disk": self._disk_to_disk,
-        }
-        test = readers[kind](table, name)
+        test = MESH_KINDS[kind].read(table, name)
         table.finish()
         return test if table.sound else None
-
-    @staticmethod
-    def _ping(table: Fields, name: str) -> PingEntry:
-        return PingEntry(
-            name=name,
-            every_s=table.integer("every_s", low=1, high=DAY_S, example="60 (seconds from one cycle to the next)"),
-            count=table.integer("count", low=1, high=1000, default=10),
-            packet_bytes=table.integers("packet_bytes", low=16, high=65_000, default=(100, 1000)),
-            spacing_s=table.number("spacing_s", low=0.01, high=60, default=1.0),
-            timeout_s=table.number("timeout_s", low=0.1, high=60, default=2.0),
-            priming=table.flag("priming", default=True),
-            dont_fragment=table.flag("dont_fragment", default=False),
-        )
-
-    def _throughput(self, table: Fields, name: str) -> ThroughputEntry:
-        test = ThroughputEntry(
-            name=name,
-            every_s=table.integer("every_s", low=10, high=DAY_S, example="3600 (seconds from one test to the next)"),
-            duration_s=self._of_throughput(table, "duration_s"),
-            omit_s=self._of_throughput(table, "omit_s"),
-            streams=self._of_throughput(table, "streams"),
-            port=self._of_throughput(table, "port"),
-            protocol=table.text("protocol", default="tcp"),
-            rate_bps=round(1e6 * table.number("rate_mbps", low=RATE_BPS.low / 1e6, high=RATE_BPS.high / 1e6, default=0))
-            or None,
-            window_bytes=self._of_throughput(table, "window_bytes") or None,
-            congestion_control=table.text("congestion_control", default="") or None,
-            mss_bytes=self._of_throughput(table, "mss_bytes") or None,
-            reverse=table.flag("reverse", default=False),
-            priority=table.integer("priority", low=-100, high=100, default=0),
-            slip_s=self._slip_s(table),
-        )
-        self._one_of(table, "protocol", test.protocol, PROTOCOLS, table.line_of("protocol"))
-        if test.protocol == "udp" and not table.has("rate_mbps"):
-            table.problem("UDP keeps to no rate by itself; write rate_mbps = 10 (what to send)", "protocol")
-        return test
-
-    @staticmethod
-    def _of_throughput(table: Fields, key: str) -> int:
-        """A number of a throughput test; 0 where it is not set and has no default."""
-        of = THROUGHPUT_NUMBERS[key]
-        return table.integer(key, low=of.low, high=of.high, default=of.default or 0)
-
-    @staticmethod
-    def _slip_s(table: Fields) -> int | None:
-        slip_s = table.integer("slip_s", low=0, high=DAY_S, default=DAY_S)
-        return slip_s if table.has("slip_s") else None
-
-    @staticmethod
-    def _capacity(table: Fields, name: str) -> CapacityEntry:
-        return CapacityEntry(name=name, every_s=table.integer("every_s", low=600, high=DAY_S, default=3600))
-
-    def _disk_to_disk(self, table: Fields, name: str) -> DiskToDiskEntry:
-        tool = table.text("tool", default="fetch")
-        tool_is_valid = self._one_of(table, "tool", tool, ("fetch", "iperf3"), table.line_of("tool"))
-        test = DiskToDiskEntry(
-            name=name,
-            every_s=table.integer("every_s", low=60, high=DAY_S, default=21_600),
-            tool=tool,
-            file_bytes=table.integer("file_bytes", low=1_000_000, high=10**13, default=500_000_000),
-            duration_s=table.integer("duration_s", low=1, high=3600, default=10),
-            streams=table.integer("streams", low=1, high=128, default=1 if tool == "iperf3" else 4),
-            port=table.integer("port", low=1, high=65_535, default=5201),
-        )
-        if tool_is_valid and tool == "iperf3" and test.streams > 1:
-            table.problem(
-                'iperf3 writes the streams over each other in one file; take streams out, or tool = "fetch"', "streams"
-            )
-        return test
 
     def _group(self, table: Fields) -> GroupEntry | None:
         name = self._name(table, "group", example='"…"')
         shape = table.text("shape", example='"mesh", "star" or "between"')
         tests = self._references(table, "tests", "test")
-        if not shape or not self._one_of(table, "shape", shape, SHAPES, table.line_of("shape")):
+        if not shape or not table.one_of("shape", shape, SHAPES):
             return None
         members = {key: self._references(table, key, "site") for key in SHAPES[shape]}
         table.finish()
@@ -354,7 +269,7 @@ class Reader:
         severity = table.text(alert_rules.SEVERITY, default="")
         if severity:
             line = table.line_of(alert_rules.SEVERITY)
-            self._one_of(table, alert_rules.SEVERITY, severity, alert_rules.SEVERITIES, line)
+            table.one_of(alert_rules.SEVERITY, severity, alert_rules.SEVERITIES, line)
         return severity
 
     def _special(self, table: Fields) -> dict[str, Any]:
@@ -481,11 +396,3 @@ class Reader:
         # A missing kind has been reported already.
         if names and name not in names:
             table.problem(f'{kind} "{name}" is not defined{suggestion(name, names, f"; add [[{kind}]]")}', line=line)
-
-    @staticmethod
-    def _one_of(table: Fields, key: str, value: str, choices: Collection[str], line: int) -> bool:
-        if value in choices:
-            return True
-        allowed = " or ".join(f'"{choice}"' for choice in choices)
-        table.problem(f'{key}: "{value}" is not known; write {allowed}', line=line)
-        return False

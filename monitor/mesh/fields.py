@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, TypeVar
@@ -78,6 +79,14 @@ class Fields:
             self.problem(f"{key} is empty; write a text or leave the line out", key)
             value = None
         return value if value is not None else default or ""
+
+    def one_of(self, key: str, value: str, choices: Collection[str], line: int | None = None) -> bool:
+        """Whether a value is among the choices; else records a problem."""
+        if value in choices:
+            return True
+        allowed = " or ".join(f'"{choice}"' for choice in choices)
+        self.problem(f'{key}: "{value}" is not known; write {allowed}', key, line)
+        return False
 
     def flag(self, key: str, *, default: bool) -> bool:
         value = self._typed(key, bool, "true or false")
@@ -174,3 +183,9 @@ def _quoted(value: object) -> str:
 def _is(value: object, kind: type | tuple[type, ...]) -> bool:
     """isinstance, except that booleans are not numbers."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def quoted(names: Collection[str]) -> str:
+    """Names in quotes as alternatives: `"a", "b" or "c"`."""
+    *others, last = [f'"{name}"' for name in names]
+    return f"{', '.join(others)} or {last}" if others else last

@@ -8,6 +8,7 @@ here and the functions of `queries` read them.
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Self, TypeVar
 
 from django.contrib.postgres.constraints import ExclusionConstraint
@@ -28,15 +29,13 @@ class Family(models.IntegerChoices):
     IPV6 = 6, "IPv6"
 
 
-class Kind(models.TextChoices):
+class Kind(StrEnum):
+    """Kinds that pages, alerts and reports ask for by name; `probes.kinds` lists all kinds."""
+
     PING = "ping"
     THROUGHPUT = "throughput"
     CAPACITY = "capacity"
     DISK_TO_DISK = "disk-to-disk"
-
-
-WITH_SLOTS = (Kind.THROUGHPUT, Kind.DISK_TO_DISK)
-"""Kinds with slots: they run alone on their hosts."""
 
 
 class InUseQuerySet(QuerySet[RowT, RowT]):
@@ -177,7 +176,7 @@ class Test(models.Model):
     """A kind of measurement with its schedule. `parameters` are the fields of its spec, as in mesh.toml."""
 
     name = models.TextField(unique=True)
-    kind = models.TextField(choices=Kind)
+    kind = models.TextField(help_text="Name of its kind in probes.kinds.")
     every_s = models.PositiveIntegerField()
     parameters = models.JSONField(default=dict)
     priority = models.SmallIntegerField(db_default=0, help_text="of throughput tests: the greater gets the time")

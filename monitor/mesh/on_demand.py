@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from django.db import transaction
 
 from monitor.mesh import lock, slots
-from monitor.mesh.entries import ON_DEMAND, PROTOCOLS, RATE_BPS, THROUGHPUT_NUMBERS, ThroughputSettings
-from monitor.mesh.lengths import slot_s
+from monitor.mesh.entries import ON_DEMAND
+from monitor.mesh.kinds import slot_s
+from monitor.mesh.kinds.throughput import PROTOCOLS, RATE_BPS, THROUGHPUT_NUMBERS, ThroughputSettings
 from monitor.mesh.models import Kind, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.spending import Spending
 from monitor.mesh.timetable import ExistingSlot
@@ -116,7 +117,7 @@ def cancel(slot_id: int, now: datetime) -> bool:
 
 def _plan(path: Path, settings: Settings, by: str, now: datetime) -> Slot:
     """As `ask`, with the lock held."""
-    length_s = slot_s(settings.parameters)
+    length_s = slot_s(Kind.THROUGHPUT, settings.parameters)
     uplink_ids = slots.uplinks_of(path)
     takes = (path.source_id, path.destination_id, *(-uplink_id for uplink_id in uplink_ids))
     timetable, standing = slots.taken(now, {})
@@ -125,7 +126,7 @@ def _plan(path: Path, settings: Settings, by: str, now: datetime) -> Slot:
     if start_s is None:
         raise NoFreeSlot(f"{path}: its hosts and uplinks are reserved for the next hour by other on-demand tests")
     starts_at = datetime.fromtimestamp(start_s, UTC)
-    rule = Spending.between(now, starts_at).take(path, settings.parameters, start_s)
+    rule = Spending.between(now, starts_at).take(path, Kind.THROUGHPUT, settings.parameters, start_s)
     if rule is not None:
         raise NoFreeSlot(rule)
     in_the_way = [

@@ -9,27 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-import msgspec
-
 from monitor.mesh import expansion
-from monitor.mesh.entries import (
-    WITH_SLOTS,
-    CapacityEntry,
-    DiskToDiskEntry,
-    GroupEntry,
-    MeshDocument,
-    PingEntry,
-    TestEntry,
-    ThroughputEntry,
-)
+from monitor.mesh.entries import WITH_SLOTS, GroupEntry, MeshDocument, TestEntry
 from monitor.mesh.fields import Fields
-from monitor.mesh.lengths import SLOT_MARGIN_S, slot_s
+from monitor.mesh.kinds import MESH_KINDS, packet_sizes, slot_s
 from monitor.mesh.timetable import Job, Timetable, place
-from probes.capacity.spec import USUAL_S
-from probes.disk_to_disk import spec as disk_to_disk
-from probes.ping.spec import PingSpec
 
-Slotted = ThroughputEntry | DiskToDiskEntry
 ALWAYS_FITS_RATIO = 2 / 3
 """Utilisation up to which equal tests always fit: a multigraph needs at most 3/2 colours per edge at a vertex (Shannon
 1949). Above it, the planner tries."""
@@ -61,7 +46,7 @@ def check(document: MeshDocument, tables: Tables) -> None:
     wanted = expansion.measurements(document)
     _packet_sizes_differ(document, wanted, tables)
     _hosts_have_the_time(document, wanted, tables)
-    _capacities_fit(document, wanted, tables)
+    _turns_fit(document, wanted, tables)
     _paths_are_measured(wanted, tables)
     for table, window_s in tables.loss_windows:
         _window_holds_a_cycle(document, window_s, table)
@@ -96,27 +81,11 @@ def _paths_are_measured(wanted: Collection[expansion.MeasurementEntry], tables: 
 
 
 def _fits_its_period(test: TestEntry, table: Fields) -> None:
-    if isinstance(test, PingEntry):
-        spec = msgspec.convert({**test.parameters, "targets": []}, PingSpec)
-        needed_s = round(spec.duration_s, 6)
-        priming = f" + {spec.spacing_s:g} s for priming" if test.priming else ""
-        reason = (
-            f"{len(spec.packet_bytes)} sizes × {spec.count} × {spec.spacing_s:g} s{priming} + "
-            f"{spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies"
-        )
-    elif isinstance(test, CapacityEntry):
-        # Every allowed period holds a measurement; `_capacities_fit` checks their number.
-        return
-    elif isinstance(test, DiskToDiskEntry):
-        needed_s = slot_s(test.parameters)
-        reason = f"{disk_to_disk.STEPS} × {test.duration_s} s + {disk_to_disk.SLOT_MARGIN_S} s between tests"
-    else:
-        needed_s = slot_s(test.parameters)
-        reason = f"{test.duration_s} s + {test.omit_s} s omitted + {SLOT_MARGIN_S} s between tests"
-    if needed_s > test.every_s:
+    length = MESH_KINDS[test.kind].length(test)
+    if length is not None and length.seconds > test.every_s:
         table.problem(
-            f"one cycle takes {needed_s:g} s ({reason}), longer than every_s = {test.every_s}; "
-            f"write at least {_whole(needed_s)}, or measure less",
+            f"one cycle takes {length.seconds:g} s ({length.reason}), longer than every_s = {test.every_s}; "
+            f"write at least {_whole(length.seconds)}, or measure less",
             "every_s",
         )
 
@@ -143,7 +112,7 @@ def _measures_something(document: MeshDocument, group: GroupEntry, tables: Table
 
 def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
     """Bursts are identified by path and packet size, so two tests may not use the same size on a path."""
-    sizes = {test.name: test.packet_bytes for test in document.tests if isinstance(test, PingEntry)}
+    sizes = {test.name: packet_sizes(test) for test in document.tests}
     taken: dict[tuple[str, str, int], str] = {}
     reported = set()
     for measurement, group in wanted.items():
@@ -162,7 +131,7 @@ def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.Measurem
 def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
     """A host and an uplink carry a single throughput test at a time, so their tests must fit into their periods in
     sequence."""
-    fitting = (test for test in document.tests if isinstance(test, Slotted) and _slot_ratio(test) <= 1)
+    fitting = (test for test in document.tests if test.kind in WITH_SLOTS and _slot_ratio(test) <= 1)
     tests = {test.name: test for test in fitting}
     runs = [run for run in wanted if run.test in tests]
     takes = _takes(document)
@@ -183,7 +152,7 @@ def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.Measurem
         return
     test, count = tests[name], counts[busiest][name]
     tables.entries["test", name].problem(
-        f"{busiest} takes part in {count} tests of {slot_s(test.parameters)} s every "
+        f"{busiest} takes part in {count} tests of {slot_s(test.kind, test.parameters)} s every "
         f"{test.every_s} s, {message} {busy_ratio:.0%} of the time; write every_s = {every_s} or more, or test fewer "
         "pairs",
         "every_s",
@@ -203,7 +172,7 @@ def _takes(document: MeshDocument) -> dict[str, tuple[str, ...]]:
 
 
 def _all_find_room(
-    runs: list[expansion.MeasurementEntry], tests: dict[str, Slotted], takes: dict[str, tuple[str, ...]]
+    runs: list[expansion.MeasurementEntry], tests: dict[str, TestEntry], takes: dict[str, tuple[str, ...]]
 ) -> bool:
     """Whether the planner places every test of the longest period."""
     numbers = {name: number for number, name in enumerate(sorted({name for names in takes.values() for name in names}))}
@@ -213,7 +182,7 @@ def _all_find_room(
             source_id=numbers[takes[run.source][0]],
             destination_id=numbers[takes[run.destination][0]],
             every_s=tests[run.test].every_s,
-            length_s=slot_s(tests[run.test].parameters),
+            length_s=slot_s(tests[run.test].kind, tests[run.test].parameters),
             uplink_ids=tuple(numbers[name] for host in run.hosts for name in takes[host][1:]),
         )
         for number, run in enumerate(runs)
@@ -222,33 +191,34 @@ def _all_find_room(
     return all(placement.fits for placement in place(jobs, Timetable(), 0, longest_s))
 
 
-def _slot_ratio(test: Slotted) -> float:
-    return slot_s(test.parameters) / test.every_s
+def _slot_ratio(test: TestEntry) -> float:
+    return slot_s(test.kind, test.parameters) / test.every_s
 
 
-def _busy_ratio(tests: dict[str, Slotted], counts: Counter[str]) -> float:
+def _busy_ratio(tests: dict[str, TestEntry], counts: Counter[str]) -> float:
     return sum(count * _slot_ratio(tests[name]) for name, count in counts.items())
 
 
-def _capacities_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
+def _turns_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
     """An agent measures a single capacity at a time, so those of its site must fit into the period in sequence."""
     site_of = {host.name: site.name for site in document.sites for host in site.hosts}
     for test in document.tests:
-        if not isinstance(test, CapacityEntry):
+        turn_s = MESH_KINDS[test.kind].turn_s
+        if turn_s is None:
             continue
         counts = Counter(site_of[measurement.source] for measurement in wanted if measurement.test == test.name)
         site, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
-        if count * USUAL_S > test.every_s:
+        if count * turn_s > test.every_s:
             tables.entries["test", test.name].problem(
-                f'site "{site}" measures {count} paths one after the other, {USUAL_S:g} s each, which takes longer '
-                f"than every_s = {test.every_s}; write at least {_whole(count * USUAL_S)}, or test fewer pairs",
+                f'site "{site}" measures {count} paths one after the other, {turn_s:g} s each, which takes longer '
+                f"than every_s = {test.every_s}; write at least {_whole(count * turn_s)}, or test fewer pairs",
                 "every_s",
             )
 
 
 def _window_holds_a_cycle(document: MeshDocument, window_s: int, table: Fields) -> None:
     """A window shorter than every cycle would mostly be empty, so that the rule never fires."""
-    cycles = [test.every_s for test in document.tests if isinstance(test, PingEntry)]
+    cycles = [test.every_s for test in document.tests if packet_sizes(test)]
     if cycles and window_s < min(cycles):
         table.problem(
             f"window_s = {window_s} is shorter than the {min(cycles)} s from one ping cycle to the next; "

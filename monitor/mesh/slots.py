@@ -16,8 +16,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 
 from monitor.mesh import lock
-from monitor.mesh.lengths import slot_s
-from monitor.mesh.models import WITH_SLOTS, MeasurementPeriod, Path, Slot, SlotHost, SlotUplink
+from monitor.mesh.entries import WITH_SLOTS
+from monitor.mesh.kinds import slot_s
+from monitor.mesh.models import MeasurementPeriod, Path, Slot, SlotHost, SlotUplink
 from monitor.mesh.spending import Spending
 from monitor.mesh.timetable import ExistingSlot, Job, Placement, Timetable, arrange
 from probes.contract import Outcome
@@ -120,7 +121,7 @@ def _jobs(now: datetime, owed: Owed) -> list[Job]:
             source_id=period.measurement.path.source_id,
             destination_id=period.measurement.path.destination_id,
             every_s=period.every_s,
-            length_s=slot_s(period.measurement.test.parameters),
+            length_s=slot_s(period.measurement.test.kind, period.measurement.test.parameters),
             planned=frozenset(start_s // period.every_s for start_s in planned[period.measurement_id]),
             is_new=not period.has_slots,
             uplink_ids=uplinks_of(period.measurement.path),

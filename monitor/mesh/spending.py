@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Q
 
 from monitor.mesh.budgets import Account, Budgets, Cost
-from monitor.mesh.lengths import filling_s
+from monitor.mesh.kinds import filling_s
 from monitor.mesh.models import Measurement, Mesh, Path, Slot
 from monitor.mesh.timetable import Placement
 from probes.contract import Outcome
@@ -49,21 +49,21 @@ class Spending:
         refused = {}
         for placement in sorted(placements, key=lambda placement: (-placement.job.priority, placement.start_s)):
             row = measurements[placement.job.measurement_id]
-            rule = self.take(row.path, row.test.parameters, placement.start_s)
+            rule = self.take(row.path, row.test.kind, row.test.parameters, placement.start_s)
             if rule is not None:
                 refused[placement] = rule
         return refused
 
-    def take(self, path: Path, parameters: Mapping[str, Any], start_s: int) -> str | None:
+    def take(self, path: Path, kind: str, parameters: Mapping[str, Any], start_s: int) -> str | None:
         """Count a future test; or return the violated rule without counting it."""
-        cost, accounts = self._expected(path.pk, parameters), _accounts(path)
+        cost, accounts = self._expected(path.pk, kind, parameters), _accounts(path)
         rule = self._budgets.forbids(accounts, start_s, cost)
         if rule is None:
             self._budgets.spend(accounts, start_s, cost)
         return rule
 
-    def _expected(self, path_id: int, parameters: Mapping[str, Any]) -> Cost:
-        length_s = float(filling_s(parameters))
+    def _expected(self, path_id: int, kind: str, parameters: Mapping[str, Any]) -> Cost:
+        length_s = float(filling_s(kind, parameters))
         rate_bps = parameters.get("rate_bps")
         bytes_per_s = self._bytes_per_s.get(path_id, 0.0) if rate_bps is None else rate_bps / 8
         return Cost(length_s, bytes_per_s * length_s)
@@ -72,7 +72,7 @@ class Spending:
         """Load the highest rate of each path within a day."""
         rows = Slot.objects.filter(starts_at__gt=now - DAY, carried_bytes__isnull=False)
         for slot in rows.select_related("measurement__test", "measurement__path", "request"):
-            rate = (slot.carried_bytes or 0) / filling_s(slot.parameters)
+            rate = (slot.carried_bytes or 0) / filling_s(slot.measurement.test.kind, slot.parameters)
             path_id = slot.measurement.path_id
             self._bytes_per_s[path_id] = max(rate, self._bytes_per_s.get(path_id, 0.0))
 
@@ -82,7 +82,7 @@ class Spending:
         rows = Slot.objects.filter(ran, starts_at__gte=since, starts_at__lt=until)
         ends = [f"measurement__{end}" for end in _ENDS]
         for slot in rows.select_related("measurement__test", "request", *ends):
-            cost = self._expected(slot.measurement.path_id, slot.parameters)
+            cost = self._expected(slot.measurement.path_id, slot.measurement.test.kind, slot.parameters)
             if slot.carried_bytes is not None:
                 cost = Cost(cost.seconds, slot.carried_bytes)
             self._budgets.spend(_accounts(slot.measurement.path), slot.starts_at.timestamp(), cost)

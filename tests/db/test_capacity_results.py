@@ -14,7 +14,7 @@ from monitor.archive.queries.throughput import capacity_series
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import read
-from monitor.mesh.entries import CapacityEntry
+from monitor.mesh.kinds.capacity import CapacityEntry
 from monitor.mesh.models import Path, Site, Slot
 from monitor.mesh.plan import plan_for
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, Verdict

@@ -17,7 +17,7 @@ from monitor.archive.upkeep.retention import delete_old
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import read
-from monitor.mesh.entries import DiskToDiskEntry as DiskToDiskEntry
+from monitor.mesh.kinds.disk_to_disk import DiskToDiskEntry
 from monitor.mesh.models import Measurement, Site, Slot
 from monitor.mesh.models import Test as MeshTest
 from monitor.mesh.plan import plan_for

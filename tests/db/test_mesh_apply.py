@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from monitor.mesh import expansion, models, queries, slots
 from monitor.mesh.apply import MeshChange, apply
 from monitor.mesh.document import read
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, PingEntry, SiteEntry, ThroughputEntry
+from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.kinds.ping import PingEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
 from monitor.mesh.slots import plan_slots
 

@@ -19,7 +19,8 @@ from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.endings import GRACE_S, expire_slots
-from monitor.mesh.entries import PingEntry, ThroughputEntry
+from monitor.mesh.kinds.ping import PingEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Measurement, Path, Site, Slot, SlotHost
 from monitor.mesh.on_demand import (
     ON_DEMAND_LEAD_S,

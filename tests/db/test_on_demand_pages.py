@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from monitor.archive.ingest.batches import store
 from monitor.mesh.apply import apply
-from monitor.mesh.entries import ThroughputEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Mesh, Slot
 from monitor.mesh.on_demand import find_path
 from probes.contract import Outcome

@@ -14,7 +14,9 @@ from monitor.mesh import slots
 from monitor.mesh.apply import apply
 from monitor.mesh.document import MeshError, parse
 from monitor.mesh.endings import close_slot
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, PingEntry, SiteEntry, ThroughputEntry
+from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.kinds.ping import PingEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Host, Slot, SlotUplink, Uplink
 from monitor.mesh.on_demand import NoFreeSlot, Settings, ask, find_path
 from monitor.mesh.plan import plan_for

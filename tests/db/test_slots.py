@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from monitor.mesh import queries, slots, tasks
 from monitor.mesh.apply import apply
 from monitor.mesh.endings import GRACE_S, NOT_REPORTED, close_slot, expire_slots
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry, ThroughputEntry
+from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Measurement, Slot, SlotHost
 from monitor.mesh.slots import plan_slots
 from monitor.mesh.timetable import Timetable

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from monitor.mesh import addresses, expansion, service_levels
 from monitor.mesh.alert_rules import LossRule, Place, RoundTripRule, settings_for
 from monitor.mesh.document import MeshError, parse, read
-from monitor.mesh.entries import HostEntry, PingEntry, SiteEntry, ThroughputEntry
+from monitor.mesh.entries import HostEntry, SiteEntry
+from monitor.mesh.kinds.ping import PingEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.service_levels import ServiceLevel
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "mesh"

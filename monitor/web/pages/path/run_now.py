@@ -15,7 +15,7 @@ from monitor.api.incidents import doer
 from monitor.archive.queries import on_demand as outcomes
 from monitor.archive.queries.on_demand import OnDemand, TestState
 from monitor.mesh import on_demand
-from monitor.mesh.entries import PROTOCOLS
+from monitor.mesh.kinds.throughput import PROTOCOLS
 from monitor.mesh.models import Path
 from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
 from monitor.web.pages.incidents.operate import may_operate, problems, refusal

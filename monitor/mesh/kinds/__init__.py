@@ -1,0 +1,39 @@
+"""The centre's half of each kind for mesh.toml and the plans: a registry by name.
+
+`filling_s` and `slot_s` are the lengths of tests with slots, by their kind and parameters, in whole seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monitor.mesh.entries import TestEntry
+from monitor.mesh.kinds import capacity, disk_to_disk, ping, throughput
+from monitor.mesh.kinds.kind import MeshKind
+
+MESH_KINDS: dict[str, MeshKind] = {
+    mesh_kind.kind.name: mesh_kind for mesh_kind in (ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND)
+}
+
+
+def filling_s(kind: str, parameters: Mapping[str, Any]) -> int:
+    """Time during which a test loads its path."""
+    length_s = MESH_KINDS[kind].filling_s
+    if length_s is None:
+        raise ValueError(f"{kind} tests have no slots")
+    return length_s(parameters)
+
+
+def slot_s(kind: str, parameters: Mapping[str, Any]) -> int:
+    """Time during which a test occupies its hosts."""
+    length_s = MESH_KINDS[kind].slot_s
+    if length_s is None:
+        raise ValueError(f"{kind} tests have no slots")
+    return length_s(parameters)
+
+
+def packet_sizes(test: TestEntry) -> tuple[int, ...]:
+    """Packet sizes of a test whose results are identified by them; empty for every other test."""
+    sizes: tuple[int, ...] = getattr(test, "packet_bytes", ()) if MESH_KINDS[test.kind].identified_by_size else ()
+    return sizes

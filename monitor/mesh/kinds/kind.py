@@ -1,0 +1,74 @@
+"""The centre's half of a kind of measurement that mesh.toml and the plans need; `monitor.mesh.kinds` lists all.
+
+A kind reads its [[test]] table, tells how long its tests take, and makes its part of a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from monitor.mesh import addresses
+from monitor.mesh.entries import TestEntry
+from monitor.mesh.fields import Fields
+from probes.contract import Kind
+
+if TYPE_CHECKING:
+    from monitor.mesh.models import Host, Measurement, Site, Slot
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Time that a test needs in each of its periods, and the reason, in words."""
+
+    seconds: float
+    reason: str
+
+
+def _no_minimum(test: Any) -> Length | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshKind:
+    """A kind of [[test]].
+
+    `read(table, name)` reads a table into an `entry`; `key_docs` describes its keys whose fields have no `Doc`.
+    `length(test)` is None where every permitted period is long enough. `turn_s` is the time for each path where agents
+    measure theirs one after the other. `identified_by_size`: results of a path are told apart by their packet size,
+    as bursts are.
+
+    The part of a plan is `task(name, measurements)` for a kind in cycles, `slot(slot, site, secrets)` for a kind with
+    slots. `filling_s(parameters)` is the time during which such a test loads its path, `slot_s(parameters)` the length
+    of its slot.
+    """
+
+    kind: Kind
+    entry: type
+    read: Callable[[Fields, str], TestEntry]
+    length: Callable[[Any], Length | None] = _no_minimum
+    turn_s: float | None = None
+    identified_by_size: bool = False
+    key_docs: Mapping[str, str] = field(default_factory=dict)
+    task: Callable[[str, Sequence[Measurement]], Any] | None = None
+    slot: Callable[[Slot, Site, Mapping[str, str | None]], Any] | None = None
+    filling_s: Callable[[Mapping[str, Any]], int] | None = None
+    slot_s: Callable[[Mapping[str, Any]], int] | None = None
+
+
+def ends(measurement: Measurement) -> dict[str, object]:
+    """Address fields of a spec in a cycle."""
+    path = measurement.path
+    return {
+        "address": path.destination.address,
+        "family": path.family,
+        "source": own_address(path.source),
+    }
+
+
+def own_address(host: Host) -> str | None:
+    """Source address; None for a name, which the site resolves and routes itself."""
+    return host.address if addresses.literal(host.address) is not None else None

@@ -1,0 +1,83 @@
+"""Ping tests of mesh.toml, and their part of a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from monitor.mesh.entries import Doc, TestKind, TestName
+from monitor.mesh.fields import Fields
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
+from probes.ping.kind import KIND as PING
+from probes.ping.spec import PingSpec, PingTask
+
+if TYPE_CHECKING:
+    from monitor.mesh.models import Measurement
+
+PRIMING_BYTES = 56
+"""Size of the priming request, as in PingER."""
+
+
+@dataclass(frozen=True, slots=True)
+class PingEntry:
+    name: TestName
+    every_s: Annotated[int, Doc("Interval between cycles. Cycles start at multiples of it in UTC.")]
+    count: Annotated[int, Doc("Echo requests per cycle and packet size.")] = 10
+    packet_bytes: Annotated[tuple[int, ...], Doc("Sizes of the ICMP payload.")] = (100, 1000)
+    spacing_s: Annotated[float, Doc("Interval between requests to the same address.")] = 1.0
+    timeout_s: Annotated[float, Doc("Time after which a request without a reply is lost.")] = 2.0
+    priming: Annotated[bool, Doc("Send a request before the counted ones; it is not counted (PingER's priming).")] = (
+        True
+    )
+    dont_fragment: Annotated[bool, Doc("Set the don't-fragment bit, to detect the path MTU.")] = False
+
+    kind: TestKind = dataclasses.field(default="ping", init=False)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Fields of the `probes.ping.spec.PingSpec` without the targets."""
+        return {
+            "packet_bytes": list(self.packet_bytes),
+            "count": self.count,
+            "spacing_s": self.spacing_s,
+            "timeout_s": self.timeout_s,
+            "priming_bytes": PRIMING_BYTES if self.priming else None,
+            "dont_fragment": self.dont_fragment,
+        }
+
+
+def _read(table: Fields, name: str) -> PingEntry:
+    return PingEntry(
+        name=name,
+        every_s=table.integer("every_s", low=1, high=DAY_S, example="60 (seconds from one cycle to the next)"),
+        count=table.integer("count", low=1, high=1000, default=10),
+        packet_bytes=table.integers("packet_bytes", low=16, high=65_000, default=(100, 1000)),
+        spacing_s=table.number("spacing_s", low=0.01, high=60, default=1.0),
+        timeout_s=table.number("timeout_s", low=0.1, high=60, default=2.0),
+        priming=table.flag("priming", default=True),
+        dont_fragment=table.flag("dont_fragment", default=False),
+    )
+
+
+def _length(test: PingEntry) -> Length:
+    spec = msgspec.convert({**test.parameters, "targets": []}, PingSpec)
+    priming = f" + {spec.spacing_s:g} s for priming" if test.priming else ""
+    reason = (
+        f"{len(spec.packet_bytes)} sizes × {spec.count} × {spec.spacing_s:g} s{priming} + "
+        f"{spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies"
+    )
+    return Length(round(spec.duration_s, 6), reason)
+
+
+def _task(name: str, measurements: Sequence[Measurement]) -> PingTask:
+    test = measurements[0].test
+    targets = [{**ends(row), "path_id": row.path_id} for row in measurements]
+    spec = msgspec.convert({**test.parameters, "targets": targets}, PingSpec)
+    return PingTask(test=name, every_s=test.every_s, spec=spec)
+
+
+KIND = MeshKind(kind=PING, entry=PingEntry, read=_read, length=_length, identified_by_size=True, task=_task)
