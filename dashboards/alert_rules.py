@@ -21,7 +21,7 @@ WINDOW_S = 600
 
 
 @dataclass(frozen=True, slots=True)
-class AlertRule:
+class GrafanaRule:
     """It fires for each row of sql/`query`.sql whose number is above `above`, after `for_s` seconds of that."""
 
     uid: str
@@ -34,11 +34,11 @@ class AlertRule:
     no_data: str
 
 
-def rules() -> list[AlertRule]:
+def rules() -> list[GrafanaRule]:
     """All of them. No incident is no row, and well; no sign of life from the centre is not."""
     system = {"soundings": "system"}
     return [
-        AlertRule(
+        GrafanaRule(
             uid="soundings-incident",
             title="Soundings: an incident is open",
             query="alert_incidents",
@@ -48,7 +48,7 @@ def rules() -> list[AlertRule]:
             labels={"soundings": "network"},
             no_data="OK",
         ),
-        AlertRule(
+        GrafanaRule(
             uid="soundings-agent-silent",
             title="Soundings: an agent delivers nothing",
             query="alert_agent_silent",
@@ -58,7 +58,7 @@ def rules() -> list[AlertRule]:
             labels=system,
             no_data="OK",
         ),
-        AlertRule(
+        GrafanaRule(
             uid="soundings-centre-stopped",
             title="Soundings: beat or worker has stopped",
             query="alert_centre_stopped",
@@ -68,7 +68,7 @@ def rules() -> list[AlertRule]:
             labels=system,
             no_data="Alerting",
         ),
-        AlertRule(
+        GrafanaRule(
             uid="soundings-summaries-behind",
             title="Soundings: summaries are behind",
             query="alert_summaries_behind",
@@ -99,7 +99,7 @@ def build() -> dict[str, Any]:
     }
 
 
-def _provisioned(rule: AlertRule) -> dict[str, Any]:
+def _provisioned(rule: GrafanaRule) -> dict[str, Any]:
     """Query A gives one number a row, its texts as labels; C is true where that is above the limit."""
     query = SqlQuery("A", sql(rule.query), "table")
     threshold = {

@@ -69,16 +69,16 @@ class Access:
         if not request.user.is_authenticated:
             return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}")
         if not may(request.user, action):
-            raise PermissionDenied(_lacks(action, request.user.get_username()))
+            raise PermissionDenied(_missing_role(action, request.user.get_username()))
         return None
 
     def _refuse_program(self, request: HttpRequest, action: Action) -> HttpResponse | None:
         if not request.user.is_authenticated:
             return _refusal(401, LOG_IN)
         if not may(request.user, action):
-            return _refusal(403, _lacks(action, request.user.get_username()))
+            return _refusal(403, _missing_role(action, request.user.get_username()))
         # Views of the API are exempt from Django's own check, which would ask it of programs with tokens too.
-        return self._csrf.process_view(request, _asked_for_csrf, (), {})
+        return self._csrf.process_view(request, _csrf_placeholder, (), {})
 
 
 def _bearer_token(request: HttpRequest) -> str | None:
@@ -111,17 +111,17 @@ def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpRespo
     if action is not Action.READ and not user_token.may_operate:
         return _refusal(403, TOKEN_ONLY_READS)
     if not may(user_token.user, action):
-        return _refusal(403, _lacks(action, user_token.user.get_username()))
+        return _refusal(403, _missing_role(action, user_token.user.get_username()))
     request.user = user_token.user
     return None
 
 
-def _asked_for_csrf(request: HttpRequest) -> HttpResponse:
+def _csrf_placeholder(request: HttpRequest) -> HttpResponse:
     """Placeholder for a view that is not exempt from CSRF checks; never called."""
     raise NotImplementedError
 
 
-def _lacks(action: Action, name: str) -> str:
+def _missing_role(action: Action, name: str) -> str:
     return f"{name} has no role that may {action}; an administrator can grant it: `manage.py user role {name} ROLE`"
 
 

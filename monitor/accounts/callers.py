@@ -24,7 +24,7 @@ def client_address(request: HttpRequest) -> str:
     address = request.META.get("REMOTE_ADDR", "")
     told = request.META.get("HTTP_X_FORWARDED_FOR", "")
     for hop in reversed([entry.strip() for entry in told.split(",")]):
-        if not _is_ours(address) or _parsed(hop) is None:
+        if not _is_trusted_proxy(address) or _parse_address(hop) is None:
             break
         address = hop
     return address
@@ -33,21 +33,21 @@ def client_address(request: HttpRequest) -> str:
 def client_network(request: HttpRequest) -> str:
     """Address, or its IPv6 /64 network, which a single host can use entirely: the key of rate limits."""
     address = client_address(request)
-    parsed = _parsed(address)
+    parsed = _parse_address(address)
     if parsed is None or parsed.version == 4:
         return str(parsed or address)
     return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
-def _is_ours(address: str) -> bool:
+def _is_trusted_proxy(address: str) -> bool:
     """Whether this is a trusted proxy. Clients of our Unix socket are trusted."""
-    parsed = _parsed(address)
+    parsed = _parse_address(address)
     if parsed is None:
         return not address
     return any(parsed in network for network in _networks(tuple(settings.TRUSTED_PROXIES)))
 
 
-def _parsed(address: str) -> Address | None:
+def _parse_address(address: str) -> Address | None:
     """Parse an address; an IPv4-mapped IPv6 address becomes IPv4."""
     try:
         parsed = ipaddress.ip_address(address)

@@ -37,7 +37,7 @@ def open_to_programs(*methods: str) -> Callable[[View], View]:
         @wraps(view)
         def answer(request: HttpRequest) -> HttpResponse:
             if request.method in methods:
-                response = _answered(view, request)
+                response = _call_view(view, request)
             else:
                 reason = f"{request.method} is not for this address: send {' or '.join(methods)}"
                 response = _refusal(RequestRefused(405, reason))
@@ -50,7 +50,7 @@ def open_to_programs(*methods: str) -> Callable[[View], View]:
     return wrap
 
 
-def _answered(view: View, request: HttpRequest) -> HttpResponse:
+def _call_view(view: View, request: HttpRequest) -> HttpResponse:
     try:
         return view(request)
     except RequestRefused as refused:

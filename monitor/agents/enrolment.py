@@ -25,7 +25,7 @@ from monitor.accounts.models import token_digest
 from monitor.agents.answers import json_answer, open_to_programs
 from monitor.agents.bodies import RequestRefused, read_body
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
-from monitor.agents.protocol import require_spoken
+from monitor.agents.protocol import require_supported_version
 from monitor.mesh.models import Site
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest, Welcome
@@ -75,7 +75,7 @@ def redeem(code: str, now: datetime) -> Enrolment:
     with transaction.atomic():
         taken = EnrolmentCode.objects.filter(digest=digest, used_at=None, expires_at__gt=now).update(used_at=now)
         if taken == 0:
-            raise CodeRefused(_why_not(digest))
+            raise CodeRefused(_refusal_reason(digest))
         code_row = EnrolmentCode.objects.select_related("site").get(digest=digest)
         if not Site.objects.in_use().filter(pk=code_row.site_id, has_agent=True).exists():
             raise CodeRefused(f'site "{code_row.site.name}" no longer has an agent')
@@ -84,7 +84,7 @@ def redeem(code: str, now: datetime) -> Enrolment:
         return Enrolment(site=code_row.site.name, token=issue_token(code_row.site_id, now))
 
 
-def _why_not(digest: str) -> str:
+def _refusal_reason(digest: str) -> str:
     code_row = EnrolmentCode.objects.select_related("site").filter(digest=digest).first()
     if code_row is None:
         return "unknown code: check for typing errors"
@@ -99,10 +99,10 @@ def _why_not(digest: str) -> str:
 @open_to_programs("GET", "POST")
 def enrol(request: HttpRequest) -> HttpResponse:
     """Return version information, or exchange a code."""
-    require_spoken(request)
+    require_supported_version(request)
     if request.method == "GET":
         return json_answer(Welcome(centre_version=probes.__version__, oldest_agent_version=OLDEST_AGENT_VERSION))
-    enrolment_request = _asked(request)
+    enrolment_request = _parse_request(request)
     if is_older(enrolment_request.agent_version, OLDEST_AGENT_VERSION):
         raise RequestRefused(
             426, f"agent {enrolment_request.agent_version} is too old; install {OLDEST_AGENT_VERSION} or later"
@@ -116,7 +116,7 @@ def enrol(request: HttpRequest) -> HttpResponse:
         raise RequestRefused(403, str(refused)) from refused
 
 
-def _asked(request: HttpRequest) -> EnrolmentRequest:
+def _parse_request(request: HttpRequest) -> EnrolmentRequest:
     try:
         return msgspec.json.decode(read_body(request, LARGEST_REQUEST_BYTES), type=EnrolmentRequest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

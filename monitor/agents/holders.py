@@ -38,11 +38,11 @@ def require_holder(token: AgentToken, told: str | None, address: str, now: datet
     if told is None and token.instance is None:
         return
     instance, start = _read(told) if told is not None else (None, 0)
-    if (instance, start) == (token.instance, token.instance_start) or _taken(token.pk, instance, start, now):
+    if (instance, start) == (token.instance, token.instance_start) or _bind_token(token.pk, instance, start, now):
         return
     holder = AgentToken.objects.select_related("site").get(pk=token.pk)
     AgentToken.objects.filter(pk=token.pk).update(refused_at=now, refused_from=address)
-    raise RequestRefused(409, _why(holder, instance))
+    raise RequestRefused(409, _refusal_message(holder, instance))
 
 
 def _read(told: str) -> tuple[str, int]:
@@ -52,7 +52,7 @@ def _read(told: str) -> tuple[str, int]:
     return parts[1], int(parts[2])
 
 
-def _taken(token_id: int, instance: str | None, start: int, now: datetime) -> bool:
+def _bind_token(token_id: int, instance: str | None, start: int, now: datetime) -> bool:
     """Bind the token to this start; whether it is bound to it now."""
     free = Q(instance=None) | Q(instance=instance, instance_start__lt=start)
     if instance is None:
@@ -61,7 +61,7 @@ def _taken(token_id: int, instance: str | None, start: int, now: datetime) -> bo
     return taken == 1 or AgentToken.objects.filter(pk=token_id, instance=instance, instance_start=start).exists()
 
 
-def _why(holder: AgentToken, instance: str | None) -> str:
+def _refusal_message(holder: AgentToken, instance: str | None) -> str:
     """Message for the second agent."""
     since = "" if holder.held_since is None else f" since {holder.held_since.isoformat(' ', 'seconds')}"
     if instance == holder.instance:

@@ -24,7 +24,7 @@ BEFORE_THE_HEADER = "1"
 LONGEST_VERSION = 9
 
 
-def require_spoken(request: HttpRequest) -> None:
+def require_supported_version(request: HttpRequest) -> None:
     """Raises `RequestRefused` where the agent's version is unsupported."""
     version = request.headers.get(PROTOCOL_HEADER, BEFORE_THE_HEADER).strip()
     if not (version.isascii() and version.isdecimal() and len(version) <= LONGEST_VERSION):
@@ -40,7 +40,7 @@ def require_spoken(request: HttpRequest) -> None:
     )
 
 
-def telling(view: View) -> View:
+def add_supported_versions(view: View) -> View:
     """Decorator that adds the supported versions and end of support to a view's responses."""
 
     @wraps(view)

@@ -13,7 +13,7 @@ from probes.site.wire import RECEIVED_HEADER, SENT_HEADER
 View = Callable[[HttpRequest], HttpResponse]
 
 
-def stamped(view: View) -> View:
+def add_timestamps(view: View) -> View:
     """Decorator that adds the times of request and response to a view's responses."""
 
     @wraps(view)

@@ -4,11 +4,11 @@ from django.urls import URLPattern, path
 
 from monitor.agents import delivery_counts, views
 from monitor.agents.enrolment import enrol
-from monitor.agents.protocol import telling
-from monitor.agents.stamps import stamped
+from monitor.agents.protocol import add_supported_versions
+from monitor.agents.stamps import add_timestamps
 
 urlpatterns: list[URLPattern] = [
-    path("plan", telling(stamped(views.plan))),
-    path("results", telling(stamped(delivery_counts.count_responses(views.results)))),
-    path("enrol", telling(stamped(enrol))),
+    path("plan", add_supported_versions(add_timestamps(views.plan))),
+    path("results", add_supported_versions(add_timestamps(delivery_counts.count_responses(views.results)))),
+    path("enrol", add_supported_versions(add_timestamps(enrol))),
 ]

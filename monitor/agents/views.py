@@ -28,7 +28,7 @@ from monitor.agents import health, holders
 from monitor.agents.answers import json_answer, open_to_programs
 from monitor.agents.bodies import RequestRefused, decompress, read_request
 from monitor.agents.models import AgentToken
-from monitor.agents.protocol import require_spoken
+from monitor.agents.protocol import require_supported_version
 from monitor.agents.stamps import View
 from monitor.archive.ingest.batches import receive
 from monitor.archive.upkeep import trouble
@@ -55,7 +55,7 @@ def agent_view(method: str) -> Callable[[AgentView], View]:
         @open_to_programs(method)
         @wraps(view)
         def answer(request: HttpRequest) -> HttpResponse:
-            require_spoken(request)
+            require_supported_version(request)
             return view(request, _site_of(request))
 
         return answer
@@ -77,9 +77,9 @@ def plan(request: HttpRequest, site: Site) -> HttpResponse:
 @agent_view("POST")
 def results(request: HttpRequest, site: Site) -> HttpResponse:
     """Store a batch and send the receipt."""
-    with _only_one_of(site):
+    with _single_upload(site):
         packed = read_request(request)
-    with _one_of_few():
+    with _limit_batches():
         now, arrival = timezone.now(), decompress(packed)
         receipt = receive(site.pk, arrival, now)
         if receipt.accepted > 0:  # an empty batch does not prove that storing works
@@ -89,7 +89,7 @@ def results(request: HttpRequest, site: Site) -> HttpResponse:
 
 
 @contextmanager
-def _only_one_of(site: Site) -> Iterator[None]:
+def _single_upload(site: Site) -> Iterator[None]:
     """Allow a single upload per site at a time, so that a slow site occupies a single thread."""
     with _sending_lock:
         if site.pk in _sending:
@@ -103,7 +103,7 @@ def _only_one_of(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def _one_of_few() -> Iterator[None]:
+def _limit_batches() -> Iterator[None]:
     """Limit the batches decompressed at a time; excess agents retry."""
     if not _storing.acquire(timeout=LONGEST_WAIT_S):
         reason = f"{BATCHES_AT_ONCE} batches are being stored already; try again"

@@ -89,7 +89,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     quiet_paths = quiet.quiet_paths_at(now, every)
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
     _add_to_incidents(lasting, firing, snapshot, now)
-    closed = _close_over(lasting, snapshot, scope, quiet_paths, now)
+    closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     judged.write(snapshot.trips.judged_s)
     opened = _open_and_tell(quiet_paths, now)
     return Evaluation(opened, closed)
@@ -136,7 +136,7 @@ def agent_troubles(now: datetime) -> dict[str, tuple[str, ...]]:
 
 def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, now: datetime) -> None:
     """Add findings that are in no lasting incident to the incident of their cause."""
-    lasting_incidents = [_as_lasting(incident) for incident in lasting]
+    lasting_incidents = [_lasting_incident(incident) for incident in lasting]
     counted: dict[str, Shares] = {}
     for cause in causes.find_causes(firing, lasting_incidents, snapshot):
         trouble = causes.trouble_of(cause.findings[0].rule)
@@ -151,7 +151,7 @@ def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapsh
         }
         if cause.merged:
             lifecycle.merge(cause.merged, cause.label, now)
-        lifecycle.find(cause.label, cause.findings, now, cause.because, counted[trouble].of(of_cause))
+        lifecycle.add_findings(cause.label, cause.findings, now, cause.because, counted[trouble].others(of_cause))
 
 
 def _shares(
@@ -168,7 +168,9 @@ def _shares(
     if trouble == causes.THROUGHPUT:
         return Shares(snapshot.tested_paths, bad, frozenset())
     return Shares(
-        snapshot.paths, bad, causes.without_bursts(snapshot) - bad if trouble == causes.ROUND_TRIPS else frozenset()
+        snapshot.paths,
+        bad,
+        causes.paths_without_bursts(snapshot) - bad if trouble == causes.ROUND_TRIPS else frozenset(),
     )
 
 
@@ -177,15 +179,15 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
     opened = 0
     for incident in queries.untold_incidents():
         if incident.state == IncidentState.PENDING:
-            if not lifecycle.confirm(incident.pk, now):
+            if not lifecycle.open_if_confirmed(incident.pk, now):
                 continue
             opened += 1
         if not quiet_paths.silences(row.path_id for row in incident.paths.all() if not row.is_over):
-            lifecycle.tell(incident.pk, now)
+            lifecycle.queue_notifications(incident.pk, now)
     return opened
 
 
-def _close_over(
+def _close_ended(
     lasting: list[Incident], snapshot: Snapshot, scope: RuleScope, quiet_paths: QuietPaths, now: datetime
 ) -> int:
     """End the incidents whose findings are all over; returns how many open incidents have ended."""
@@ -193,7 +195,7 @@ def _close_over(
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         reasons = {
-            (row.path_id, row.rule): why_over(row.path_id, str(row.path), row.rule, row.figures, snapshot, scope)
+            (row.path_id, row.rule): reason_for_end(row.path_id, str(row.path), row.rule, row.figures, snapshot, scope)
             for row in rows
         }
         over = [reason for reason in reasons.values() if reason is not None]
@@ -206,13 +208,13 @@ def _close_over(
     return closed
 
 
-def _as_lasting(incident: Incident) -> LastingIncident:
+def _lasting_incident(incident: Incident) -> LastingIncident:
     return LastingIncident(
         incident.cause, frozenset((row.path_id, row.rule) for row in incident.paths.all() if not row.is_over)
     )
 
 
-def why_over(
+def reason_for_end(
     path_id: int, path: str, rule: str, figures: Mapping[str, Any], snapshot: Snapshot, scope: RuleScope
 ) -> str | None:
     """Why a finding of `rule` on a path no longer keeps its incident open; None while it does."""

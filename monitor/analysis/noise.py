@@ -50,18 +50,18 @@ def loss_changes(lost: ArrayLike, sent: ArrayLike, lost_before: ArrayLike, sent_
     """Compare the loss of the days of a period with that of the days before it, from counts of packets."""
     now, now_sent = _floats(lost), _floats(sent)
     past, past_sent = _floats(lost_before), _floats(sent_before)
-    enough = _enough(now_sent > 0, past_sent > 0)
+    enough = _has_enough_days(now_sent > 0, past_sent > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio, ratio_before = now.sum(axis=1) / now_sent.sum(axis=1), past.sum(axis=1) / past_sent.sum(axis=1)
         by_ranks = _rank_chances(now / now_sent, past / past_sent)
         by_scale = _count_chances(now, now_sent, past, past_sent)
-    return _told(enough, ratio, ratio_before, np.maximum(by_ranks, by_scale))
+    return _where_tested(enough, ratio, ratio_before, np.maximum(by_ranks, by_scale))
 
 
 def value_changes(values: ArrayLike, values_before: ArrayLike) -> ChangeTests:
     """Compare the median of a period's daily values (above 0) with that of the days before it."""
     now, past = np.log(_floats(values)), np.log(_floats(values_before))
-    enough = _enough(~np.isnan(now), ~np.isnan(past))
+    enough = _has_enough_days(~np.isnan(now), ~np.isnan(past))
     middle, middle_before = _medians(now), _medians(past)
     low, high = _quartiles(past)
     scale = np.maximum((high - low) / 1.349, SMALLEST_SCALE)
@@ -73,7 +73,7 @@ def value_changes(values: ArrayLike, values_before: ArrayLike) -> ChangeTests:
         score = np.abs(middle - middle_before) / (scale * np.sqrt((of_mean + of_mean_before) * np.pi / 2))
         by_scale = 2.0 * stdtr(np.maximum(1.0 / of_mean_before - 2.0, 1.0), -score)
         chances = np.maximum(_rank_chances(now, past), by_scale)
-    return _told(enough, np.exp(middle), np.exp(middle_before), chances)
+    return _where_tested(enough, np.exp(middle), np.exp(middle_before), chances)
 
 
 def adjusted(chances: ArrayLike) -> Floats:
@@ -92,12 +92,12 @@ def _floats(values: ArrayLike) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-def _enough(days: NDArray[np.bool_], days_before: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _has_enough_days(days: NDArray[np.bool_], days_before: NDArray[np.bool_]) -> NDArray[np.bool_]:
     enough: NDArray[np.bool_] = (days.sum(axis=1) >= LEAST_DAYS) & (days_before.sum(axis=1) >= LEAST_DAYS_BEFORE)
     return enough
 
 
-def _told(enough: NDArray[np.bool_], now: Floats, before: Floats, chance: Floats) -> ChangeTests:
+def _where_tested(enough: NDArray[np.bool_], now: Floats, before: Floats, chance: Floats) -> ChangeTests:
     def where_enough(values: Floats) -> Floats:
         return np.where(enough, values, np.nan)
 

@@ -173,7 +173,7 @@ def list_incidents(
         until=until,
     )
     listing.require_known(wanted)
-    response.headers[TOTAL_HEADER] = str(listing.count(wanted).of(state))
+    response.headers[TOTAL_HEADER] = str(listing.count(wanted).number(state))
     evaluated_at = freshness.load().evaluated_at
     if evaluated_at is not None:
         response.headers[EVALUATED_HEADER] = evaluated_at.isoformat().replace("+00:00", "Z")
@@ -186,7 +186,7 @@ def list_incidents(
     summary="An incident: its evidence, history, notifications and the text for a ticket",
 )
 def get_incident(request: HttpRequest, incident_id: int) -> dict[str, object]:
-    incident = _found(incident_id)
+    incident = _incident_or_404(incident_id)
     gathered = evidence(incident, timezone.now())
     return {
         **IncidentOut.from_orm(incident).dict(),
@@ -205,8 +205,8 @@ def get_incident(request: HttpRequest, incident_id: int) -> dict[str, object]:
     description="Idempotent for the same user. 409 if somebody else was first, or if it is resolved.",
 )
 def acknowledge(request: HttpRequest, incident_id: int) -> Incident:
-    actions.acknowledge(incident_id, doer(request), timezone.now())
-    return _found(incident_id)
+    actions.acknowledge(incident_id, user_name(request), timezone.now())
+    return _incident_or_404(incident_id)
 
 
 @router.delete(
@@ -216,8 +216,8 @@ def acknowledge(request: HttpRequest, incident_id: int) -> Incident:
     description="No effect if unacknowledged. 409 if it is resolved.",
 )
 def unacknowledge(request: HttpRequest, incident_id: int) -> Incident:
-    actions.unacknowledge(incident_id, doer(request), timezone.now())
-    return _found(incident_id)
+    actions.unacknowledge(incident_id, user_name(request), timezone.now())
+    return _incident_or_404(incident_id)
 
 
 @router.post(
@@ -226,7 +226,7 @@ def unacknowledge(request: HttpRequest, incident_id: int) -> Incident:
     summary="Add a comment, listed in the activity",
 )
 def comment(request: HttpRequest, incident_id: int, body: CommentIn, key: RequestKey = None) -> Deed:
-    return actions.comment(incident_id, body.text, doer(request), timezone.now(), key=key)
+    return actions.comment(incident_id, body.text, user_name(request), timezone.now(), key=key)
 
 
 @router.get(
@@ -243,15 +243,15 @@ def list_deeds(
 ) -> list[Deed]:
     if not may(request.user, Action.OPERATE):
         raise HttpError(403, "the activity names people: log in as operator, or send the token of an operator")
-    return listing.deeds(who=who, incident_id=incident_id, offset=offset, limit=limit)
+    return listing.audit_records(who=who, incident_id=incident_id, offset=offset, limit=limit)
 
 
-def doer(request: HttpRequest) -> str:
+def user_name(request: HttpRequest) -> str:
     """The user name of the request."""
     return request.user.get_username()
 
 
-def _found(incident_id: int) -> Incident:
+def _incident_or_404(incident_id: int) -> Incident:
     try:
         return listing.incident(incident_id)
     except Incident.DoesNotExist as error:

@@ -92,7 +92,7 @@ def run_now(request: HttpRequest, path_id: int, body: SettingsIn) -> Status[dict
         slot = on_demand.ask(path, Settings(**body.dict()), by=request.user.get_username(), now=now)
     except OnDemandError as error:
         raise HttpError(409 if isinstance(error, NoFreeSlot) else 422, str(error)) from error
-    return Status(201, _out(request, _found(slot.pk, now)))
+    return Status(201, _out(request, _test_or_404(slot.pk, now)))
 
 
 @router.get(
@@ -101,7 +101,7 @@ def run_now(request: HttpRequest, path_id: int, body: SettingsIn) -> Status[dict
     summary="The state of an on-demand throughput test",
 )
 def get_on_demand(request: HttpRequest, slot_id: SlotId) -> dict[str, object]:
-    return _out(request, _found(slot_id, timezone.now()))
+    return _out(request, _test_or_404(slot_id, timezone.now()))
 
 
 @router.delete(
@@ -112,13 +112,13 @@ def get_on_demand(request: HttpRequest, slot_id: SlotId) -> dict[str, object]:
 )
 def cancel(request: HttpRequest, slot_id: SlotId) -> HttpResponse:
     now = timezone.now()
-    test = _found(slot_id, now)
+    test = _test_or_404(slot_id, now)
     if not on_demand.cancel(slot_id, now):
         raise HttpError(409, f"test {slot_id} is {test.state}, and its agents have it in hand already")
     return HttpResponse(status=204)
 
 
-def _found(slot_id: int, now: datetime) -> OnDemand:
+def _test_or_404(slot_id: int, now: datetime) -> OnDemand:
     test = outcomes.on_demand(slot_id, now)
     if test is None:
         raise HttpError(404, f"there is no on-demand test {slot_id}")

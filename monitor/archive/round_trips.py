@@ -19,7 +19,7 @@ _ELEMENT_WORDS = 2
 """Element: length in bytes, and value."""
 
 
-def of_groups(
+def unpack_groups(
     packets: Sequence[bytes | None], sent_arrays: Sequence[bytes | None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Unpack the bursts of many groups: the group (0, 1, 2, …) of each burst, its number of packets sent, its RTTs in

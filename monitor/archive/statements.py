@@ -1,6 +1,6 @@
 """Load and run the archive's SQL: a file per statement in the sql/ folder of the wing that runs it, names unique.
 
-`ask` runs a statement and returns column names and rows; `records` converts them to frozen records.
+`run_statement` runs a statement and returns column names and rows; `records` converts them to frozen records.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def files() -> dict[str, Path]:
     return by_name
 
 
-def ask(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> tuple[Names, Rows]:
+def run_statement(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> tuple[Names, Rows]:
     """Run a statement with these parts inserted; return column names and rows."""
     with connection.cursor() as cursor:
         cursor.execute(statement(name, **(parts or {})), parameters)

@@ -121,7 +121,7 @@ def load(sweep_id: int, now: datetime) -> Sweep | None:
     sweep = ThroughputSweep.objects.filter(pk=sweep_id).first()
     if sweep is None:
         return None
-    cells = tuple(_swept(row, now) for row in sweep.cells.order_by("place"))
+    cells = tuple(_cell_result(row, now) for row in sweep.cells.order_by("place"))
     idle_ms = [cell.idle_rtt_ms for cell in cells if cell.idle_rtt_ms is not None]
     return Sweep(
         id=sweep.pk,
@@ -129,7 +129,7 @@ def load(sweep_id: int, now: datetime) -> Sweep | None:
         path_id=sweep.path_id,
         asked_at=sweep.asked_at,
         asked_by=sweep.asked_by,
-        rtt_ms=min(idle_ms) if idle_ms else _pinged_ms(sweep.path_id, sweep.asked_at),
+        rtt_ms=min(idle_ms) if idle_ms else _ping_rtt_ms(sweep.path_id, sweep.asked_at),
         cells=cells,
     )
 
@@ -145,15 +145,15 @@ def run(sweep_id: int, tell: Callable[[Sweep], None]) -> Sweep:
     `OnDemandError` where a test cannot be requested, as over a budget, and `LookupError` for an unknown sweep or
     path."""
     while True:
-        keep(sweep_id, timezone.now())
+        keep_results(sweep_id, timezone.now())
         sweep = load(sweep_id, timezone.now())
         if sweep is None:
             raise LookupError(f"sweep {sweep_id} not found")
         tell(sweep)
         open_cells = [cell for cell in sweep.cells if cell.outcome is None]
         if not open_cells:
-            # A test can end after `keep`, and its diagnosis wait again when the other end delivers its half.
-            if _asked_for(sweep_id):
+            # A test can end after `keep_results`, and its diagnosis wait again when the other end delivers its half.
+            if _requested_slots(sweep_id):
                 continue
             return sweep
         running = [cell.slot_id for cell in open_cells if cell.slot_id is not None]
@@ -166,7 +166,7 @@ def run(sweep_id: int, tell: Callable[[Sweep], None]) -> Sweep:
 def stop(sweep_id: int, now: datetime) -> None:
     """Cancel the tests that no agent has started; running tests end normally and are stored when the sweep is
     resumed."""
-    for cell_id, slot_id in _asked_for(sweep_id):
+    for cell_id, slot_id in _requested_slots(sweep_id):
         if cancel(slot_id, now):
             SweepCell.objects.filter(pk=cell_id, outcome=None).update(slot_id=None)
 
@@ -177,9 +177,9 @@ def forget_failures(sweep_id: int) -> int:
     return failed.update(outcome=None, detail=None, slot_id=None, verdict=None, sentence=None)
 
 
-def keep(sweep_id: int, now: datetime) -> None:
+def keep_results(sweep_id: int, now: datetime) -> None:
     """Copy the results of ended tests to the sweep, so that it outlives them."""
-    for cell_id, slot_id in _asked_for(sweep_id):
+    for cell_id, slot_id in _requested_slots(sweep_id):
         test = on_demand.on_demand(slot_id, now)
         if test is None:
             fields: dict[str, Any] = {"slot_id": None}
@@ -192,7 +192,7 @@ def keep(sweep_id: int, now: datetime) -> None:
         SweepCell.objects.filter(pk=cell_id, outcome=None).update(**fields)
 
 
-def _asked_for(sweep_id: int) -> list[tuple[int, int]]:
+def _requested_slots(sweep_id: int) -> list[tuple[int, int]]:
     """(cell, slot) of the requested tests that have not ended."""
     rows = SweepCell.objects.filter(sweep=sweep_id, outcome=None).order_by("place").values_list("pk", "slot_id")
     return [(cell_id, slot_id) for cell_id, slot_id in rows if slot_id is not None]
@@ -210,7 +210,7 @@ def _ask_next(sweep: Sweep) -> None:
         SweepCell.objects.filter(pk=row.pk).update(slot_id=slot.pk)
 
 
-def _swept(row: SweepCell, now: datetime) -> SweepCellResult:
+def _cell_result(row: SweepCell, now: datetime) -> SweepCellResult:
     fields: dict[str, Any] = {
         name: getattr(row, name)
         for name in ("outcome", "detail", "measured_at", "throughput_bps", "idle_rtt_ms", "verdict", "sentence")
@@ -221,7 +221,7 @@ def _swept(row: SweepCell, now: datetime) -> SweepCellResult:
         state = None if test is None else test.state
         if test is not None and test.state is TestState.ENDED:
             fields |= _figures(test)
-    setting = SweepSetting.of(
+    setting = SweepSetting.create(
         row.parameters["streams"],
         row.parameters["window_bytes"],
         row.parameters["congestion_control"],
@@ -248,5 +248,5 @@ def _idle_ms(test: OnDemand) -> float | None:
     return None if stored is None or stored.findings is None else stored.findings.idle_rtt_ms
 
 
-def _pinged_ms(path_id: int, at: datetime) -> float | None:
+def _ping_rtt_ms(path_id: int, at: datetime) -> float | None:
     return backgrounds([(path_id, at)])[path_id, at].idle_rtt_ms

@@ -54,12 +54,12 @@ class MeshChanges:
     def is_empty(self) -> bool:
         return not self.items
 
-    def of(self, action: Action, kind: str | None = None) -> list[MeshChange]:
+    def select(self, action: Action, kind: str | None = None) -> list[MeshChange]:
         return [change for change in self.items if change.action == action and kind in (None, change.kind)]
 
     def counts(self, action: Action) -> dict[str, int]:
         """Number of rows of each kind added, changed or retired."""
-        return dict(Counter(change.kind for change in self.of(action)))
+        return dict(Counter(change.kind for change in self.select(action)))
 
 
 def apply(document: MeshDocument, now: datetime) -> MeshChanges:
@@ -243,8 +243,8 @@ class _Application:
         """
         if self.changes.is_empty:
             return
-        changed = [change.name for change in self.changes.of("changed", "test")]
-        hosts = [change.name for change in self.changes.of("changed", "host")]
+        changed = [change.name for change in self.changes.select("changed", "test")]
+        hosts = [change.name for change in self.changes.select("changed", "host")]
         planned = Q(request=None) & (
             Q(measurement__retired_at__isnull=False)
             | Q(measurement__test__name__in=changed)
@@ -321,20 +321,20 @@ def _differences(row: Any, fields: Mapping[str, Any]) -> Iterator[str]:
     for name, value in fields.items():
         present = getattr(row, name)
         is_table = isinstance(present, dict) and isinstance(value, dict)
-        yield from _compared("" if is_table else name, present, value)
+        yield from _describe_difference("" if is_table else name, present, value)
 
 
-def _compared(name: str, present: Any, value: Any) -> Iterator[str]:
+def _describe_difference(name: str, present: Any, value: Any) -> Iterator[str]:
     if present == value:
         return
     if isinstance(present, dict) and isinstance(value, dict):
         for key in dict.fromkeys((*value, *present)):
-            yield from _compared(f"{name}.{key}" if name else key, present.get(key), value.get(key))
+            yield from _describe_difference(f"{name}.{key}" if name else key, present.get(key), value.get(key))
     else:
-        yield f"{name} {_shown(present)} → {_shown(value)}"
+        yield f"{name} {_value_text(present)} → {_value_text(value)}"
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return "none" if value is None else str(value)
 
 

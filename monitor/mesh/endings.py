@@ -41,17 +41,17 @@ def close_slot(
         outcome=outcome.value, detail=detail or "", carried_bytes=carried_bytes
     )
     if changed and outcome is Outcome.REFUSED:
-        _heed_far_end(slot_id)
+        _apply_far_end_outcome(slot_id)
     return changed == 1
 
 
 def note_served(slot_id: int, served: Mapping[str, Any]) -> None:
     """Store the report of the listening end: the fields of `probes.throughput.spec.Served`."""
     Slot.objects.filter(pk=slot_id).update(served=dict(served))
-    _heed_far_end(slot_id)
+    _apply_far_end_outcome(slot_id)
 
 
-def _heed_far_end(slot_id: int) -> None:
+def _apply_far_end_outcome(slot_id: int) -> None:
     """Replace the outcome of a refused slot by that of the listening end, if that could not or would not listen."""
     Slot.objects.filter(_could_not_listen(), pk=slot_id, outcome=Outcome.REFUSED).update(
         outcome=KT("served__outcome"), detail=Concat(Value(FAR_END), KT("served__detail"), output_field=TextField())

@@ -166,9 +166,9 @@ def load_grid(
     members = _members()
     chosen = _choose_group(members, group)
     sites = {site.id: site for site in _sites()}
-    paths = [path for path in _planned_paths(metric, sites) if _inside(path, chosen)]
+    paths = [path for path in _planned_paths(metric, sites) if _is_in_group(path, chosen)]
     incidents = open_incidents()
-    planned = _known(paths, incidents, _in_maintenance(paths, members, now))
+    planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now))
     load = _of_tests if metric is Metric.THROUGHPUT else partial(_of_bursts, metric, size)
     figures = load(planned, since, now)
     if against is not None:
@@ -257,7 +257,7 @@ def _planned_paths(metric: Metric, sites: dict[int, GridSite]) -> list[_PlannedP
     return [_PlannedPath(path_id, sites[source], sites[to], family) for path_id, source, to, family in rows]
 
 
-def _inside(path: _PlannedPath, members: set[int] | None) -> bool:
+def _is_in_group(path: _PlannedPath, members: set[int] | None) -> bool:
     return members is None or (path.source.id in members and path.destination.id in members)
 
 
@@ -281,7 +281,7 @@ def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
     return Place(path.source.name, path.destination.name, groups[path.source.id] & groups[path.destination.id])
 
 
-def _known(paths: list[_PlannedPath], incidents: list[Incident], in_maintenance: set[int]) -> list[_Known]:
+def _planned_fields(paths: list[_PlannedPath], incidents: list[Incident], in_maintenance: set[int]) -> list[_Known]:
     troubled = {entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all()}
     return [
         (

@@ -49,7 +49,7 @@ class Week:
         return cls(calendar.year, calendar.week)
 
     @classmethod
-    def of(cls, moment: datetime, zone: ZoneInfo) -> Week:
+    def containing(cls, moment: datetime, zone: ZoneInfo) -> Week:
         """The week that an aware moment lies in, in a time zone."""
         return cls.of_day(moment.astimezone(zone).date())
 

@@ -41,7 +41,7 @@ class Goal(StrEnum):
     NO_DATA = "no data"
 
 
-class Target(StrEnum):
+class ServiceTarget(StrEnum):
     """The figure that a service level limits."""
 
     LOSS = "loss"
@@ -58,7 +58,7 @@ class TargetResult:
     that met the target.
     """
 
-    target: Target
+    target: ServiceTarget
     limit: float
     kept_ratio: float | None
     actual: float

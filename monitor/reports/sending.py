@@ -103,7 +103,7 @@ def deliver(due: Iterable[Delivery], now: datetime) -> int:
 def _due_periods(subscriber: Subscriber, now: datetime) -> list[Period]:
     """Weeks that became due since the subscription, oldest first."""
     zone = ZoneInfo(subscriber.zone)
-    week = Week.of(now, zone).before
+    week = Week.containing(now, zone).before
     periods = []
     for _ in range(MOST_WEEKS_BACK):
         if subscriber.subscribed_at < send_at(subscriber, week) <= now:

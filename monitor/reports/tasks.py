@@ -20,7 +20,7 @@ UTC = ZoneInfo("UTC")
 def write_last_week() -> None:
     """Last week's report of the whole mesh, to its place in the data folder, unless it is there already."""
     now = timezone.now()
-    period = Period.of_week(Week.of(now, UTC).before, UTC)
+    period = Period.of_week(Week.containing(now, UTC).before, UTC)
     if not all(report_path(period, ReportScope(), suffix).exists() for suffix in SUFFIXES):
         write_report(ReportScope(), period, now, Numbers())
 

@@ -23,7 +23,7 @@ from monitor.reports.report import (
     Report,
     ScopeFigures,
     Sentence,
-    Target,
+    ServiceTarget,
     TargetResult,
 )
 from monitor.reports.sentences import advice_words, change_figures, met_of, the_time_before
@@ -98,7 +98,7 @@ def view_of(report: Report, numbers: Numbers) -> View:
     return View(
         title=report.title,
         name=_name(report),
-        when=_when(report),
+        when=_period_text(report),
         notices=_notices(report),
         written=_moment(report.written_at, report.period.zone),
         sentences=report.sentences,
@@ -127,7 +127,7 @@ def _name(report: Report) -> str:
     return f"week {report.period.week}" if report.period.week is not None else str(report.period).replace("_", " to ")
 
 
-def _when(report: Report) -> str:
+def _period_text(report: Report) -> str:
     zone = report.period.zone
     return (
         f"{report.period.since.astimezone(zone):%A %-d %B %Y %H:%M} to "
@@ -223,11 +223,11 @@ def _extreme(path: PathReport, numbers: Numbers) -> Line:
 
 def _levels(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     """Number of paths with each target, and of those that met it."""
-    counts: Counter[tuple[Target, bool]] = Counter(
+    counts: Counter[tuple[ServiceTarget, bool]] = Counter(
         (target.target, target.is_kept) for path in report.paths for target in path.targets
     )
     lines = []
-    for target in Target:
+    for target in ServiceTarget:
         kept, missed = counts[target, True], counts[target, False]
         if kept or missed:
             share = numbers.percent(kept / (kept + missed))
@@ -254,12 +254,12 @@ def _budgets(report: Report, numbers: Numbers) -> tuple[Line, ...]:
 
 def _target_words(target: TargetResult, numbers: Numbers) -> Line:
     actual = numbers.percent(target.actual)
-    if target.target is Target.LOSS:
+    if target.target is ServiceTarget.LOSS:
         return f"at most {numbers.percent(target.limit)}", actual
-    if target.target is Target.AVAILABILITY:
+    if target.target is ServiceTarget.AVAILABILITY:
         return f"at least {numbers.percent(target.limit)}", actual
     share = numbers.percent(target.kept_ratio)
-    if target.target is Target.RTT:
+    if target.target is ServiceTarget.RTT:
         return f"at most {numbers.milliseconds(target.limit)} in {share} of the hours", f"in {actual}"
     return f"at least {numbers.bit_rate(target.limit)} in {share} of the tests", f"in {actual}"
 

@@ -53,9 +53,9 @@ def bursts(path, since, until, rtts_ms, *, size=100, lost=0, every=MINUTE, **fie
 
 
 def incident(*findings, cause="cern ↔ slac", shares=()) -> Incident:
-    lifecycle.find(cause, findings, NOW - timedelta(seconds=20), shares=shares)
+    lifecycle.add_findings(cause, findings, NOW - timedelta(seconds=20), shares=shares)
     (row,) = Incident.objects.filter(cause=cause)
-    lifecycle.confirm(row.pk, NOW)
+    lifecycle.open_if_confirmed(row.pk, NOW)
     return queries.incident_with_paths(row.pk)
 
 
@@ -169,7 +169,7 @@ def test_a_growing_incident_is_gathered_again_and_keeps_its_baseline(paths):
     assert gather.gather_due(NOW) == 0
     before = evidence(row, NOW).paths[0].there.before
     Burst.objects.filter(measured_at__lt=BEGAN).delete()
-    lifecycle.find(row.cause, [finding(paths["niit → cern"], since=NOW)], NOW + MINUTE)
+    lifecycle.add_findings(row.cause, [finding(paths["niit → cern"], since=NOW)], NOW + MINUTE)
 
     assert gather.gather_due(NOW + MINUTE) == 1
 

@@ -43,10 +43,10 @@ def keys(*paths, rule="loss"):
 
 def opened(*paths) -> Incident:
     """An incident on these paths of which people were told at NOW."""
-    lifecycle.find(CAUSE, [finding(path) for path in paths], NOW - WAIT)
+    lifecycle.add_findings(CAUSE, [finding(path) for path in paths], NOW - WAIT)
     incident = Incident.objects.get(closed_at=None)
-    lifecycle.confirm(incident.pk, NOW)
-    lifecycle.tell(incident.pk, NOW)
+    lifecycle.open_if_confirmed(incident.pk, NOW)
+    lifecycle.queue_notifications(incident.pk, NOW)
     return incident
 
 
@@ -57,7 +57,7 @@ def told() -> list[str]:
 def test_what_is_found_is_pending_with_its_evidence_and_a_sentence(two_paths):
     out, _ = two_paths
 
-    assert lifecycle.find(CAUSE, [finding(out)], NOW) is True
+    assert lifecycle.add_findings(CAUSE, [finding(out)], NOW) is True
 
     incident = Incident.objects.get()
     assert (incident.state, incident.opened_at, incident.rule) == (IncidentState.PENDING, NOW, "loss")
@@ -68,18 +68,18 @@ def test_what_is_found_is_pending_with_its_evidence_and_a_sentence(two_paths):
 
 
 def test_it_opens_after_its_time_and_once(two_paths):
-    lifecycle.find(CAUSE, [finding(two_paths[0])], NOW)
+    lifecycle.add_findings(CAUSE, [finding(two_paths[0])], NOW)
     incident = Incident.objects.get()
 
-    assert lifecycle.confirm(incident.pk, NOW + WAIT - timedelta(seconds=1)) is False
-    assert lifecycle.confirm(incident.pk, NOW + WAIT) is True
-    assert lifecycle.confirm(incident.pk, NOW + 2 * WAIT) is False
+    assert lifecycle.open_if_confirmed(incident.pk, NOW + WAIT - timedelta(seconds=1)) is False
+    assert lifecycle.open_if_confirmed(incident.pk, NOW + WAIT) is True
+    assert lifecycle.open_if_confirmed(incident.pk, NOW + 2 * WAIT) is False
 
     assert Incident.objects.get().state == IncidentState.OPEN
 
 
 def test_what_is_over_while_pending_is_forgotten_and_nobody_told(two_paths):
-    lifecycle.find(CAUSE, [finding(two_paths[0])], NOW)
+    lifecycle.add_findings(CAUSE, [finding(two_paths[0])], NOW)
 
     assert lifecycle.close(Incident.objects.get().pk, keys(two_paths[0]), "over", NOW + WAIT) is True
 
@@ -90,7 +90,7 @@ def test_what_is_over_while_pending_is_forgotten_and_nobody_told(two_paths):
 def test_people_are_told_once(two_paths):
     incident = opened(two_paths[0])
 
-    assert lifecycle.tell(incident.pk, after(1)) is False
+    assert lifecycle.queue_notifications(incident.pk, after(1)) is False
 
     assert told() == ["opened"]
 
@@ -98,7 +98,7 @@ def test_people_are_told_once(two_paths):
 def test_the_gravest_rule_heads_an_incident(two_paths):
     out, back = two_paths
 
-    lifecycle.find(CAUSE, [finding(out, "jitter"), finding(back, "unreachable"), finding(out, "loss")], NOW)
+    lifecycle.add_findings(CAUSE, [finding(out, "jitter"), finding(back, "unreachable"), finding(out, "loss")], NOW)
 
     incident = Incident.objects.get()
     assert incident.rule == "unreachable"
@@ -109,7 +109,7 @@ def test_the_other_direction_later_extends_the_open_incident(two_paths):
     out, back = two_paths
     opened(out)
 
-    assert lifecycle.find(CAUSE, [finding(out), finding(back)], after(2)) is False
+    assert lifecycle.add_findings(CAUSE, [finding(out), finding(back)], after(2)) is False
 
     incident = Incident.objects.get()
     assert [row.path_id for row in incident.paths.order_by("added_at")] == [out.pk, back.pk]
@@ -120,7 +120,7 @@ def test_the_other_direction_later_extends_the_open_incident(two_paths):
 def test_what_one_lasting_incident_has_no_other_takes(two_paths):
     opened(two_paths[0])
 
-    assert lifecycle.find("another cause", [finding(two_paths[0])], after(1)) is False
+    assert lifecycle.add_findings("another cause", [finding(two_paths[0])], after(1)) is False
 
     assert Incident.objects.count() == 1
 
@@ -150,7 +150,7 @@ def test_an_evaluation_older_than_the_end_does_not_open_again(two_paths):
     incident = opened(out)
     lifecycle.close(incident.pk, keys(out), "over", after(20))
 
-    assert lifecycle.find(CAUSE, [finding(out)], after(19)) is False
+    assert lifecycle.add_findings(CAUSE, [finding(out)], after(19)) is False
 
     assert Incident.objects.get().closed_at == after(20)
 
@@ -167,7 +167,7 @@ def test_what_comes_back_soon_is_the_same_incident_open_again(two_paths):
     lifecycle.acknowledge(incident.pk, "les", after(1))
     lifecycle.close(incident.pk, keys(out), "over", after(20))
 
-    assert lifecycle.find(CAUSE, [finding(back)], after(34)) is False
+    assert lifecycle.add_findings(CAUSE, [finding(back)], after(34)) is False
 
     again = Incident.objects.get()
     assert (again.state, again.opened_at, again.reopened_at) == (IncidentState.OPEN, incident.opened_at, after(34))
@@ -180,7 +180,7 @@ def test_what_comes_back_late_is_a_new_incident(two_paths):
     incident = opened(out)
     lifecycle.close(incident.pk, keys(out), "over", after(20))
 
-    assert lifecycle.find(CAUSE, [finding(out)], after(36)) is True
+    assert lifecycle.add_findings(CAUSE, [finding(out)], after(36)) is True
 
     assert Incident.objects.count() == 2
 
@@ -193,8 +193,8 @@ def test_a_flapping_incident_notifies_four_times_until_it_is_quiet(two_paths, se
     for minute in range(10, 60, 10):
         lifecycle.close(incident.pk, keys(out), "over", after(minute))
         deliver(after(minute))
-        lifecycle.find(CAUSE, [finding(out)], after(minute + 5))
-        lifecycle.tell(incident.pk, after(minute + 5))
+        lifecycle.add_findings(CAUSE, [finding(out)], after(minute + 5))
+        lifecycle.queue_notifications(incident.pk, after(minute + 5))
         deliver(after(minute + 5))
     lifecycle.close(incident.pk, keys(out), "over", after(60))
     for minute in (60, 74, 75, 76):
@@ -205,9 +205,9 @@ def test_a_flapping_incident_notifies_four_times_until_it_is_quiet(two_paths, se
 
 
 def test_the_end_of_what_nobody_was_told_is_not_told(two_paths):
-    lifecycle.find(CAUSE, [finding(two_paths[0])], NOW - WAIT)
+    lifecycle.add_findings(CAUSE, [finding(two_paths[0])], NOW - WAIT)
     incident = Incident.objects.get()
-    lifecycle.confirm(incident.pk, NOW)
+    lifecycle.open_if_confirmed(incident.pk, NOW)
 
     lifecycle.close(incident.pk, keys(two_paths[0]), "over", after(20))
 
@@ -220,10 +220,10 @@ WIDER = "slac"
 def two_of(out, back):
     """Two incidents of which people were told, of the first first."""
     first = opened(out)
-    lifecycle.find("another cause", [finding(back)], NOW)
+    lifecycle.add_findings("another cause", [finding(back)], NOW)
     second = Incident.objects.get(cause="another cause")
-    lifecycle.confirm(second.pk, after(1))
-    lifecycle.tell(second.pk, after(1))
+    lifecycle.open_if_confirmed(second.pk, after(1))
+    lifecycle.queue_notifications(second.pk, after(1))
     return first, second
 
 
@@ -250,12 +250,14 @@ def test_the_end_of_a_merged_part_is_notified_once_with_the_whole(two_paths):
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
     assert told() == ["opened", "opened"], "merging tells nobody anything"
     for evaluation in (6, 7):
-        assert lifecycle.tell(first.pk, after(evaluation)) is (evaluation == 6), "of what the whole has grown by"
+        assert lifecycle.queue_notifications(first.pk, after(evaluation)) is (evaluation == 6), (
+            "of what the whole has grown by"
+        )
     assert told() == ["opened", "opened"], "and all who would be told know it already"
 
     lifecycle.close(first.pk, keys(*two_paths), "over", after(20))
-    lifecycle.find(WIDER, [finding(two_paths[0])], after(25))
-    lifecycle.tell(first.pk, after(25))
+    lifecycle.add_findings(WIDER, [finding(two_paths[0])], after(25))
+    lifecycle.queue_notifications(first.pk, after(25))
     lifecycle.close(first.pk, keys(two_paths[0]), "over", after(40))
 
     closed = Notification.objects.filter(change="closed").order_by("incident_id")
@@ -269,7 +271,7 @@ def test_the_end_of_a_merged_part_is_silent_while_the_whole_is_open(two_paths):
     of_part = Notification.objects.filter(incident=second, change="closed")
 
     lifecycle.close(first.pk, keys(out, back), "over", after(20))
-    lifecycle.find(WIDER, [finding(out)], after(25))
+    lifecycle.add_findings(WIDER, [finding(out)], after(25))
     assert not of_part.exists()
 
     lifecycle.close(first.pk, keys(out), "over", after(40))
@@ -279,7 +281,7 @@ def test_the_end_of_a_merged_part_is_silent_while_the_whole_is_open(two_paths):
 def test_of_what_is_merged_that_goes_on_which_people_know(two_paths):
     out, back = two_paths
     known = opened(out)
-    lifecycle.find("another cause", [finding(back)], NOW - 2 * WAIT)
+    lifecycle.add_findings("another cause", [finding(back)], NOW - 2 * WAIT)
 
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(1)) == 1
 
@@ -300,7 +302,7 @@ def test_what_comes_back_of_a_part_is_no_reopening_of_it(two_paths):
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
     lifecycle.close(first.pk, keys(out, back), "over", after(6))
 
-    assert lifecycle.find("another cause", [finding(back)], after(8)) is True
+    assert lifecycle.add_findings("another cause", [finding(back)], after(8)) is True
 
     second.refresh_from_db()
     assert not second.is_open
@@ -310,10 +312,10 @@ def test_a_part_of_a_part_is_a_part_of_the_whole(two_paths):
     out, back = two_paths
     first, second = two_of(out, back)
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
-    lifecycle.find("third", [finding(out, "rtt")], NOW - 3 * WAIT)
+    lifecycle.add_findings("third", [finding(out, "rtt")], NOW - 3 * WAIT)
     third = Incident.objects.get(cause="third")
-    lifecycle.confirm(third.pk, NOW)
-    lifecycle.tell(third.pk, NOW)
+    lifecycle.open_if_confirmed(third.pk, NOW)
+    lifecycle.queue_notifications(third.pk, NOW)
 
     lifecycle.merge({"third", WIDER}, "everything", after(6))
 
@@ -351,7 +353,7 @@ def test_other_integrity_errors_are_not_taken_for_a_lost_race(two_paths):
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
     with pytest.raises(IntegrityError, match="foreign key"):
-        lifecycle.find(CAUSE, [missing], NOW)
+        lifecycle.add_findings(CAUSE, [missing], NOW)
 
 
 CAUSES = (CAUSE, "all of slac")
@@ -379,14 +381,14 @@ def test_any_order_of_evaluations_keeps_to_the_rules(two_paths, steps):
             if merged:
                 lifecycle.merge(CAUSES, merged, now)
             if firing:
-                lifecycle.find(cause, [finding(*things[index]) for index in firing], now)
+                lifecycle.add_findings(cause, [finding(*things[index]) for index in firing], now)
             clear = [(things[n][0].pk, things[n][1]) for n in range(4) if n not in firing]
             for incident in Incident.objects.filter(closed_at=None):
                 lifecycle.close(incident.pk, clear, "clear", now, is_silenced=is_silenced)
             for incident in Incident.objects.filter(closed_at=None):
-                lifecycle.confirm(incident.pk, now)
+                lifecycle.open_if_confirmed(incident.pk, now)
                 if not is_silenced:
-                    lifecycle.tell(incident.pk, now)
+                    lifecycle.queue_notifications(incident.pk, now)
                 if is_acknowledged:
                     lifecycle.acknowledge(incident.pk, "les", now)
             check_rows()
@@ -430,7 +432,7 @@ def test_evaluators_at_once_make_one_incident_with_all_paths(monkeypatch):
 
     monkeypatch.setattr(lifecycle, "_reopen", look_and_wait)
 
-    results = at_once(4, lambda number: lifecycle.find(CAUSE, [finding(paths[number % 2])], NOW))
+    results = at_once(4, lambda number: lifecycle.add_findings(CAUSE, [finding(paths[number % 2])], NOW))
 
     assert sorted(results) == [False, False, False, True]
     assert Incident.objects.count() == 1
@@ -442,7 +444,9 @@ def test_evaluators_at_once_make_one_incident_with_all_paths(monkeypatch):
 def test_one_finding_brought_by_four_at_once_lies_in_one_incident(cause):
     path = next(iter(make_mesh(["slac", "cern"], NOW).values()))
 
-    at_once(4, lambda number: lifecycle.find(cause if cause == "the same" else str(number), [finding(path)], NOW))
+    at_once(
+        4, lambda number: lifecycle.add_findings(cause if cause == "the same" else str(number), [finding(path)], NOW)
+    )
 
     assert IncidentPath.objects.filter(is_over=False).count() == 1
     assert Incident.objects.count() == 1
@@ -451,11 +455,11 @@ def test_one_finding_brought_by_four_at_once_lies_in_one_incident(cause):
 @pytest.mark.django_db(transaction=True)
 def test_closers_and_tellers_at_once_do_it_once():
     paths = list(make_mesh(["slac", "cern"], NOW).values())
-    lifecycle.find(CAUSE, [finding(path) for path in paths], NOW - WAIT)
+    lifecycle.add_findings(CAUSE, [finding(path) for path in paths], NOW - WAIT)
     incident = Incident.objects.get()
 
-    assert sorted(at_once(4, lambda _: lifecycle.confirm(incident.pk, NOW))) == [False, False, False, True]
-    assert sorted(at_once(4, lambda _: lifecycle.tell(incident.pk, NOW))) == [False, False, False, True]
+    assert sorted(at_once(4, lambda _: lifecycle.open_if_confirmed(incident.pk, NOW))) == [False, False, False, True]
+    assert sorted(at_once(4, lambda _: lifecycle.queue_notifications(incident.pk, NOW))) == [False, False, False, True]
     ended = at_once(4, lambda number: lifecycle.close(incident.pk, keys(*paths), f"closer {number}", after(20)))
 
     assert sorted(ended) == [False, False, False, True]

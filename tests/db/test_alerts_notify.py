@@ -62,10 +62,10 @@ def finding(path, rule="loss", severity="warning"):
 
 def opened(*findings, cause="cern ↔ slac", at=NOW) -> Incident:
     """An incident of which people are to be told."""
-    lifecycle.find(cause, findings, at - timedelta(seconds=20))
+    lifecycle.add_findings(cause, findings, at - timedelta(seconds=20))
     incident = Incident.objects.get(cause=cause, closed_at=None)
-    lifecycle.confirm(incident.pk, at)
-    lifecycle.tell(incident.pk, at)
+    lifecycle.open_if_confirmed(incident.pk, at)
+    lifecycle.queue_notifications(incident.pk, at)
     return Incident.objects.get(pk=incident.pk)
 
 
@@ -260,9 +260,9 @@ def test_a_critical_only_route_is_notified_on_escalation(settings, paths):
         route(channel="mail")
         incident = opened(finding(paths["slac → cern"]))
         deliver(NOW)
-        lifecycle.find(incident.cause, [finding(paths["slac → cern"], "unreachable", "critical")], after(60))
-        assert lifecycle.tell(incident.pk, after(60))
-        assert not lifecycle.tell(incident.pk, after(60))
+        lifecycle.add_findings(incident.cause, [finding(paths["slac → cern"], "unreachable", "critical")], after(60))
+        assert lifecycle.queue_notifications(incident.pk, after(60))
+        assert not lifecycle.queue_notifications(incident.pk, after(60))
         deliver(after(60))
         close(incident, after(120))
         deliver(after(120))

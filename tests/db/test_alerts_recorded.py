@@ -68,7 +68,7 @@ def both(drawn):
         )
         for at, rate in zip(times, rates, strict=True)
     )
-    bursts = RecordedBursts.of(
+    bursts = RecordedBursts.from_columns(
         [paths[row[0]].pk for row in drawn],
         [row[1].timestamp() for row in drawn],
         np.array([row[3] for row in drawn]),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.archive.models import Burst
-from monitor.archive.statements import ask
+from monitor.archive.statements import run_statement
 from monitor.archive.upkeep import chunks
 from monitor.archive.upkeep.chunks import SPANS, span_for
 from monitor.archive.upkeep.server import hypertables, server
@@ -63,7 +63,7 @@ def plan():
 
 
 def planned_bytes():
-    names, rows = ask("planned_bytes")
+    names, rows = run_statement("planned_bytes")
     return {name: None if value is None else float(value) for name, value in zip(names, rows[0], strict=True)}
 
 

@@ -84,8 +84,8 @@ def test_a_new_mesh_is_added_and_told():
     assert changes.counts("added") == {
         "site": 2, "host": 2, "test": 2, "group": 1, "path": 2, "measurement": 4, "mesh": 1,
     }  # fmt: skip
-    assert changes.of("changed") == changes.of("retired") == []
-    assert [str(change) for change in changes.of("added", "measurement")] == [
+    assert changes.select("changed") == changes.select("retired") == []
+    assert [str(change) for change in changes.select("added", "measurement")] == [
         "added measurement a → b, pinger",
         "added measurement a → b, tcp",
         "added measurement b → a, pinger",
@@ -130,7 +130,7 @@ def test_a_site_that_leaves_is_retired_with_its_paths_and_kept():
 
     assert changes.counts("retired") == {"site": 1, "host": 1, "path": 4, "measurement": 8}
     assert Site.objects.get(name="c").retired_at == NOW + timedelta(hours=1)
-    assert changes.of("changed") == [MeshChange("changed", "group", "all", "sites a, b, c → a, b")]
+    assert changes.select("changed") == [MeshChange("changed", "group", "all", "sites a, b, c → a, b")]
     assert all(before[model] == after for model, after in ids().items())
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.http import Http404
 from django.test import RequestFactory
 
-from monitor.web.request.window import BAR_S, ShownPeriod, shown_of
+from monitor.web.request.window import BAR_S, ShownPeriod, shown_period
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -130,7 +130,7 @@ def test_ends_that_cannot_be_are_told(get, path, query, said):
 
 
 def asked(query):
-    return shown_of(RequestFactory().get(f"/?{query}"), NOW)
+    return shown_period(RequestFactory().get(f"/?{query}"), NOW)
 
 
 def test_a_moment_without_zone_is_utc_others_are_converted():

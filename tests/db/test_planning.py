@@ -100,18 +100,18 @@ def test_a_test_on_demand_waits_for_the_uplink():
 
 def test_an_uplink_comes_and_goes_with_the_file():
     added = apply(shared(), NOW)
-    assert [str(change) for change in added.of("added", "uplink")] == ["added uplink a/wan"]
+    assert [str(change) for change in added.select("added", "uplink")] == ["added uplink a/wan"]
     plan_slots(NOW)
 
     gone = apply(mesh(site("a", "a1", "a2"), site("b"), site("c")), NOW)
 
-    assert [str(change) for change in gone.of("retired", "uplink")] == ["retired uplink a/wan"]
+    assert [str(change) for change in gone.select("retired", "uplink")] == ["retired uplink a/wan"]
     assert "changed host a1: uplink a/wan → none" in [str(change) for change in gone.items]
     assert not Host.objects.exclude(uplink=None).exists()
     assert gone.slots_deleted > 0, "what was planned for these hosts is planned anew"
     back = apply(shared(), NOW)
     assert Uplink.objects.get(retired_at=None).name == "wan"
-    assert [str(change) for change in back.of("added", "uplink")] == [
+    assert [str(change) for change in back.select("added", "uplink")] == [
         "added uplink a/wan: in use again, with its history"
     ]
 

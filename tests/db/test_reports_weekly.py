@@ -23,7 +23,7 @@ from monitor.reports.compose import report_of
 from monitor.reports.files import report_path, write_report, written_reports
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Goal, ReportScope, Target
+from monitor.reports.report import Goal, ReportScope, ServiceTarget
 from monitor.reports.tasks import write_last_week
 from tests.db.alert_rows import make_mesh
 from tests.db.report_rows import BEFORE, ENGLISH, NOW, UTC, WEEK, Text, hour, make_hours, make_throughput, report
@@ -480,13 +480,13 @@ def test_service_levels_say_what_of_their_error_budget_was_used(paths):
 
     assert {kept.target: kept.budget_used for kept in one.targets} == pytest.approx(
         {
-            Target.LOSS: 126 / 100_800 / 0.001,
-            Target.AVAILABILITY: 20 / 10_080 / 0.005,
-            Target.RTT: 12 / 168 / 0.05,
-            Target.THROUGHPUT: 1 / 4 / 0.05,
+            ServiceTarget.LOSS: 126 / 100_800 / 0.001,
+            ServiceTarget.AVAILABILITY: 20 / 10_080 / 0.005,
+            ServiceTarget.RTT: 12 / 168 / 0.05,
+            ServiceTarget.THROUGHPUT: 1 / 4 / 0.05,
         }
     )
-    assert [kept.target for kept in one.targets if kept.is_kept] == [Target.AVAILABILITY]
+    assert [kept.target for kept in one.targets if kept.is_kept] == [ServiceTarget.AVAILABILITY]
     assert sentences(found)["service levels"] == "1 of 1 path missed their service level: slac → cern."
 
 

@@ -90,13 +90,13 @@ def test_what_was_measured_outlives_its_slot(path):
 
 def test_a_test_that_ends_between_keeping_and_looking_is_kept(path, monkeypatch):
     number = a_sweep(path, streams=(1,), windows=(256 * KIB,))
-    agents, kept = Agents(), throughput_sweeps.keep
+    agents, kept = Agents(), throughput_sweeps.keep_results
 
     def keep(sweep_id, now):
         kept(sweep_id, now)
         agents(None)
 
-    monkeypatch.setattr(throughput_sweeps, "keep", keep)
+    monkeypatch.setattr(throughput_sweeps, "keep_results", keep)
     throughput_sweeps.run(number, lambda _: None)
 
     # Now the other end's half of the test comes, and its diagnosis is awaited again.
@@ -137,9 +137,9 @@ def test_a_test_that_nobody_reports_is_missed(path):
     number = a_sweep(path, streams=(1,), windows=(KIB * 64,))
     throughput_sweeps._ask_next(throughput_sweeps.load(number, timezone.now()))
 
-    throughput_sweeps.keep(number, timezone.now() + timedelta(minutes=10))
+    throughput_sweeps.keep_results(number, timezone.now() + timedelta(minutes=10))
     [waiting] = throughput_sweeps.load(number, timezone.now()).cells
-    throughput_sweeps.keep(number, timezone.now() + timedelta(minutes=20))
+    throughput_sweeps.keep_results(number, timezone.now() + timedelta(minutes=20))
 
     [cell] = throughput_sweeps.load(number, timezone.now()).cells
     assert waiting.outcome is None
@@ -244,14 +244,14 @@ def throughput_command(*args):
 def agents(monkeypatch):
     """The command with agents that end what was asked for before each look."""
 
-    keep = throughput_sweeps.keep
+    keep = throughput_sweeps.keep_results
 
     def played(agents):
         def keep_after(number, now):
             agents(number)
             keep(number, now)
 
-        monkeypatch.setattr(throughput_sweeps, "keep", keep_after)
+        monkeypatch.setattr(throughput_sweeps, "keep_results", keep_after)
 
     return played
 

@@ -54,7 +54,9 @@ def measured(lab: RunningLab, stages: Sequence[Stage]) -> Floats:
 def replayed(rtts_ms: Floats) -> tuple[list[Alarm], list[int]]:
     """The incidents that opened, and at which burst (from 0) each was found."""
     source = RecordedSource(
-        RecordedBursts.of(np.ones(len(rtts_ms)), BEGAN.timestamp() + CYCLE_S * np.arange(len(rtts_ms)), rtts_ms)
+        RecordedBursts.from_columns(
+            np.ones(len(rtts_ms)), BEGAN.timestamp() + CYCLE_S * np.arange(len(rtts_ms)), rtts_ms
+        )
     )
     runner = Replay(paths.scope(paths.paths([(SOURCE, DESTINATION)])), source)
     began = BEGAN - timedelta(seconds=CYCLE_S / 2)

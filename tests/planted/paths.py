@@ -79,7 +79,7 @@ def bursts(
     lost = random.random((*shape, PACKETS)) < np.broadcast_to(loss_ratio, shape[:2])[:, :, np.newaxis, np.newaxis]
     rtts[lost] = np.nan
     at_s = BEGAN.timestamp() + CYCLE_S * np.arange(cycles)[np.newaxis, :, np.newaxis] + 12.0 * np.arange(len(SIZES))
-    return RecordedBursts.of(
+    return RecordedBursts.from_columns(
         np.broadcast_to(np.arange(1, path_count + 1)[:, np.newaxis, np.newaxis], shape).ravel(),
         np.broadcast_to(at_s, shape).ravel(),
         rtts.reshape(-1, PACKETS),

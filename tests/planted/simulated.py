@@ -122,7 +122,9 @@ def throughput_falls(sizes: Sizes) -> Table:
         rates = 9.4e8 * level * np.exp(random.normal(0.0, spread, (sizes.paths, len(level))))
         ids = np.repeat(np.arange(1, sizes.paths + 1), len(level))
         at_s = np.tile(BEGAN.timestamp() + 3600.0 * (np.arange(len(level)) - before), sizes.paths)
-        source = RecordedSource(RecordedBursts.of([], [], np.zeros((0, 1))), MeasuredTests(ids, at_s, rates.ravel()))
+        source = RecordedSource(
+            RecordedBursts.from_columns([], [], np.zeros((0, 1))), MeasuredTests(ids, at_s, rates.ravel())
+        )
         tested = paths.apart(sizes.paths, "throughput", every_s=3600)
         scope = paths.scope({}, tested)
         found = _first_found(scope, source, ("throughput",), BEGAN - timedelta(minutes=30), hours, 3600.0)

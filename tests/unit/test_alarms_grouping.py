@@ -141,7 +141,7 @@ def test_the_greedy_account_never_costs_more_than_separate_causes(bad, unknown):
     bad_ids, known = frozenset(bad - unknown), frozenset(range(1, 31)) - unknown
     general = grouping.candidates(SIX, {})
 
-    chosen = [general[place] for place in grouping.by_greed(general, bad_ids, known)]
+    chosen = [general[place] for place in grouping.greedy_choice(general, bad_ids, known)]
 
     assert price(chosen, bad_ids, known) <= PRICES[CauseKind.PATH] * len(bad_ids) + 1e-9
     assert grouping.price(chosen, bad_ids, known) == pytest.approx(price(chosen, bad_ids, known))

@@ -29,13 +29,13 @@ def ids(source=None, destination=None):
 def test_a_site_direction_is_compared_with_its_reverse_and_the_rest():
     outbound = ids("cern")
 
-    assert Shares(PATHS, outbound, ()).of(outbound) == [Share("paths to cern", 0, 4), Share("elsewhere", 0, 12)]
+    assert Shares(PATHS, outbound, ()).others(outbound) == [Share("paths to cern", 0, 4), Share("elsewhere", 0, 12)]
 
 
 def test_a_single_path_has_the_others_of_both_its_sites_beside_it():
     one = ids("cern", "slac")
 
-    assert [share.text for share in Shares(PATHS, one | ids("niit", "kek"), ()).of(one)] == [
+    assert [share.text for share in Shares(PATHS, one | ids("niit", "kek"), ()).others(one)] == [
         "other paths from cern: normal (3 paths)",
         "paths to cern: normal (4 paths)",
         "paths from slac: normal (4 paths)",
@@ -47,11 +47,11 @@ def test_a_single_path_has_the_others_of_both_its_sites_beside_it():
 def test_paths_of_which_nothing_is_known_count_nowhere():
     outbound = ids("cern")
 
-    assert Shares(PATHS, outbound, ids(None, "cern")).of(outbound) == [Share("elsewhere", 0, 12)]
+    assert Shares(PATHS, outbound, ids(None, "cern")).others(outbound) == [Share("elsewhere", 0, 12)]
 
 
 def test_where_everything_is_bad_nothing_is_beside_it():
-    assert Shares(PATHS, PATHS, ()).of(PATHS) == []
+    assert Shares(PATHS, PATHS, ()).others(PATHS) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -63,7 +63,7 @@ def test_each_count_is_that_of_counting_one_by_one(seed):
     common = set.intersection(*({PATHS[one].source, PATHS[one].destination} for one in own))
     rest = PATHS.keys() - own - unknown
 
-    for share in Shares(PATHS, bad, unknown).of(own):
+    for share in Shares(PATHS, bad, unknown).others(own):
         *_, way, site = ["", "", *share.where.removeprefix("other ").split()]
         if way == "from":
             area = rest & ids(site)

@@ -12,7 +12,7 @@ from psycopg.postgres import types
 from psycopg.pq import Format
 from psycopg.types.json import Jsonb
 
-from monitor.archive.ingest.copying import COLUMNS, joined, pack
+from monitor.archive.ingest.copying import COLUMNS, concatenate_rows, pack
 from monitor.archive.models import Burst as BurstRow
 from probes.contract import Outcome
 from probes.ping.spec import Burst, IcmpError
@@ -139,7 +139,7 @@ def test_each_column_of_a_row_is_what_psycopg_makes_of_it(results):
 
 @given(st.lists(delivered, max_size=6), st.integers(0, 6))
 def test_rows_keep_their_keys_in_whatever_portions_they_are_packed(results, cut):
-    rows = joined([pack(results[:cut]), pack(results[cut:])])
+    rows = concatenate_rows([pack(results[:cut]), pack(results[cut:])])
 
     keys = zip(rows.path_id, rows.packet_bytes, rows.sequence, rows.packed, strict=True)
     assert [tuple(key) for key in keys] == [

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monitor.analysis.changes.onset import LIKELY_NATS, Onset, of_events, of_values
+from monitor.analysis.changes.onset import LIKELY_NATS, Onset, onset_of_events, onset_of_values
 
 SERIES = 150
 TRUE = 60
@@ -22,7 +22,7 @@ def test_the_interval_of_events_covers_95_percent_of_series(before, after):
     random = np.random.default_rng(7)
     chances = np.where(np.arange(TRUE + 40) < TRUE, before, after)
 
-    onsets = [of_events(random.random(len(chances)) < chances) for _ in range(SERIES)]
+    onsets = [onset_of_events(random.random(len(chances)) < chances) for _ in range(SERIES)]
 
     # With 150 series, a true 0.95 gives less than 0.90 in one case of a hundred; more is cautious, never wrong.
     assert covered(onsets, TRUE) >= 0.90
@@ -37,7 +37,7 @@ def test_the_interval_of_values_covers_95_percent_of_series(noise, step_ms):
     for _ in range(SERIES):
         values = 20.0 + getattr(random, noise)(size=TRUE + 30)
         values[TRUE:] += step_ms
-        onsets.append(of_values(values))
+        onsets.append(onset_of_values(values))
 
     assert covered(onsets, TRUE) >= 0.90
 
@@ -45,33 +45,33 @@ def test_the_interval_of_values_covers_95_percent_of_series(noise, step_ms):
 def test_a_clean_step_is_placed_exactly_and_surely():
     values = np.array([20.0, 20.1] * 30 + [35.0, 35.1] * 10)
 
-    assert of_values(values) == Onset(60, 60, 60)
+    assert onset_of_values(values) == Onset(60, 60, 60)
 
 
 def test_a_rise_that_hardly_shows_has_a_wide_interval():
     random = np.random.default_rng(9)
     values = random.normal(20.0, 1.0, 90)
     values[TRUE:] += 0.5
-    wide, sharp = of_values(values), of_values(values + 20.0 * (np.arange(90) >= TRUE))
+    wide, sharp = onset_of_values(values), onset_of_values(values + 20.0 * (np.arange(90) >= TRUE))
 
     assert wide.latest - wide.earliest > 5 * (sharp.latest - sharp.earliest + 1)
 
 
 def test_total_loss_begins_with_the_first_unanswered_burst():
-    onset = of_events([False] * 40 + [True] * 6)
+    onset = onset_of_events([False] * 40 + [True] * 6)
 
     assert (onset.at, onset.latest) == (40, 40)
     assert onset.earliest >= 39
 
 
 def test_a_fall_of_events_is_no_beginning():
-    assert of_events([True] * 30 + [False] * 30) is None
+    assert onset_of_events([True] * 30 + [False] * 30) is None
 
 
 @pytest.mark.parametrize("samples", [0, 1, 3])
 def test_too_few_samples_say_nothing(samples):
-    assert of_events([True] * samples) is None
-    assert of_values(np.arange(float(samples))) is None
+    assert onset_of_events([True] * samples) is None
+    assert onset_of_values(np.arange(float(samples))) is None
 
 
 def test_the_boundary_of_events_is_the_likeliest_by_brute_force():
@@ -85,7 +85,7 @@ def test_the_boundary_of_events_is_the_likeliest_by_brute_force():
         best = max(rising.values())
         within = [split for split, one in rising.items() if one >= best - LIKELY_NATS - 1e-9]
 
-        onset = of_events(events)
+        onset = onset_of_events(events)
 
         assert rising[onset.at] == pytest.approx(best)
         assert (onset.earliest, onset.latest) == (min(within), max(within))

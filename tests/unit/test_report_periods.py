@@ -35,7 +35,7 @@ def test_weeks_in_which_the_clocks_change_are_shorter_and_longer(week, hours):
 
 def test_a_year_with_53_weeks():
     """2026 has 53 ISO weeks: 1 January 2027 is a Friday of 2026-W53."""
-    assert Week.of(datetime(2027, 1, 1, 12, tzinfo=UTC), ETC) == Week(2026, 53)
+    assert Week.containing(datetime(2027, 1, 1, 12, tzinfo=UTC), ETC) == Week(2026, 53)
     assert Week(2027, 1).before == Week(2026, 53)
 
 
@@ -49,8 +49,8 @@ def test_the_week_of_a_moment_is_that_of_the_zone():
     """Monday 00:30 in Zurich is still Sunday in UTC."""
     moment = datetime(2026, 11, 23, 0, 30, tzinfo=ZURICH)
 
-    assert Week.of(moment, ETC) == Week(2026, 47)
-    assert Week.of(moment, ZURICH) == Week(2026, 48)
+    assert Week.containing(moment, ETC) == Week(2026, 47)
+    assert Week.containing(moment, ZURICH) == Week(2026, 48)
 
 
 def test_days_are_compared_with_the_days_before_and_52_weeks_ago():
@@ -82,7 +82,7 @@ def test_a_zone_that_is_not_one_is_said_with_the_nearest():
     st.sampled_from([ZURICH, ETC]),
 )
 def test_every_moment_lies_in_its_week(moment, zone):
-    week = Week.of(moment, zone)
+    week = Week.containing(moment, zone)
     period = Period.of_week(week, zone)
 
     assert period.since <= moment < period.until

@@ -14,7 +14,7 @@ KIB, MIB = 2**10, 2**20
 
 def grid(rate_of, windows, streams, **setting):
     return [
-        SettingResult(SweepSetting.of(number, window, **setting), rate_of(number, window), "measured")
+        SettingResult(SweepSetting.create(number, window, **setting), rate_of(number, window), "measured")
         for number, window in itertools.product(streams, windows)
     ]
 
@@ -31,7 +31,7 @@ def test_slac_to_in2p3_has_its_knee_at_two_megabytes():
 
     found = knee_of(grid(of_path(100e6, 175.0), windows, [1, 2, 8]), 175.0)
 
-    assert found.knee.setting == SweepSetting.of(1, 2 * MIB)
+    assert found.knee.setting == SweepSetting.create(1, 2 * MIB)
     assert found.bdp_bytes == pytest.approx(2.19e6, rel=0.01)
     assert found.over_bdp == pytest.approx(0.96, abs=0.01)
 
@@ -39,7 +39,7 @@ def test_slac_to_in2p3_has_its_knee_at_two_megabytes():
 def test_without_large_windows_it_takes_streams():
     found = knee_of(grid(of_path(100e6, 175.0), [64 * KIB, 256 * KIB], [1, 4, 8, 16, 32]), 175.0)
 
-    assert found.knee.setting == SweepSetting.of(8, 256 * KIB)
+    assert found.knee.setting == SweepSetting.create(8, 256 * KIB)
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 3], ids=str)
@@ -49,15 +49,15 @@ def test_the_cheapest_of_equally_fast_cells_wins_in_any_order(turn):
     found = knee_of(cells[turn:] + cells[:turn], 100.0)
 
     assert found.best is found.knee
-    assert found.best.setting == SweepSetting.of(1, MIB)
+    assert found.best.setting == SweepSetting.create(1, MIB)
 
 
 def test_a_cell_that_failed_is_not_a_slow_one():
     cells = [
-        SettingResult(SweepSetting.of(1, MIB), None, "busy"),
-        SettingResult(SweepSetting.of(1, 2 * MIB), 90e6, "measured"),
-        SettingResult(SweepSetting.of(2, MIB), None, None),
-        SettingResult(SweepSetting.of(2, 2 * MIB), None, "busy"),
+        SettingResult(SweepSetting.create(1, MIB), None, "busy"),
+        SettingResult(SweepSetting.create(1, 2 * MIB), 90e6, "measured"),
+        SettingResult(SweepSetting.create(2, MIB), None, None),
+        SettingResult(SweepSetting.create(2, 2 * MIB), None, "busy"),
     ]
 
     assert knee_of(cells, 10.0).knee is cells[1]
@@ -66,7 +66,7 @@ def test_a_cell_that_failed_is_not_a_slow_one():
 
 
 def test_a_grid_without_a_measured_cell_has_no_knee():
-    assert knee_of([SettingResult(SweepSetting.of(1, MIB), None, "refused")], 10.0) is None
+    assert knee_of([SettingResult(SweepSetting.create(1, MIB), None, "refused")], 10.0) is None
     assert knees([], None) == {}
 
 
@@ -88,7 +88,7 @@ def test_it_is_said_when_the_best_lies_at_the_end_of_the_grid(streams, at_edge):
 
 
 def test_the_systems_own_window_is_not_compared():
-    found = knee_of([SettingResult(SweepSetting.of(1), 90e6, "measured")], 100.0)
+    found = knee_of([SettingResult(SweepSetting.create(1), 90e6, "measured")], 100.0)
 
     assert found.over_bdp is None
     assert sentences(found, 100.0) == [
@@ -100,11 +100,11 @@ def test_the_systems_own_window_is_not_compared():
 
 def test_the_sentences_name_knee_best_and_product():
     cells = [
-        SettingResult(SweepSetting.of(1, MIB), 40e6, "measured"),
-        SettingResult(SweepSetting.of(1, 2 * MIB), 85e6, "measured"),
-        SettingResult(SweepSetting.of(2, 2 * MIB), 90e6, "measured"),
-        SettingResult(SweepSetting.of(2, MIB), 80e6, "measured"),
-        SettingResult(SweepSetting.of(4, 256 * KIB), 50e6, "measured"),
+        SettingResult(SweepSetting.create(1, MIB), 40e6, "measured"),
+        SettingResult(SweepSetting.create(1, 2 * MIB), 85e6, "measured"),
+        SettingResult(SweepSetting.create(2, 2 * MIB), 90e6, "measured"),
+        SettingResult(SweepSetting.create(2, MIB), 80e6, "measured"),
+        SettingResult(SweepSetting.create(4, 256 * KIB), 50e6, "measured"),
     ]
 
     # 90 Mbit/s × 175 ms / 8 = 1.97 MB; 2 MiB are 2.097 MB.
@@ -138,7 +138,7 @@ RATES = st.one_of(st.none(), st.floats(1e3, 1e11))
 
 @given(st.lists(RATES, min_size=12, max_size=12), st.randoms())
 def test_the_knee_by_brute_force(rates, random):
-    settings = [SweepSetting.of(streams, window) for streams in (1, 2, 4) for window in (KIB, MIB, 2 * MIB, None)]
+    settings = [SweepSetting.create(streams, window) for streams in (1, 2, 4) for window in (KIB, MIB, 2 * MIB, None)]
     cells = [
         SettingResult(one, rate, "measured" if rate else "busy") for one, rate in zip(settings, rates, strict=True)
     ]

@@ -187,7 +187,7 @@ def _trace(file: Path, number: int) -> Trace:
 
 
 def _bursts(traces: Sequence[Trace]) -> RecordedBursts:
-    return RecordedBursts.of(
+    return RecordedBursts.from_columns(
         np.concatenate([np.full(len(trace.at_s), trace.path.path_id) for trace in traces]),
         np.concatenate([trace.at_s for trace in traces]),
         np.concatenate([trace.series.rtts_ms for trace in traces]),

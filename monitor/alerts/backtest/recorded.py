@@ -42,7 +42,7 @@ class RecordedBursts:
     ttl: Floats
 
     @classmethod
-    def of(
+    def from_columns(
         cls, path_id: ArrayLike, at_s: ArrayLike, rtts_ms: ArrayLike, packet_bytes: ArrayLike = 100,
         reordered: ArrayLike = 0, duplicated: ArrayLike = 0, ttl: ArrayLike = np.nan,
     ) -> RecordedBursts:  # fmt: skip

@@ -17,7 +17,7 @@ from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Baselines, Key, Snapshot, baselines_at
 from monitor.alerts.detect.sources import Source
-from monitor.alerts.evaluate import RuleScope, findings, snapshot_at, why_over
+from monitor.alerts.evaluate import RuleScope, findings, reason_for_end, snapshot_at
 from monitor.alerts.incidents.lifecycle import CONFIRM_S, REOPEN_S, gravest
 from monitor.archive.periods import start_of
 
@@ -116,7 +116,7 @@ class Replay:
 
     def _end_or_open(self, alarm: Alarm, snapshot: Snapshot) -> None:
         ends = all(
-            why_over(path_id, finding.path, rule, finding.figures, snapshot, self.scope) is not None
+            reason_for_end(path_id, finding.path, rule, finding.figures, snapshot, self.scope) is not None
             for (path_id, rule), finding in alarm.findings.items()
         )
         if ends:

@@ -92,18 +92,18 @@ def _group(
         return []
     paths = snapshot.tested_paths if trouble == THROUGHPUT else snapshot.paths
     bad = holder.keys() | {finding.path_id for finding in findings}
-    unknown = without_bursts(snapshot) - bad if trouble == ROUND_TRIPS else frozenset()
+    unknown = paths_without_bursts(snapshot) - bad if trouble == ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
     groups = []
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values())):
         of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
         if of_cause:
-            own = _own_trouble(trouble, cause, snapshot)
+            own = _agent_trouble(trouble, cause, snapshot)
             label = f"agent of {cause.name}" if own else _label(trouble, cause, paths)
             held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder)
             merged = _mergeable(held.keys(), cause, label, lasting)
             name = label if merged or not held else held.most_common(1)[0][0]
-            groups.append(CauseGroup(name, of_cause, _because(trouble, cause, own), merged))
+            groups.append(CauseGroup(name, of_cause, _evidence_text(trouble, cause, own), merged))
     return groups
 
 
@@ -125,7 +125,7 @@ def trouble_of(rule: str) -> str:
     return rule if rule in (THROUGHPUT, NO_DATA) else ROUND_TRIPS
 
 
-def without_bursts(snapshot: Snapshot) -> frozenset[int]:
+def paths_without_bursts(snapshot: Snapshot) -> frozenset[int]:
     """The paths without a measured burst in the last hour."""
     ids = np.array(list(snapshot.paths), dtype=np.int64)
     return frozenset(ids[snapshot.recent["bursts"].sum(axis=1) == 0].tolist()) if len(ids) else frozenset()
@@ -161,14 +161,14 @@ def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
     return " ↔ ".join(sorted(scope.split(" → "))) if cause.kind is CauseKind.PATH else scope
 
 
-def _own_trouble(trouble: str, cause: Cause, snapshot: Snapshot) -> tuple[str, ...]:
+def _agent_trouble(trouble: str, cause: Cause, snapshot: Snapshot) -> tuple[str, ...]:
     """The trouble that an agent reports of itself, if only its own measurements are bad and others reach its site."""
     if trouble != ROUND_TRIPS or cause.kind is not CauseKind.OUTBOUND or cause.reverse_bad or not cause.reverse_known:
         return ()
     return snapshot.troubles.get(cause.name, ())
 
 
-def _because(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
+def _evidence_text(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
     """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere."""
     if cause.kind in (CauseKind.PATH, CauseKind.PAIR):
         return ""

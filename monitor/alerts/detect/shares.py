@@ -45,7 +45,7 @@ class Shares:
         for path_id, path in paths.items():
             self._count(path_id, path, self._known_in, self._bad_in)
 
-    def of(self, path_ids: Collection[int]) -> list[Share]:
+    def others(self, path_ids: Collection[int]) -> list[Share]:
         """The shares of all paths except these; empty if none is measured."""
         own = {path_id: self._paths[path_id] for path_id in path_ids if path_id in self._paths}
         if not own:
@@ -64,11 +64,11 @@ class Shares:
             for way in ("from", "to"):
                 other = "other " if own_known[way, site] else ""
                 shares.append(Share(f"{other}paths {way} {site}", *beside(way, site)))
-        shares.append(Share(ELSEWHERE if common else "other paths", *self._elsewhere(common, beside)))
+        shares.append(Share(ELSEWHERE if common else "other paths", *self._count_elsewhere(common, beside)))
         return [share for share in shares if share.known]
 
     @staticmethod
-    def _elsewhere(common: Sequence[str], beside: _Beside) -> tuple[int, int]:
+    def _count_elsewhere(common: Sequence[str], beside: _Beside) -> tuple[int, int]:
         """All paths without an end at any of these sites."""
         parts = [(1, beside("all"))]
         parts += [(-1, beside(way, site)) for site in common for way in ("from", "to")]

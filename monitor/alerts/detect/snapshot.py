@@ -157,7 +157,7 @@ def take_snapshot(
         step_s=step_s,
         recent=recent,
         hourly=_by_path(hourly, COUNTS, rows, TESTED_HOURS + 1),
-        baseline=_of_paths(baselines.columns, rows),
+        baseline=_by_path_array(baselines.columns, rows),
         windows={
             window_s: _by_path(source.recent_counts(now, window_s, 1), COUNTS, rows, 1)
             for window_s in sorted({float(rule.window_s) for rule in losses.values()})
@@ -197,17 +197,17 @@ def _by_path(
     arrays = {name: np.full((len(rows), steps), 0.0 if name in COUNTS else np.nan) for name in names}
     if not columns or not rows:
         return arrays
-    is_listed, row = _rows_of(columns["path_id"], rows)
+    is_listed, row = _find_rows(columns["path_id"], rows)
     at = columns[place][is_listed].astype(np.int64)
     within = (at >= 0) & (at < steps)
     for name, array in arrays.items():
-        array[row[within], at[within]] = _counted(name, columns[name])[is_listed][within]
+        array[row[within], at[within]] = _zero_counts(name, columns[name])[is_listed][within]
     return arrays
 
 
-def _of_paths(columns: Mapping[str, Floats], rows: Mapping[int, int]) -> dict[str, Floats]:
+def _by_path_array(columns: Mapping[str, Floats], rows: Mapping[int, int]) -> dict[str, Floats]:
     """Convert columns with a row per path to arrays of shape (paths,); 0 for a path without a row."""
-    is_listed, row = _rows_of(columns["path_id"], rows)
+    is_listed, row = _find_rows(columns["path_id"], rows)
     arrays = {}
     for name, column in columns.items():
         arrays[name] = np.zeros(len(rows))
@@ -221,12 +221,12 @@ def _newest(times_s: Floats, paths: Mapping[int, MeasuredPath]) -> dict[int, flo
     return {path_id: at_s for path_id, at_s in zip(paths, newest, strict=True) if not np.isnan(at_s)}
 
 
-def _counted(name: str, column: Floats) -> Floats:
+def _zero_counts(name: str, column: Floats) -> Floats:
     """Replace NaN by 0 in counts; other figures stay NaN."""
     return np.nan_to_num(column) if name in COUNTS else column
 
 
-def _rows_of(path_ids: Floats, rows: Mapping[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _find_rows(path_ids: Floats, rows: Mapping[int, int]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """A mask of the entries whose path has a row, and their rows."""
     wanted, ids = path_ids.astype(np.int64), np.fromiter(rows, dtype=np.int64)
     is_listed, order = np.isin(wanted, ids), np.argsort(ids)

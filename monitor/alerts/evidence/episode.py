@@ -43,12 +43,12 @@ _LEVEL_WORDS = {
 }
 
 
-def only(bursts: BurstColumns, keep: NDArray[np.bool_]) -> BurstColumns:
+def select_bursts(bursts: BurstColumns, keep: NDArray[np.bool_]) -> BurstColumns:
     """Select the bursts where `keep` is true."""
     return BurstColumns(**{column.name: getattr(bursts, column.name)[keep] for column in fields(BurstColumns)})
 
 
-def joined(first: BurstColumns, second: BurstColumns) -> BurstColumns:
+def concatenate_bursts(first: BurstColumns, second: BurstColumns) -> BurstColumns:
     """Concatenate bursts; RTTs are padded with NaN."""
     packets = max(first.rtts_ms.shape[1], second.rtts_ms.shape[1])
     columns = {
@@ -61,22 +61,22 @@ def joined(first: BurstColumns, second: BurstColumns) -> BurstColumns:
     )
 
 
-def between(bursts: BurstColumns, path_id: int, since: datetime, until: datetime) -> BurstColumns:
+def bursts_between(bursts: BurstColumns, path_id: int, since: datetime, until: datetime) -> BurstColumns:
     """The bursts of a path that began in [since, until)."""
     at_s = bursts.at_s
     within = (bursts.path_id == path_id) & (at_s >= since.timestamp()) & (at_s < until.timestamp())
-    return only(bursts, within)
+    return select_bursts(bursts, within)
 
 
 def figures(
     bursts: BurstColumns, path_id: int, since: datetime, until: datetime, address: str | None = None
 ) -> PeriodFigures:
     """The figures of a path over [since, until)."""
-    every = between(bursts, path_id, since, until)
-    counted = only(every, every.during_test == 0)
+    every = bursts_between(bursts, path_id, since, until)
+    counted = select_bursts(every, every.during_test == 0)
     sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
     small = smallest(counted)
-    ordered = np.quantile(_there(small.rtts_ms), SHARES) if _there(small.rtts_ms).size else None
+    ordered = np.quantile(_drop_missing(small.rtts_ms), SHARES) if _drop_missing(small.rtts_ms).size else None
     quantiles = [None] * len(SHARES) if ordered is None else ordered.tolist()
     one_sided = (1.0 + CONFIDENCE) / 2.0
     return PeriodFigures(
@@ -100,41 +100,43 @@ def figures(
         ipdv_ms=_ipdv_ms(small.rtts_ms),
         duplicates=_total(counted.duplicates),
         reordered=_total(counted.reordered),
-        ttl=_usual(counted.ttl),
+        ttl=_usual_ttl(counted.ttl),
         address=address,
     )
 
 
-def began(bursts: BurstColumns, path: str, path_id: int, rule: str, finding: Mapping[str, Any]) -> Beginning | None:
+def find_beginning(
+    bursts: BurstColumns, path: str, path_id: int, rule: str, finding: Mapping[str, Any]
+) -> Beginning | None:
     """When the finding of `rule` on a path began, by the bursts of that path; None if they show no change.
 
     A path may be bad at some hours of the day only: pass the period in which the change must lie.
     """
-    own = only(bursts, (bursts.path_id == path_id) & (bursts.during_test == 0))
+    own = select_bursts(bursts, (bursts.path_id == path_id) & (bursts.during_test == 0))
     level = str(finding.get("figure", LEVELS.get(rule, "")))
     if rule in EVENTS:
-        samples, place = own, onset.of_events(_hits(_newest(own), rule))
+        samples, place = own, onset.onset_of_events(_affected_bursts(_newest(own), rule))
         words = EVENTS[rule]
     elif rule in LEVELS:
         small = smallest(own)
-        samples = only(small, small.received > 0)
-        place = onset.of_values(burst_figures(_newest(samples).rtts_ms)[level])
+        samples = select_bursts(small, small.received > 0)
+        place = onset.onset_of_values(burst_figures(_newest(samples).rtts_ms)[level])
         words = _LEVEL_WORDS[level]
     else:
         return None
-    return None if place is None else _in_time(_newest(samples).at_s, place, path, words)
+    return None if place is None else _to_beginning(_newest(samples).at_s, place, path, words)
 
 
 def smallest(bursts: BurstColumns) -> BurstColumns:
     """Select the bursts with the smallest packets."""
-    return only(bursts, bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
+    return select_bursts(bursts, bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
 
 
 def _newest(bursts: BurstColumns) -> BurstColumns:
-    return only(bursts, np.arange(len(bursts.at_s)) >= len(bursts.at_s) - MOST_SAMPLES)
+    return select_bursts(bursts, np.arange(len(bursts.at_s)) >= len(bursts.at_s) - MOST_SAMPLES)
 
 
-def _hits(bursts: BurstColumns, rule: str) -> NDArray[np.bool_]:
+def _affected_bursts(bursts: BurstColumns, rule: str) -> NDArray[np.bool_]:
     hits = {
         "unreachable": bursts.received == 0,
         "reordering": bursts.reordered > 0,
@@ -143,7 +145,7 @@ def _hits(bursts: BurstColumns, rule: str) -> NDArray[np.bool_]:
     return np.asarray(hits)
 
 
-def _in_time(at_s: Floats, place: Onset, path: str, words: str) -> Beginning:
+def _to_beginning(at_s: Floats, place: Onset, path: str, words: str) -> Beginning:
     """The change lies after the last sample certainly before it, and not after the first sample certainly after it."""
     earliest = at_s[max(place.earliest - 1, 0)]
     at, earliest, latest = (
@@ -161,19 +163,19 @@ def _by_size(bursts: BurstColumns) -> tuple[SizeLoss, ...]:
 
 
 def _ipdv_ms(rtts_ms: Floats) -> float | None:
-    differences = _there(np.diff(rtts_ms, axis=1)) if rtts_ms.shape[1] > 1 else np.empty(0)
+    differences = _drop_missing(np.diff(rtts_ms, axis=1)) if rtts_ms.shape[1] > 1 else np.empty(0)
     if not differences.size:
         return None
     lower, upper = np.quantile(differences, (0.25, 0.75)).tolist()
     return float(upper - lower)
 
 
-def _there(values: Floats) -> Floats:
+def _drop_missing(values: Floats) -> Floats:
     return values[~np.isnan(values)]
 
 
-def _usual(ttl: Floats) -> int | None:
-    ttls, counts = np.unique(_there(ttl), return_counts=True)
+def _usual_ttl(ttl: Floats) -> int | None:
+    ttls, counts = np.unique(_drop_missing(ttl), return_counts=True)
     return int(ttls[counts.argmax()]) if len(ttls) else None
 
 

@@ -24,7 +24,7 @@ from monitor.alerts.evidence.facts import (
     RouterErrors,
     TestVerdict,
 )
-from monitor.alerts.evidence.gather import gravest_first, now_of, stored_facts
+from monitor.alerts.evidence.gather import add_last_hour, gravest_first, stored_facts
 from monitor.alerts.evidence.likely import likely_cause
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
@@ -85,7 +85,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
     if facts is None:
         return Evidence(incident.pk, None, None, "", (), 0, shares, (), (), (), (), (), cause)
     if incident.closed_at is None:
-        facts = now_of(facts, now)
+        facts = add_last_hour(facts, now)
     sentences: dict[int, list[str]] = {}
     for row in rows:
         sentences.setdefault(row.path_id, []).append(row.sentence)

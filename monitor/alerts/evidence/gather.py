@@ -113,8 +113,8 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
     after_since = max(since, until - LONGEST_RAW)
     after = bursts_around(path_ids, after_since, max(until, after_since))
     beginnings = {pair.path.pk: _began(pair, before, after, since, until) for pair in pairs}
-    both = episode.joined(before, after)
-    moment = _sharpest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
+    both = episode.concatenate_bursts(before, after)
+    moment = _narrowest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
     # The period before ends with the burst at `earliest`, inclusive.
     was_until = since if moment is None or moment.earliest is None else moment.earliest + timedelta(microseconds=1)
     is_since = max(since if moment is None else moment.at, until - LONGEST_RAW)
@@ -159,7 +159,7 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
     )
 
 
-def now_of(facts: Facts, now: datetime) -> Facts:
+def add_last_hour(facts: Facts, now: datetime) -> Facts:
     """Add the figures of the last hour to the facts: a single query."""
     path_ids = [
         direction.path_id for path in facts.paths for direction in (path.there, path.back) if direction is not None
@@ -215,15 +215,15 @@ def _began(
     if row.rule in RULES_BY_DAYS or row.rule == "no_data":
         return by_rule
     search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
-    near = episode.joined(
-        episode.between(before, pair.path.pk, row.since - search, since),
-        episode.between(after, pair.path.pk, since, until),
+    near = episode.concatenate_bursts(
+        episode.bursts_between(before, pair.path.pk, row.since - search, since),
+        episode.bursts_between(after, pair.path.pk, since, until),
     )
-    near = episode.between(near, pair.path.pk, row.since - search, until)
-    return episode.began(near, str(pair.path), pair.path.pk, row.rule, row.figures) or by_rule
+    near = episode.bursts_between(near, pair.path.pk, row.since - search, until)
+    return episode.find_beginning(near, str(pair.path), pair.path.pk, row.rule, row.figures) or by_rule
 
 
-def _sharpest(beginnings: Sequence[Beginning | None]) -> Beginning | None:
+def _narrowest(beginnings: Sequence[Beginning | None]) -> Beginning | None:
     """The beginning with the narrowest confidence interval."""
     dated = [began for began in beginnings if began is not None]
 

@@ -44,7 +44,7 @@ def link(incident_id: int) -> str:
     return f"{settings.PUBLIC_URL}/incidents/{incident_id}/"
 
 
-def how_bad(rule: str, figures: Mapping[str, Any]) -> str:
+def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
     """The figure of a finding in short: `loss 2.1%`, `RTT 45.2 ms (was 20.1 ms)`."""
     words = RULE_WORDS.get(rule, rule)
     if "lost" in figures and "sent" in figures:
@@ -63,7 +63,7 @@ def how_bad(rule: str, figures: Mapping[str, Any]) -> str:
 def headline(incident: Incident, evidence: Evidence | None = None) -> str:
     """For example `loss 2.1% on slac → cern, since 2026-11-21 10:00 UTC`; gives the number of paths if several."""
     rows = gravest_first(incident.paths.all())
-    symptom = how_bad(rows[0].rule, rows[0].figures) if rows else RULE_WORDS.get(incident.rule, incident.rule)
+    symptom = figure_text(rows[0].rule, rows[0].figures) if rows else RULE_WORDS.get(incident.rule, incident.rule)
     paths = len({row.path_id for row in rows})
     several = f", {paths} paths" if paths > 1 else ""
     return f"{symptom} on {_where(incident)}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"

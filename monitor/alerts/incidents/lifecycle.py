@@ -38,7 +38,7 @@ CONFIRM_S = 20
 REOPEN_S = 900
 
 
-def find(
+def add_findings(
     cause: str, findings: Sequence[RuleFinding], now: datetime, because: str = "", shares: Sequence[Share] = ()
 ) -> bool:
     """Add findings of a cause to its lasting incident, reopen a recently ended incident, or create a pending one.
@@ -95,7 +95,7 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
     return len(parts)
 
 
-def confirm(incident_id: int, now: datetime) -> bool:
+def open_if_confirmed(incident_id: int, now: datetime) -> bool:
     """Open a pending incident older than CONFIRM_S; returns whether this call did."""
     old_enough = now - timedelta(seconds=CONFIRM_S)
     pending = Incident.objects.filter(pk=incident_id, is_pending=True, opened_at__lte=old_enough)
@@ -106,7 +106,7 @@ def confirm(incident_id: int, now: datetime) -> bool:
     return confirmed
 
 
-def tell(incident_id: int, now: datetime) -> bool:
+def queue_notifications(incident_id: int, now: datetime) -> bool:
     """Queue notifications of an open incident that was not notified yet; call it unless the incident is silenced.
 
     If it has grown, only newly matching routes are notified, for example when it has become critical."""
@@ -188,7 +188,7 @@ def _severity(findings: Sequence[RuleFinding], *others: str) -> str:
     return max((*others, *(finding.severity for finding in findings)), key=lambda severity: Severity(severity).rank)
 
 
-def _kept(shares: Sequence[Share]) -> list[dict[str, Any]]:
+def _shares_as_json(shares: Sequence[Share]) -> list[dict[str, Any]]:
     return [asdict(share) for share in shares]
 
 
@@ -211,7 +211,7 @@ def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: s
                 opened_at=now,
                 summary=_summary(because, ordered),
                 severity=_severity(ordered),
-                shares=_kept(shares),
+                shares=_shares_as_json(shares),
             )
             _add(incident, ordered, now)
             _keep(incident.pk, HistoryEvent.FOUND, now, incident.summary)
@@ -239,7 +239,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
                 summary=summary,
                 rule=ordered[0].rule,
                 severity=_severity(ordered),
-                shares=_kept(shares),
+                shares=_shares_as_json(shares),
                 has_grown=False,
             )
             # The end of merged incidents is notified with the end of this incident.
@@ -262,7 +262,7 @@ def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: 
                 _add(incident, new, now)
                 incident.summary += "".join(f"; also {_sentence(finding)}" for finding in new)
                 incident.severity = _severity(new, incident.severity)
-                incident.shares = _kept(shares)
+                incident.shares = _shares_as_json(shares)
                 incident.has_grown = incident.told_at is not None
                 incident.save(update_fields=["summary", "severity", "shares", "has_grown"])
                 _keep(incident.pk, HistoryEvent.WIDENED, now, _summary("", new))

@@ -72,7 +72,7 @@ class StateCounts:
     def open(self) -> int:
         return self.unacknowledged + self.acknowledged
 
-    def of(self, which: StateFilter) -> int:
+    def number(self, which: StateFilter) -> int:
         """The number in this state."""
         return {
             StateFilter.OPEN: self.open,
@@ -123,7 +123,9 @@ def quiet_times(
     return list(rows.order_by("-made_at", "-pk")[offset : offset + limit])
 
 
-def deeds(*, who: str | None = None, incident_id: int | None = None, offset: int = 0, limit: int = MOST) -> list[Deed]:
+def audit_records(
+    *, who: str | None = None, incident_id: int | None = None, offset: int = 0, limit: int = MOST
+) -> list[Deed]:
     """Audit records, newest first: a single query."""
     rows = Deed.objects.order_by("-at", "-pk")
     if who is not None:

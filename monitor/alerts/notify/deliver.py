@@ -114,13 +114,13 @@ def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
             )
             continue
         try:
-            jobs.append(_Job(row.channel, (row,), composer.of_change(row)))
+            jobs.append(_Job(row.channel, (row,), composer.change_message(row)))
         except Exception:
             log.exception("the message that incident %d %s cannot be written", row.incident_id, row.change)
             _fail((row,), "the message cannot be written; the log of the worker has the reason", now)
     for channel, of_channel in digests.items():
         try:
-            jobs.append(_Job(channel, tuple(of_channel), composer.of_digest(of_channel)))
+            jobs.append(_Job(channel, tuple(of_channel), composer.digest_message(of_channel)))
         except Exception:
             log.exception("the digest for channel %s cannot be written", channel)
             _fail(of_channel, "the digest cannot be written; the log of the worker has the reason", now)
@@ -226,7 +226,7 @@ def send_test_message(name: str, now: datetime) -> str:
     Raises `KeyError` if there is no channel of this name.
     """
     answers: list[SendResult] = []
-    channels.send(notify_routes.channels()[name], [Composer(now).of_test(name)], answers.append)
+    channels.send(notify_routes.channels()[name], [Composer(now).sample_message(name)], answers.append)
     return answers[0].problem
 
 

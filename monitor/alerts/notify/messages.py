@@ -33,7 +33,7 @@ class Composer:
         self._now = now
         self._known: dict[int, tuple[Incident, Evidence]] = {}
 
-    def of_change(self, notification: Notification) -> Message:
+    def change_message(self, notification: Notification) -> Message:
         """The message of a change of an incident."""
         incident, evidence = self._incident(notification.incident_id)
         change = notification.change
@@ -45,7 +45,7 @@ class Composer:
             payload=self._payload(str(notification), change, incident=as_json(incident, evidence)),
         )
 
-    def of_digest(self, notifications: Sequence[Notification]) -> Message:
+    def digest_message(self, notifications: Sequence[Notification]) -> Message:
         """The digest of a channel: all notifications due now, a single entry for each incident."""
         ids = sorted({notification.incident_id for notification in notifications})
         with_evidence = [self._incident(incident_id) for incident_id in ids]
@@ -62,7 +62,7 @@ class Composer:
             payload=self._payload(key, "digest", incidents=[as_json(*pair) for pair in with_evidence]),
         )
 
-    def of_test(self, channel: str) -> Message:
+    def sample_message(self, channel: str) -> Message:
         """A test message."""
         body = f"This is a test of the channel {channel}, sent by hand. Nothing is wrong."
         key = f"test-{self._now:%Y%m%dT%H%M%S}"

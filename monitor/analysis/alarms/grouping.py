@@ -106,12 +106,12 @@ def explain(
     measured = frozenset(line.path_id for line in lines) - frozenset(unknown)
     if not bad_ids:
         return []
-    general = [candidate for candidate in candidates(lines, links or {}) if pays(candidate, bad_ids, measured)]
+    general = [candidate for candidate in candidates(lines, links or {}) if is_worthwhile(candidate, bad_ids, measured)]
     chosen = [general[place] for place in cheapest(general, bad_ids, measured)]
-    return _told(lines, chosen, bad_ids, measured)
+    return _with_figures(lines, chosen, bad_ids, measured)
 
 
-def pays(candidate: Candidate, bad: frozenset[int], measured: frozenset[int]) -> bool:
+def is_worthwhile(candidate: Candidate, bad: frozenset[int], measured: frozenset[int]) -> bool:
     """Whether the candidate alone is cheaper than leaving its bad paths without a cause."""
     of_bad = candidate.path_ids & bad
     return price([candidate], of_bad, measured) < price([], of_bad, measured)
@@ -182,14 +182,14 @@ def cheapest(general: Sequence[Candidate], bad: frozenset[int], measured: frozen
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(coo_array((values, (rows, columns)), shape=(row, width)).tocsr(), lb=least),
     )
-    greedy = by_greed(general, bad, measured)
+    greedy = greedy_choice(general, bad, measured)
     if solution.x is None:
         return greedy
     exact = np.flatnonzero(solution.x[: len(general)] > 0.5).tolist()
     return min((exact, greedy), key=lambda places: price([general[place] for place in places], bad, measured))
 
 
-def by_greed(general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> list[int]:
+def greedy_choice(general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> list[int]:
     """Greedy explanation: repeatedly add the candidate that saves most. Fast, but not always the cheapest."""
     chosen: list[int] = []
     uncovered, excused = set(bad), set[int]()
@@ -219,7 +219,7 @@ def price(chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[
     )
 
 
-def _told(
+def _with_figures(
     lines: Sequence[PathLocation], chosen: list[Candidate], bad: frozenset[int], measured: frozenset[int]
 ) -> list[Cause]:
     """Chosen causes with their figures; each bad path is assigned to the largest, the rest to themselves."""

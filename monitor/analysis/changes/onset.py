@@ -38,7 +38,7 @@ class Onset:
     latest: int
 
 
-def of_events(hits: ArrayLike) -> Onset | None:
+def onset_of_events(hits: ArrayLike) -> Onset | None:
     """Where events have become more frequent; `hits` is true or false for each sample, shape (samples,).
 
     None where no boundary makes them more frequent, or where there are too few samples.
@@ -54,7 +54,7 @@ def of_events(hits: ArrayLike) -> Onset | None:
     return _likeliest(splits, np.where(rises, likelihood, -np.inf))
 
 
-def of_values(values: ArrayLike) -> Onset | None:
+def onset_of_values(values: ArrayLike) -> Onset | None:
     """Where the level has changed, up or down; `values` has no NaN, shape (samples,).
 
     A stretch is taken as Laplace-distributed around its median, so that spikes count little. None where there are too

@@ -31,7 +31,7 @@ class SweepSetting:
     window_bytes: float
 
     @classmethod
-    def of(
+    def create(
         cls, streams: int, window_bytes: int | None = None, control: str | None = None, mss_bytes: int | None = None
     ) -> SweepSetting:
         """Settings as entered. None is the system's default: no limit to the window, 0 as MSS."""

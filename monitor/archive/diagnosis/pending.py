@@ -41,7 +41,7 @@ def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
             return 0
         background_of = backgrounds(keys)
         tests = {(test.path_id, test.measured_at): test for test in ThroughputTest.objects.filter(pk__in=keys)}
-        served = _served([test.slot_id for test in tests.values() if test.slot_id is not None])
+        served = _server_reports([test.slot_id for test in tests.values() if test.slot_id is not None])
         for key, test in tests.items():
             _diagnose(test, background_of[key], None if test.slot_id is None else served.get(test.slot_id))
         mark_dirty(
@@ -53,7 +53,7 @@ def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
     return len(keys)
 
 
-def _served(slot_ids: list[int]) -> Mapping[int, Served]:
+def _server_reports(slot_ids: list[int]) -> Mapping[int, Served]:
     rows = Slot.objects.filter(pk__in=slot_ids).exclude(served=None).values_list("pk", "served")
     return {slot_id: msgspec.convert(said, Served) for slot_id, said in rows}
 

@@ -34,7 +34,7 @@ from monitor.archive.ingest.checks import (
     KnownPath,
     reason_to_refuse,
 )
-from monitor.archive.ingest.copying import EPOCH, Integers, Rows, joined, microseconds, pack
+from monitor.archive.ingest.copying import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
 from monitor.archive.ingest.culprits import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
 from monitor.archive.ingest.ledger import ReportedCycle, record_account, record_cycles, reported_cycle
@@ -70,7 +70,7 @@ class SortedResults:
     """Results of a batch, sorted by table; `runs` are throughput tests and capacities. `cycles` are the cycles they
     belong to; `reasons` and `places` are those of refused results, by sequence number."""
 
-    bursts: Rows = field(default_factory=lambda: joined([]))
+    bursts: Rows = field(default_factory=lambda: concatenate_rows([]))
     runs: list[CheckedDelivered] = field(default_factory=list)
     cycles: dict[int, ReportedCycle] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
@@ -123,7 +123,7 @@ def receive(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
     """
     results = _sort(site_id, arrival, now)
     try:
-        return _stored(site_id, arrival, results, now)
+        return _store_batch(site_id, arrival, results, now)
     except CANNOT_BE_STORED as error:
         if reason_of(error) is None:
             raise
@@ -131,10 +131,10 @@ def receive(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
             "site %d, batch %d: %s; searching for the failing results", site_id, arrival.envelope.number, error
         )
     _refuse_culprits(site_id, arrival, results, now)
-    return _stored(site_id, arrival, results, now)
+    return _store_batch(site_id, arrival, results, now)
 
 
-def _stored(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> Receipt:
+def _store_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> Receipt:
     """Store a batch in a transaction."""
     with transaction.atomic(durable=True):
         _take_turn(site_id)
@@ -194,22 +194,24 @@ def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
     rows = []
     packed_bytes = 0
     for places in arrival.portions():
-        sound = _sound(arrival, places, scope, results)
+        sound = _valid_results(arrival, places, scope, results)
         rows.append(pack([delivered for delivered in sound if type(delivered.result) is CheckedBurst]))
         packed_bytes += sum(map(len, rows[-1].packed))
         if packed_bytes > LARGEST_PACKED_BYTES:
             raise BatchTooLarge(f"its rows take more than {LARGEST_PACKED_BYTES} bytes; send smaller batches")
         results.runs += [delivered for delivered in sound if type(delivered.result) is not CheckedBurst]
-    results.bursts = joined(rows)
+    results.bursts = concatenate_rows(rows)
     return results
 
 
-def _sound(arrival: ParsedBatch, places: range, scope: CheckContext, results: SortedResults) -> list[CheckedDelivered]:
+def _valid_results(
+    arrival: ParsedBatch, places: range, scope: CheckContext, results: SortedResults
+) -> list[CheckedDelivered]:
     """Valid results at these positions; the others are refused."""
     read, unreadable = arrival.read(places)
     for refused in unreadable:
         results.refuse(refused.sequence, refused.reason, refused.place)
-    _learn(scope, read.values())
+    _load_context(scope, read.values())
     sound = []
     for place, delivered in read.items():
         reason = reason_to_refuse(delivered, scope)
@@ -223,7 +225,7 @@ def _sound(arrival: ParsedBatch, places: range, scope: CheckContext, results: So
     return sound
 
 
-def _learn(scope: CheckContext, results: Collection[CheckedDelivered]) -> None:
+def _load_context(scope: CheckContext, results: Collection[CheckedDelivered]) -> None:
     """Load the paths and slots that the results refer to and `scope` lacks, in two queries."""
     path_ids = {
         delivered.path_id for delivered in results if 0 < delivered.path_id <= LARGEST_INTEGER

@@ -80,7 +80,7 @@ class Rows:
         return self.take(np.flatnonzero(~np.isin(self.sequence, list(sequences))))
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def concatenate_rows(parts: Sequence[Rows]) -> Rows:
     """Concatenate rows."""
     nothing = np.empty(0, np.int64)
     return Rows(

@@ -15,7 +15,7 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from monitor.archive.round_trips import unpack
-from monitor.archive.statements import ask, check_raw_period, records, statement
+from monitor.archive.statements import check_raw_period, records, run_statement, statement
 
 Floats = NDArray[np.float64]
 
@@ -65,10 +65,10 @@ def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> li
     """ICMP errors received by these paths in at most a day; the `MOST_ERRORS` most frequent."""
     check_raw_period(since, until)
     parameters = {"path_ids": list(path_ids), "since": since, "until": until, "limit": MOST_ERRORS}
-    return records(IcmpErrors, *ask("icmp_errors", **parameters))
+    return records(IcmpErrors, *run_statement("icmp_errors", **parameters))
 
 
 def newest_addresses(path_ids: Sequence[int], since: datetime, until: datetime) -> dict[int, str]:
     """Destination address of each path's newest burst within a day at most, where present."""
     check_raw_period(since, until)
-    return dict(ask("newest_addresses", path_ids=list(path_ids), since=since, until=until)[1])
+    return dict(run_statement("newest_addresses", path_ids=list(path_ids), since=since, until=until)[1])

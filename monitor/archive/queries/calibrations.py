@@ -16,7 +16,7 @@ from monitor.analysis import tcp
 from monitor.analysis.tcp import Calibration, CongestionControl
 from monitor.analysis.transfer import Verdict
 from monitor.archive.periods import start_of
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 from monitor.mesh.entries import ON_DEMAND
 
 LOOKBACK = timedelta(days=56)
@@ -64,7 +64,9 @@ def days_of_tests(before: datetime, sizes: Mapping[int, int]) -> dict[int, list[
     until = start_of("day", before)
     parameters = {"path_ids": list(sizes), "sizes": list(sizes.values()), "since": until - LOOKBACK, "until": until}
     days: dict[int, list[DayOfTests]] = defaultdict(list)
-    rows = ask("days_of_tests", **parameters, on_demand=ON_DEMAND, verdicts=[str(verdict) for verdict in HELD_BY_PATH])
+    rows = run_statement(
+        "days_of_tests", **parameters, on_demand=ON_DEMAND, verdicts=[str(verdict) for verdict in HELD_BY_PATH]
+    )
     for day in records(DayOfTests, *rows):
         days[day.path_id].append(day)
     return dict(days)

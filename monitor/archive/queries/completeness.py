@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
 from monitor.archive.periods import start_of
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 
 LARGEST_GAP = 10**9
 """Results at 128 a second in 90 days, the longest retention of a spool. A number further ahead is an error in the
@@ -60,14 +60,16 @@ def by_site_and_day(since: date, until: date, *, site_ids: Sequence[int] | None 
         "site_ids": None if site_ids is None else list(site_ids),
         "largest_gap": LARGEST_GAP,
     }
-    return records(SiteDay, *ask("completeness", **parameters))
+    return records(SiteDay, *run_statement("completeness", **parameters))
 
 
 def coverage_by_site_and_day(since: date, until: date, now: datetime) -> list[SiteCoverage]:
     """Each site and day in [since, until) with bursts scheduled or measured, by site and day."""
     _check_days(since, until)
     parameters = {"since": _midnight(since), "until": _midnight(until)}
-    return records(SiteCoverage, *ask("coverage", **parameters, hour=start_of("hour", now), today=start_of("day", now)))
+    return records(
+        SiteCoverage, *run_statement("coverage", **parameters, hour=start_of("hour", now), today=start_of("day", now))
+    )
 
 
 def days_of_sites(since: date, until: date, now: datetime) -> list[tuple[SiteDay, SiteCoverage]]:

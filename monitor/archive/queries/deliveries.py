@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class RefusedReport:
 
 def agent_contacts() -> list[AgentContact]:
     """Newest batch of each site that ever delivered, by site."""
-    return records(AgentContact, *ask("agent_contacts"))
+    return records(AgentContact, *run_statement("agent_contacts"))
 
 
 def newest_refused(limit: int = 20) -> list[RefusedReport]:
     """Most recently rejected results, newest first."""
-    return records(RefusedReport, *ask("newest_refused", limit=limit))
+    return records(RefusedReport, *run_statement("newest_refused", limit=limit))

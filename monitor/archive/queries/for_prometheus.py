@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from monitor.analysis.sketches import RTT_MS, Sketches
 from monitor.archive.periods import start_of
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class DeliveredCount:
 def path_counters(now: datetime, *, source: str | None = None, most: int) -> list[PathCounter]:
     """Active paths, with `source` only those from that site, by path and size; `most` rows at most."""
     parameters = {"since": start_of("day", now), "now": now, "source": source, "most": most}
-    return records(PathCounter, *ask("path_counters", **parameters))
+    return records(PathCounter, *run_statement("path_counters", **parameters))
 
 
 def received_within(counters: Sequence[PathCounter], bounds_ms: Sequence[float]) -> NDArray[np.int64]:
@@ -76,9 +76,9 @@ def received_within(counters: Sequence[PathCounter], bounds_ms: Sequence[float])
 
 def delivered_counts() -> list[DeliveredCount]:
     """Each site that ever delivered, by name."""
-    return records(DeliveredCount, *ask("delivered_counts"))
+    return records(DeliveredCount, *run_statement("delivered_counts"))
 
 
 def waiting() -> list[Waiting]:
     """Tiers with pending summaries."""
-    return records(Waiting, *ask("waiting"))
+    return records(Waiting, *run_statement("waiting"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from monitor.archive.statements import ask, check_period, records
+from monitor.archive.statements import check_period, records, run_statement
 
 PathAndSize = tuple[int, int]
 """A path's id and a packet size."""
@@ -72,40 +72,42 @@ class Capacity:
 def days(since: datetime, until: datetime, series: Sequence[PathAndSize]) -> list[PathDay]:
     """UTC days that begin in the period, for these paths and sizes, by path and day."""
     check_period(since, until)
-    return records(PathDay, *ask("path_days", since=since, until=until, **_series(series)))
+    return records(PathDay, *run_statement("path_days", since=since, until=until, **_series(series)))
 
 
 def throughput_days(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[PathThroughputDay]:
     """UTC days that begin in the period with a measured test, by path and day."""
     check_period(since, until)
-    return records(PathThroughputDay, *ask("throughput_days", since=since, until=until, path_ids=list(path_ids)))
+    return records(
+        PathThroughputDay, *run_statement("throughput_days", since=since, until=until, path_ids=list(path_ids))
+    )
 
 
 def hours_above(since: datetime, until: datetime, limits_ms: Mapping[PathAndSize, float]) -> list[TargetCounts]:
     """Hours that begin in the period with a median RTT, and the number above the path's limit."""
     check_period(since, until)
     parameters = {"since": since, "until": until, "limits_ms": list(limits_ms.values()), **_series(list(limits_ms))}
-    return records(TargetCounts, *ask("hours_above", **parameters))
+    return records(TargetCounts, *run_statement("hours_above", **parameters))
 
 
 def tests_below(since: datetime, until: datetime, limits_bps: Mapping[int, float]) -> list[TargetCounts]:
     """Measured throughput tests that began in the period, and the number below the path's limit."""
     check_period(since, until)
     parameters = {"since": since, "until": until, "path_ids": list(limits_bps), "limits_bps": list(limits_bps.values())}
-    return records(TargetCounts, *ask("tests_below", **parameters))
+    return records(TargetCounts, *run_statement("tests_below", **parameters))
 
 
 def transfer_verdicts(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[TransferVerdict]:
     """Most frequent verdict of each path's measured tests; the newest on a tie."""
     check_period(since, until)
-    names, rows = ask("transfer_verdicts", since=since, until=until, path_ids=list(path_ids))
+    names, rows = run_statement("transfer_verdicts", since=since, until=until, path_ids=list(path_ids))
     return records(TransferVerdict, names, [(*row[:-1], tuple(row[-1] or ())) for row in rows])
 
 
 def capacities(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[Capacity]:
     """Capacity of each path that has it, by path; measurements during throughput tests are excluded."""
     check_period(since, until)
-    return records(Capacity, *ask("capacities", since=since, until=until, path_ids=list(path_ids)))
+    return records(Capacity, *run_statement("capacities", since=since, until=until, path_ids=list(path_ids)))
 
 
 def _series(series: Sequence[PathAndSize]) -> dict[str, Any]:

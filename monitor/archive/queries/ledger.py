@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from monitor.archive.statements import ask, check_period, records
+from monitor.archive.statements import check_period, records, run_statement
 from monitor.mesh.budgets import RULE
 from monitor.mesh.endings import NOT_REPORTED, ONE_REPORTED
 from probes.site.wire import GapReason
@@ -65,7 +65,7 @@ def _lines(
 ) -> list[LedgerLine]:
     check_period(since, until)
     parameters = {"since": since, "until": until, "path_ids": path_ids, "site_id": site_id}
-    return records(LedgerLine, *ask("ledger", **parameters, reasons=[*GapReason], **_SLOTS))
+    return records(LedgerLine, *run_statement("ledger", **parameters, reasons=[*GapReason], **_SLOTS))
 
 
 _SLOTS = {"not_reported": [f"{NOT_REPORTED}%", f"{ONE_REPORTED}%"], "budget": f"{RULE}%"}

@@ -55,14 +55,14 @@ class OnDemand:
 def on_demand(slot_id: int, now: datetime) -> OnDemand | None:
     """Load an on-demand test; None where this slot has none."""
     slot = Slot.objects.select_related("request", "measurement").filter(pk=slot_id).exclude(request=None).first()
-    return None if slot is None else _told(slot, now)
+    return None if slot is None else _on_demand(slot, now)
 
 
 def latest(path_id: int, now: datetime, since: datetime) -> OnDemand | None:
     """Newest on-demand test of a path requested since then."""
     slots = Slot.objects.select_related("request", "measurement").filter(measurement__path=path_id)
     slot = slots.filter(request__asked_at__gte=since).order_by("request__asked_at", "pk").last()
-    return None if slot is None else _told(slot, now)
+    return None if slot is None else _on_demand(slot, now)
 
 
 def wait(slot_id: int, deadline: Deadline, *, every_s: float = 0.5) -> OnDemand:
@@ -77,7 +77,7 @@ def wait(slot_id: int, deadline: Deadline, *, every_s: float = 0.5) -> OnDemand:
         time.sleep(min(every_s, deadline.remaining_s))
 
 
-def _told(slot: Slot, now: datetime) -> OnDemand:
+def _on_demand(slot: Slot, now: datetime) -> OnDemand:
     path_id = slot.measurement.path_id
     test = _test(slot)
     return OnDemand(

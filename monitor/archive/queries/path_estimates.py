@@ -34,7 +34,7 @@ from monitor.archive.queries.calibrations import (
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput import ThroughputPoint
 from monitor.archive.queries.transfers import backgrounds
-from monitor.archive.statements import ask, statement
+from monitor.archive.statements import run_statement, statement
 from monitor.mesh.entries import ON_DEMAND
 
 TAILS = (0.1, 0.9)
@@ -109,6 +109,6 @@ def _tails(summary: PathSummary, since: datetime, until: datetime) -> tuple[floa
     for number, stretch in enumerate(cover(since, until)):
         parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
         pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns="rtt_sketch"))
-    _, rows = ask("rtt_sketch", {"pieces": "\nUNION ALL\n".join(pieces)}, **parameters)
+    _, rows = run_statement("rtt_sketch", {"pieces": "\nUNION ALL\n".join(pieces)}, **parameters)
     [low_ms, high_ms] = Sketches.of_bytes([rows[0][0]]).quantiles(TAILS, RTT_MS)[0].tolist()
     return (None, None) if low_ms != low_ms else (low_ms, high_ms)

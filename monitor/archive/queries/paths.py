@@ -20,8 +20,8 @@ from monitor.archive.columns import nullable
 from monitor.archive.estimates import estimates
 from monitor.archive.periods import start_of
 from monitor.archive.queries.pooling import pooled, quantiles_of
-from monitor.archive.round_trips import of_groups
-from monitor.archive.statements import LONGEST_RAW, Rows, ask, check_period, check_raw_period, records
+from monitor.archive.round_trips import unpack_groups
+from monitor.archive.statements import LONGEST_RAW, Rows, check_period, check_raw_period, records, run_statement
 
 RAW_STEP_S = 60
 RAW_QUANTILE_SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -168,7 +168,7 @@ def path_summaries(
     with `exact`, over the hours that begin in it, for any length."""
     check_period(since, until)
     text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=path_ids, exact=exact)
-    names, rows = ask("path_summaries", {"pooled": text}, **parameters)
+    names, rows = run_statement("path_summaries", {"pooled": text}, **parameters)
     made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
     place = names.index("rtt_median_ms")
     medians = quantiles_of([row[-2] for row in rows], [row[-1] for row in rows])
@@ -193,11 +193,11 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     if until - since > LONGEST_RAW:
         step = next(step for step in STEPS if until - since <= step.longest)
-        names, rows = ask(
+        names, rows = run_statement(
             "series_from_summaries", {"tier": step.tier}, **{**parameters, "since": start_of(step.tier, since)}
         )
         return Series(path_id, packet_bytes, step.step_s, tuple(records(SeriesPoint, names, rows)))
-    _, rows = ask("series_from_raw", **parameters, step_s=RAW_STEP_S)
+    _, rows = run_statement("series_from_raw", **parameters, step_s=RAW_STEP_S)
     return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_points_of_raw(rows)))
 
 
@@ -205,21 +205,21 @@ def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: 
     """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
-    return records(RawBurst, *ask("raw_bursts", **parameters))
+    return records(RawBurst, *run_statement("raw_bursts", **parameters))
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
     """Intervals of a series of a day or less without a point because all their bursts fell into throughput tests."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
-    _, rows = ask("own_test_steps", **parameters, step_s=RAW_STEP_S)
+    _, rows = run_statement("own_test_steps", **parameters, step_s=RAW_STEP_S)
     return [at for (at,) in rows]
 
 
 def newest_failures(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[BurstFailure]:
     """Newest failed burst within a day, for each of these paths that has it."""
     check_raw_period(since, until)
-    return records(BurstFailure, *ask("newest_failures", since=since, until=until, path_ids=list(path_ids)))
+    return records(BurstFailure, *run_statement("newest_failures", since=since, until=until, path_ids=list(path_ids)))
 
 
 def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None) -> list[LossWindow]:
@@ -227,18 +227,18 @@ def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | 
     check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a window of {until - since} would scan raw bursts for more than a day; ask path_summaries")
-    return records(LossWindow, *ask("loss_windows", since=since, until=until, path_ids=_as_list(path_ids)))
+    return records(LossWindow, *run_statement("loss_windows", since=since, until=until, path_ids=_as_list(path_ids)))
 
 
 def newest_measurement_at() -> datetime | None:
     """Start of the newest stored result of any outcome; None before the first."""
-    _, rows = ask("newest_measured_at")
+    _, rows = run_statement("newest_measured_at")
     return rows[0][0]
 
 
 def measured_packet_sizes() -> list[int]:
     """Packet sizes that have summaries, in bytes of ICMP payload, ascending."""
-    _, rows = ask("packet_sizes")
+    _, rows = run_statement("packet_sizes")
     return [packet_bytes for (packet_bytes,) in rows]
 
 
@@ -250,7 +250,7 @@ def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
     if not rows:
         return []
     at, sent, received, not_measured, loss_max_ratio, packets, rtts = zip(*rows, strict=True)
-    burst, _, rtts_ms = of_groups(packets, rtts)
+    burst, _, rtts_ms = unpack_groups(packets, rtts)
     step, values = np.repeat(burst, rtts_ms.shape[1]), rtts_ms.ravel()
     quantiles = grouped_quantiles(step, values, len(rows), RAW_QUANTILE_SHARES)
     averages = nullable(grouped_means(step, values, len(rows)))

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import bit_metres_per_s
-from monitor.archive.statements import ask, check_period, records
+from monitor.archive.statements import check_period, records, run_statement
 
 
 class RecordBy(StrEnum):
@@ -69,7 +69,7 @@ def best_transfers(
     check_period(since, until)
     transfers = [
         _record(fastest)
-        for fastest in records(FastestTest, *ask("best_transfers", since=since, until=until, family=family))
+        for fastest in records(FastestTest, *run_statement("best_transfers", since=since, until=until, family=family))
     ]
     by_rate = by is RecordBy.RATE
     transfers.sort(key=lambda test: -(test.fastest.throughput_bps if by_rate else test.bit_metres_per_s))

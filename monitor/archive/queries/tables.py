@@ -14,7 +14,7 @@ from enum import StrEnum
 from monitor.archive.periods import start_of
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.pooling import medians_of, pooled, quantiles_of
-from monitor.archive.statements import ask, check_period, records, statement
+from monitor.archive.statements import check_period, records, run_statement, statement
 
 POOLED_QUANTILES = (Metric.RTT_P25, Metric.RTT_MEDIAN, Metric.RTT_P75, Metric.RTT_P90)
 
@@ -102,7 +102,7 @@ def grid(
         path_ids=path_ids,
         quantile=metric.value if is_quantile else Metric.RTT_MEDIAN.value,
     )
-    names, rows = ask(
+    names, rows = run_statement(
         "grid",
         {
             "pooled": text,
@@ -150,7 +150,7 @@ def table(
     """
     check_period(since, until)
     of_tests = metric is Metric.THROUGHPUT
-    names, rows = ask(
+    names, rows = run_statement(
         "table",
         {
             "places": _places(by),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from monitor.archive.queries.paths import _as_list
-from monitor.archive.statements import ask, check_period, records
+from monitor.archive.statements import check_period, records, run_statement
 
 CAPACITY_HOLDS = timedelta(days=30)
 """Maximum age of a capacity estimate shown for a path; links change seldom."""
@@ -81,7 +81,7 @@ class CapacityPoint:
 def throughput_series(path_id: int, since: datetime, until: datetime) -> list[ThroughputPoint]:
     """All throughput tests of a path that began in the period, oldest first, of any outcome."""
     check_period(since, until)
-    return records(ThroughputPoint, *ask("throughput_series", path_id=path_id, since=since, until=until))
+    return records(ThroughputPoint, *run_statement("throughput_series", path_id=path_id, since=since, until=until))
 
 
 def throughput_summaries(
@@ -89,18 +89,18 @@ def throughput_summaries(
 ) -> list[PathThroughput]:
     """Each path with a throughput test that began in the period, by path."""
     check_period(since, until)
-    answer = ask("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
+    answer = run_statement("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
     return records(PathThroughput, *answer)
 
 
 def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:
     """All capacity measurements of a path that began in the period, oldest first, of any outcome."""
     check_period(since, until)
-    return records(CapacityPoint, *ask("capacity_series", path_id=path_id, since=since, until=until))
+    return records(CapacityPoint, *run_statement("capacity_series", path_id=path_id, since=since, until=until))
 
 
 def newest_capacities(path_id: int, until: datetime) -> list[CapacityPoint]:
     """Newest capacity measurement of a path that began before `until`, and the newest successful one if different,
     newest first; within `CAPACITY_HOLDS`."""
     parameters = {"path_id": path_id, "since": until - CAPACITY_HOLDS, "until": until}
-    return records(CapacityPoint, *ask("newest_capacities", **parameters))
+    return records(CapacityPoint, *run_statement("newest_capacities", **parameters))

@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 
 from monitor.archive.diagnosis.findings import Background, Findings
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 from probes.throughput.spec import Transfer
 
 
@@ -44,13 +44,13 @@ class StoredTransfer:
 def backgrounds(tests: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime], Background]:
     """Background of each of these tests, given as path and start."""
     path_ids, starts = [path_id for path_id, _ in tests], [at for _, at in tests]
-    rows = records(Background, *ask("path_backgrounds", path_ids=path_ids, starts=starts))
+    rows = records(Background, *run_statement("path_backgrounds", path_ids=path_ids, starts=starts))
     return {(row.path_id, row.at): row for row in rows}
 
 
 def transfer_of(path_id: int, at: datetime) -> StoredTransfer | None:
     """Test of a path that began at this moment; None where it does not exist."""
-    names, rows = ask("transfer", path_id=path_id, at=at)
+    names, rows = run_statement("transfer", path_id=path_id, at=at)
     if not rows:
         return None
     *plain, diagnosis, transfer = rows[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from monitor.archive.statements import ask, check_raw_period
+from monitor.archive.statements import check_raw_period, run_statement
 
 LEAST_BURSTS = 3
 """Consecutive bursts with the same TTL that count as a route; a single reply over another path does not."""
@@ -29,6 +29,6 @@ def ttl_changes(path_id: int, packet_bytes: int, since: datetime, until: datetim
     """Changes of the replies' TTL that lasted at least `LEAST_BURSTS` bursts; `ValueError` for more than a day."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
-    _, rows = ask("ttl_runs", **parameters)
+    _, rows = run_statement("ttl_runs", **parameters)
     held = [(at, ttl) for at, ttl, bursts in rows if bursts >= LEAST_BURSTS]
     return [TtlChange(at, before, after) for (_, before), (at, after) in pairwise(held) if before != after]

@@ -36,7 +36,7 @@ from monitor.archive.models import (
     ThroughputYear,
 )
 from monitor.archive.periods import end_of, next_start, start_of
-from monitor.archive.round_trips import of_groups
+from monitor.archive.round_trips import unpack_groups
 from monitor.archive.statements import statement
 
 HOUR = timedelta(hours=1)
@@ -198,7 +198,7 @@ def _with_plan(name: str, plan: str, **parts: str) -> str:
 
 def _of_bursts(rows: Columns) -> Columns:
     """Columns of hours computed from single RTTs."""
-    group, packets, rtts_ms = of_groups(rows["packets"], rows["rtts"])
+    group, packets, rtts_ms = unpack_groups(rows["packets"], rows["rtts"])
     figures = burst_figures(group, rtts_ms, packets, len(rows["packets"]))
     return _figure_columns(figures) | _estimate_columns(rows, nullable(figures.rtt_avg_ms))
 

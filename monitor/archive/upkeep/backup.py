@@ -23,7 +23,7 @@ from typing import IO, BinaryIO
 from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
 
-from monitor.archive.statements import ask
+from monitor.archive.statements import run_statement
 from monitor.archive.upkeep.server import Server, server
 from monitor.stack.postgres import PostgresError, client_program, client_programs
 
@@ -158,7 +158,7 @@ def contents(file: Path) -> BackupContents:
 
 
 def _require_empty() -> None:
-    _, rows = ask("tables")
+    _, rows = run_statement("tables")
     if rows:
         name = connection.settings_dict["NAME"]
         raise BackupError(
@@ -211,7 +211,7 @@ def _read(file: Path, *options: str) -> str:
 
 def _dump() -> list[str]:
     """Command that dumps the database. Raises `BackupError` where it has no tables of Soundings."""
-    _, rows = ask("tables")
+    _, rows = run_statement("tables")
     if ("burst",) not in rows:
         name = connection.settings_dict["NAME"]
         raise BackupError(f'database "{name}" has no tables of Soundings; is SOUNDINGS_DATABASE_URL right?')

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connection
 
-from monitor.archive.statements import ask, statement
+from monitor.archive.statements import run_statement, statement
 from monitor.archive.upkeep.server import hypertables, server
 
 SHARE_OF_MEMORY = 0.25
@@ -33,7 +33,7 @@ def choose(**_: Any) -> dict[str, timedelta]:
     tables = hypertables(of)
     if not tables:
         return {}
-    names, rows = ask("planned_bytes")
+    names, rows = run_statement("planned_bytes")
     planned = dict(zip(names, rows[0], strict=True))
     changed = {}
     for table in tables:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 
 
 class RecurringWork(StrEnum):
@@ -86,9 +86,9 @@ SENTENCES = {
 
 def load() -> Freshness:
     """Current freshness."""
-    return records(Freshness, *ask("freshness"))[0]
+    return records(Freshness, *run_statement("freshness"))[0]
 
 
 def note(work: RecurringWork, now: datetime) -> None:
     """Record that this work was completed with the data available at `now`."""
-    ask("note_run", name=str(work), at=now)
+    run_statement("note_run", name=str(work), at=now)

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from django.db import connection
 
-from monitor.archive.statements import ask, records, statement
+from monitor.archive.statements import records, run_statement, statement
 from monitor.archive.upkeep.server import Disk
 
 
@@ -47,7 +47,7 @@ def note_sizes(now: datetime) -> int:
 
 def table_sizes(now: datetime) -> list[TableGrowth]:
     """Each table of the database, by name."""
-    return records(TableGrowth, *ask("table_sizes", {"sizes_now": statement("sizes_now")}, now=now))
+    return records(TableGrowth, *run_statement("table_sizes", {"sizes_now": statement("sizes_now")}, now=now))
 
 
 def growth(tables: Sequence[TableGrowth], space: Disk | None) -> Growth:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from monitor import redis_client
 from monitor.archive.queries.paths import newest_measurement_at
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 
 QUEUE = "celery"
 UNACKNOWLEDGED = "unacked"
@@ -63,10 +63,10 @@ def take(now: datetime) -> LoadSample:
         "newest_measured_at": newest_measurement_at(),
         "queue_length": None if waiting is None else waiting.waiting,
     }
-    return records(LoadSample, *ask("take_sample", **parameters))[0]
+    return records(LoadSample, *run_statement("take_sample", **parameters))[0]
 
 
 def newest() -> LoadSample | None:
     """The newest sample; None before the first."""
-    samples = records(LoadSample, *ask("newest_sample"))
+    samples = records(LoadSample, *run_statement("newest_sample"))
     return samples[0] if samples else None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from django.db import connection
 
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 
 HYPERTABLES = {
     "burst": "measured_at",
@@ -69,7 +69,7 @@ class Disk:
 
 def server() -> Server:
     """The server of this database."""
-    return records(Server, *ask("server"))[0]
+    return records(Server, *run_statement("server"))[0]
 
 
 def disk(of: Server) -> Disk | None:
@@ -91,7 +91,7 @@ class Hypertable:
 
 def hypertables(of: Server) -> list[Hypertable]:
     """Hypertables by name; none without TimescaleDB."""
-    return records(Hypertable, *ask("hypertables")) if of.timescaledb else []
+    return records(Hypertable, *run_statement("hypertables")) if of.timescaledb else []
 
 
 def plain_tables(of: Server) -> list[str]:

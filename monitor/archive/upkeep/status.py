@@ -14,7 +14,7 @@ from monitor.archive.bounds import BOUNDS, Bound
 from monitor.archive.queries import completeness
 from monitor.archive.queries.completeness import SiteDay
 from monitor.archive.queries.for_prometheus import Waiting
-from monitor.archive.statements import ask, records
+from monitor.archive.statements import records, run_statement
 from monitor.archive.upkeep.growth import Growth, TableGrowth, growth, table_sizes
 from monitor.archive.upkeep.server import Disk, Hypertable, Server, disk, hypertables, plain_tables, server
 from monitor.archive.upkeep.system_checks import problems
@@ -94,9 +94,9 @@ def status(now: datetime) -> ArchiveStatus:
         growth=growth(tables, space),
         hypertables=hypertables(of),
         span=span(),
-        waiting=records(Waiting, *ask("waiting")),
+        waiting=records(Waiting, *run_statement("waiting")),
         completeness=_completeness(now),
-        refused=records(SiteRefused, *ask("refused_of_sites")),
+        refused=records(SiteRefused, *run_statement("refused_of_sites")),
         troubles=current_trouble(),
         problems=[_problem(message) for message in problems(of, space, plain_tables(of))],
     )
@@ -104,7 +104,7 @@ def status(now: datetime) -> ArchiveStatus:
 
 def span() -> BurstPeriod:
     """Period that has bursts."""
-    return records(BurstPeriod, *ask("span"))[0]
+    return records(BurstPeriod, *run_statement("span"))[0]
 
 
 def _completeness(now: datetime) -> list[SiteCompleteness]:
@@ -114,7 +114,7 @@ def _completeness(now: datetime) -> list[SiteCompleteness]:
     of_site: dict[int, list[SiteDay]] = {}
     for day in completeness.by_site_and_day(since, today + timedelta(days=1)):
         of_site.setdefault(day.site_id, []).append(day)
-    _, names = ask("site_names", site_ids=list(of_site))
+    _, names = run_statement("site_names", site_ids=list(of_site))
     return [
         SiteCompleteness(
             name, sum(day.delivered for day in of_site[site_id]), sum(day.missing for day in of_site[site_id])

@@ -31,7 +31,7 @@ def check_database(databases: Sequence[str] | None = None, **_: Any) -> list[Che
         current = server()
         return list(problems(current, disk(current), plain_tables(current)))
     except OperationalError as error:
-        return [_away(error)]
+        return [_unreachable(error)]
 
 
 def problems(current: Server, space: Disk | None, plain: Sequence[str]) -> Iterator[CheckMessage]:
@@ -106,7 +106,7 @@ def _of_timescaledb(current: Server, plain: Sequence[str]) -> Iterator[CheckMess
         )
 
 
-def _away(error: OperationalError) -> CheckMessage:
+def _unreachable(error: OperationalError) -> CheckMessage:
     return checks.Error(
         f"the database cannot be used: {str(error).partition(chr(10))[0]}",
         hint="Start it with manage.py up, or set SOUNDINGS_DATABASE_URL.",

@@ -72,7 +72,7 @@ def minute(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
 
 
-def shown_of(request: HttpRequest, now: datetime) -> ShownPeriod:
+def shown_period(request: HttpRequest, now: datetime) -> ShownPeriod:
     """The period of the address, by default the last day."""
     since, until = _moment(request, "since"), _moment(request, "until")
     if since is None and until is None:

@@ -120,7 +120,9 @@ def _problems(error: MeshError) -> dict[str, Any]:
 
 def _changes(changes: MeshChanges) -> dict[str, Any]:
     actions: dict[str, Any] = {
-        action: [{"kind": change.kind, "name": change.name, "detail": change.detail} for change in changes.of(action)]
+        action: [
+            {"kind": change.kind, "name": change.name, "detail": change.detail} for change in changes.select(action)
+        ]
         for action in ACTIONS
     }
     return {**actions, "slots_deleted": changes.slots_deleted}

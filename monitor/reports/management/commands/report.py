@@ -33,7 +33,7 @@ from monitor.reports.subscribers import (
 T = TypeVar("T")
 
 
-def _typed(read: Callable[[str], T]) -> Callable[[str], T]:
+def _argument_reader(read: Callable[[str], T]) -> Callable[[str], T]:
     """A reader for argparse, which shows only the text of its own error."""
 
     def reader(text: str) -> T:
@@ -67,20 +67,24 @@ class Command(BaseCommand):
         weekly = reports.add_parser("weekly", help="report of an ISO week, or of any days")
         _add_scope(weekly)
         weekly.add_argument(
-            "--week", type=_typed(Week.parse), help="the ISO week, as in 2026-W47; default: the last whole week"
+            "--week",
+            type=_argument_reader(Week.parse),
+            help="the ISO week, as in 2026-W47; default: the last whole week",
         )
-        weekly.add_argument("--from", dest="first", type=_typed(_day), metavar="DAY", help="first day, as 2026-11-16")
-        weekly.add_argument("--to", dest="last", type=_typed(_day), metavar="DAY", help="last day, inclusive")
+        weekly.add_argument(
+            "--from", dest="first", type=_argument_reader(_day), metavar="DAY", help="first day, as 2026-11-16"
+        )
+        weekly.add_argument("--to", dest="last", type=_argument_reader(_day), metavar="DAY", help="last day, inclusive")
         weekly.add_argument(
             "--zone",
-            type=_typed(zone_named),
+            type=_argument_reader(zone_named),
             default=ZoneInfo("UTC"),
             help="time zone of the days, as Europe/Zurich; default UTC",
         )
         weekly.add_argument("--numbers", choices=list(MARKS), default="en", help="number format; default en")
         weekly.add_argument(
             "--out",
-            type=_typed(_file),
+            type=_argument_reader(_file),
             metavar="FILE",
             help="output file, HTML or PDF by its suffix; default: both, in DATA/reports/WEEK",
         )
@@ -102,7 +106,10 @@ class Command(BaseCommand):
             "--hour", type=int, choices=range(24), default=7, metavar="HOUR", help="0 to 23; default 7"
         )
         subscribe.add_argument(
-            "--zone", type=_typed(zone_named), default=ZoneInfo("UTC"), help="time zone of the reader; default UTC"
+            "--zone",
+            type=_argument_reader(zone_named),
+            default=ZoneInfo("UTC"),
+            help="time zone of the reader; default UTC",
         )
         subscribe.add_argument("--numbers", choices=list(MARKS), default="en", help="number format; default en")
         unsubscribe = reports.add_parser("unsubscribe", help="end a subscription")
@@ -166,7 +173,7 @@ class Command(BaseCommand):
             ),
             now,
         )
-        first = send_at(made, Week.of(now, ZoneInfo(made.zone)).before)
+        first = send_at(made, Week.containing(now, ZoneInfo(made.zone)).before)
         while first <= now:
             first += timedelta(days=7)
         self.stdout.write(f"{made.recipient} gets the report of {scope} from {first:%A %Y-%m-%d %H:%M} {made.zone} on")
@@ -178,7 +185,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{recipient} gets no more reports of {scope}")
 
     def _subscribers(self, *, as_json: bool) -> None:
-        rows = [_told(subscriber) for subscriber in active().prefetch_related("deliveries")]
+        rows = [_subscription_row(subscriber) for subscriber in active().prefetch_related("deliveries")]
         if as_json:
             self.stdout.write(json.dumps(rows))
             return
@@ -201,7 +208,7 @@ def _scope(site: str | None, group: str | None) -> ReportScope:
     return ReportScope("site", site) if site else ReportScope("group", group) if group else ReportScope()
 
 
-def _told(subscriber: Subscriber) -> dict[str, str]:
+def _subscription_row(subscriber: Subscriber) -> dict[str, str]:
     return {
         "recipient": subscriber.recipient,
         "scope": str(ReportScope(subscriber.scope, subscriber.name)),
@@ -235,7 +242,7 @@ def _period(now: datetime, *, week: Week | None, first: date | None, last: date 
         except ValueError as error:
             raise CommandError(str(error), returncode=2) from error
     else:
-        period = Period.of_week(Week.of(now, zone).before if week is None else week, zone)
+        period = Period.of_week(Week.containing(now, zone).before if week is None else week, zone)
     if period.since > now:
         raise CommandError(f"{period} begins {period.first} in {zone.key}; choose a period that has begun")
     return period

@@ -25,7 +25,7 @@ from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.path.load import hours_of
 from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
-from monitor.web.request.window import ShownPeriod, minute, shown_of
+from monitor.web.request.window import ShownPeriod, minute, shown_period
 
 DEFAULT = (ComparedMetric.RTT, ComparedMetric.LOSS)
 KEPT = ("period", "since", "until", "size")
@@ -56,7 +56,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
     added = _added(request, paths)
     if added:
         return HttpResponseRedirect(f"{reverse('compare')}?{_address(request, [*paths, *added][:MOST_PATHS])}")
-    shown = shown_of(request, now)
+    shown = shown_period(request, now)
     metrics = _metrics(request)
     sizes = tuple(measured_packet_sizes())
     try:

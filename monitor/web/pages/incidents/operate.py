@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST
 from monitor.accounts.roles import Action, may
 from monitor.alerts.incidents import actions
 from monitor.alerts.models import Quiet
-from monitor.api.incidents import doer, status_of
+from monitor.api.incidents import status_of, user_name
 from monitor.api.parameters import in_bounds
 from monitor.mesh.models import Group, Path, Site
 
@@ -183,7 +183,7 @@ def scope_value(quiet: Quiet) -> str:
 def answer(request: HttpRequest, do: Callable[[str, datetime], object], to: str) -> HttpResponse:
     """Run `do` as the current user and redirect to `to`; on refusal answer with the reason."""
     try:
-        do(doer(request), timezone.now())
+        do(user_name(request), timezone.now())
     except actions.ActionRefused as error:
         return refusal(request, str(error), status_of(error), to)
     return HttpResponseRedirect(to)

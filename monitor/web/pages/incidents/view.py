@@ -20,7 +20,7 @@ from monitor.alerts.incidents.actions import ActionRefused, scope_of
 from monitor.alerts.incidents.listing import StateFilter
 from monitor.alerts.models import Incident, Quiet, Severity
 from monitor.analysis import figures
-from monitor.api.incidents import doer, status_of
+from monitor.api.incidents import status_of, user_name
 from monitor.mesh.models import Mesh
 from monitor.web.charts import bundle
 from monitor.web.pages.first_run import still_waiting
@@ -73,7 +73,7 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
         view = load_list(wanted, parameters.offset(request), parameters.PAGE_ROWS)
     except listing.UnknownFilter as error:
         raise Http404(str(error)) from error
-    states: list[tuple[str, Any]] = [(f"{state} {view.counted.of(state)}", state) for state in StateFilter]
+    states: list[tuple[str, Any]] = [(f"{state} {view.counted.number(state)}", state) for state in StateFilter]
     severities: list[tuple[str, Any]] = [("any", ""), *((str(level), level.value) for level in reversed(Severity))]
     context = {
         "mesh": Mesh.objects.first(),
@@ -91,7 +91,7 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
             [("all time" if length is ListPeriod.EVER else length, length) for length in ListPeriod],
             within,
         ),
-        "sheet": parameters.sheet(request, len(view.rows), total=view.counted.of(which)),
+        "sheet": parameters.sheet(request, len(view.rows), total=view.counted.number(which)),
         "may_operate": operate.may_operate(request),
     }
     return render(request, "pages/incidents/incidents.html", context)
@@ -125,7 +125,7 @@ def maintenance_page(request: HttpRequest) -> HttpResponse:
         form = operate.MaintenanceForm(request.POST, paths=operate.posted_paths(request.POST.get("scope", "")))
         if form.is_valid():
             try:
-                form.make(doer(request), timezone.now())
+                form.make(user_name(request), timezone.now())
                 return HttpResponseRedirect(reverse("maintenance"))
             except ActionRefused as error:
                 form.add_error(None, f"{error}.")
@@ -149,7 +149,7 @@ def maintenance_change_page(request: HttpRequest, quiet_id: int) -> HttpResponse
         status = 422
         if form.is_valid():
             try:
-                form.change(quiet_id, doer(request), timezone.now())
+                form.change(quiet_id, user_name(request), timezone.now())
                 return HttpResponseRedirect(reverse("maintenance"))
             except ActionRefused as error:
                 form.add_error(None, f"{error}.")
@@ -163,7 +163,7 @@ def audit_page(request: HttpRequest) -> HttpResponse:
     """The activity of operators."""
     offset = parameters.offset(request)
     who, incident_id = parameters.text(request, "who"), parameters.number(request, "incident")
-    rows = listing.deeds(who=who, incident_id=incident_id, offset=offset, limit=parameters.PAGE_ROWS + 1)
+    rows = listing.audit_records(who=who, incident_id=incident_id, offset=offset, limit=parameters.PAGE_ROWS + 1)
     shown = rows[: parameters.PAGE_ROWS]
     context = {
         "mesh": Mesh.objects.first(),

@@ -25,14 +25,14 @@ from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.web.request import parameters
-from monitor.web.request.window import shown_of
+from monitor.web.request.window import shown_period
 
 
 @require_safe
 def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each step of the charts, with its length and the size of its packets."""
     path = _path(path_id)
-    shown, size = shown_of(request, timezone.now()), _size(request)
+    shown, size = shown_period(request, timezone.now()), _size(request)
     series = path_series(path_id, size, shown.since, shown.until)
     constant = {"step_s": series.step_s, "packet_bytes": size}
     return _answer(f"{_name(path)}-{size}-bytes", SeriesPoint, series.points, constant)
@@ -42,7 +42,7 @@ def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each burst of a day at most: its RTTs in the order of sending, empty for a lost packet."""
     path = _path(path_id)
-    shown, size = shown_of(request, timezone.now()), _size(request)
+    shown, size = shown_period(request, timezone.now()), _size(request)
     if not shown.has_bursts:
         raise Http404("Single bursts are given for a day at most: choose a shorter time.")
     bursts = raw_bursts(path_id, shown.since, shown.until, packet_bytes=size)
@@ -53,7 +53,7 @@ def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each throughput test, the failed ones included."""
     path = _path(path_id)
-    shown = shown_of(request, timezone.now())
+    shown = shown_period(request, timezone.now())
     tests = throughput_series(path_id, shown.since, shown.until)
     return _answer(f"{_name(path)}-throughput", ThroughputPoint, tests, {})
 
@@ -62,7 +62,7 @@ def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each change of plan or route that the charts mark."""
     path = _path(path_id)
-    shown, size = shown_of(request, timezone.now()), _size(request)
+    shown, size = shown_period(request, timezone.now()), _size(request)
     incidents = incidents_of_path(path_id, shown.since, shown.until)
     changes = changes_of(path_id, size, shown.since, shown.until, incidents)
     return _answer(f"{_name(path)}-changes", PathChange, changes, {})

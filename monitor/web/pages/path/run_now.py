@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from monitor.api.incidents import doer
+from monitor.api.incidents import user_name
 from monitor.archive.queries import on_demand as outcomes
 from monitor.archive.queries.on_demand import OnDemand, TestState
 from monitor.mesh import on_demand
@@ -96,7 +96,7 @@ def run_now(request: HttpRequest, path_id: int) -> HttpResponse:
     if not form.is_valid():
         return refusal(request, problems(form), 422, back)
     try:
-        on_demand.ask(path, form.settings, by=doer(request), now=timezone.now())
+        on_demand.ask(path, form.settings, by=user_name(request), now=timezone.now())
     except OnDemandError as error:
         return refusal(request, str(error), 409 if isinstance(error, NoFreeSlot) else 422, back)
     return HttpResponseRedirect(back)

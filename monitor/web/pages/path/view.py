@@ -19,14 +19,14 @@ from monitor.web.pages.path.load import load_path
 from monitor.web.pages.path.run_now import run_now_of
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, _size
-from monitor.web.request.window import minute, shown_of
+from monitor.web.request.window import minute, shown_period
 
 
 @require_safe
 def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     """A path over time."""
     now = timezone.now()
-    shown = shown_of(request, now)
+    shown = shown_period(request, now)
     try:
         view = load_path(path_id, shown, _size(request), _test_at(request))
     except Path.DoesNotExist as error:

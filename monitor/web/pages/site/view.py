@@ -13,14 +13,14 @@ from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.site.load import load_site
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, _size
-from monitor.web.request.window import shown_of
+from monitor.web.request.window import shown_period
 
 
 @require_safe
 def site_page(request: HttpRequest, name: str) -> HttpResponse:
     """A site: its agent, its paths in both directions, its incidents."""
     now = timezone.now()
-    shown = shown_of(request, now)
+    shown = shown_period(request, now)
     try:
         view = load_site(name, shown, _size(request), now)
     except Site.DoesNotExist as error:

@@ -19,7 +19,7 @@ from monitor.overview.grid import GridPeriod
 from monitor.web.pages.first_run import tests_wait
 from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
-from monitor.web.request.window import ShownPeriod, shown_of
+from monitor.web.request.window import ShownPeriod, shown_period
 
 MOST_ROWS = 500
 _VERDICTS = {Verdict.BOTTLENECK_QUEUE: "bottleneck (queue)"}
@@ -48,7 +48,7 @@ class PathRow:
 def throughput_page(request: HttpRequest) -> HttpResponse:
     """All paths with a test in the period, or those with the same limit."""
     now = timezone.now()
-    shown = shown_of(request, now)
+    shown = shown_period(request, now)
     rows = _rows(shown)
     verdict = parameters.choice(request, "limit", Verdict, Verdict.UNDETERMINED) if request.GET.get("limit") else None
     chosen = [row for row in rows if verdict is None or (row.verdict is not None and row.verdict.verdict == verdict)]
