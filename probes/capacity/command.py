@@ -1,6 +1,6 @@
-"""`python -m probes capacity HOST`: estimate the narrowest link of the path to a host that answers pings.
+"""`python -m probes capacity HOST`: estimate the bottleneck capacity of the path to a host that answers pings.
 
-Exit status: 0 measured (also where the replies do not tell a capacity), 1 could not be measured, 2 usage.
+Exit status: 0 measured (even if the replies give no estimate), 1 could not be measured, 2 usage.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from probes.contract import Deadline, Outcome
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `capacity`."""
+    """Add the options of `capacity` to `parser`."""
     parser.description = (
-        f"Estimate the narrowest link of a path, there or back, with at most {MAX_PACKETS} echo requests in about 14 s."
+        "Estimate the bottleneck capacity of a path, in either direction: "
+        f"at most {MAX_PACKETS} echo requests, about 14 s."
     )
-    parser.add_argument("host", metavar="HOST", help="name or address")
+    parser.add_argument("host", metavar="HOST", help="host name or address")
     parser.add_argument(
         "--packet-bytes",
         type=int,
         metavar="BYTES",
-        help=f"bytes of ICMP payload, at least {MIN_PACKET_BYTES} (default: what fills the path's MTU, up to 1500)",
+        help=f"ICMP payload size, at least {MIN_PACKET_BYTES} (default: fills the path MTU, at most 1500)",
     )
-    parser.add_argument(
-        "--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4); an address says its own family"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,47 +47,47 @@ def run(args: argparse.Namespace) -> int:
             print(f"capacity: {problem}", file=sys.stderr)
         return 2
     if args.json:
-        found = measure(spec, Deadline(longest_s(spec)))
-        print(json.dumps(as_json(found)))
+        result = measure(spec, Deadline(longest_s(spec)))
+        print(json.dumps(as_json(result)))
     else:
-        with Console(stderr=True).status(f"measuring {args.host} for about 14 s"):
-            found = measure(spec, Deadline(longest_s(spec)))
-        print("\n".join(as_text(found)))
-    return 0 if found.outcome is Outcome.MEASURED else 1
+        with Console(stderr=True).status(f"measuring {args.host}, about 14 s"):
+            result = measure(spec, Deadline(longest_s(spec)))
+        print("\n".join(as_text(result)))
+    return 0 if result.outcome is Outcome.MEASURED else 1
 
 
-def as_json(found: CapacityRun) -> dict[str, Any]:
+def as_json(result: CapacityRun) -> dict[str, Any]:
     """The run as `--json` prints it."""
-    fields: dict[str, Any] = msgspec.to_builtins(found, builtin_types=())
+    fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
     del fields["kind"]
-    return fields | {"started_at": found.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
+    return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}
 
 
-def as_text(found: CapacityRun) -> list[str]:
-    """The run in words, one line each."""
-    host = found.target if found.address in (None, found.target) else f"{found.target} ({found.address})"
-    if found.outcome is not Outcome.MEASURED:
-        return [f"{host}: {found.outcome.value}: {found.detail}"]
-    counts = f"{found.received} of {found.sent} echo requests of {found.packet_bytes} bytes answered"
-    return [f"{host}: {finding(found)}", *([found.detail] if found.detail else []), counts]
+def as_text(result: CapacityRun) -> list[str]:
+    """The run as lines of text."""
+    host = result.target if result.address in (None, result.target) else f"{result.target} ({result.address})"
+    if result.outcome is not Outcome.MEASURED:
+        return [f"{host}: {result.outcome.value}: {result.detail}"]
+    counts = f"{result.received} of {result.sent} echo requests of {result.packet_bytes} bytes answered"
+    return [f"{host}: {result_text(result)}", *([result.detail] if result.detail else []), counts]
 
 
-def finding(found: CapacityRun) -> str:
-    """What was found, in one phrase."""
-    low_bps, high_bps = found.capacity_low_bps, found.capacity_high_bps
-    if found.capacity_bps is not None and low_bps is not None and high_bps is not None:
+def result_text(result: CapacityRun) -> str:
+    """The estimate or verdict as a phrase."""
+    low_bps, high_bps = result.capacity_low_bps, result.capacity_high_bps
+    if result.capacity_bps is not None and low_bps is not None and high_bps is not None:
         return (
-            f"narrowest link, there or back, {rate(found.capacity_bps)} "
-            f"({rate(low_bps)} to {rate(high_bps)}, from {found.method})"
+            f"bottleneck capacity {rate(result.capacity_bps)} "
+            f"({rate(low_bps)} to {rate(high_bps)}, from {result.method}; either direction)"
         )
     bound = ""
     if low_bps is not None:
-        bound = f", but at least {rate(low_bps)}" if high_bps is None else f", {rate(low_bps)} to {rate(high_bps)}"
-    return f"cannot tell ({found.verdict}){bound}"
+        bound = f", at least {rate(low_bps)}" if high_bps is None else f", {rate(low_bps)} to {rate(high_bps)}"
+    return f"no estimate ({result.verdict}){bound}"
 
 
 def rate(bps: float) -> str:
-    """A rate with three figures and its unit."""
+    """A rate with three significant digits and its unit."""
     for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
         if bps >= size:
             return f"{bps / size:.3g} {unit}"

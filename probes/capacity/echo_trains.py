@@ -1,9 +1,9 @@
-"""Sends the pairs and trains of one capacity measurement, one after the other, and brings back what the stamps say.
+"""Sends the packet pairs and trains of a capacity measurement in sequence.
 
-In: an open channel, the address, the size. Out: `EchoTrain`s. Sending and stamping is the work of `probes.ping`.
+Takes an open channel, the address and the packet size; returns `EchoTrain`s. `probes.ping` sends and timestamps.
 
-What is asked of the far end is bounded: `PACKETS` echo requests in all, `LONG` at once (as many as a TCP connection
-may begin with, RFC 6928), in random order with random pauses.
+The load on the far end is bounded: `PACKETS` echo requests in total, at most `LONG` back to back (the initial window of
+TCP, RFC 6928), in random order with random pauses.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ TRAINS = PAIRS + LONG_TRAINS + SMALL_TRAINS
 PACKETS = 2 * PAIRS + LONG * (LONG_TRAINS + SMALL_TRAINS)
 
 LONGEST_PAUSE = 1.5
-"""A pause is from once to so many times what the packets before it ask for."""
+"""A pause lasts 1 to this many times the spacing of the train's packets."""
 
 SMALL_DIVISOR = 4
-"""Packets of the small trains are this many times smaller than the others, headers included."""
+"""Packets of small trains are smaller by this factor, headers included."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A train to send: how many requests, of how many bytes of payload."""
+class TrainShape:
+    """Number of requests in a train, and their payload size."""
 
     count: int
     packet_bytes: int
@@ -52,38 +52,38 @@ def send_trains(
     timeout_s: float,
     deadline: Deadline,
 ) -> list[EchoTrain]:
-    """Send all trains, with a pause after each of at least `spacing_s` for each of its packets.
+    """Send all trains, each followed by a pause of at least `spacing_s` per packet.
 
-    `packet_bytes` is the payload of the large packets; a reply later than `timeout_s` is lost. Raises ProbeError if the
-    deadline comes first, or the kernel refuses a request.
+    `packet_bytes` is the payload of the large packets; a reply later than `timeout_s` is lost. Raises ProbeError at the
+    deadline, or if the kernel refuses a request.
     """
     trains: list[EchoTrain] = []
     planned = shapes(channel.family, packet_bytes)
     for shape in planned:
         train = _send_train(channel, address, shape, timeout_s, deadline)
         if train is None:
-            raise ProbeError(f"the deadline came after {len(trains)} of {len(planned)} trains", outcome=Outcome.MISSED)
+            raise ProbeError(f"deadline reached after {len(trains)} of {len(planned)} trains", outcome=Outcome.MISSED)
         trains.append(train)
         time.sleep(min(shape.count * spacing_s * random.uniform(1, LONGEST_PAUSE), deadline.remaining_s))
     return trains
 
 
-def shapes(family: int, packet_bytes: int) -> list[Shape]:
-    """All trains of a measurement, in random order: no slow change of the path, and no limit on ICMP that fills up,
-    is to meet one kind alone."""
+def shapes(family: int, packet_bytes: int) -> list[TrainShape]:
+    """All trains of a measurement, in random order, so that slow changes of the path and ICMP rate limits affect all
+    kinds of trains alike."""
     headers = HEADER_BYTES[family]
     small_bytes = (packet_bytes + headers) // SMALL_DIVISOR - headers
-    all_shapes = [Shape(2, packet_bytes)] * PAIRS
-    all_shapes += [Shape(LONG, packet_bytes)] * LONG_TRAINS
-    all_shapes += [Shape(LONG, small_bytes)] * SMALL_TRAINS
+    all_shapes = [TrainShape(2, packet_bytes)] * PAIRS
+    all_shapes += [TrainShape(LONG, packet_bytes)] * LONG_TRAINS
+    all_shapes += [TrainShape(LONG, small_bytes)] * SMALL_TRAINS
     random.shuffle(all_shapes)
     return all_shapes
 
 
 def _send_train(
-    channel: Channel, address: SocketAddress, shape: Shape, timeout_s: float, deadline: Deadline
+    channel: Channel, address: SocketAddress, shape: TrainShape, timeout_s: float, deadline: Deadline
 ) -> EchoTrain | None:
-    """Send one train and wait for it; None if there was no time left to."""
+    """Send a train and await its replies; None if there was no time left."""
     session = PingSession(channel, [address], SendPattern((shape.packet_bytes,), shape.count, 0.0, timeout_s))
     run_sessions([session], deadline, timeout_s)
     results = session.results()

@@ -1,14 +1,14 @@
-"""The narrowest link of a path, from trains of echo requests: trains in, an `Estimate` with its verdict out. No I/O.
+"""Estimates the bottleneck capacity of a path from trains of echo requests. Returns an `Estimate`. No I/O.
 
-A link of rate C passes packets of L bits that come back to back at intervals of L/C, and no faster link behind it
-draws them together again (packet pair: Jacobson 1988; Bolot 1993; Carter and Crovella 1996). Other traffic may push
-between the two, or hold the first one up later on. Both delay a packet, so the pairs whose two round trips sum to the
-least were not touched (CapProbe: Kapoor, Chen, Lao, Gerla and Sanadidi, SIGCOMM 2004). A longer train has many gaps
-against the noise of the stamps, but more time in which other traffic can get in (Dovrolis, Ramanathan and Moore,
-"Packet-dispersion techniques and a capacity-estimation methodology", 2004); the median of its gaps is that of an idle
-link while fewer than half of them hold other packets. So both are sent, and looked at together.
+A link of rate C spaces back-to-back packets of L bits by L/C, and faster links after it keep the spacing (packet pair:
+Jacobson 1988; Bolot 1993; Carter and Crovella 1996). Cross traffic may get between the packets of a pair, or delay the
+first packet later on. Both increase delay, so the pairs with the smallest sum of RTTs are unaffected (CapProbe: Kapoor,
+Chen, Lao, Gerla and Sanadidi, SIGCOMM 2004). A longer train has many gaps, which averages timestamp noise, but is more
+exposed to cross traffic (Dovrolis, Ramanathan and Moore, "Packet-dispersion techniques and a capacity-estimation
+methodology", 2004); its median gap is that of an idle link if fewer than half of the gaps contain other packets. So
+pairs and trains are both sent and evaluated together.
 
-Every reason to doubt the replies is looked for before a figure is given; the first that holds is the verdict.
+Each reason to reject the replies is checked first; the first that holds is the verdict.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probes.capacity.spec import Verdict
-from probes.capacity.trains import LEAST_KEPT, NS_PER_S, EchoTrain, least_delayed, rate_bps
+from probes.capacity.trains import MIN_KEPT, NS_PER_S, EchoTrain, least_delayed, rate_bps
 
 RESOLUTION_NS = 3_000
-"""Software stamps waver by a microsecond or two, for they are taken when the kernel gets round to it."""
+"""Software timestamps have jitter of a microsecond or two."""
 
 OWN_SHARE = 0.75
-"""Requests that left this near to the gap of their replies were spread by this host, not by the path."""
+"""If the gap between requests exceeds this share of the gap between replies, this host spaced them, not the path."""
 
 BATCH_GAP_SHARE = 0.25
 BATCHED_SHARE = 0.4
 """Replies are batched if this share of the gaps is below `BATCH_GAP_SHARE` of the mean gap."""
 
 PER_PACKET_SHARE = 0.6
-"""Small packets that are spread by more than this share of the large ones' gap: time is spent per packet."""
+"""If the gap of small packets exceeds this share of the gap of large packets, the delay is per packet."""
 
 ENOUGH_SHARE = 0.5
-"""Of the pairs, that must come back whole; of the trains, that must be spread by the path."""
+"""Minimum share of complete pairs, and of trains spaced by the path."""
 
 CUT_SHARE = 0.5
 CUT_DIFFERENCE = 0.15
-"""Trains are cut if their second halves are answered less than their heads by both, a ratio and a difference."""
+"""Trains are truncated if the reply share of their second half is lower than of their first packet by both."""
 
 SETTLED_RATIO = 1.5
-"""Gaps whose quartiles lie further apart do not tell a rate."""
+"""Maximum ratio of the quartiles of gaps that give a rate."""
 
 AGREEING_RATIO = 1.2
 CONTRARY_RATIO = 2.0
-"""Up to the one, pairs and trains say the same; beyond the other, neither is believed."""
+"""Up to the first ratio, pairs and trains agree; beyond the second, both are rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`capacity_bps` only where the verdict is `MEASURED`; `low_bps` alone is a lower bound.
+    """An estimate: `capacity_bps` is set only with the verdict `MEASURED`; `low_bps` alone is a lower bound.
 
-    `method` says which trains the figure rests on.
+    `method` names the trains that the estimate is based on.
     """
 
     verdict: Verdict
@@ -66,8 +66,8 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sorted:
-    """The trains by what they are for."""
+class _TrainsByPurpose:
+    """The trains by purpose."""
 
     pairs: list[EchoTrain]
     long: list[EchoTrain]
@@ -75,8 +75,8 @@ class _Sorted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rates:
-    """What the least delayed trains of one kind say: median and quartiles of their gaps, as rates."""
+class _GapRates:
+    """Median and quartiles of the gaps of the least delayed trains of a kind, as rates."""
 
     kind: str
     ip_bytes: int
@@ -94,44 +94,52 @@ class _Rates:
 
 
 def estimate(trains: Sequence[EchoTrain]) -> Estimate:
-    """The capacity of the path that `trains` went over, or why it cannot be told.
+    """Estimate the capacity of the path of `trains`, or give the reason why not.
 
-    Wants pairs and longer trains of one size, and long trains of a clearly smaller size.
+    Needs pairs and longer trains of the same size, and long trains of a clearly smaller size.
     """
     if not any(train.answered.any() for train in trains):
         return Estimate(Verdict.NO_REPLY, "no echo request was answered")
     if not any((train.answered & train.stamped).any() for train in trains):
-        return Estimate(Verdict.UNSTAMPED, "the kernel stamped no packet, and gaps are told by its stamps only")
+        return Estimate(Verdict.UNSTAMPED, "no kernel timestamps, which the estimate requires")
     kinds = _by_kind(trains)
-    found = _too_much_lost(kinds) or _batched(kinds) or _too_fast(kinds) or _per_packet(kinds) or _combined(kinds)
-    return _with_cut(found, kinds)
+    result = (
+        _check_loss(kinds)
+        or _check_batching(kinds)
+        or _check_resolution(kinds)
+        or _check_per_packet(kinds)
+        or _combine(kinds)
+    )
+    return _check_rate_limit(result, kinds)
 
 
-def _by_kind(trains: Sequence[EchoTrain]) -> _Sorted:
+def _by_kind(trains: Sequence[EchoTrain]) -> _TrainsByPurpose:
     largest = max(train.ip_bytes for train in trains)
     large = [train for train in trains if train.ip_bytes == largest]
-    return _Sorted(
+    return _TrainsByPurpose(
         pairs=[train for train in large if len(train) == 2],
         long=[train for train in large if len(train) > 2],
         small=[train for train in trains if train.ip_bytes < largest],
     )
 
 
-def _whole(trains: Sequence[EchoTrain]) -> list[EchoTrain]:
-    return [train for train in trains if train.whole]
+def _complete(trains: Sequence[EchoTrain]) -> list[EchoTrain]:
+    return [train for train in trains if train.is_complete]
 
 
-def _too_much_lost(kinds: _Sorted) -> Estimate | None:
-    whole = len(_whole(kinds.pairs))
-    if whole >= max(LEAST_KEPT, ENOUGH_SHARE * len(kinds.pairs)):
+def _check_loss(kinds: _TrainsByPurpose) -> Estimate | None:
+    complete = len(_complete(kinds.pairs))
+    if complete >= max(MIN_KEPT, ENOUGH_SHARE * len(kinds.pairs)):
         return None
-    detail = f"only {whole} of {len(kinds.pairs)} pairs came back whole, in order and stamped by the kernel"
+    detail = (
+        f"only {complete} of {len(kinds.pairs)} pairs were answered completely, in order and with kernel timestamps"
+    )
     return Estimate(Verdict.LOSSY, detail)
 
 
-def _batched(kinds: _Sorted) -> Estimate | None:
-    """Whether replies were taken off an interface in batches, which then share a stamp or nearly so."""
-    trains = _whole(kinds.long)
+def _check_batching(kinds: _TrainsByPurpose) -> Estimate | None:
+    """Detect replies that an interface delivered in batches, with nearly the same timestamp."""
+    trains = _complete(kinds.long)
     if not trains:
         return None
     near = np.concatenate([train.gaps_ns < BATCH_GAP_SHARE * train.gaps_ns.mean() for train in trains])
@@ -139,33 +147,35 @@ def _batched(kinds: _Sorted) -> Estimate | None:
     if share < BATCHED_SHARE:
         return None
     detail = (
-        f"replies came in batches of about {1 / (1 - share):.1f}: an interface at either end, or a hop, gathers "
-        "packets before it hands them on (on this host `ethtool -C INTERFACE rx-usecs 0` ends it)"
+        f"replies arrived in batches of about {1 / (1 - share):.1f}: interrupt coalescing at either end or at a hop "
+        "(on this host, disable it with `ethtool -C INTERFACE rx-usecs 0`)"
     )
     return Estimate(Verdict.BATCHED, detail)
 
 
-def _too_fast(kinds: _Sorted) -> Estimate | None:
-    """Whether the gaps are those of our stamps or of our own sending."""
-    trains = _whole(kinds.long)
-    if len(trains) < LEAST_KEPT:
-        trains = _whole(kinds.pairs)
+def _check_resolution(kinds: _TrainsByPurpose) -> Estimate | None:
+    """Detect gaps limited by the timestamp resolution or by our own sending rate."""
+    trains = _complete(kinds.long)
+    if len(trains) < MIN_KEPT:
+        trains = _complete(kinds.pairs)
     gap_ns = statistics.median(train.gap_ns for train in trains)
     if gap_ns < RESOLUTION_NS:
-        detail = f"replies are {gap_ns / 1000:.1f} µs apart: the stamps tell no less than {RESOLUTION_NS / 1000:g} µs"
+        detail = (
+            f"replies are {gap_ns / 1000:.1f} µs apart, below the timestamp resolution of {RESOLUTION_NS / 1000:g} µs"
+        )
         return Estimate(Verdict.RESOLUTION, detail)
     if sum(train.is_spread_by(OWN_SHARE) for train in trains) >= ENOUGH_SHARE * len(trains):
         return None
     sent_gap_ns = statistics.median(train.sent_gap_ns for train in trains)
     detail = (
         f"replies are {gap_ns / 1000:.1f} µs apart, but the requests already left {sent_gap_ns / 1000:.1f} µs apart: "
-        "this host, or its own interface, is the limit"
+        "this host or its interface is the limit"
     )
     return Estimate(Verdict.OWN_LIMIT, detail, low_bps=rate_bps(trains[0].ip_bytes, max(gap_ns, sent_gap_ns)))
 
 
-def _per_packet(kinds: _Sorted) -> Estimate | None:
-    """Whether small packets are spread like large ones. Where small ones cannot be sent fast enough, nobody knows."""
+def _check_per_packet(kinds: _TrainsByPurpose) -> Estimate | None:
+    """Detect a limit per packet: small packets spaced like large packets. None if too few small trains are usable."""
     small, large = _rates("small trains", kinds.small), _rates("trains", kinds.long)
     if small is None or large is None or not (small.settled and large.settled):
         return None
@@ -173,71 +183,71 @@ def _per_packet(kinds: _Sorted) -> Estimate | None:
         return None
     detail = (
         f"packets of {small.ip_bytes} bytes are {small.gap_ns / 1000:.0f} µs apart, and those of {large.ip_bytes} "
-        f"bytes {large.gap_ns / 1000:.0f} µs: something answers or passes about {NS_PER_S / large.gap_ns:.0f} echoes/s "
-        "whatever their size, which is no link's rate"
+        f"bytes {large.gap_ns / 1000:.0f} µs: a limit of about {NS_PER_S / large.gap_ns:.0f} echoes/s "
+        "independent of packet size, not a link rate"
     )
     return Estimate(Verdict.PER_PACKET, detail)
 
 
-def _combined(kinds: _Sorted) -> Estimate:
-    """Pairs and trains together. Where they differ, the trains, if their gaps agree among themselves: the credit that
-    a shaper has saved up draws a pair together; other traffic between the packets of a train makes its gaps differ."""
-    found = [rates for rates in (_rates("trains", kinds.long), _rates("pairs", kinds.pairs)) if rates is not None]
-    settled = [rates for rates in found if rates.settled]
+def _combine(kinds: _TrainsByPurpose) -> Estimate:
+    """Combine pairs and trains. If they differ, use the trains, provided their gaps agree: a token bucket passes pairs
+    at line rate, while cross traffic within a train makes its gaps differ."""
+    candidates = [rates for rates in (_rates("trains", kinds.long), _rates("pairs", kinds.pairs)) if rates is not None]
+    settled = [rates for rates in candidates if rates.settled]
     medians_bps = [rates.median_bps for rates in settled]
     if not settled or max(medians_bps) > CONTRARY_RATIO * min(medians_bps):
-        return _unsettled(found)
+        return _unsettled(candidates)
     if max(medians_bps) > AGREEING_RATIO * min(medians_bps):
         settled = settled[:1]
     capacity_bps = statistics.harmonic_mean(rates.median_bps for rates in settled)
     return Estimate(
         Verdict.MEASURED,
         capacity_bps=capacity_bps,
-        # Where all gaps are the same, rounding may set the mean beside them.
+        # If all gaps are equal, rounding may put the mean outside the quartiles.
         low_bps=min(capacity_bps, *(rates.low_bps for rates in settled)),
         high_bps=max(capacity_bps, *(rates.high_bps for rates in settled)),
         method=" and ".join(rates.kind for rates in reversed(settled)),
     )
 
 
-def _unsettled(found: Sequence[_Rates]) -> Estimate:
-    if not found:
-        return Estimate(Verdict.UNSETTLED, "too few trains left this host close enough together: it is too busy")
-    said = "; ".join(f"{rates.kind} {rates.low_bps / 1e6:.3g} to {rates.high_bps / 1e6:.3g} Mbit/s" for rates in found)
-    detail = f"the gaps of what was least delayed do not agree ({said}): the path, or this host, is too busy"
+def _unsettled(candidates: Sequence[_GapRates]) -> Estimate:
+    if not candidates:
+        return Estimate(Verdict.UNSETTLED, "too few trains were sent back to back: this host is too busy")
+    ranges = (f"{rates.kind} {rates.low_bps / 1e6:.3g} to {rates.high_bps / 1e6:.3g} Mbit/s" for rates in candidates)
+    detail = f"gaps of the least delayed trains differ too much ({'; '.join(ranges)}): path or host too busy"
     return Estimate(
         Verdict.UNSETTLED,
         detail,
-        low_bps=min(rates.low_bps for rates in found),
-        high_bps=max(rates.high_bps for rates in found),
+        low_bps=min(rates.low_bps for rates in candidates),
+        high_bps=max(rates.high_bps for rates in candidates),
     )
 
 
-def _rates(kind: str, trains: Sequence[EchoTrain]) -> _Rates | None:
-    """None where too few came back whole and were spread by the path."""
-    usable = [train for train in _whole(trains) if train.is_spread_by(OWN_SHARE)]
-    if len(usable) < LEAST_KEPT:
+def _rates(kind: str, trains: Sequence[EchoTrain]) -> _GapRates | None:
+    """None if too few complete trains were spaced by the path."""
+    usable = [train for train in _complete(trains) if train.is_spread_by(OWN_SHARE)]
+    if len(usable) < MIN_KEPT:
         return None
     gaps_ns = np.concatenate([train.gaps_ns for train in least_delayed(usable)])
     low_ns, median_ns, high_ns = np.maximum(np.percentile(gaps_ns, (25, 50, 75)), 1.0).tolist()
     ip_bytes = usable[0].ip_bytes
-    return _Rates(kind, ip_bytes, median_ns, rate_bps(ip_bytes, high_ns), rate_bps(ip_bytes, low_ns))
+    return _GapRates(kind, ip_bytes, median_ns, rate_bps(ip_bytes, high_ns), rate_bps(ip_bytes, low_ns))
 
 
-def _with_cut(found: Estimate, kinds: _Sorted) -> Estimate:
-    """Trains that lose their tails where their heads pass met a limit on packets; other loss strikes all alike.
+def _check_rate_limit(result: Estimate, kinds: _TrainsByPurpose) -> Estimate:
+    """Detect ICMP rate limiting: trains lose their tail but not their head; other loss affects all packets alike.
 
-    Pairs that pass such a limit whole say the capacity all the same.
+    An estimate from complete pairs remains valid.
     """
     heads = np.array([train.answered[0] for train in (*kinds.pairs, *kinds.long, *kinds.small)])
     tails = np.concatenate([train.answered[len(train) // 2 :] for train in (*kinds.long, *kinds.small)])
     head_share, tail_share = float(heads.mean()), float(tails.mean())
     if tail_share > min(CUT_SHARE * head_share, head_share - CUT_DIFFERENCE):
-        return found
+        return result
     detail = (
-        f"the first packet of a train is answered in {head_share:.0%} of the cases, one in the second half of a long "
-        f"train in {tail_share:.0%}: ICMP is rate-limited on the way or at the far end, or a queue is very short"
+        f"{head_share:.0%} of the first packets of trains were answered, but only {tail_share:.0%} in the second half "
+        "of long trains: ICMP is rate-limited on the path or at the far end, or a queue is very short"
     )
-    if found.verdict is Verdict.MEASURED:
-        return replace(found, detail=detail)
+    if result.verdict is Verdict.MEASURED:
+        return replace(result, detail=detail)
     return Estimate(Verdict.RATE_LIMITED, detail)

@@ -1,4 +1,4 @@
-"""One train of echo requests as the kernel's stamps saw it: when each left, when its reply came. No I/O.
+"""A train of echo requests with kernel timestamps: send time and reply time of each packet. No I/O.
 
 Times are nanoseconds; only differences within a train are used.
 """
@@ -16,14 +16,14 @@ import numpy.typing as npt
 BITS_PER_BYTE = 8
 NS_PER_S = 1_000_000_000
 
-LEAST_KEPT = 3
+MIN_KEPT = 3
 KEPT_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class EchoTrain:
-    """Requests of `ip_bytes` each, sent back to back. `round_trip_ns` is NaN where no reply came in time; there
-    `arrived_ns` means nothing. `stamped`: sent and arrived are both the kernel's stamps."""
+    """Requests of `ip_bytes` each, sent back to back. `round_trip_ns` is NaN if no reply came in time; `arrived_ns` is
+    then undefined. `stamped`: both times are kernel timestamps."""
 
     ip_bytes: int
     sent_ns: npt.NDArray[np.int64]
@@ -36,45 +36,46 @@ class EchoTrain:
 
     @cached_property
     def answered(self) -> npt.NDArray[np.bool_]:
-        """Which requests had their reply in time."""
+        """Which requests had a reply in time."""
         return ~np.isnan(self.round_trip_ns)
 
     @cached_property
-    def whole(self) -> bool:
-        """All answered, in order, and stamped by the kernel at both ends."""
+    def is_complete(self) -> bool:
+        """Whether all packets were answered in order and with kernel timestamps at both ends."""
         return bool(self.answered.all() and self.stamped.all() and (np.diff(self.arrived_ns) >= 0).all())
 
     @property
     def gaps_ns(self) -> npt.NDArray[np.int64]:
-        """Between each reply and the next."""
+        """Gaps between consecutive replies."""
         return np.diff(self.arrived_ns)
 
     @property
     def gap_ns(self) -> float:
-        """The dispersion: the median of the gaps, which a single hold-up of sender or path does not move."""
+        """The dispersion: the median of the gaps, robust against a single delay at the sender or on the path."""
         return float(np.median(self.gaps_ns))
 
     @property
     def sent_gap_ns(self) -> float:
-        """Median gap between the requests as they left."""
+        """Median gap between the requests when sent."""
         return float(np.median(np.diff(self.sent_ns)))
 
     @property
     def delay_sum_ns(self) -> float:
-        """Round trips of the first and the last packet together: least where neither met other traffic."""
+        """Sum of the RTTs of the first and last packet: minimal without cross traffic."""
         return float(self.round_trip_ns[0] + self.round_trip_ns[-1])
 
     def is_spread_by(self, sent_share: float) -> bool:
-        """Whether the requests left closer together than `sent_share` of the gap their replies have."""
+        """Whether the gap between requests was below `sent_share` of the gap between replies."""
         return self.sent_gap_ns < sent_share * self.gap_ns
 
 
 def rate_bps(ip_bytes: int, gap_ns: float) -> float:
-    """The rate of a link that spreads packets of this size by this gap."""
+    """The rate of a link that spaces packets of this size by this gap."""
     return ip_bytes * BITS_PER_BYTE * NS_PER_S / gap_ns
 
 
 def least_delayed(trains: Sequence[EchoTrain]) -> list[EchoTrain]:
-    """The quarter with the least delay sum, at least three (CapProbe keeps the one; a few bear the stamps' noise)."""
-    kept = max(LEAST_KEPT, math.ceil(len(trains) * KEPT_SHARE))
+    """The quarter with the smallest delay sum, at least three. (CapProbe keeps only the minimum; several reduce
+    timestamp noise.)"""
+    kept = max(MIN_KEPT, math.ceil(len(trains) * KEPT_SHARE))
     return sorted(trains, key=lambda train: train.delay_sum_ns)[:kept]

@@ -1,4 +1,4 @@
-"""What is known of an address without sending to it: whether it may be pinged, is ours, and what its path carries."""
+"""Checks on an address without sending to it: may it be pinged, is it local, what is the path MTU."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ IP_MTU = {4: (socket.IPPROTO_IP, 14), 6: (socket.IPPROTO_IPV6, 24)}
 DISCARD_PORT = 9
 
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
-"""As `socket.getaddrinfo` gives it."""
+"""In the form that `socket.getaddrinfo` returns."""
 
 V4_MAPPED = bytes(10) + b"\xff\xff"
 
 
 def packed(address: str, family: int) -> bytes | None:
-    """The address in network order, its zone left out; None if it is no address of this family."""
+    """The address in network order, without its zone; None if it is not an address of this family."""
     try:
         return socket.inet_pton(FAMILY[family], address.partition("%")[0])
     except (OSError, UnicodeError):
@@ -23,9 +23,9 @@ def packed(address: str, family: int) -> bytes | None:
 
 
 def refusal_reason(host: bytes, scope: int = 0) -> str | None:
-    """Why this address, in network order, is not pinged; None if it may be. `scope` is an IPv6 interface's index."""
+    """Why this address (in network order) is not pinged; None if it may be. `scope` is the IPv6 interface index."""
     if not any(host):
-        return "the unspecified address is nobody's; give a host's address"
+        return "this is the unspecified address; give a host's address"
     if len(host) == 4:
         if host[0] & 0xF0 == 0xE0:
             return "a multicast address is not pinged; give one host's address"
@@ -36,25 +36,25 @@ def refusal_reason(host: bytes, scope: int = 0) -> str | None:
     if host[0] == 0xFF:
         return "a multicast address is not pinged; give one host's address"
     if host.startswith(V4_MAPPED):
-        return f"an IPv4 address in IPv6 dress; give {text.rpartition(':')[2]} and IPv4"
+        return f"an IPv4-mapped IPv6 address; give {text.rpartition(':')[2]} and IPv4"
     if host[0] == 0xFE and host[1] & 0xC0 == 0x80 and scope == 0:
         return f"a link-local address needs its interface; give {text}%INTERFACE"
     return None
 
 
 def is_own(address: SocketAddress, family: int) -> bool:
-    """Whether packets to this socket address never leave this host: the kernel would send them from there as well."""
+    """Whether the address is local, so that packets to it never leave this host: its source address is the same."""
     with socket.socket(FAMILY[family], socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address[0], DISCARD_PORT, *address[2:]))
         except OSError:
             return False
-        own: bool = packed(probe.getsockname()[0], family) == packed(address[0], family)
-        return own
+        local: bool = packed(probe.getsockname()[0], family) == packed(address[0], family)
+        return local
 
 
 def path_mtu_bytes(address: SocketAddress, family: int) -> int | None:
-    """The largest IP packet that this host's kernel knows to fit the path; None where it knows no path."""
+    """The path MTU in the kernel's route cache, in bytes of IP packet; None without a route."""
     with socket.socket(FAMILY[family], socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address[0], DISCARD_PORT, *address[2:]))

@@ -1,4 +1,4 @@
-"""Names of the array types that the rooms of `probes.ping` hand each other."""
+"""Array types that the modules of `probes.ping` share."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""PingER bursts: a `PingSpec` goes in, one `Burst` for each target and packet size comes out, each with one outcome.
+"""PingER bursts: takes a `PingSpec`, returns a `Burst` for each target and packet size, each with an outcome.
 
-A name that does not resolve, a missing privilege, no route and total loss are four different answers. A request that
-this host's kernel would not take was not sent, and counts neither as sent nor as lost: a burst of which none was sent
-has the outcome of the first refusal; one of which some were sent is `measured`, and `detail` says what is missing.
-How the requests are flown is `probes.ping.cycle`'s business.
+A name that does not resolve, a missing privilege, no route and total loss are different outcomes. A request that the
+kernel refuses counts neither as sent nor as lost: if no request of a burst was sent, the burst has the outcome of the
+first refusal; if some were sent, it is `measured`, and `detail` says how many are missing. `probes.ping.cycle` sends
+the requests.
 """
 
 from __future__ import annotations
@@ -29,31 +29,33 @@ MAX_COUNT = 10_000
 
 
 def problems(spec: PingSpec) -> list[str]:
-    """What is wrong with the numbers of a spec; empty if nothing is."""
-    found = [
+    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    reasons = [
         f"packet_bytes {size}: must be from {MIN_PACKET_BYTES} to {MAX_PACKET_BYTES}"
         for size in (*spec.packet_bytes, *([] if spec.priming_bytes is None else [spec.priming_bytes]))
         if not MIN_PACKET_BYTES <= size <= MAX_PACKET_BYTES
     ]
     if not spec.packet_bytes:
-        found.append("packet_bytes: give at least one size")
+        reasons.append("packet_bytes: give at least one size")
     if not 1 <= spec.count <= MAX_COUNT:
-        found.append(f"count {spec.count}: must be from 1 to {MAX_COUNT}")
+        reasons.append(f"count {spec.count}: must be from 1 to {MAX_COUNT}")
     if not MIN_SPACING_S <= spec.spacing_s <= 3600:
-        found.append(f"spacing_s {spec.spacing_s}: must be from {MIN_SPACING_S} to 3600; we are guests at the far end")
+        reasons.append(
+            f"spacing_s {spec.spacing_s}: must be from {MIN_SPACING_S} to 3600; we are guests at the far end"
+        )
     if not 0 < spec.timeout_s <= 60:
-        found.append(f"timeout_s {spec.timeout_s}: must be above 0 and at most 60")
+        reasons.append(f"timeout_s {spec.timeout_s}: must be above 0 and at most 60")
     if not 0 <= spec.late_s <= 60:
-        found.append(f"late_s {spec.late_s}: must be from 0 to 60")
-    return found
+        reasons.append(f"late_s {spec.late_s}: must be from 0 to 60")
+    return reasons
 
 
 def measure(spec: PingSpec, deadline: Deadline, *, plain: bool = False) -> tuple[Burst, ...]:
-    """Measure all targets at once. Returns, in the order of the targets, one burst for each size in order.
+    """Measure all targets at once. Returns a burst for each target and size, in the order of the spec.
 
-    In batches and by the kernel's stamps, which takes 64-bit Linux; or with `plain` sockets, on any system.
+    Sends in batches with kernel timestamps, which needs 64-bit Linux; with `plain` sockets, works on any system.
 
-    Raises ProbeError only where the spec itself is wrong. What cannot be measured is a burst with its outcome.
+    Raises ProbeError only for an invalid spec. A target that cannot be measured has a burst with its outcome.
     """
     wrong = problems(spec)
     if wrong:
@@ -66,10 +68,10 @@ def measure(spec: PingSpec, deadline: Deadline, *, plain: bool = False) -> tuple
 
 
 def summary(burst: Burst) -> dict[str, float | None]:
-    """The numbers derived from a burst; None where undefined.
+    """Loss and RTT statistics of a burst; None where undefined.
 
-    `ipdv_ms` is PingER's: the interquartile range of the signed differences of the round trips of probes that were
-    sent one after the other and both came back (RFC 5481, section 4.1). Quartiles by linear interpolation.
+    `ipdv_ms` as in PingER: the interquartile range of the signed RTT differences between consecutive requests that were
+    both answered (RFC 5481, section 4.1). Quartiles by linear interpolation.
     """
     rtts_ms = np.array([np.nan if rtt is None else rtt for rtt in burst.rtts_ms], np.float64)
     received = rtts_ms[~np.isnan(rtts_ms)]
@@ -87,17 +89,16 @@ def summary(burst: Burst) -> dict[str, float | None]:
 
 
 class IcmpProbe:
-    """The `ping` measurement made with ICMP echo requests in batches, which the kernel stamps
-    (`probes.contract.Probe`)."""
+    """Measures with batched ICMP echo requests and kernel timestamps (`probes.contract.Probe`)."""
 
     def can_run(self, spec: PingSpec) -> list[str]:
-        """Reasons why not, each with its mend."""
+        """Reasons it cannot run, each with a fix."""
         if sys.platform != "linux" or sys.maxsize < 2**32:
-            return [*problems(spec), "ping: needs 64-bit Linux, whose kernel stamps packets"]
+            return [*problems(spec), "ping: kernel timestamps need 64-bit Linux"]
         missing = kernel.missing_calls()
         if missing:
-            return [*problems(spec), f"ping: this system, or its sandbox, does not have {' and '.join(missing)}"]
-        return [*problems(spec), *_closed(spec, Channel)]
+            return [*problems(spec), f"ping: {' and '.join(missing)} not available on this system or in its sandbox"]
+        return [*problems(spec), *_socket_problems(spec, Channel)]
 
     def run(self, spec: PingSpec, deadline: Deadline) -> tuple[Burst, ...]:
         """As `measure`."""
@@ -105,20 +106,19 @@ class IcmpProbe:
 
 
 class PlainIcmpProbe:
-    """The `ping` measurement made with ICMP echo requests over plain sockets, one at a time, timed by this program
-    (`probes.contract.Probe`)."""
+    """Measures over plain sockets, a system call per packet, timed by this program (`probes.contract.Probe`)."""
 
     def can_run(self, spec: PingSpec) -> list[str]:
-        """Reasons why not, each with its mend."""
-        return [*problems(spec), *_closed(spec, PlainChannel)]
+        """Reasons it cannot run, each with a fix."""
+        return [*problems(spec), *_socket_problems(spec, PlainChannel)]
 
     def run(self, spec: PingSpec, deadline: Deadline) -> tuple[Burst, ...]:
         """As `measure`, plain."""
         return measure(spec, deadline, plain=True)
 
 
-def _closed(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:
-    """Why no channel can be had over a family. A family that this machine does not have is its targets' outcome."""
+def _socket_problems(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:
+    """Reasons why no socket can be opened, by family. A missing address family is an outcome of its targets instead."""
     for family in sorted({target.family for target in spec.targets}):
         try:
             open_channel(family, dont_fragment=spec.dont_fragment).close()

@@ -1,4 +1,4 @@
-"""The counts of a session's bursts, taken from its `EchoResults` for all targets and sizes at once."""
+"""Counts per burst, computed from the `EchoResults` of a session for all targets and sizes at once."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class BurstCounts:
         stamped = by_size(results.kernel_stamped)
         self.stamps_lost: Counts = (in_time & ~stamped).sum(axis=2).tolist()
         self._hardware: list[list[bool]] = np.all(by_size(results.hardware_stamped) | ~in_time, axis=2).tolist()
-        self._errors = self._grouped(results, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
+        self._errors = self._group_errors(results, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
 
-    def _grouped(self, results: EchoResults, count: int) -> dict[tuple[int, int], list[IcmpError]]:
-        """Errors of each burst, alike ones counted together. What was answered all the same is not lost."""
-        seen = results.errors
+    def _group_errors(self, results: EchoResults, count: int) -> dict[tuple[int, int], list[IcmpError]]:
+        """ICMP errors of each burst, identical errors counted together, without those about answered requests."""
+        errors = results.errors
         grouped: dict[tuple[int, int], list[IcmpError]] = defaultdict(list)
-        lost = np.isnan(results.rtt_ms[seen.target, seen.turn])
+        lost = np.isnan(results.rtt_ms[errors.target, errors.turn])
         if not lost.any():
             return grouped
-        about = (seen.target, seen.turn // count, seen.icmp_type, seen.icmp_code, seen.mtu_bytes)
-        table = np.column_stack((*about, seen.router.astype(np.int64)))[lost]
+        about = (errors.target, errors.turn // count, errors.icmp_type, errors.icmp_code, errors.mtu_bytes)
+        table = np.column_stack((*about, errors.router.astype(np.int64)))[lost]
         kinds, counts = np.unique(table, axis=0, return_counts=True)
         for kind, times in zip(kinds.tolist(), counts.tolist(), strict=True):
             target, size, icmp_type, icmp_code, mtu_bytes, *router = kind
@@ -76,7 +76,7 @@ class BurstCounts:
         return grouped
 
     def rtts_ms(self, row: int, column: int) -> tuple[float | None, ...]:
-        """One round trip for each request sent, in the order of sending; None where lost."""
+        """The RTT of each request sent, in the order of sending; None if lost."""
         rtts_ms = self._rtts_ms[row][column]
         if self._whole[row][column]:
             return tuple(rtts_ms)
@@ -85,12 +85,12 @@ class BurstCounts:
         return tuple(None if math.isnan(rtt) else rtt for rtt in rtts_ms)
 
     def ttl(self, row: int, column: int) -> int | None:
-        """Hop limit left in the first request's reply that came in time."""
+        """Remaining TTL of the first reply in time."""
         hop_limit = self._hop_limit[row][column]
         return hop_limit if self.received[row][column] > 0 and hop_limit >= 0 else None
 
     def stamp(self, row: int, column: int) -> Stamp | None:
-        """The poorest stamp that a round trip is made of: a better one only if all are."""
+        """The least accurate timestamp source among the RTTs."""
         if self.received[row][column] == 0:
             return None
         if self.stamps_lost[row][column]:
@@ -98,7 +98,7 @@ class BurstCounts:
         return "hardware" if self._hardware[row][column] else "kernel"
 
     def errors(self, row: int, column: int) -> tuple[IcmpError, ...]:
-        """What routers said of the requests of a burst."""
+        """ICMP errors about the requests of a burst."""
         return tuple(self._errors.get((row, column), ()))
 
 
@@ -112,16 +112,16 @@ def reordered(arrived_ns: Int64s, in_time: Bools) -> Int64s:
     return counts
 
 
-def changes(values: npt.NDArray[Any], known: Bools) -> Int64s:
-    """How often a value differs from the known one before it, along the last axis."""
-    place = np.where(known, np.arange(values.shape[-1]), 0)
+def changes(values: npt.NDArray[Any], valid: Bools) -> Int64s:
+    """How often a valid value differs from the valid value before it, along the last axis."""
+    place = np.where(valid, np.arange(values.shape[-1]), 0)
     before = np.maximum.accumulate(place, axis=-1)
     former = np.take_along_axis(values, before[..., :-1], axis=-1)
-    comparable = known[..., 1:] & np.logical_or.accumulate(known, axis=-1)[..., :-1]
+    comparable = valid[..., 1:] & np.logical_or.accumulate(valid, axis=-1)[..., :-1]
     counts: Int64s = (comparable & (values[..., 1:] != former)).sum(axis=-1)
     return counts
 
 
 def _first(values: npt.NDArray[Scalar], where: Bools) -> npt.NDArray[Scalar]:
-    """Along the last axis, the value at the first true of `where`, or the very first where none is."""
+    """Along the last axis, the value at the first true element of `where`, or the first value if all are false."""
     return np.take_along_axis(values, where.argmax(axis=-1)[..., np.newaxis], axis=-1)[..., 0]

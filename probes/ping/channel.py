@@ -1,8 +1,8 @@
-"""One ICMP socket: opened with what this process is permitted, filtered, stamping. Bytes in, bytes out.
+"""An ICMP socket with a packet filter and kernel timestamps.
 
-Raw where that is permitted, else the unprivileged datagram ICMP socket, else `NotPermitted` naming the setting to
-change. A datagram socket writes its own port as the identifier and takes the IP header off replies.
-64-bit Linux only; `probes.ping.plain` has the channel for other systems.
+A raw socket if permitted, else an unprivileged datagram ICMP socket, else `NotPermitted` with the setting to change.
+A datagram socket uses its port as the ICMP identifier and strips the IP header from replies.
+64-bit Linux only; `probes.ping.plain` is the fallback for other systems.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ RECEIVE_ERRORS = {4: (socket.IPPROTO_IP, kernel.IP_RECVERR), 6: (socket.IPPROTO_
 
 PROTOCOL = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
 
-PERMISSION_ADVICE = "this process may not open an ICMP socket: run it as root"
+PERMISSION_ADVICE = "no permission to open an ICMP socket: run as root"
 LINUX_PERMISSION_ADVICE = (
-    "this process may not open an ICMP socket: as root, run "
-    '`sysctl -w net.ipv4.ping_group_range="0 2147483647"`, or give its Python the capability with '
+    "no permission to open an ICMP socket: as root, run "
+    '`sysctl -w net.ipv4.ping_group_range="0 2147483647"`, or grant Python the capability with '
     "`setcap cap_net_raw+ep PYTHON`"
 )
 
 
 class SendBatch(Protocol):
-    """Messages on their way out, as `probes.ping.kernel.KernelSendBatch` has them."""
+    """A batch of messages to send, such as `probes.ping.kernel.KernelSendBatch`."""
 
     heads: Bytes
 
-    def address(self, places: Int64s, tail_bytes: Int64s) -> None: ...
+    def set_destinations(self, destinations: Int64s, tail_bytes: Int64s) -> None: ...
     def send(self, first: int, stop: int) -> int: ...
 
 
 class ReceiveBatch(Protocol):
-    """Messages that came, as `probes.ping.kernel.KernelReceiveBatch` has them."""
+    """A batch of received messages, such as `probes.ping.kernel.KernelReceiveBatch`."""
 
     rows: int
     data: Bytes
@@ -71,12 +71,12 @@ class ReceiveBatch(Protocol):
 
 
 class Channel:
-    """An open ICMP socket of one family, bound to `source` if that is an address of ours."""
+    """An open ICMP socket of an address family, bound to `source` if this host has that address."""
 
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_RAW, socket.SOCK_DGRAM)
 
     def __init__(self, family: int, source: str | None = None, *, dont_fragment: bool = False) -> None:
-        """Raises NotPermitted, NoRoute (no such family on this machine) or ProbeError."""
+        """Raises NotPermitted, NoRoute (this host lacks the address family) or ProbeError."""
         self.family = family
         self.socket, self.is_raw = _open(family, self.KINDS)
         try:
@@ -89,31 +89,31 @@ class Channel:
             raise ProbeError(f"the ICMP socket could not be set up: {error.strerror}") from error
 
     def _set_up(self) -> int:
-        """Ask for all that is needed. Returns the stamps that the kernel gives."""
+        """Set all socket options. Returns the flags of the timestamps that the kernel provides."""
         self._filter()
         self._size_buffer()
         stamps = self._ask_for_stamps()
         self._ask_for_hop_limits()
         self._ask_for_errors()
-        # A kernel or sandbox that does not tell these would do so only after packets had gone out.
+        # Fail here, before packets are sent, if kernel or sandbox does not support SO_MEMINFO.
         self._memory()
         return stamps
 
     def send_batch(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> SendBatch:
-        """Room for `rows` messages to send to `names`, which are rows of `sockaddr_in6` or of `sockaddr_in`."""
+        """Allocate a batch of `rows` messages to send to `names`, rows of `sockaddr_in6` or `sockaddr_in`."""
         name_bytes = kernel.SOCKADDR_BYTES if self.family == 6 else kernel.SOCKADDR_IN_BYTES
         return kernel.KernelSendBatch(self.descriptor, names, name_bytes, rows, head_bytes, tail)
 
     def receive_batch(self, rows: int, data_bytes: int) -> ReceiveBatch:
-        """Room for `rows` messages, of which no more is wanted than `data_bytes`."""
-        # What a raw IPv4 socket gives has the source in its IP header.
+        """Allocate a batch to receive `rows` messages of up to `data_bytes`; longer messages are truncated."""
+        # Messages of a raw IPv4 socket have the source in the IP header.
         with_names = not self.has_ip_header
         return kernel.KernelReceiveBatch(
             self.descriptor, rows, data_bytes, flags=socket.MSG_TRUNC, with_names=with_names
         )
 
     def error_queue(self, rows: int) -> ReceiveBatch | None:
-        """Room for what waits on the error queue, where there is one. A raw socket's holds only send stamps."""
+        """Allocate a batch for the error queue, if there is an error queue. Raw sockets: send timestamps only."""
         with_names, flags = not self.is_raw, socket.MSG_ERRQUEUE
         return kernel.KernelReceiveBatch(
             self.descriptor, rows, ERROR_QUEUE_DATA_BYTES, flags=flags, with_names=with_names
@@ -125,7 +125,7 @@ class Channel:
 
     @property
     def is_stamped(self) -> bool:
-        """Whether the kernel stamps what is sent and what comes."""
+        """Whether the kernel timestamps sent and received packets."""
         return self.stamps != 0
 
     @property
@@ -134,23 +134,25 @@ class Channel:
 
     @property
     def has_ip_header(self) -> bool:
-        """Whether what it receives begins with the IPv4 header."""
+        """Whether received messages begin with the IPv4 header."""
         return self.is_raw and self.family == 4
 
     @property
     def errors_among_replies(self) -> bool:
-        """Whether ICMP errors come like any message, and not on the error queue."""
+        """Whether ICMP errors arrive as ordinary messages instead of on the error queue."""
         return self.is_raw
 
     @property
     def dropped(self) -> int:
-        """How many messages the kernel had to throw away because our receive buffer was full."""
+        """Number of messages the kernel dropped because the receive buffer was full."""
         return self._memory()[SK_MEMINFO_DROPS]
 
     def send_room(self, charge_bytes: int) -> int:
-        """How many messages may be handed over now, the send buffer being charged so much for each. Its size is the
-        system's default: less than an interface's queue holds, so that a slow link stops us here and drops nothing
-        there."""
+        """Number of messages that fit the send buffer now, at `charge_bytes` each.
+
+        The buffer keeps the system's default size, which is smaller than an interface queue: on a slow link, sending
+        blocks here before the interface drops packets.
+        """
         memory = self._memory()
         return max(0, memory[SK_MEMINFO_SNDBUF] - memory[SK_MEMINFO_WMEM_ALLOC]) // charge_bytes
 
@@ -162,13 +164,13 @@ class Channel:
         self.socket.close()
 
     def restart_stamp_keys(self) -> None:
-        """Make the kernel number the stamps of the next packets from 0 again. Packets already sent keep theirs."""
+        """Restart the kernel's timestamp keys (OPT_ID) at 0. Packets already sent keep theirs."""
         if self.is_stamped:
             self._set_stamps(self.stamps & ~kernel.STAMP_OPT_ID)
             self._set_stamps(self.stamps)
 
     def _bind(self, source: str | None) -> int:
-        """Bind to the source where it is ours. Returns the identifier: random, or the port the socket could have."""
+        """Bind to the source if it is a local address. Returns the ICMP identifier: random, or the bound port."""
         addresses = [source, None] if source is not None else [None]
         for address in addresses:
             for _ in range(BIND_ATTEMPTS):
@@ -185,8 +187,8 @@ class Channel:
         raise OSError(errno.EADDRINUSE, "no free ICMP identifier")
 
     def _filter(self) -> None:
-        """Let in echo replies with our identifier, and errors about our requests: a busy host's other ICMP must not
-        fill our buffer."""
+        """Accept only echo replies with our identifier and errors about our requests, so that other ICMP traffic of a
+        busy host does not fill the receive buffer."""
         if not self.is_raw:
             return
         types = (echo.ECHO_REPLY[self.family], *icmp_errors.TYPES[self.family])
@@ -212,7 +214,7 @@ class Channel:
             self.socket.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
 
     def _ask_for_errors(self) -> None:
-        """A raw socket gets ICMP errors like any message; on a datagram socket they must be asked for."""
+        """Enable ICMP errors on a datagram socket; a raw socket receives them anyway."""
         if not self.is_raw:
             level, option = RECEIVE_ERRORS[self.family]
             self.socket.setsockopt(level, option, 1)
@@ -221,7 +223,7 @@ class Channel:
         self.socket.setsockopt(*MTU_DISCOVER[self.family], PMTUDISC_DO)
 
     def _ask_for_stamps(self) -> int:
-        """The stamps that the kernel gives: the interface's too where it makes them, else its own, else none (0)."""
+        """Enable timestamps: hardware and software, else software, else none (0). Returns the flags."""
         for stamps in (kernel.STAMPS | kernel.HARDWARE_STAMPS, kernel.STAMPS):
             with suppress(OSError):
                 self._set_stamps(stamps)
@@ -233,7 +235,7 @@ class Channel:
 
 
 def _open(family: int, kinds: Sequence[socket.SocketKind]) -> tuple[socket.socket, bool]:
-    """A socket of the first of `kinds` that can be had, and whether it is raw."""
+    """Open a socket of the first permitted type of `kinds`. Returns it, and whether it is raw."""
     refusals = []
     for kind in kinds:
         try:

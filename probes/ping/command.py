@@ -1,6 +1,6 @@
-"""`python -m probes ping HOST…`: measure loss and round trips with no centre, as a table or as JSON lines.
+"""`python -m probes ping HOST…`: measure loss and RTT without a centre, as a table or as JSON lines.
 
-Exit status: 0 measured (total loss included), 1 if some target could not be measured, 2 usage.
+Exit status: 0 measured (total loss included), 1 if any target could not be measured, 2 usage.
 """
 
 from __future__ import annotations
@@ -25,28 +25,38 @@ from probes.ping.spec import Burst, PingSpec, PingTarget
 PIPE_COLUMNS = 200
 
 SPARE_S = 5.0
-"""Beyond the planned time of the measurement, for a host too busy to keep to it."""
+"""Margin beyond the planned duration, for a busy host."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `ping`."""
-    parser.add_argument("host", nargs="+", metavar="HOST", help="name or address")
-    parser.add_argument("--count", type=int, default=10, help="echo requests of each size (default 10)")
+    """Add the options of `ping` to `parser`."""
+    parser.add_argument("host", nargs="+", metavar="HOST", help="host name or address")
     parser.add_argument(
-        "--sizes", type=_sizes, default=(100, 1000), metavar="BYTES,…", help="bytes of ICMP payload (default 100,1000)"
+        "--count", type=int, default=10, metavar="N", help="echo requests per host and size (default 10)"
     )
-    parser.add_argument("--spacing-s", type=float, default=1.0, help="seconds between requests to a host (default 1)")
-    parser.add_argument("--timeout-s", type=float, default=2.0, help="a later reply counts as lost (default 2)")
     parser.add_argument(
-        "--late-s", type=float, default=1.0, help="count replies as late for so much longer (default 1)"
+        "--sizes", type=_sizes, default=(100, 1000), metavar="BYTES,…", help="ICMP payload sizes (default 100,1000)"
     )
-    parser.add_argument("--no-priming", action="store_true", help="count the first request too, with what it wakes")
-    parser.add_argument("--dont-fragment", action="store_true", help="a request that does not fit the path is not cut")
-    parser.add_argument("--no-rate-check", action="store_true", help="send nothing more to hosts that lost some")
     parser.add_argument(
-        "--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4); an address says its own family"
+        "--spacing-s", type=float, default=1.0, metavar="S", help="interval between requests to a host, s (default 1)"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line for each burst")
+    parser.add_argument(
+        "--timeout-s", type=float, default=2.0, metavar="S", help="reply timeout, s; later replies are lost (default 2)"
+    )
+    parser.add_argument(
+        "--late-s",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="count late replies for this long after the timeout, s (default 1)",
+    )
+    parser.add_argument("--no-priming", action="store_true", help="do not send an uncounted first request")
+    parser.add_argument("--dont-fragment", action="store_true", help="do not fragment requests; report the path MTU")
+    parser.add_argument(
+        "--no-rate-check", action="store_true", help="do not check hosts with partial loss for ICMP rate limiting"
+    )
+    parser.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
+    parser.add_argument("--json", action="store_true", help="print JSON lines, an object per host and size")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         for burst in bursts:
             print(json.dumps(as_json(burst)))
     else:
-        with Console(stderr=True).status(f"pinging for about {spec.duration_s:.0f} s"):
+        with Console(stderr=True).status(f"pinging, about {spec.duration_s:.0f} s"):
             bursts = PING.run(spec, deadline)
         _print_table(bursts)
     return 0 if all(burst.outcome is Outcome.MEASURED for burst in bursts) else 1
@@ -87,7 +97,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def as_json(burst: Burst) -> dict[str, Any]:
-    """The burst and its derived numbers, as `--json` prints them."""
+    """The burst and its statistics, as `--json` prints them."""
     derived = summary(burst)
     return {
         "target": burst.target,
@@ -118,7 +128,7 @@ def as_json(burst: Burst) -> dict[str, Any]:
 
 
 def loss_text(burst: Burst) -> str:
-    """Lost of sent. None lost of N says no more than that the loss is below 3/N (with 95% confidence)."""
+    """Lost of sent. With 0 of N lost, the upper bound 3/N of the loss (95% confidence)."""
     if burst.outcome is not Outcome.MEASURED:
         return "not measured"
     lost = burst.sent - burst.received
@@ -127,13 +137,13 @@ def loss_text(burst: Burst) -> str:
 
 
 def _print_table(bursts: tuple[Burst, ...]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False, caption="round trips in ms", caption_justify="left")
+    table = Table(box=None, header_style="bold", pad_edge=False, caption="RTT in ms", caption_justify="left")
     table.add_column("host")
     for name in ("bytes", "lost", "min", "median", "average", "max", "IPDV"):
         table.add_column(name, justify="right")
     for burst in bursts:
         table.add_row(*_row(burst))
-    # A pipe has no width: nothing is to be folded there.
+    # A pipe has no width: do not wrap there.
     console = Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS, highlight=False)
     console.print(table)
     for note in _notes(bursts):
@@ -152,37 +162,37 @@ def _ms(value: float | None) -> str:
 
 
 def _notes(bursts: tuple[Burst, ...]) -> list[str]:
-    """A line for each thing to say of a host, with the sizes it holds for unless that is all of them."""
+    """Remarks by host, a line each, with the packet sizes they apply to unless they apply to all."""
     sizes = dict.fromkeys(burst.packet_bytes for burst in bursts)
     about: dict[tuple[str, str], dict[int, None]] = {}
     for burst in bursts:
         for remark in _remarks(burst):
             about.setdefault((burst.target, remark), {})[burst.packet_bytes] = None
     return [
-        f"{target}: {remark}" if held == sizes else f"{target}, {' and '.join(map(str, held))} bytes: {remark}"
-        for (target, remark), held in about.items()
+        f"{target}: {remark}" if of_sizes == sizes else f"{target}, {' and '.join(map(str, of_sizes))} bytes: {remark}"
+        for (target, remark), of_sizes in about.items()
     ]
 
 
 def _remarks(burst: Burst) -> list[str]:
-    """What the numbers of a burst do not say."""
+    """Remarks on a burst that its table row does not show."""
     if burst.outcome is not Outcome.MEASURED:
         return [f"{burst.outcome.value}: {burst.detail}"]
     counted = {
-        "answered after the timeout": burst.late,
+        "late (reply after the timeout)": burst.late,
         "duplicated": burst.duplicates,
         "out of order": burst.reordered,
-        "with another TTL than the one before": burst.ttl_changes,
-        "waited for room in the send buffer": burst.waited,
+        "TTL changes": burst.ttl_changes,
+        "delayed by a full send buffer": burst.waited,
     }
-    remarks = [f"{count} {what}" for what, count in counted.items() if count]
+    remarks = [f"{count} {event}" for event, count in counted.items() if count]
     remarks += [f"{error.count} × {error.name} from {error.router}" for error in burst.errors]
     if burst.path_mtu_bytes is not None:
-        remarks.append(f"the path takes IP packets of {burst.path_mtu_bytes} bytes")
+        remarks.append(f"path MTU {burst.path_mtu_bytes} bytes")
     if burst.rate_limited:
-        remarks.append("the loss grows with our own rate: somebody limits ICMP, and it says little of the path")
+        remarks.append("loss grows with our request rate: ICMP is rate-limited; not a measure of path loss")
     if burst.stamps_lost:
-        remarks.append("timed without the kernel's stamps")
+        remarks.append(f"{burst.stamps_lost} kernel timestamps missing")
     if burst.detail is not None:
         remarks.append(burst.detail)
     return remarks

@@ -1,8 +1,8 @@
-"""One cycle of pings: which targets share a socket, and what became of each of them.
+"""A ping cycle: assigns targets to sockets and makes a burst of each target's results.
 
-Targets of one family and local address share a socket; so many that one core could not serve them are spread over
-several, each with a thread of its own. Targets with the same address share the packets: to whoever answers, they are
-one. Takes resolved names, gives bursts in the order of the targets and, for each, of the sizes.
+Targets with the same address family and source address share a socket; more targets than a CPU core can handle are
+spread over several sockets, each with a thread. Targets with the same address share the packets. Takes resolved names,
+returns bursts in the order of the targets and their sizes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from probes.ping.spec import Burst, IcmpError, PingSpec
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 NEAR_MS = 0.1
-"""Round trips of our own addresses are shorter than this by the kernel's stamps; only those are looked at."""
-PLAIN_NOTE = "timed by this program's own clock, so round trips contain its own delays"
+"""With kernel timestamps, RTTs to local addresses are below this; a longer RTT means that the address is remote."""
+PLAIN_NOTE = "no kernel timestamps: RTTs include delays of this program"
 
 REFUSED_AS = {
     errno.EHOSTUNREACH: NoRoute,
@@ -48,15 +48,15 @@ REFUSED_AS = {
 }
 HINTS = {
     errno.EINVAL: "the route may be a blackhole",
-    errno.EPERM: "a firewall rule of this host forbids it",
-    errno.EACCES: "a broadcast address, or a route marked prohibit",
-    errno.EMSGSIZE: "the packet is larger than the path takes, and may not be cut",
+    errno.EPERM: "blocked by a firewall rule of this host",
+    errno.EACCES: "broadcast address, or route of type prohibit",
+    errno.EMSGSIZE: "packet exceeds the path MTU and must not be fragmented",
 }
 
 
 @cache
 def clock_source() -> str | None:
-    """What this host's kernel keeps time by, as it names it."""
+    """The kernel's clock source, by its kernel name."""
     try:
         return CLOCK_SOURCE.read_text().strip()
     except OSError:
@@ -65,7 +65,7 @@ def clock_source() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _SharedSocket:
-    """The targets that share a socket: `rows` has, for each distinct address, the targets that have it."""
+    """The targets that share a socket: `rows` has, for each distinct address, the targets with that address."""
 
     family: int
     rows: tuple[tuple[int, ...], ...]
@@ -75,12 +75,12 @@ class _SharedSocket:
 
 
 class Cycle:
-    """The targets of one cycle on their way. A context that closes the sockets."""
+    """The sockets and sessions of a ping cycle. A context manager that closes the sockets."""
 
     def __init__(
         self, spec: PingSpec, answers: Mapping[Name, Resolution], now: datetime, *, plain: bool = False
     ) -> None:
-        """`plain`: with sockets of any system, in place of the batches and stamps of Linux."""
+        """`plain`: use portable sockets instead of Linux batches and kernel timestamps."""
         self._spec = spec
         self._plain = plain
         self._now = now
@@ -89,8 +89,8 @@ class Cycle:
         self._sockets: list[_SharedSocket] = []
         self._rate_limited: dict[int, bool] = {}
         try:
-            for (family, source), members in self._together(answers).items():
-                self._join(family, source, members)
+            for (family, source), members in self._group_targets(answers).items():
+                self._open_sockets(family, source, members)
         except BaseException:
             self.close()
             raise
@@ -107,7 +107,7 @@ class Cycle:
             shared.channel.close()
 
     def run(self, deadline: Deadline) -> None:
-        """Send everything and wait for the replies; then, where that is asked for, check what was lost."""
+        """Send all requests and await the replies; then check for rate limiting if the spec says so."""
         spec = self._spec
         run_sessions([shared.session for shared in self._sockets], deadline, spec.timeout_s)
         self._counts = [
@@ -118,27 +118,27 @@ class Cycle:
                 self._check_rate(shared, counts, deadline)
 
     def bursts(self) -> tuple[Burst, ...]:
-        """All bursts, in the order of the targets and, for each, of the sizes."""
+        """All bursts, in the order of the targets and their sizes."""
         for shared, counts in zip(self._sockets, self._counts, strict=True):
             dropped = shared.channel.dropped
             for row, members in enumerate(shared.rows):
                 for index in members:
-                    self._bursts[index] = list(self._flown(index, counts, row, dropped))
+                    self._bursts[index] = list(self._measured_bursts(index, counts, row, dropped))
         return tuple(burst for index in range(len(self._spec.targets)) for burst in self._bursts[index])
 
-    def _together(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None], list[int]]:
-        """The targets that have an address, by family and local address; the others are given up."""
+    def _group_targets(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None], list[int]]:
+        """Group the targets by family and source address; targets without an address get their outcome here."""
         together: dict[tuple[int, str | None], list[int]] = defaultdict(list)
         for index, target in enumerate(self._spec.targets):
             answer = answers[target.address, target.family]
             if isinstance(answer, ProbeError):
-                self._give_up(index, answer)
+                self._mark_unmeasured(index, answer)
             else:
                 self._addresses[index] = answer
                 together[target.family, target.source].append(index)
         return together
 
-    def _join(self, family: int, source: str | None, members: Sequence[int]) -> None:
+    def _open_sockets(self, family: int, source: str | None, members: Sequence[int]) -> None:
         """Open as many sockets as these targets need."""
         sharing: dict[SocketAddress, list[int]] = defaultdict(list)
         for index in members:
@@ -153,7 +153,7 @@ class Cycle:
                 channel = open_channel(family, source, dont_fragment=self._spec.dont_fragment)
             except ProbeError as error:
                 for index in (index for row in rows for index in row):
-                    self._give_up(index, error)
+                    self._mark_unmeasured(index, error)
                 continue
             session = PingSession(channel, addresses, self._pattern())
             self._sockets.append(_SharedSocket(family, rows, addresses, channel, session))
@@ -165,7 +165,7 @@ class Cycle:
         )
 
     def _check_rate(self, shared: _SharedSocket, counts: BurstCounts, deadline: Deadline) -> None:
-        """Find out of which targets the loss grows with our rate. Those that lost all or nothing cannot tell."""
+        """Detect targets whose loss grows with our rate, among those with partial loss."""
         spec = self._spec
         suspects = [row for row in range(len(shared.rows)) if 0 < sum(counts.received[row]) < sum(counts.sent[row])]
         longest_s = rate_limit.longest_s(spec.spacing_s, spec.timeout_s, spec.min_spacing_s)
@@ -187,7 +187,7 @@ class Cycle:
         for row, verdict in limited.items():
             self._rate_limited.update(dict.fromkeys(shared.rows[row], verdict))
 
-    def _flown(self, index: int, counts: BurstCounts, row: int, dropped: int) -> Iterator[Burst]:
+    def _measured_bursts(self, index: int, counts: BurstCounts, row: int, dropped: int) -> Iterator[Burst]:
         target = self._spec.targets[index]
         for column, size in enumerate(self._spec.packet_bytes):
             sent, received = counts.sent[row][column], counts.received[row][column]
@@ -219,45 +219,43 @@ class Cycle:
                 errors=errors,
                 path_mtu_bytes=self._path_mtu_bytes(index, refused, errors),
                 rate_limited=self._rate_limited.get(index),
-                detail=self._reservation(index, sent, rtts_ms, refused, dropped),
+                detail=self._notes(index, sent, rtts_ms, refused, dropped),
             )
 
     def _path_mtu_bytes(self, index: int, refused: int, errors: tuple[IcmpError, ...]) -> int | None:
-        """The largest packet for the path, where one did not fit."""
-        told = [error.mtu_bytes for error in errors if error.mtu_bytes is not None]
-        if told:
-            return min(told)
-        # Only Linux is asked by the numbers that Linux has for the question.
+        """The path MTU, if a request exceeded it."""
+        mtus_bytes = [error.mtu_bytes for error in errors if error.mtu_bytes is not None]
+        if mtus_bytes:
+            return min(mtus_bytes)
+        # The socket option has this number on Linux only.
         if refused != errno.EMSGSIZE or self._plain:
             return None
         return path_mtu_bytes(self._addresses[index], self._spec.targets[index].family)
 
-    def _reservation(
+    def _notes(
         self, index: int, sent: int, rtts_ms: tuple[float | None, ...], refused: int, dropped: int
     ) -> str | None:
-        """What a reader of the numbers should know."""
+        """Notes that qualify the figures of a burst; None without notes."""
         notes = []
-        if self._never_left(index, rtts_ms):
-            notes.append("this host's own address: the packets never left it")
+        if self._is_local(index, rtts_ms):
+            notes.append("local address: packets did not leave this host")
         if sent < self._spec.count:
-            why = str(_refusal(refused)) if refused else "the deadline came first"
+            why = str(_refusal(refused)) if refused else "deadline reached"
             notes.append(f"{self._spec.count - sent} of {self._spec.count} requests were not sent: {why}")
         if None in rtts_ms and dropped > 0:
-            notes.append(
-                f"this host's receive buffer overflowed by {dropped} messages; some of the loss may be its own"
-            )
+            notes.append(f"receive buffer overflow on this host dropped {dropped} messages; some loss may be local")
         if self._plain and rtts_ms.count(None) < sent:
             notes.append(PLAIN_NOTE)
         return "; ".join(notes) or None
 
-    def _never_left(self, index: int, rtts_ms: tuple[float | None, ...]) -> bool:
+    def _is_local(self, index: int, rtts_ms: tuple[float | None, ...]) -> bool:
         address = self._addresses[index]
         if address[0].startswith("127."):
             return True
         shortest_ms = min((rtt for rtt in rtts_ms if rtt is not None), default=NEAR_MS)
         return (self._plain or shortest_ms < NEAR_MS) and is_own(address, self._spec.targets[index].family)
 
-    def _give_up(self, index: int, error: ProbeError) -> None:
+    def _mark_unmeasured(self, index: int, error: ProbeError) -> None:
         self._bursts[index] = [self._unmeasured(index, size, error) for size in self._spec.packet_bytes]
 
     def _unmeasured(self, index: int, size: int, error: ProbeError, mtu_bytes: int | None = None) -> Burst:
@@ -271,13 +269,13 @@ class Cycle:
             started_at=self._now,
             outcome=error.outcome,
             path_mtu_bytes=mtu_bytes,
-            detail=str(error) if mtu_bytes is None else f"{error}; the path takes IP packets of {mtu_bytes} bytes",
+            detail=str(error) if mtu_bytes is None else f"{error}; path MTU {mtu_bytes} bytes",
         )
 
 
 def _refusal(code: int) -> ProbeError:
-    """What the kernel's answer to a request that it did not take means; 0 is no answer, for it was not asked."""
+    """The error for the errno of a refused request; 0 means that it was never handed to the kernel."""
     if code == 0:
-        return ProbeError("the deadline came before the first request", outcome=Outcome.MISSED)
+        return ProbeError("deadline reached before the first request", outcome=Outcome.MISSED)
     hint = f" ({HINTS[code]})" if code in HINTS else ""
     return REFUSED_AS.get(code, ProbeError)(f"{os.strerror(code)}{hint}")

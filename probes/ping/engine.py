@@ -1,12 +1,12 @@
-"""Sends the echo requests of one cycle in batches, paced, and times their replies by the kernel's own stamps.
+"""Sends the echo requests of a cycle in paced batches and times the replies with kernel timestamps.
 
 Takes sessions, each a socket with its targets; returns `EchoResults`, arrays of shape (targets, packets) with send
 times and replies. Names, privileges and PingER's bursts are the business of `probes.ping.burst`.
 
-Round trips run from the kernel's send stamp to its receive stamp, so it costs no accuracy to wake rarely and to read
-many stamps at once. No Python runs for a single packet, except for one that the kernel refuses. Over a channel that
-is not stamped (`probes.ping.plain`) they run from the call that sends to the one that reads, and a reply wakes us; so
-it does while nobody can tell whether the stamps of the kernel can be trusted.
+An RTT runs from the kernel's send timestamp to its receive timestamp, so waking rarely and reading many timestamps at
+once costs no accuracy. No Python code runs per packet, except for packets that the kernel refuses. Over a channel
+without timestamps (`probes.ping.plain`), an RTT runs from the send call to the receive call, and each reply wakes the
+loop; the same holds while kernel timestamps are not trusted.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from probes.ping.stamp_keys import StampKeys
 NS_PER_S = 1_000_000_000
 
 BATCH_BYTES = 14_600
-"""Packets that fall due close together wait for each other until they are as many bytes as this, and go out together:
-what any TCP connection may put on a path at once (RFC 6928). Waking for each alone would cost many times the CPU."""
+"""Packets that are due close together are sent as a batch of up to this size: the initial window of a TCP connection
+(RFC 6928). Waking for each packet would cost many times the CPU."""
 
 SHORTEST_TICK_NS = 2_000_000
-"""Packets that fall due within this go out together, however many."""
+"""All packets due within this interval are sent together, however many."""
 
 RETRY_NS = 1_000_000
-"""How long to wait for room in a full send buffer before looking again."""
+"""Retry interval when the send buffer is full."""
 
 DRAIN_NS = 250_000_000
-"""Replies and stamps wait in the socket at most this long, and never more of them than its buffer surely holds."""
+"""Maximum time that replies and timestamps wait in the socket; they are read earlier if its buffer could fill up."""
 
 LAST_TICK_NS = 20_000_000
-"""How often to look for replies when all is sent."""
+"""Polling interval for replies after the last request was sent."""
 
 SETTLE_NS = 20_000_000
-"""How long after its timeout a reply that came in time may need to get from the kernel's stamp to us."""
+"""Maximum delay between the kernel's receive timestamp and our reading of the reply."""
 
 MESSAGE_OVERHEAD_BYTES = 2048
-"""What the kernel charges a socket for a message beyond its bytes: its own structures, rounded up."""
+"""Buffer space the kernel charges per message in addition to its bytes, rounded up."""
 
 CORE_PACKETS_PER_S = 40_000
-"""What one session surely sends and receives on one core. Flights that are asked for more have a thread each."""
+"""Packet rate that a session safely handles on a CPU core. Above this, each session gets its own thread."""
 
 
 class PingSession:
-    """One socket, its targets, and the cycle of packets they are sent."""
+    """A socket, its targets, and the packets to send to them in a cycle."""
 
     def __init__(self, channel: Channel, addresses: Sequence[SocketAddress], pattern: SendPattern) -> None:
         random = np.random.default_rng()
@@ -72,20 +72,20 @@ class PingSession:
         self._table = PacketTable(targets, pattern)
         target_of_rank = random.permutation(targets)
         self._rank_of_target = np.argsort(target_of_rank)
-        self._make_ends([addresses[target] for target in target_of_rank])
+        self._make_sender_and_receiver([addresses[target] for target in target_of_rank])
         self._batch_of_turn = self._batches()
         self._stepped_ns = self._drained_ns = time.monotonic_ns()
         self._drained_next = 0
-        self._meant_ns = 0
+        self._planned_wait_ns = 0
         self._buffer_full = False
         phases_ns = random_phases_ns(targets, spacing_ns, random)
         self._schedule = Schedule(self._stepped_ns, phases_ns, len(self._table.packet_bytes), spacing_ns)
         self._stop = self._schedule.total
 
-    def _make_ends(self, addresses: Sequence[SocketAddress]) -> None:
+    def _make_sender_and_receiver(self, addresses: Sequence[SocketAddress]) -> None:
         channel, table = self.channel, self._table
         largest_bytes = int(table.packet_bytes.max())
-        # Replies and send stamps share the receive buffer; half of it is kept for what comes unexpectedly.
+        # Replies and send timestamps share the receive buffer; half of it is reserve for unexpected messages.
         charge_bytes = largest_bytes + 2 * MESSAGE_OVERHEAD_BYTES
         self._room = max(1, channel.receive_buffer_bytes // (2 * charge_bytes))
         rows = min(kernel.MAX_MESSAGES, self._room, table.total)
@@ -97,28 +97,28 @@ class PingSession:
             ip_header=channel.has_ip_header,
             errors_among_replies=channel.errors_among_replies,
         )
-        # A session before this one, on the same socket, has used numbers.
+        # An earlier session on the same socket may have used keys.
         channel.restart_stamp_keys()
         self._keys = StampKeys(table.total)
         self._sender = Sender(channel, addresses, echo_format, table, self._keys, rows, self._restart_keys)
         self._receiver = Receiver(channel, self._sender.names, echo_format, table, self._keys, rows)
 
     def _batches(self) -> list[int]:
-        """How many packets go out together, for each turn by its size: so many in a row are to different targets."""
+        """Batch size for each turn, from its packet size; the packets of a batch go to different targets."""
         sizes = self._table.packet_bytes
         if not self.channel.is_stamped:
-            # A reply would wait for the batch.
+            # Otherwise the RTT would include the rest of the batch.
             return [1] * len(sizes)
         fitting = BATCH_BYTES // (sizes + HEADER_BYTES[self.channel.family])
         batches: list[int] = np.clip(fitting, 1, self._table.targets).tolist()
         return batches
 
     def step(self) -> None:
-        """Send what is due and read what has come."""
+        """Send due packets and read replies."""
         self._stepped_ns = time.monotonic_ns()
         self._buffer_full = False
         if self.reads_at_once:
-            # The reply does not wait until what is due has been sent.
+            # Read replies before sending, so that they do not wait.
             self._drain()
         if self._table.next < self._stop:
             self._send_due()
@@ -126,23 +126,23 @@ class PingSession:
             self._drain()
 
     def stop_sending(self) -> None:
-        """Send no more; what is out is still waited for."""
+        """Stop sending; replies to packets already sent are still awaited."""
         self._stop = self._table.next
 
     def finished(self) -> bool:
-        """Whether all that was to be sent is out, and each request has its reply or can have none that counts."""
+        """Whether all packets are sent, and each has a reply or has timed out."""
         if not self._all_sent:
             return False
         waited_ns = time.monotonic_ns() - int(self._table.called_ns[: self._stop].max(initial=0))
         if waited_ns > self._timeout_ns + self._late_ns + SETTLE_NS:
             return True
-        if self._table.awaited():
+        if self._table.has_pending():
             return False
-        # All have answered; a duplicate of the last reply may still be on its way.
-        return waited_ns > 2 * self._table.longest_round_trip_ns() + SETTLE_NS
+        # All requests are answered; a duplicate of the last reply may still arrive.
+        return waited_ns > 2 * self._table.max_rtt_ns() + SETTLE_NS
 
     def wake_at_ns(self) -> int:
-        """When `step` has something to do again."""
+        """When `step` is next due."""
         if self._buffer_full:
             return self._stepped_ns + RETRY_NS
         if self._all_sent:
@@ -153,16 +153,16 @@ class PingSession:
         together_ns = self._schedule.due_at_ns(min(following + batch, self._stop) - 1)
         longest_ns = due_ns + self._schedule.longest_wait_ns
         wake_ns = max(min(together_ns, longest_ns), self._stepped_ns + SHORTEST_TICK_NS)
-        self._meant_ns = wake_ns - due_ns
+        self._planned_wait_ns = wake_ns - due_ns
         return min(wake_ns, max(self._drained_ns + DRAIN_NS, self._stepped_ns + SHORTEST_TICK_NS))
 
     @property
     def reads_at_once(self) -> bool:
-        """Whether a reply is to be read as soon as it comes, because the moment of reading may be its time."""
+        """Whether replies must be read immediately because the time of reading may count as arrival time."""
         return self._receiver.matcher.doubts_stamps
 
     def results(self) -> EchoResults:
-        """What became of each packet."""
+        """The result of each packet."""
         return self._table.results(self._rank_of_target, self._timeout_ns, self._receiver.clock.offset_ns)
 
     @property
@@ -170,7 +170,7 @@ class PingSession:
         return self._table.next >= self._stop
 
     def _send_due(self) -> None:
-        self._schedule.postpone(self._table.next, self._stepped_ns, meant_ns=self._meant_ns)
+        self._schedule.postpone(self._table.next, self._stepped_ns, planned_wait_ns=self._planned_wait_ns)
         due = min(self._schedule.due(self._stepped_ns), self._stop)
         while self._table.next < due and not self._buffer_full:
             room = self._room - (self._table.next - self._drained_next)
@@ -191,9 +191,9 @@ class PingSession:
 
 
 def run_sessions(sessions: Sequence[PingSession], deadline: Deadline, timeout_s: float) -> None:
-    """Run all sessions to their end. Sending stops early enough for the last replies to be waited for by `deadline`.
+    """Run all sessions to their end. Sending stops in time to await the last replies by `deadline`.
 
-    Many packets take a thread for each session: sending and receiving run in the kernel, side by side.
+    At high packet rates each session gets a thread: the kernel then sends and receives in parallel.
     """
     if len(sessions) > 1 and sum(session.packets_per_s for session in sessions) > CORE_PACKETS_PER_S:
         with ThreadPoolExecutor(len(sessions)) as threads:
@@ -217,7 +217,7 @@ def _run_in_turn(sessions: Sequence[PingSession], deadline: Deadline, timeout_s:
 
 
 def _sleep_until(wake_at_ns: int, sessions: Sequence[PingSession]) -> None:
-    """Sleep, or be woken by a reply that is to be read at once."""
+    """Sleep, or wake early for a reply that must be read immediately."""
     sleep_ns = max(0, wake_at_ns - time.monotonic_ns())
     watched = [session.channel.descriptor for session in sessions if session.reads_at_once]
     if not watched:

@@ -1,8 +1,8 @@
-"""ICMP errors about our echo requests, read for whole batches at once, and what they are called. No I/O.
+"""Decodes ICMP errors about our echo requests, a whole batch at once, and names them. No I/O.
 
-An error quotes the packet it is about: the IP header and at least the first 8 bytes behind it (RFC 792; RFC 4443
+An error quotes the offending packet: the IP header and at least the first 8 bytes of its payload (RFC 792; RFC 4443
 section 2.4 c: as much as fits). Those hold identifier, sequence and, over IPv4, the checksum, which covers our secret;
-the quoted destination tells the target. Where more is quoted, and always over IPv6, number and secret are compared.
+the quoted destination is the target. If more is quoted, and always over IPv6, number and secret are compared too.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ IPV6_HEADER_BYTES = 40
 FRAGMENT_HEADER = 44
 FRAGMENT_HEADER_BYTES = 8
 HEADER_BYTES = {4: IPV4_HEADER_BYTES + ICMP_HEADER_BYTES, 6: IPV6_HEADER_BYTES + ICMP_HEADER_BYTES}
-"""What a request of ours has before its packet bytes."""
+"""Length of the IP and ICMP headers of a request."""
 
 MOST_BYTES = 2 * IPV4_MAX_HEADER_BYTES + ICMP_HEADER_BYTES + HEAD_BYTES
-"""Of an error, all that is looked at, with the longest headers there are."""
+"""Bytes of an error that are examined, with headers of maximum length."""
 
 LONGEST_BYTES = 576
-"""The longest IPv4 packet that a router may make of an error (RFC 1812, section 4.3.2.3)."""
+"""Maximum length of an ICMP error over IPv4 (RFC 1812, section 4.3.2.3)."""
 
 PROTOCOL_ICMP = {4: 1, 6: 58}
 TYPES = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
 """Destination unreachable, (packet too big,) time exceeded, parameter problem."""
 
 TOO_BIG = {4: (3, 4), 6: (2, 0)}
-"""Type and code of the errors that carry an MTU, the code counting over IPv4 only."""
+"""Type and code of the errors that carry an MTU; over IPv6 the code is ignored."""
 
 NAMES: dict[tuple[int, int, int], str] = {
     (4, 3, 0): "net_unreachable",
@@ -72,13 +72,13 @@ NAMES: dict[tuple[int, int, int], str] = {
 
 
 def name_of(family: int, icmp_type: int, icmp_code: int) -> str:
-    """The word for an error; its numbers where it has none."""
+    """The name of an error; type and code if it has no name."""
     return NAMES.get((family, icmp_type, icmp_code), f"icmp_type_{icmp_type}_code_{icmp_code}")
 
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """What a batch of errors quotes of a request, a row each. `whole` tells where number and secret are there too."""
+    """The requests that a batch of errors quotes, row by row. `whole` marks rows that include number and secret."""
 
     identifier: Int64s
     checksum: Int64s
@@ -89,9 +89,9 @@ class Quotes:
 
 
 def read_quotes(family: int, quoted: Bytes, lengths: Int64s) -> tuple[Quotes, Bools]:
-    """Read the ICMP message that each row of `quoted` begins with, `lengths` bytes of it being there.
+    """Decode the ICMP message at the beginning of each row of `quoted`, of which `lengths` bytes are valid.
 
-    `quoted` has at least `HEAD_BYTES` columns. Also tells which rows are an echo request of which enough is there.
+    `quoted` has at least `HEAD_BYTES` columns. Also returns which rows are an echo request of sufficient length.
     """
     fields = np.ascontiguousarray(quoted[:, :HEAD_BYTES]).view(HEAD)[:, 0]
     plausible = (fields["type"] == ECHO_REQUEST[family]) & (fields["code"] == 0) & (lengths >= ICMP_HEADER_BYTES)
@@ -108,9 +108,9 @@ def read_quotes(family: int, quoted: Bytes, lengths: Int64s) -> tuple[Quotes, Bo
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """A batch of errors, a row each: what kind, about a packet to which host, and the request's quoted beginning.
+    """A batch of errors, row by row: type and code, destination of the offending packet, and the quoted request.
 
-    `mtu_bytes` is 0 where the error carries none. `hosts` are the addresses in network order.
+    `mtu_bytes` is 0 if the error carries no MTU. `hosts` are the addresses in network order.
     """
 
     icmp_type: Int64s
@@ -121,19 +121,19 @@ class Errors:
     quoted_bytes: Int64s
 
     def take(self, rows: Int64s) -> Errors:
-        """These rows only."""
+        """The errors of these rows."""
         return Errors(*(getattr(self, name)[rows] for name in self.__slots__))
 
     def with_mtu_below(self, ip_bytes: Int64s) -> Errors:
-        """Without the MTUs that packets of so many bytes would have fitted: stale or false (RFC 8201, section 4)."""
+        """Drop MTUs that the packet would have fitted: they are stale or forged (RFC 8201, section 4)."""
         return replace(self, mtu_bytes=np.where(self.mtu_bytes < ip_bytes, self.mtu_bytes, 0))
 
 
 def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tuple[Errors, Int64s]:
-    """The errors among messages of a raw socket: row r of `data` has its ICMP header at `starts[r]`.
+    """Decode the ICMP errors among messages of a raw socket: row r of `data` has its ICMP header at `starts[r]`.
 
-    `data` has at least `MOST_BYTES` columns. Also gives the rows they came from. What is too short, or quotes
-    something else than an ICMP packet, is left out.
+    `data` has at least `MOST_BYTES` columns. Also returns the row of each error. Errors that are too short, or do not
+    quote an ICMP packet, are left out.
     """
     rows = np.flatnonzero(np.isin(_byte(data, starts), TYPES[family]))
     at, left = starts[rows], np.minimum(lengths[rows], data.shape[1]) - starts[rows]
@@ -160,8 +160,8 @@ def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tu
 
 
 def _behind_ipv6(data: Bytes, inner: Int64s) -> tuple[Int64s, Bytes]:
-    """How long the quoted headers are and what comes behind them: the IPv6 header, and in the first piece of a request
-    that was cut a fragment header (RFC 8200, section 4.5). Of a later piece, that is no ICMP."""
+    """Length of the quoted headers, and the protocol after them: the IPv6 header and, in a request's first fragment,
+    a fragment header (RFC 8200, section 4.5). Later fragments contain no ICMP header."""
     following = _byte(data, inner + 6)
     cut = following == FRAGMENT_HEADER
     fragment = inner + IPV6_HEADER_BYTES
@@ -171,10 +171,10 @@ def _behind_ipv6(data: Bytes, inner: Int64s) -> tuple[Int64s, Bytes]:
 
 
 def carries_mtu(family: int, icmp_type: Int64s, icmp_code: Int64s) -> Bools:
-    """Whether an error of this kind tells the MTU of the next link."""
+    """Whether an error of this type and code carries the next-hop MTU."""
     too_big, code = TOO_BIG[family]
-    found: Bools = (icmp_type == too_big) & ((icmp_code == code) if family == 4 else True)
-    return found
+    carries: Bools = (icmp_type == too_big) & ((icmp_code == code) if family == 4 else True)
+    return carries
 
 
 def _mtu_bytes(family: int, data: Bytes, at: Int64s) -> Int64s:
@@ -186,12 +186,12 @@ def _mtu_bytes(family: int, data: Bytes, at: Int64s) -> Int64s:
 
 
 def _byte(data: Bytes, at: Int64s) -> Bytes:
-    found: Bytes = data[np.arange(len(data)), np.minimum(at, data.shape[1] - 1)]
-    return found
+    octets: Bytes = data[np.arange(len(data)), np.minimum(at, data.shape[1] - 1)]
+    return octets
 
 
 def _columns(data: Bytes, start: Int64s, width: int) -> Bytes:
-    """`width` bytes of each row from its own `start`; the last byte again where a row has no more."""
+    """`width` bytes of each row from its own `start`, padded with the last byte of the row."""
     columns = np.minimum(start[:, np.newaxis] + np.arange(width), data.shape[1] - 1)
-    found: Bytes = data[np.arange(len(data))[:, np.newaxis], columns]
-    return found
+    gathered: Bytes = data[np.arange(len(data))[:, np.newaxis], columns]
+    return gathered

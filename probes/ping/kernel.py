@@ -1,8 +1,8 @@
-"""The kernel's side of batched messages: `sendmmsg`, `recvmmsg`, their structures as NumPy types, control messages.
+"""System calls for batched messages: `sendmmsg`, `recvmmsg`, their structures as NumPy types, control messages.
 
 `KernelSendBatch` and `KernelReceiveBatch` own the memory that the kernel reads and writes; each row is a message.
 `read_controls` parses the control messages of many rows at once and checks the level, type and length of each.
-Nothing here knows what a ping is. Works on 64-bit Linux only, where `missing_calls` finds none; imports anywhere.
+Independent of ICMP. Works on 64-bit Linux only, if `missing_calls` returns none; can be imported anywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from probes.ping.arrays import Bytes, Int64s
 NS_PER_S = 1_000_000_000
 
 MAX_MESSAGES = 1024
-"""UIO_MAXIOV: the kernel takes no more messages in one call."""
+"""UIO_MAXIOV: the maximum number of messages per call."""
 
 SO_TIMESTAMPING = 37
 SO_RCVBUFFORCE = 33
@@ -49,7 +49,7 @@ ORIGIN_TIMESTAMPING = 4
 STAMPED_AT_SEND = 0
 
 ENONET = 64
-"""Linux's; elsewhere `errno` has no such name."""
+"""Linux only; `errno` lacks the name on other systems."""
 
 PENDING_ERRORS = frozenset(
     (
@@ -65,8 +65,8 @@ PENDING_ERRORS = frozenset(
         errno.EPROTO,
     )
 )
-"""What an ICMP error about an earlier packet leaves on a datagram socket for whoever calls next (ip(7), IP_RECVERR). It
-is told once; the error itself waits on the error queue."""
+"""Pending socket errors: an ICMP error about an earlier packet makes the next call on a datagram socket fail with
+any of these, once (ip(7), IP_RECVERR); the error itself is on the error queue."""
 
 SOCKADDR_BYTES = 28
 """Length of a `sockaddr_in6`; a `sockaddr_in` takes the first 16 of them."""
@@ -108,14 +108,14 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 
 @cache
 def _call(name: str) -> Any:
-    """A function of the C library. Raises AttributeError where that has none of this name."""
+    """Look up a function of the C library. Raises AttributeError if it is missing."""
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
     function.argtypes = ARGUMENTS[name]
     return function
 
 
 def missing_calls() -> list[str]:
-    """Of the calls that move batches, those that the C library lacks, the kernel does not know or a sandbox forbids."""
+    """Batch system calls that the C library or kernel lacks, or a sandbox forbids."""
     return [name for name in ARGUMENTS if not _is_there(name)]
 
 
@@ -124,21 +124,21 @@ def _is_there(name: str) -> bool:
         call = _call(name)
     except AttributeError:
         return False
-    # Asked to move nothing over no socket, a call that is there finds fault with the socket only.
+    # With no messages and an invalid socket, an available call fails with EBADF.
     answer: int = call(-1, *[0] * (len(ARGUMENTS[name]) - 1))
     return answer >= 0 or ctypes.get_errno() == errno.EBADF
 
 
 def row_addresses(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
-    """Where each row of a C-contiguous array lies in memory. The array must outlive what is made of it."""
+    """Memory address of each row of a C-contiguous array, which must outlive the pointers."""
     return np.uint64(array.ctypes.data) + np.arange(len(array), dtype=np.uint64) * np.uint64(array.strides[0])
 
 
 class KernelSendBatch:
-    """Up to `rows` messages on their way out. Each is a row of `heads`, then a piece of the one shared `tail`."""
+    """Up to `rows` messages to send. Each is a row of `heads` followed by a prefix of the shared `tail`."""
 
     def __init__(self, descriptor: int, names: Bytes, name_bytes: int, rows: int, head_bytes: int, tail: bytes) -> None:
-        """`names` are the sockaddrs, each the first `name_bytes` of a row, that messages can go to."""
+        """`names` are the possible destinations: a sockaddr in the first `name_bytes` of each row."""
         self._call = _call("sendmmsg")
         self._descriptor = descriptor
         self._names = names
@@ -156,14 +156,14 @@ class KernelSendBatch:
         self._headers["name_length"] = name_bytes
         self._at = self._messages.ctypes.data
 
-    def address(self, places: Int64s, tail_bytes: Int64s) -> None:
-        """Set, for the first `len(places)` rows, where each goes (a row of `names`) and how much tail it has."""
-        rows = len(places)
-        self._headers["name"][:rows] = self._name_pointers[places]
+    def set_destinations(self, destinations: Int64s, tail_bytes: Int64s) -> None:
+        """Set the destination (a row of `names`) and the tail length of the first `len(destinations)` rows."""
+        rows = len(destinations)
+        self._headers["name"][:rows] = self._name_pointers[destinations]
         self._iov["length"][:rows, 1] = tail_bytes
 
     def send(self, first: int, stop: int) -> int:
-        """Send rows `first` to `stop`. Returns how many the kernel took; OSError if it refused the very first."""
+        """Send rows `first` to `stop`. Returns how many the kernel accepted; OSError if it refused the first."""
         while True:
             taken: int = self._call(
                 self._descriptor, self._at + first * MMSGHDR.itemsize, stop - first, socket.MSG_DONTWAIT
@@ -176,8 +176,8 @@ class KernelSendBatch:
 
 
 class KernelReceiveBatch:
-    """Room for `rows` messages of up to `data_bytes`; what is longer is cut, its whole length still told where
-    the kernel tells it. Who sent each is asked for only `with_names`."""
+    """Up to `rows` received messages of up to `data_bytes`. Longer messages are truncated; with MSG_TRUNC their full
+    length is reported. Source addresses are read only `with_names`."""
 
     def __init__(self, descriptor: int, rows: int, data_bytes: int, *, flags: int = 0, with_names: bool = True) -> None:
         self._call = _call("recvmmsg")
@@ -201,7 +201,7 @@ class KernelReceiveBatch:
         self._used = rows
 
     def receive(self) -> int:
-        """Take what waits on the socket, without waiting. Returns how many rows now hold a message."""
+        """Receive queued messages without blocking. Returns the number of rows filled."""
         used = self._headers[: self._used]
         used["name_length"] = self._name_bytes
         used["control_length"] = CONTROL_WORDS * WORD_BYTES
@@ -222,16 +222,16 @@ class KernelReceiveBatch:
         return self._messages["length"][:count].astype(np.int64)
 
     def controls(self, count: int) -> Controls:
-        """What the control messages of the first `count` messages say."""
+        """Parse the control messages of the first `count` messages."""
         return read_controls(self.control[:count], self._headers["control_length"][:count].astype(np.int64))
 
 
 class Controls:
-    """What the control messages of many rows say; absent things are 0, and -1 for `key` and `hop_limit`.
+    """Parsed control messages of many rows; absent values are 0, or -1 for `key` and `hop_limit`.
 
-    `read_ns`: when this program read each, monotonic, where it noted that.
-    `error_origin` is not 0 where a row is an ICMP error of a datagram socket's error queue; then `error_type`,
-    `error_code`, `error_info` (an MTU) and `offender` (the address of who sent the error) belong to it.
+    `read_ns`: monotonic time when this program read each message, if recorded.
+    `error_origin` is nonzero for an ICMP error from a datagram socket's error queue, described by `error_type`,
+    `error_code`, `error_info` (an MTU) and `offender` (the address that sent the error).
     """
 
     __slots__ = (
@@ -253,12 +253,12 @@ class Controls:
 
 
 Rows = Int64s | slice
-"""Of a batch: these, or all."""
+"""Selected rows of a batch, or all."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
-    """Where in a row a control message lies (words of 8 bytes), and what its header says."""
+class _ControlMessage:
+    """Position of a control message in its row (in words of 8 bytes), and its header."""
 
     at: int
     length: int
@@ -275,13 +275,13 @@ class _Message:
 
 
 def read_controls(control: Int64s, control_bytes: Int64s) -> Controls:
-    """Read the control messages of each row: kernel stamps (CLOCK_REALTIME), send key, hop limit, ICMP error.
+    """Parse the control messages of each row: kernel timestamps (CLOCK_REALTIME), send key, hop limit, ICMP error.
 
     `control` has shape (rows, words of 8 bytes); `control_bytes` is how much of each row the kernel filled.
-    A message that would reach beyond what was filled ends its row. The rows of one batch are mostly laid out alike,
-    so each layout is read at once.
+    A message that exceeds the filled part ends its row. Most rows of a batch have the same layout; rows with the same
+    layout are parsed at once.
     """
-    found = Controls(len(control))
+    controls = Controls(len(control))
     pairs = np.ascontiguousarray(control).view(np.int32)
     rows: Rows = slice(None)
     left = np.arange(len(control))
@@ -294,54 +294,56 @@ def read_controls(control: Int64s, control_bytes: Int64s) -> Controls:
             alike &= control[rows, message.at + 1] == control[first, message.at + 1]
         some = rows if alike.all() else left[alike]
         for message in messages:
-            _read_one(found, control, pairs, some, message)
-        # The first is like itself, so each turn has fewer.
+            _read_message(controls, control, pairs, some, message)
+        # Each iteration removes at least the first row.
         rows = left = left[~alike]
-    return found
+    return controls
 
 
-def _layout(control: Int64s, pairs: npt.NDArray[np.int32], filled: int) -> list[_Message]:
-    """The control messages of one row."""
+def _layout(control: Int64s, pairs: npt.NDArray[np.int32], filled: int) -> list[_ControlMessage]:
+    """The positions of the control messages in a row."""
     messages = []
     at, left = 0, filled
     while left >= CONTROL_HEADER_WORDS * WORD_BYTES:
         length = int(control[at])
         if not CONTROL_HEADER_WORDS * WORD_BYTES <= length <= left:
             break
-        messages.append(_Message(at, length, int(pairs[2 * at + 2]), int(pairs[2 * at + 3])))
+        messages.append(_ControlMessage(at, length, int(pairs[2 * at + 2]), int(pairs[2 * at + 3])))
         words = -(-length // WORD_BYTES)
         at, left = at + words, left - words * WORD_BYTES
     return messages
 
 
-def _read_one(found: Controls, control: Int64s, pairs: npt.NDArray[np.int32], rows: Rows, message: _Message) -> None:
-    """Read one control message that lies at the same place in all `rows`."""
+def _read_message(
+    controls: Controls, control: Int64s, pairs: npt.NDArray[np.int32], rows: Rows, message: _ControlMessage
+) -> None:
+    """Parse a control message that is at the same position in all `rows`."""
     kind, data = (message.level, message.kind), message.data
     if kind == (socket.SOL_SOCKET, SO_TIMESTAMPING) and message.data_bytes >= 16:
-        found.stamp_ns[rows] = control[rows, data] * NS_PER_S + control[rows, data + 1]
+        controls.stamp_ns[rows] = control[rows, data] * NS_PER_S + control[rows, data + 1]
         if message.data_bytes >= 48:
-            found.hardware_ns[rows] = control[rows, data + 4] * NS_PER_S + control[rows, data + 5]
+            controls.hardware_ns[rows] = control[rows, data + 4] * NS_PER_S + control[rows, data + 5]
     elif kind in HOP_LIMIT_MESSAGES and message.data_bytes >= 4:
-        found.hop_limit[rows] = pairs[rows, 2 * data]
+        controls.hop_limit[rows] = pairs[rows, 2 * data]
     elif kind in ERROR_MESSAGES and message.data_bytes >= 16:
-        _read_error(found, pairs, rows, message)
+        _read_error(controls, pairs, rows, message)
 
 
-def _read_error(found: Controls, pairs: npt.NDArray[np.int32], rows: Rows, message: _Message) -> None:
-    """`struct sock_extended_err`: of a send stamp its key, of an ICMP error what `Controls` tells."""
+def _read_error(controls: Controls, pairs: npt.NDArray[np.int32], rows: Rows, message: _ControlMessage) -> None:
+    """Parse `struct sock_extended_err`: the key of a send timestamp, or the fields of an ICMP error."""
     unsigned, data = pairs.view(np.uint32), 2 * message.data
     stamp = (pairs[rows, data] == errno.ENOMSG) & (unsigned[rows, data + 1] & 0xFF == ORIGIN_TIMESTAMPING)
     stamp &= pairs[rows, data + 2] == STAMPED_AT_SEND
     if stamp.all():
-        found.key[rows] = unsigned[rows, data + 3]
+        controls.key[rows] = unsigned[rows, data + 3]
         return
     each = np.arange(len(pairs))[rows]
-    found.key[each[stamp]] = unsigned[each[stamp], data + 3]
+    controls.key[each[stamp]] = unsigned[each[stamp], data + 3]
     icmp = each[np.isin(unsigned[each, data + 1] & 0xFF, ORIGINS_ICMP)]
     about = unsigned[icmp, data + 1]
-    found.error_origin[icmp] = about & 0xFF
-    found.error_type[icmp] = (about >> 8) & 0xFF
-    found.error_code[icmp] = (about >> 16) & 0xFF
-    found.error_info[icmp] = unsigned[icmp, data + 2]
+    controls.error_origin[icmp] = about & 0xFF
+    controls.error_type[icmp] = (about >> 8) & 0xFF
+    controls.error_code[icmp] = (about >> 16) & 0xFF
+    controls.error_info[icmp] = unsigned[icmp, data + 2]
     words = min((message.data_bytes - 16) // 4, SOCKADDR_BYTES // 4)
-    found.offender.view(np.int32)[icmp, :words] = pairs[icmp, data + 4 : data + 4 + words]
+    controls.offender.view(np.int32)[icmp, :words] = pairs[icmp, data + 4 : data + 4 + words]

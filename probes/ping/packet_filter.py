@@ -1,6 +1,6 @@
-"""The kernel's filter on a raw ICMP socket: classic BPF that lets in what is about our own requests and nothing else.
+"""The packet filter of a raw ICMP socket: classic BPF that accepts only replies to and errors about our requests.
 
-The program sees the IPv4 header first; over IPv6 the kernel has taken the header off.
+Over IPv4 the program sees the IP header; over IPv6 the kernel has stripped the header.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from probes.ping.echo import ECHO_REPLY, ECHO_REQUEST
 from probes.ping.icmp_errors import FRAGMENT_HEADER, FRAGMENT_HEADER_BYTES, IPV6_HEADER_BYTES, PROTOCOL_ICMP, TYPES
 
 Instruction = tuple[int, int, int, int]
-"""Of a classic BPF program: code, jump if true, jump if false, operand (bpf(4); McCanne and Jacobson 1993)."""
+"""A classic BPF instruction: code, jump if true, jump if false, operand (bpf(4); McCanne and Jacobson 1993)."""
 
 LOAD_BYTE, LOAD_HALF = 0x30, 0x28
 LOAD_BYTE_AT_X, LOAD_HALF_AT_X = 0x50, 0x48
@@ -27,11 +27,11 @@ IDENTIFIER_AT = 4
 QUOTED_IP_AT = 8
 
 Step = tuple[int, int | str, int | str, int] | str
-"""An instruction whose jumps may name a place, or the name of the place before the next one."""
+"""An instruction whose jumps may be labels, or a label for the next instruction."""
 
 
 def program(family: int, identifier: int) -> list[Instruction]:
-    """Pass echo replies with this identifier, and ICMP errors that quote an echo request with it."""
+    """Accept echo replies with this identifier, and ICMP errors that quote an echo request with it."""
     behind_ip = _behind_ipv4(identifier) if family == 4 else _of_ipv6(identifier)
     return _assemble([*behind_ip, "drop", (RETURN, 0, 0, 0)])
 
@@ -97,17 +97,17 @@ def _quotes_our_request(at: int, identifier: int) -> list[Step]:
 
 
 def _assemble(steps: list[Step]) -> list[Instruction]:
-    """The program with the names of places made into distances."""
-    places: dict[str, int] = {}
+    """Resolve labels to jump offsets."""
+    labels: dict[str, int] = {}
     instructions: list[tuple[int, int | str, int | str, int]] = []
     for step in steps:
         if isinstance(step, str):
-            places[step] = len(instructions)
+            labels[step] = len(instructions)
         else:
             instructions.append(step)
 
     def distance(jump: int | str, at: int) -> int:
-        return jump if isinstance(jump, int) else places[jump] - at - 1
+        return jump if isinstance(jump, int) else labels[jump] - at - 1
 
     return [
         (code, distance(if_true, at), distance(if_false, at), operand)
@@ -116,7 +116,7 @@ def _assemble(steps: list[Step]) -> list[Instruction]:
 
 
 def attach(opened: socket.socket, instructions: list[Instruction]) -> None:
-    """Put the program on the socket."""
+    """Attach the program to the socket."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
     opened.setsockopt(
         socket.SOL_SOCKET, kernel.SO_ATTACH_FILTER, struct.pack("HP", len(instructions), ctypes.addressof(code))

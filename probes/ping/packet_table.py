@@ -1,7 +1,7 @@
-"""What is known of each packet of a session while it flies (`PacketTable`), and what became of it (`EchoResults`).
+"""The state of each packet of a session (`PacketTable`), and the final results (`EchoResults`).
 
 Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
-Times are monotonic nanoseconds; 0 where there is none yet.
+Times are monotonic nanoseconds; 0 if not set yet.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from probes.ping.icmp_errors import Errors
 NS_PER_MS = 1_000_000
 
 HARDWARE_SLACK_NS = 1_000_000
-"""How much longer the software's round trip may be than the hardware's before the two cannot be of one packet."""
+"""Maximum excess of the software RTT over the hardware RTT of the same packet."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
 class SendPattern:
-    """What each target of a cycle is sent: `count` requests of each size, one size after the other.
+    """The packets for each target of a cycle: `count` requests of each size, size after size.
 
-    Before them goes one of `priming_bytes`, if any, which is not part of what is found. A reply that comes within
-    `late_s` of its timeout is late.
+    An uncounted priming request of `priming_bytes`, if any, goes first. A reply within `late_s` after the timeout is
+    late.
     """
 
     packet_bytes: tuple[int, ...]
@@ -40,19 +40,19 @@ class SendPattern:
 
     @property
     def turn_bytes(self) -> Int64s:
-        """Size of each turn's packet, one turn being one packet to each target."""
+        """Packet size of each turn; in a turn, each target gets a packet."""
         priming = [] if self.priming_bytes is None else [self.priming_bytes]
         return np.array(priming + [size for size in self.packet_bytes for _ in range(self.count)], np.int64)
 
     @property
     def first_counted(self) -> int:
-        """The first turn that is no priming."""
+        """The first turn after priming."""
         return int(self.priming_bytes is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class EchoErrors:
-    """ICMP errors of a session, an entry for each packet they are about; at most one a packet.
+    """ICMP errors of a session, at most a single error per packet.
 
     `router` is the address that sent the error, in network order.
     """
@@ -67,14 +67,14 @@ class EchoErrors:
 
 @dataclass(frozen=True, slots=True)
 class EchoResults:
-    """What became of the packets of a session: arrays of shape (targets, packets of the pattern), priming left out.
+    """The results of a session: arrays of shape (targets, packets of the pattern), without priming.
 
-    `sent`: the kernel took it. `sent_at_ns`: Unix time of that. `rtt_ms`: NaN where no reply came in time.
-    `arrived_ns`: monotonic, to order replies by. `late`: answered, but after the timeout. `replies`: how many came,
-    late ones too. `hop_limit`: what was left of it in the reply, -1 if unknown. `kernel_stamped`: both ends of the
-    round trip are the kernel's stamps, `hardware_stamped`: the interface's. `waited`: the send buffer was full when
-    it was due. `refused_errno`: why the kernel did not take it, 0 where it did or was not asked. `errors`: the ICMP
-    errors, their turns counted without priming.
+    `sent`: accepted by the kernel. `sent_at_ns`: its Unix time. `rtt_ms`: NaN if no reply came in time.
+    `arrived_ns`: monotonic, to order replies by. `late`: answered after the timeout. `replies`: number of replies,
+    including late replies. `hop_limit`: remaining hop limit of the reply, -1 if unknown. `kernel_stamped`: send and
+    receive time are kernel timestamps; `hardware_stamped`: both are hardware timestamps. `waited`: the send buffer was
+    full when it was due. `refused_errno`: errno of the kernel's refusal, else 0. `errors`: ICMP errors, with turns
+    counted without priming.
     """
 
     sent: Bools
@@ -92,7 +92,7 @@ class EchoResults:
 
 
 class PacketTable:
-    """The packets of one session. `next` is the first that the kernel was not yet asked to send."""
+    """The packets of a session. `next` is the number of the first packet not yet handed to the kernel."""
 
     def __init__(self, targets: int, pattern: SendPattern) -> None:
         self.targets = targets
@@ -113,37 +113,37 @@ class PacketTable:
         self._hardware_ns: dict[str, Int64s] = {}
 
     def enter_hardware(self, end: str, packets: Int64s, stamps_ns: Int64s) -> None:
-        """Stamps of the interface for one `end`, `sent` or `arrived`: nanoseconds of a clock of its own."""
+        """Store hardware timestamps of an `end`, `sent` or `arrived`: nanoseconds of the interface's clock."""
         if end not in self._hardware_ns:
             self._hardware_ns[end] = np.zeros(self.total, np.int64)
         self._hardware_ns[end][packets] = stamps_ns
 
     def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes) -> None:
-        """ICMP errors about these packets. Of a packet only the first is kept, so that nobody can fill our memory."""
+        """Store ICMP errors about these packets: the first per packet, to bound memory."""
         _, first = np.unique(packets, return_index=True)
         new = first[~self._errored[packets[first]]]
         if len(new):
             self._errored[packets[new]] = True
             self._errors.append((packets[new], errors.take(new), routers[new]))
 
-    def awaited(self) -> bool:
-        """Whether a request that was sent has neither reply nor error yet."""
-        known = (self.replies[: self.next] > 0) | (self.refused_errno[: self.next] != 0) | self._errored[: self.next]
-        return not bool(known.all())
+    def has_pending(self) -> bool:
+        """Whether any request sent has neither reply nor error yet."""
+        resolved = (self.replies[: self.next] > 0) | (self.refused_errno[: self.next] != 0) | self._errored[: self.next]
+        return not bool(resolved.all())
 
-    def longest_round_trip_ns(self) -> int:
-        """The longest so far, roughly; 0 if nothing came back."""
+    def max_rtt_ns(self) -> int:
+        """The approximate maximum RTT so far; 0 without replies."""
         answered = self.replies > 0
         return int(np.max(self.arrived_ns - self.called_ns, where=answered, initial=0))
 
     def results(self, rank_of_target: Int64s, timeout_ns: int, realtime_offset_ns: int) -> EchoResults:
-        """Everything in the targets' own order. A reply later than the timeout is no reply in time."""
+        """The results in the order of the targets."""
         answered = self.replies > 0
         stamped = (self.stamped_ns > 0) & (~answered | (self.stamped_ns <= self.arrived_ns))
         sent_ns = np.where(stamped, self.stamped_ns, self.called_ns)
         sent = (np.arange(self.total) < self.next) & (self.refused_errno == 0)
         kernel_stamped = stamped & self.arrival_trusted
-        # Of two clocks, one at each end, the difference may come out a little below zero.
+        # With different clocks for sending and receiving, the difference may be slightly negative.
         round_trip_ns = np.maximum(self.arrived_ns - sent_ns, 0)
         round_trip_ns, hardware_stamped = self._with_hardware(round_trip_ns, answered & kernel_stamped)
         in_time = sent & answered & (round_trip_ns <= timeout_ns)
@@ -167,10 +167,10 @@ class PacketTable:
         )
 
     def _with_hardware(self, round_trip_ns: Int64s, software: Bools) -> tuple[Int64s, Bools]:
-        """Round trips by the interface's stamps where both ends have one, and where that is.
+        """RTTs from hardware timestamps where both ends have them, and a mask of those.
 
-        The interface is nearer to the wire, so its round trip is a little shorter than the software's. Anything else
-        comes of two interfaces, each with a clock of its own, and does not count.
+        The interface is closer to the wire, so its RTT is slightly shorter than the software RTT. Other differences
+        come from two interfaces with different clocks, and are discarded.
         """
         none = np.zeros(self.total, np.bool_)
         if len(self._hardware_ns) < 2:
@@ -183,17 +183,19 @@ class PacketTable:
         return np.where(sound, hardware_ns, round_trip_ns), sound
 
     def _errors_in_order(self, target_of_rank: Int64s) -> EchoErrors:
-        def joined(parts: list[npt.NDArray[Scalar]], empty: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+        def concatenate(parts: list[npt.NDArray[Scalar]], empty: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
             return np.concatenate(parts) if parts else empty
 
-        turn, rank = np.divmod(joined([packets for packets, _, _ in self._errors], np.zeros(0, np.int64)), self.targets)
+        turn, rank = np.divmod(
+            concatenate([packets for packets, _, _ in self._errors], np.zeros(0, np.int64)), self.targets
+        )
         counted = turn >= self._first_counted
         none = np.zeros(0, np.int64)
         return EchoErrors(
             target=target_of_rank[rank[counted]],
             turn=turn[counted] - self._first_counted,
-            icmp_type=joined([errors.icmp_type for _, errors, _ in self._errors], none)[counted],
-            icmp_code=joined([errors.icmp_code for _, errors, _ in self._errors], none)[counted],
-            mtu_bytes=joined([errors.mtu_bytes for _, errors, _ in self._errors], none)[counted],
-            router=joined([routers for _, _, routers in self._errors], np.zeros((0, 4), np.uint8))[counted],
+            icmp_type=concatenate([errors.icmp_type for _, errors, _ in self._errors], none)[counted],
+            icmp_code=concatenate([errors.icmp_code for _, errors, _ in self._errors], none)[counted],
+            mtu_bytes=concatenate([errors.mtu_bytes for _, errors, _ in self._errors], none)[counted],
+            router=concatenate([routers for _, _, routers in self._errors], np.zeros((0, 4), np.uint8))[counted],
         )

@@ -1,11 +1,11 @@
-"""An ICMP socket used with nothing but Python's own `socket`: one `sendto` and one `recvfrom` a packet, on any system.
+"""A portable ICMP socket on Python's `socket`: a `sendto` and a `recvfrom` per packet, on any system.
 
-Takes the place of `probes.ping.channel` where the kernel moves no batches and stamps no packets. A round trip begins
-and ends by this program's clock, so it contains what the program takes to get round to a packet.
+The fallback for `probes.ping.channel` where the kernel has no batch calls or packet timestamps. RTTs are measured with
+this program's clock and include its scheduling delays.
 
-Systems differ in what they hand out: an IPv4 header in front or none (macOS has one on datagram sockets too), our
-identifier or the kernel's (Linux writes its own on datagram sockets). Each message shows which it is, so nothing here
-asks for the name of the system, but for the number of one socket option.
+Systems differ in the messages they return: with or without IPv4 header (macOS includes it on datagram sockets too),
+with our identifier or the kernel's (Linux writes its own on datagram sockets). The code detects this from each message;
+it checks the system's name only for a socket option.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from probes.ping.receiver import HOST_COLUMNS
 from probes.ping.sender import pack_address
 
 LONGEST_MESSAGE_BYTES = 1 << 16
-"""No IP packet is longer."""
+"""Maximum length of an IP packet."""
 
 SEND_BUFFER_BYTES = 1 << 17
-"""Room for the largest request, where the system gives less: macOS refuses what is larger than its buffer."""
+"""Fits the largest request: macOS refuses messages larger than its send buffer."""
 
 SMALLEST_BUFFER_BYTES = 1 << 16
 IPV4_VERSION = 4
@@ -40,7 +40,7 @@ SCOPE = slice(24, 28)
 
 
 class PlainChannel(Channel):
-    """A datagram ICMP socket where the system has one for us, else a raw one."""
+    """A datagram ICMP socket if the system permits it, else a raw socket."""
 
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_DGRAM, socket.SOCK_RAW)
 
@@ -57,25 +57,25 @@ class PlainChannel(Channel):
 
     @property
     def has_ip_header(self) -> bool:
-        """Never: `PlainReceiveBatch` takes off what there is."""
+        """Always False: `PlainReceiveBatch` strips the header."""
         return False
 
     @property
     def errors_among_replies(self) -> bool:
-        """As any raw socket and macOS's datagram socket give them. Linux's datagram socket gives none this way."""
+        """True for raw sockets and macOS datagram sockets. Linux datagram sockets return no errors this way."""
         return True
 
     @property
     def dropped(self) -> int:
-        """Not known."""
+        """Unknown on other systems: 0."""
         return 0
 
     def send_room(self, charge_bytes: int) -> int:
-        """One: each packet is sent by a call of its own and has the time of that. A full buffer shows when sending."""
+        """Always 1: each packet has its own send call and send time. A full buffer makes the call fail."""
         return 1
 
     def _bind(self, source: str | None) -> int:
-        """Bind to the source where it is ours. Returns the identifier that we write."""
+        """Bind to the source if it is a local address. Returns a random ICMP identifier."""
         if source is not None:
             with suppress(OSError):
                 self.socket.bind((source, 0))
@@ -90,7 +90,7 @@ class PlainChannel(Channel):
         return 0
 
     def _set_buffer(self, option: int, size_bytes: int) -> bool:
-        """Whether the system allows a buffer of this size. Linux allows any and gives what it likes, BSD refuses."""
+        """Set a buffer size; False if the system refuses it. Linux silently reduces the size, BSD refuses."""
         try:
             self.socket.setsockopt(socket.SOL_SOCKET, option, size_bytes)
         except OSError:
@@ -103,11 +103,11 @@ class PlainChannel(Channel):
         elif self.family == 6 and hasattr(socket, "IPV6_DONTFRAG"):
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_DONTFRAG, 1)
         else:
-            raise OSError(errno.EOPNOTSUPP, f"on {sys.platform} we cannot forbid that IPv{self.family} packets are cut")
+            raise OSError(errno.EOPNOTSUPP, f"don't-fragment is not supported for IPv{self.family} on {sys.platform}")
 
 
 class PlainSendBatch:
-    """Up to `rows` messages on their way out (`probes.ping.channel.SendBatch`)."""
+    """Up to `rows` messages to send (`probes.ping.channel.SendBatch`)."""
 
     def __init__(
         self, opened: socket.socket, addresses: Sequence[SocketAddress], rows: int, head_bytes: int, tail: bytes
@@ -116,20 +116,20 @@ class PlainSendBatch:
         self._socket = opened
         self._addresses = addresses
         self._tail = tail
-        self._places: list[int] = []
+        self._destinations: list[int] = []
         self._tail_bytes: list[int] = []
 
-    def address(self, places: Int64s, tail_bytes: Int64s) -> None:
-        """Set where each of the first rows goes (an index of the addresses), and how much of the tail it has."""
-        self._places, self._tail_bytes = places.tolist(), tail_bytes.tolist()
+    def set_destinations(self, destinations: Int64s, tail_bytes: Int64s) -> None:
+        """Set the destination (an index of the addresses) and the tail length of the first rows."""
+        self._destinations, self._tail_bytes = destinations.tolist(), tail_bytes.tolist()
 
     def send(self, first: int, stop: int) -> int:
-        """Send row `first`, and no other. Returns 1; OSError if the system refused it."""
+        """Send row `first` only. Returns 1; OSError if the system refused it."""
         message = self.heads[first].tobytes() + self._tail[: self._tail_bytes[first]]
         try:
-            self._socket.sendto(message, self._addresses[self._places[first]])
+            self._socket.sendto(message, self._addresses[self._destinations[first]])
         except OSError as error:
-            # BSD remembers for a while that a neighbour did not answer. Such a host is down: a loss, not our refusal.
+            # BSD caches that a neighbour did not answer. Such a host is down: count as loss, not as refused.
             if error.errno != errno.EHOSTDOWN:
                 raise
         return 1
@@ -152,7 +152,7 @@ class PlainReceiveBatch:
         self._read_ns: Int64s = np.zeros(rows, np.int64)
 
     def receive(self) -> int:
-        """Take what waits on the socket, without waiting. Returns how many rows now hold a message."""
+        """Receive queued messages without blocking. Returns the number of rows filled."""
         count = 0
         while count < self.rows:
             try:
@@ -172,19 +172,19 @@ class PlainReceiveBatch:
         return self._lengths[:count]
 
     def controls(self, count: int) -> kernel.Controls:
-        """When each was read, and the hop limit where an IP header told it."""
+        """The read time of each message, and the hop limit from its IP header, if any."""
         controls = kernel.Controls(count)
         controls.read_ns = self._read_ns[:count]
         controls.hop_limit = self._hop_limit[:count]
         return controls
 
     def _keep(self, row: int, length: int, address: SocketAddress) -> bool:
-        """Put the message that was read into `row`. False if it is damaged."""
+        """Store the received message in `row`. False if its checksum is invalid."""
         header_bytes = _header_bytes(int(self._message[0]))
         icmp = self._message[header_bytes:length]
         is_reply = len(icmp) > 0 and icmp[0] == echo.ECHO_REPLY[self._family]
-        # Who leaves the header on may leave it to us to check the sum as well: Linux does. Of errors, BSD has checked
-        # it and then changed a length that they quote.
+        # Systems that keep the IP header, such as Linux, may not verify the checksum. Errors are exempt: BSD verifies
+        # their checksum and then modifies the quoted length.
         if header_bytes and is_reply and not _has_valid_checksum(icmp):
             return False
         self._lengths[row] = len(icmp)
@@ -198,7 +198,7 @@ class PlainReceiveBatch:
 
 
 def _header_bytes(first: int) -> int:
-    """Length of the IPv4 header that begins with this byte; 0 if none does. No ICMP type of ours looks like one."""
+    """Length of the IPv4 header that begins with this byte; 0 if none does. No ICMP type of ours begins like it."""
     return max((first & 0x0F) * 4, echo.IPV4_HEADER_BYTES) if first >> 4 == IPV4_VERSION else 0
 
 
@@ -207,6 +207,6 @@ def _has_valid_checksum(icmp: Bytes) -> bool:
 
 
 def unpack_address(family: int, name: Bytes) -> SocketAddress:
-    """The socket address that `probes.ping.sender.pack_address` made this of."""
+    """Convert a packed sockaddr to a socket address; the inverse of `probes.ping.sender.pack_address`."""
     host = socket.inet_ntop(FAMILY[family], name[HOST_COLUMNS[family]].tobytes())
     return (host, 0) if family == 4 else (host, 0, 0, int.from_bytes(name[SCOPE].tobytes(), sys.byteorder))

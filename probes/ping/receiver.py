@@ -1,7 +1,7 @@
-"""Reads replies, errors and send stamps off a socket and enters them in the table, a batch at a time.
+"""Reads replies, ICMP errors and send timestamps from a socket and stores them in the packet table, in batches.
 
-A reply counts only if it is that of a request we sent: identifier, secret, number, sequence, length and source. An
-ICMP error counts only if what it quotes is such a request. Anything else, forged, cut or stale, counts as nothing.
+A reply counts only if it matches a request we sent: identifier, secret, number, sequence, length and source. An ICMP
+error counts only if it quotes such a request. All other messages (forged, truncated or stale) are ignored.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from probes.ping.packet_table import PacketTable
 from probes.ping.stamp_keys import StampKeys
 
 HOST_COLUMNS = {4: slice(4, 8), 6: slice(8, 24)}
-"""Where the address lies in a sockaddr."""
+"""Position of the address in a sockaddr."""
 IPV4_SOURCE = slice(12, 16)
 
 LONGEST_DRAIN_NS = 100_000_000
 
 DOUBT_NS = 5_000_000_000
-"""How long a stamp that cannot be trusted casts doubt on those after it: a clock that was set may be set again."""
+"""Timestamps are doubted this long after an untrusted timestamp: a clock that was set may be set again."""
 
 
 def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int) -> int:
-    """How much of a message to read.
+    """How many bytes of a message to read.
 
-    All of it over raw IPv4, to check its sum. Over raw IPv6 the kernel has done that, and tells the length of what it
-    cuts. A datagram socket does not tell it, so that a byte more shows what is too long.
+    Over raw IPv4, all, to verify the checksum. Over raw IPv6 the kernel verifies it and reports the length of truncated
+    messages. A datagram socket does not report it; reading an extra byte reveals messages that are too long.
     """
     if echo_format.ip_header:
         return max(icmp_errors.LONGEST_BYTES, icmp_errors.MOST_BYTES - echo.MIN_PACKET_BYTES + largest_bytes)
@@ -43,7 +43,7 @@ def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int) -> int:
 
 
 class Receiver:
-    """Enters what arrives on `channel` in `table`. `hosts` are the targets' socket addresses by rank."""
+    """Stores messages received on `channel` in `table`. `hosts` are the targets' socket addresses by rank."""
 
     def __init__(
         self,
@@ -64,9 +64,10 @@ class Receiver:
         self.matcher = ReplyMatcher(echo_format, table, hosts[:, HOST_COLUMNS[channel.family]], self.clock)
 
     def drain(self) -> None:
-        """Read all that waits: replies first, so that the stamp of every request that was answered is read too.
+        """Read all queued messages: replies first, so that the send timestamp of each answered request is read too.
 
-        A raw socket is given the replies to every program on this host. Where they never end, sending must go on.
+        A raw socket receives the replies to every program on this host. The time limit lets sending go on if they
+        never end.
         """
         self.clock.observe()
         until_ns = time.monotonic_ns() + LONGEST_DRAIN_NS
@@ -75,7 +76,7 @@ class Receiver:
         self.drain_stamps()
 
     def drain_stamps(self) -> None:
-        """Read what waits on the error queue: send stamps, and a datagram socket's ICMP errors."""
+        """Read the error queue: send timestamps, and the ICMP errors of a datagram socket."""
         if self._queued is not None:
             while self._take_queued(self._queued) == self._queued.rows:
                 continue
@@ -104,10 +105,10 @@ class Receiver:
 
 
 class ReplyMatcher:
-    """What a batch that was read means for the table. Takes bytes and control messages; does no I/O.
+    """Matches received messages to the requests of the packet table. Takes bytes and control messages; no I/O.
 
-    `doubts_stamps`: the stamp of the next reply may not be one to trust, so that the moment of reading it is its time.
-    So it is until a stamp has been trusted, and for a while after one that has not.
+    `doubts_stamps`: the next reply's timestamp may be untrusted, so that its read time would count. True until
+    the first trusted timestamp, and for a while after each untrusted timestamp.
     """
 
     def __init__(self, echo_format: echo.EchoFormat, table: PacketTable, hosts: Bytes, clock: StampClock) -> None:
@@ -121,11 +122,11 @@ class ReplyMatcher:
 
     @cached_property
     def _rank_of_host(self) -> dict[bytes, int]:
-        """For the few errors that quote no number: which target has this address."""
+        """The target of each address, for the few errors that do not quote the packet number."""
         return {host.tobytes(): rank for rank, host in enumerate(self._hosts)}
 
     def store_send_stamps(self, packets: Int64s, controls: kernel.Controls, now_ns: int) -> None:
-        """Enter send stamps of these packets, -1 being none of ours."""
+        """Store the send timestamps of these packets; -1 is not our packet."""
         by_kernel = (packets >= 0) & (controls.stamp_ns > 0)
         sent = packets[by_kernel]
         stamped_ns, trusted = self._clock.to_monotonic(
@@ -139,11 +140,11 @@ class ReplyMatcher:
     def match_messages(
         self, data: Bytes, lengths: Int64s, sources: Bytes, controls: kernel.Controls, now_ns: int
     ) -> None:
-        """Enter the replies and errors among a socket's messages, each a row; `lengths` are those on the wire."""
+        """Store the replies and errors among a socket's messages, row by row; `lengths` are those on the wire."""
         replies = self._format.read(data, lengths)
         ours = self._ours(replies, sources)
         hop_limits = controls.hop_limit if replies.hop_limit is None else replies.hop_limit
-        self._enter(replies.number, controls, hop_limits, np.flatnonzero(ours), now_ns)
+        self._store_replies(replies.number, controls, hop_limits, np.flatnonzero(ours), now_ns)
         if self._format.errors_among_replies and not ours.all():
             others = np.flatnonzero(replies.intact & ~ours)
             starts = replies.start[others]
@@ -151,7 +152,7 @@ class ReplyMatcher:
             self._enter_errors(errors, sources[others[rows]])
 
     def match_queued_errors(self, data: Bytes, lengths: Int64s, hosts: Bytes, controls: kernel.Controls) -> None:
-        """Enter the ICMP errors among the messages of a datagram socket's error queue."""
+        """Store the ICMP errors among the messages of a datagram socket's error queue."""
         rows = np.flatnonzero(controls.error_origin)
         icmp_type, icmp_code = controls.error_type[rows], controls.error_code[rows]
         carried = icmp_errors.carries_mtu(self._format.family, icmp_type, icmp_code)
@@ -166,10 +167,10 @@ class ReplyMatcher:
         self._enter_errors(errors, controls.offender[rows, HOST_COLUMNS[self._format.family]])
 
     def _ours(self, replies: echo.Replies, sources: Bytes) -> Bools:
-        known = replies.plausible & self._was_sent(replies.number)
-        turn, rank = np.divmod(np.where(known, replies.number, 0), self._table.targets)
+        sent = replies.plausible & self._was_sent(replies.number)
+        turn, rank = np.divmod(np.where(sent, replies.number, 0), self._table.targets)
         ours: Bools = (
-            known
+            sent
             & (replies.sequence == turn & 0xFFFF)
             & (replies.icmp_bytes == self._table.packet_bytes[turn] + echo.ICMP_HEADER_BYTES)
             & (sources == self._hosts[rank]).all(axis=1)
@@ -181,14 +182,16 @@ class ReplyMatcher:
         sent: Bools = reached & (self._table.refused_errno[np.where(reached, numbers, 0)] == 0)
         return sent
 
-    def _enter(self, numbers: Int64s, controls: kernel.Controls, hop_limits: Int64s, rows: Int64s, now_ns: int) -> None:
-        """Enter the replies of these rows in the order of arrival. Only the first of each packet sets its time."""
+    def _store_replies(
+        self, numbers: Int64s, controls: kernel.Controls, hop_limits: Int64s, rows: Int64s, now_ns: int
+    ) -> None:
+        """Store the replies of these rows in order of arrival. The first reply to a packet sets its arrival time."""
         table, packets = self._table, numbers[rows]
         read_ns = now_ns if controls.read_ns is None else controls.read_ns[rows]
         arrived_ns, trusted = self._clock.to_monotonic(controls.stamp_ns[rows], table.called_ns[packets], read_ns)
-        self._weigh(trusted, now_ns)
+        self._update_doubt(trusted, now_ns)
         new = np.flatnonzero(table.replies[packets] == 0)[::-1]
-        # Where a packet occurs twice, NumPy keeps the last assignment: of the reversed rows, the first to arrive.
+        # If a packet occurs twice, NumPy keeps the last assignment: in reversed rows, the first arrival.
         table.arrived_ns[packets[new]] = arrived_ns[new]
         table.arrival_trusted[packets[new]] = trusted[new]
         table.hop_limit[packets[new]] = hop_limits[rows[new]]
@@ -197,8 +200,8 @@ class ReplyMatcher:
             table.enter_hardware("arrived", packets[new], hardware_ns)
         np.add.at(table.replies, packets, 1)
 
-    def _weigh(self, trusted: Bools, now_ns: int) -> None:
-        """Doubt, or trust again, by what the stamps of these replies were worth."""
+    def _update_doubt(self, trusted: Bools, now_ns: int) -> None:
+        """Update `doubts_stamps` from the timestamps of these replies."""
         if not trusted.all():
             self.doubts_stamps = True
             self._doubted_until_ns = now_ns + DOUBT_NS
@@ -215,20 +218,20 @@ class ReplyMatcher:
             self._table.enter_errors(about, errors, routers[ours])
 
     def _packets_of(self, errors: Errors) -> Int64s:
-        """Which of our packets each error is about; -1 where it is none."""
+        """The packet that each error is about; -1 if it is not ours."""
         table, echo_format = self._table, self._format
         quotes, plausible = icmp_errors.read_quotes(echo_format.family, errors.quoted, errors.quoted_bytes)
         ranks = np.array([self._rank_of_host.get(host.tobytes(), -1) for host in errors.hosts], np.int64)
         numbers = np.where(quotes.whole, quotes.number, quotes.sequence * table.targets + ranks)
-        known = plausible & (ranks >= 0) & (quotes.identifier == echo_format.identifier)
-        known &= self._was_sent(np.maximum(numbers, 0))
-        turn, rank = np.divmod(np.where(known, numbers, 0), table.targets)
-        known &= (quotes.sequence == turn & 0xFFFF) & (errors.hosts == self._hosts[rank]).all(axis=1)
+        matches = plausible & (ranks >= 0) & (quotes.identifier == echo_format.identifier)
+        matches &= self._was_sent(np.maximum(numbers, 0))
+        turn, rank = np.divmod(np.where(matches, numbers, 0), table.targets)
+        matches &= (quotes.sequence == turn & 0xFFFF) & (errors.hosts == self._hosts[rank]).all(axis=1)
         by_secret = quotes.whole & (quotes.secret == echo_format.secret).all(axis=1)
         if echo_format.family == 6:
-            known &= by_secret
+            matches &= by_secret
         else:
-            known &= by_secret | ~quotes.whole
+            matches &= by_secret | ~quotes.whole
             tail_sums = np.array([echo_format.tail_sum(size) for size in table.packet_bytes[turn].tolist()], np.int64)
-            known &= quotes.checksum == echo_format.checksums(numbers, turn, tail_sums)
-        return np.where(known, numbers, -1)
+            matches &= quotes.checksum == echo_format.checksums(numbers, turn, tail_sums)
+        return np.where(matches, numbers, -1)

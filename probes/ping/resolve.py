@@ -1,6 +1,6 @@
-"""Names to addresses: in parallel, strictly in the family asked for, by a deadline; and addresses that we do not ping.
+"""Resolves names to addresses: in parallel, strictly in the requested family, by a deadline.
 
-A name goes in, a socket address or the `ProbeError` that says why not comes out. Nothing is raised.
+Returns for each name a socket address or a `ProbeError`, also for addresses that must not be pinged. Raises nothing.
 """
 
 from __future__ import annotations
@@ -18,57 +18,57 @@ RESOLVE_S = 5.0
 WORKERS = 32
 
 Name = tuple[str, int]
-"""A name or address, and the family in which it is wanted."""
+"""A name or address, and the requested address family."""
 
 Resolution = SocketAddress | ProbeError
 
 
 def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]:
-    """Resolve each distinct name once. What has no answer within `RESOLVE_S` or by the deadline is not resolved."""
-    wanted = set(names)
+    """Resolve each distinct name once, within `RESOLVE_S` and by the deadline."""
+    distinct = set(names)
     answers: dict[Name, Resolution] = {}
-    for name in wanted:
+    for name in distinct:
         numeric = _numeric(*name)
         if numeric is not None:
             answers[name] = numeric
-    asked: queue.SimpleQueue[Name] = queue.SimpleQueue()
-    answered: queue.SimpleQueue[tuple[Name, Resolution]] = queue.SimpleQueue()
-    names_left = wanted - answers.keys()
+    pending: queue.SimpleQueue[Name] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[Name, Resolution]] = queue.SimpleQueue()
+    names_left = distinct - answers.keys()
     for name in names_left:
-        asked.put(name)
+        pending.put(name)
     for _ in range(min(WORKERS, len(names_left))):
-        # A daemon: the C library's resolver cannot be interrupted, and must not hold up the end of the process.
-        threading.Thread(target=_work, args=(asked, answered), daemon=True).start()
+        # Daemon threads: the C resolver cannot be interrupted, and must not delay the exit of the process.
+        threading.Thread(target=_resolve_pending, args=(pending, results), daemon=True).start()
     until = Deadline(min(RESOLVE_S, deadline.remaining_s))
     while names_left:
         try:
-            name, answer = answered.get(timeout=until.remaining_s)
+            name, answer = results.get(timeout=until.remaining_s)
         except queue.Empty:
             break
         answers[name] = answer
         names_left.discard(name)
     for name in names_left:
-        answers[name] = NameNotResolved("the resolver gave no answer in time")
+        answers[name] = NameNotResolved("name resolution timed out")
     return answers
 
 
-def _work(asked: queue.SimpleQueue[Name], answered: queue.SimpleQueue[tuple[Name, Resolution]]) -> None:
+def _resolve_pending(pending: queue.SimpleQueue[Name], results: queue.SimpleQueue[tuple[Name, Resolution]]) -> None:
     while True:
         try:
-            name = asked.get_nowait()
+            name = pending.get_nowait()
         except queue.Empty:
             return
-        answered.put((name, _look_up(*name)))
+        results.put((name, _look_up(*name)))
 
 
 def _numeric(name: str, family: int) -> Resolution | None:
-    """What an address written in numbers stands for; None if it is a name, or needs its interface looked up."""
+    """Parse a numeric address; None for a name, or an address with a zone, which needs a lookup."""
     host = packed(name, family)
     if host is None:
         other = 6 if family == 4 else 4
         if packed(name, other) is None:
             return None
-        return NameNotResolved(f"an IPv{other} address; IPv{family} was asked for")
+        return NameNotResolved(f"this is an IPv{other} address; IPv{family} was requested")
     if "%" in name:
         return None
     refusal = refusal_reason(host)
@@ -79,11 +79,11 @@ def _numeric(name: str, family: int) -> Resolution | None:
 
 def _look_up(name: str, family: int) -> Resolution:
     try:
-        found = socket.getaddrinfo(name, None, FAMILY[family], socket.SOCK_DGRAM)
+        entries = socket.getaddrinfo(name, None, FAMILY[family], socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return NameNotResolved(f"no IPv{family} address: {reason}")
-    address = cast("SocketAddress", found[0][4])
+    address = cast("SocketAddress", entries[0][4])
     host = packed(address[0], family)
     refusal = None if host is None else refusal_reason(host, address[3] if len(address) == 4 else 0)
     return address if refusal is None else NotPermitted(refusal)

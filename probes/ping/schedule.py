@@ -1,8 +1,8 @@
-"""When each packet of a cycle goes out: spread over the spacing, and never bunched to catch up.
+"""The send time of each packet of a cycle: spread over the spacing, never bunched to catch up.
 
 Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
-Each target has a random phase within the spacing; the targets are ranked by it, so times rise with the numbers.
-When the sender wakes later than it meant to by more than `late_ns`, everything that is left moves back by as much.
+Each target has a random phase within the spacing and is ranked by it, so send times increase with packet numbers.
+If the sender wakes more than `late_ns` later than planned, all remaining packets are postponed by the delay.
 Times are monotonic.
 """
 
@@ -14,20 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 LATE_NS = 20_000_000
-"""A lateness that is caught up, where the spacing is long."""
+"""A delay up to this is caught up, if the spacing is long."""
 
 LONGEST_WAIT_NS = 50_000_000
-"""No packet waits longer for others, to go out with them."""
+"""Maximum time that a packet waits for its batch to fill."""
 
 
 class Schedule:
-    """The packets of one cycle: `turns` for each target, one every `spacing_ns`, from `start_ns` on."""
+    """The send times of a cycle: `turns` packets per target, `spacing_ns` apart, from `start_ns` on."""
 
     def __init__(self, start_ns: int, phases_ns: npt.NDArray[np.int64], turns: int, spacing_ns: int) -> None:
-        """`phases_ns` rise, and lie in [0, spacing_ns)."""
+        """`phases_ns` are in ascending order, each in [0, spacing_ns)."""
         self.targets = len(phases_ns)
         self.total = self.targets * turns
-        # The two together leave a quarter of the spacing between a target's packets.
+        # Both together leave at least a quarter of the spacing between packets to a target.
         self.longest_wait_ns = min(LONGEST_WAIT_NS, spacing_ns // 2)
         self.late_ns = min(LATE_NS, spacing_ns // 4)
         self._start_ns = start_ns
@@ -35,7 +35,7 @@ class Schedule:
         self._spacing_ns = spacing_ns
 
     def due_at_ns(self, packet: int) -> int:
-        """When `packet` is to be sent."""
+        """The planned send time of `packet`."""
         turn, rank = divmod(packet, self.targets)
         return self._start_ns + turn * self._spacing_ns + self._phases_ns[rank]
 
@@ -50,17 +50,17 @@ class Schedule:
         ranks = bisect.bisect_right(self._phases_ns, within_ns)
         return min(turn * self.targets + ranks, self.total)
 
-    def postpone(self, packet: int, now_ns: int, *, meant_ns: int = 0) -> None:
-        """Move `packet` and all after it back, if it is later than `late_ns` by now.
+    def postpone(self, packet: int, now_ns: int, *, planned_wait_ns: int = 0) -> None:
+        """Postpone `packet` and all packets after it, if it is more than `late_ns` late.
 
-        `meant_ns` is how long it was meant to wait for others, to go out with them.
+        `planned_wait_ns` is its planned wait for the rest of its batch, which does not count as late.
         """
-        late_ns = now_ns - self.due_at_ns(packet) - meant_ns
+        late_ns = now_ns - self.due_at_ns(packet) - planned_wait_ns
         if late_ns > self.late_ns:
             self._start_ns += late_ns
 
 
 def random_phases_ns(targets: int, spacing_ns: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
-    """A phase for each rank: one at random in each of `targets` equal parts of the spacing."""
+    """A random phase for each rank, within its own of `targets` equal parts of the spacing."""
     parts = (np.arange(targets) + random.random(targets)) / targets
     return (parts * spacing_ns).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Hands a session's due requests to the kernel in batches, and deals with each one that the kernel will not take.
+"""Hands a session's due requests to the kernel in batches, and handles requests that the kernel refuses.
 
-`sendmmsg` stops at the first packet it cannot send and tells why only when asked again for that one. A full send
-buffer means later; an ICMP error about an earlier packet may be told instead, once; anything else is that packet's
-own fate: it was not sent.
+`sendmmsg` stops at the first packet it cannot send and reports the error only when called again with that packet. If
+the send buffer is full, the packet is retried later; the error may be about an earlier packet (an ICMP error), reported
+once; on any other error the packet is marked as refused.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from probes.ping.stamp_keys import StampKeys
 SEND_BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
 
 FAILED_AT_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EINVAL)
-"""Looked up before the kernel makes the packet, so the failure took no stamp's number."""
+"""Routing errors occur before the kernel makes the packet, so no timestamp key is used."""
 
 MESSAGE_OVERHEAD_BYTES = 1100
-"""A safe guess at what the kernel charges for a message beyond twice its bytes; it rounds its memory up."""
+"""Upper estimate of the buffer space charged per message in addition to twice its bytes; the kernel rounds up."""
 
 
 def pack_address(family: int, address: SocketAddress) -> bytes:
-    """`struct sockaddr_in6`, or `struct sockaddr_in` filled up to the same length."""
+    """Pack into `struct sockaddr_in6`, or `struct sockaddr_in` padded to the same length."""
     host = socket.inet_pton(FAMILY[family], address[0].partition("%")[0])
     if family == 4:
         return struct.pack("=HH4s20x", socket.AF_INET, 0, host)
@@ -52,7 +52,7 @@ class Sender:
         rows: int,
         restart_keys: Callable[[], None],
     ) -> None:
-        """`addresses` by rank. `restart_keys` is called when the kernel's numbering of the stamps is in doubt."""
+        """`addresses` by rank. `restart_keys` is called when the kernel's timestamp keys may be out of step."""
         self._channel = channel
         self._format = echo_format
         self._table = table
@@ -69,7 +69,7 @@ class Sender:
         self._written_stop = 0
 
     def send(self, stop: int) -> bool:
-        """Send from the next packet to `stop`. False if the send buffer was full before all were out."""
+        """Send from the next packet to `stop`. False if the send buffer filled up first."""
         table = self._table
         while table.next < stop:
             if table.next >= self._written_stop:
@@ -82,36 +82,36 @@ class Sender:
         return True
 
     def _write(self) -> None:
-        """Write as many of the following requests as there are rows: cheaper at once than as each falls due."""
+        """Encode as many of the following requests as fit the batch: cheaper in bulk than when each is due."""
         self._written_first = self._table.next
         self._written_stop = min(self._written_first + self._rows, self._table.total)
         numbers = np.arange(self._written_first, self._written_stop)
         turns, ranks = np.divmod(numbers, self._table.targets)
         packet_bytes = self._table.packet_bytes[turns]
         self._format.write(self._batch.heads[: len(numbers)], numbers, turns, self._tail_sums[turns])
-        self._batch.address(ranks, packet_bytes - echo.MIN_PACKET_BYTES)
+        self._batch.set_destinations(ranks, packet_bytes - echo.MIN_PACKET_BYTES)
 
     def _send_until(self, stop: int) -> bool:
         table = self._table
         while table.next < stop:
-            error = self._ask(stop)
+            error = self._send_once(stop)
             if error == 0 and table.next < stop:
-                error = self._ask(table.next + 1)
+                error = self._send_once(table.next + 1)
                 if error == 0:
-                    # It failed and then went: whether the failure took a stamp's number is not known.
+                    # The retry succeeded; the failed attempt may have used a timestamp key.
                     self._restart_keys()
             if error in SEND_BUFFER_FULL:
                 self._restart_keys()
                 return False
             if error in kernel.PENDING_ERRORS and not self._channel.is_raw:
                 self._restart_keys()
-                error = self._ask(table.next + 1)
+                error = self._send_once(table.next + 1)
             if error != 0:
-                self._refuse(error)
+                self._mark_refused(error)
         return True
 
-    def _ask(self, stop: int) -> int:
-        """Ask the kernel once to send up to `stop`. Returns 0, or its error for the very first packet."""
+    def _send_once(self, stop: int) -> int:
+        """Call the kernel once to send up to `stop`. Returns 0, or the errno for the first packet."""
         table = self._table
         first = table.next
         table.called_ns[first:stop] = time.monotonic_ns()
@@ -123,7 +123,7 @@ class Sender:
         self._keys.sent(first, table.next)
         return 0
 
-    def _refuse(self, error: int) -> None:
+    def _mark_refused(self, error: int) -> None:
         self._table.refused_errno[self._table.next] = error
         self._table.next += 1
         if error not in FAILED_AT_ROUTE:

@@ -303,10 +303,10 @@ def test_gaps_of_all_sizes_are_unsettled():
 def test_a_train_out_of_order_or_not_whole_is_left_aside():
     [train] = [each for each in trains_over(Hop(20))[:40] if len(each) == 10][:1]
 
-    assert train.whole
-    assert not arriving(train, train.arrived_ns[[1, 0, *range(2, 10)]]).whole
-    assert not without(train, np.arange(10) == 4).whole
-    assert not replace(train, stamped=np.arange(10) != 4).whole
+    assert train.is_complete
+    assert not arriving(train, train.arrived_ns[[1, 0, *range(2, 10)]]).is_complete
+    assert not without(train, np.arange(10) == 4).is_complete
+    assert not replace(train, stamped=np.arange(10) != 4).is_complete
 
 
 @given(sums=st.lists(st.integers(1, 10**9), min_size=1, max_size=40, unique=True))

@@ -56,7 +56,7 @@ class Wire:
     def error_queue(self, rows: int) -> None:
         return None
 
-    def address(self, places: Int64s, tail_bytes: Int64s) -> None:
+    def set_destinations(self, places: Int64s, tail_bytes: Int64s) -> None:
         """All go the same way."""
 
     def send_room(self, charge_bytes: int) -> int:

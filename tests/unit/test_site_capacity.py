@@ -168,13 +168,13 @@ def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_t
 
 def test_a_probe_that_cannot_ends_in_its_outcome(spool, own_tests, clock):
     def fail():
-        raise ProbeError("the deadline came after 3 of 42 trains", outcome=Outcome.MISSED)
+        raise ProbeError("deadline reached after 3 of 42 trains", outcome=Outcome.MISSED)
 
     make_cycles(spool, Limits(), own_tests, CapacityProbe(clock, fail), now=clock).run(task("192.0.2.1"))
 
     (delivered,) = spooled(spool)
     assert (delivered.result.outcome, delivered.result.verdict) == (Outcome.MISSED, None)
-    assert delivered.result.detail == "the deadline came after 3 of 42 trains"
+    assert delivered.result.detail == "deadline reached after 3 of 42 trains"
 
 
 def test_trains_keep_to_the_spacing_that_pings_keep(spool, own_tests, clock):
