@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from probes.lab import control
-from probes.lab.emulated_path import Counts
+from probes.lab.emulated_path import PathCounters
 from probes.lab.namespaces import repository_environment
 
 READY_TIMEOUT_S = 30.0
@@ -163,7 +163,7 @@ class RunningLab:
         """Settings and counts of one ordered path."""
         return next(path for path in self.status().paths if (path.source, path.destination) == (source, destination))
 
-    def counts(self, source: str, destination: str) -> Counts:
+    def counts(self, source: str, destination: str) -> PathCounters:
         """What the relay counted on one ordered path."""
         return self.path(source, destination).counts
 

@@ -1,8 +1,8 @@
-"""The sites' way to the centre, beside the emulated paths: byte streams from each namespace to a Unix socket.
+"""Connects the sites to the centre, outside the emulated paths: forwards TCP from each namespace to a Unix socket.
 
-In: a listening socket in each namespace, and the path of the centre's socket. Every connection to the one becomes a
-connection to the other; where the centre is away or cut off, it is closed. This is a process of its own, so that it
-takes no time from the relay; it ends when the lab's process does, however that ends.
+Takes a listening socket in each namespace and the path of the centre's socket, and forwards each connection. If the
+centre is unreachable or disconnected, connections are closed. A separate process, so that it takes no CPU time from the
+relay; it always ends with the lab's process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RESTART_PAUSE_S = 1.0
 
 
 class CentreForwarder:
-    """The forwarding process, as the lab's process holds it. `channel_fd` can be read when that process has ended."""
+    """Handle of the forwarding process. `channel_fd` becomes readable when the process has ended."""
 
     def __init__(self, listeners: Sequence[socket.socket], centre_socket: str) -> None:
         self._listeners = tuple(listeners)
@@ -36,19 +36,19 @@ class CentreForwarder:
         return self._channel.fileno()
 
     def set_up(self, up: bool) -> None:
-        """Cut the sites off the centre, or let them through again."""
+        """Connect the sites to the centre, or disconnect them."""
         self.up = up
-        # If the process has just ended, the one that follows is told at its start.
+        # If the process has just ended, its successor gets the state at start.
         with suppress(BrokenPipeError):
             self._channel.send(UP if up else DOWN)
 
     def restart(self) -> None:
-        """Start the process again after it ended."""
+        """Restart the process after it ended."""
         self.stop()
         self._start(pause_s=RESTART_PAUSE_S)
 
     def stop(self) -> None:
-        """End the process, and wait until it has."""
+        """Kill the process and wait for its end."""
         self._channel.close()
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
@@ -65,7 +65,7 @@ class CentreForwarder:
 def _forward_until_the_end(
     listeners: Sequence[socket.socket], centre_socket: str, channel: socket.socket, pause_s: float
 ) -> None:
-    """The life of the forked process, after a pause of `pause_s`. Does not return."""
+    """Main function of the forked process, after a pause of `pause_s`. Does not return."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -76,22 +76,22 @@ def _forward_until_the_end(
         asyncio.run(_Forwarding(centre_socket).run(listeners, channel))
         status = 0
     except Exception:
-        logging.getLogger(__name__).exception("the sites' way to the centre broke; it is made again")
+        logging.getLogger(__name__).exception("forwarding to the centre failed; restarting")
     finally:
         os._exit(status)
 
 
-def _close_all_but(*kept: int) -> None:
-    """What the lab holds must end with the lab: no copy of its namespaces and devices stays in this process."""
-    edges = [2, *sorted(kept), os.sysconf("SC_OPEN_MAX")]
+def _close_all_but(*open_fds: int) -> None:
+    """Close all other descriptors: inherited copies would keep the lab's namespaces and devices alive after its end."""
+    edges = [2, *sorted(open_fds), os.sysconf("SC_OPEN_MAX")]
     for before, after in itertools.pairwise(edges):
-        # An empty range would be read as all descriptors there are.
+        # closerange() would take an empty range as all descriptors.
         if after > before + 1:
             os.closerange(before + 1, after)
 
 
 class _Forwarding:
-    """The connections of the moment, and whether new ones are let through."""
+    """The open connections, and whether new connections are accepted."""
 
     def __init__(self, centre_socket: str) -> None:
         self._centre_socket = centre_socket
@@ -122,7 +122,7 @@ class _Forwarding:
         try:
             centre_reader, centre_writer = await asyncio.open_unix_connection(self._centre_socket)
         except OSError:
-            # The centre is away. The site sees a connection that is closed at once, and tries again later.
+            # The centre is not running. The site sees its connection closed and retries later.
             writer.transport.abort()
             return
         pair = {writer, centre_writer}
@@ -136,7 +136,7 @@ class _Forwarding:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy one direction to its end. A connection that breaks ends both directions."""
+    """Copy a direction until end of file. A broken connection ends both directions."""
     with suppress(ConnectionError):
         while chunk := await reader.read(CHUNK_BYTES):
             writer.write(chunk)

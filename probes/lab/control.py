@@ -1,8 +1,7 @@
-"""How the lab's process is spoken to: one line of JSON each way over a socket in the run folder, and a state file.
+"""The lab's control protocol: a JSON line in each direction over a socket in the run folder, and a state file.
 
-In: requests as typed structs (`status`, `set`, `centre`, `reset-counters`, `down`). Out: a `Reply` with an error for
-people or the lab's `Status`. `ControlServer` is the end in the lab's process, `ask` the other. What a request does is
-in `probes.lab.process`.
+Requests are typed structs (`status`, `set`, `centre`, `reset-counters`, `down`); a `Reply` has an error message or the
+lab's `Status`. `ControlServer` runs in the lab's process, `ask` is the client. `probes.lab.process` executes requests.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from probes.lab.emulated_path import Counts
+from probes.lab.emulated_path import PathCounters
 from probes.lab.scenario import LabError, PathSettings
 
 CONTROL_SOCKET = "control.sock"
@@ -29,17 +28,17 @@ LONGEST_SOCKET_PATH_BYTES = 107
 LONGEST_REQUEST_BYTES = 65_536
 REPLY_TIMEOUT_S = 10.0
 MOST_DESCRIPTORS = 1000
-"""`select` cannot watch more than 1,024, and to open so many is an error that would end the lab."""
+"""`select` is limited to 1,024 descriptors; reaching that limit would end the lab."""
 
 PEER_CREDENTIALS = "3i"
 
 
 class StatusRequest(msgspec.Struct, frozen=True, tag="status", tag_field="do", forbid_unknown_fields=True):
-    """What is the lab doing?"""
+    """Get the lab's status."""
 
 
 class SetRequest(msgspec.Struct, frozen=True, kw_only=True, tag="set", tag_field="do", forbid_unknown_fields=True):
-    """Change settings of one ordered path: names and values of `PathSettings`."""
+    """Change settings of an ordered path: names and values of `PathSettings`."""
 
     source: str
     destination: str
@@ -49,7 +48,7 @@ class SetRequest(msgspec.Struct, frozen=True, kw_only=True, tag="set", tag_field
 class CentreRequest(
     msgspec.Struct, frozen=True, kw_only=True, tag="centre", tag_field="do", forbid_unknown_fields=True
 ):
-    """Cut all sites off the centre, or connect them again."""
+    """Connect all sites to the centre, or disconnect them."""
 
     up: bool
 
@@ -57,7 +56,7 @@ class CentreRequest(
 class ResetCountersRequest(
     msgspec.Struct, frozen=True, tag="reset-counters", tag_field="do", forbid_unknown_fields=True
 ):
-    """Count from zero."""
+    """Reset all counters to zero."""
 
 
 class DownRequest(msgspec.Struct, frozen=True, tag="down", tag_field="do", forbid_unknown_fields=True):
@@ -68,7 +67,7 @@ Request = StatusRequest | SetRequest | CentreRequest | ResetCountersRequest | Do
 
 
 class SiteState(msgspec.Struct, frozen=True, kw_only=True):
-    """A site as others need it to enter: its namespace is /proc/PID/fd/`net_fd`."""
+    """A site, with the descriptor to enter its namespace: /proc/PID/fd/`net_fd`."""
 
     title: str
     addresses: tuple[str, ...]
@@ -76,7 +75,7 @@ class SiteState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the state file says: a lab that runs. `user_fd` is None where it has root and needs no user namespace."""
+    """Contents of the state file of a running lab. `user_fd` is None if it runs as root, without a user namespace."""
 
     pid: int
     scenario: str
@@ -91,17 +90,17 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One ordered path: its settings, what it did, and how many packets are under way on it."""
+    """An ordered path: its settings, its counters, and the number of packets in transit (`held`)."""
 
     source: str
     destination: str
     settings: PathSettings
-    counts: Counts
+    counts: PathCounters
     held: int
 
 
 class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A site: packets to nowhere in the lab, and packets that the kernel dropped because the relay was too slow."""
+    """A site: packets without a route in the lab, and packets the kernel dropped because the relay was too slow."""
 
     name: str
     addresses: tuple[str, ...]
@@ -110,11 +109,10 @@ class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """How well the relay keeps time: packets that left over 1 ms after their time, the worst of them, and by how much
-    all packets together were late.
+    """Timing accuracy of the relay: packets more than 1 ms late, the maximum lateness, and the total lateness.
 
-    `cpu_s` is the time that it ran, `waited_s` the time that it could have and had no processor, both since it began;
-    None where the kernel does not tell.
+    `cpu_s` is its CPU time, `waited_s` the time it was runnable but not scheduled, both since its start; None if the
+    kernel does not report it.
     """
 
     late_over_1ms: int
@@ -125,7 +123,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a running lab. `centre` None: it has no way to a centre."""
+    """Status of a running lab. `centre` is None if it has no connection to a centre."""
 
     lab: LabState
     uptime_s: float
@@ -136,35 +134,35 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a request: `error` None is done."""
+    """The reply to a request: `error` is None on success."""
 
     error: str | None = None
     status: Status | None = None
 
 
-class Watcher(Protocol):
-    """A loop that calls back when a descriptor can be read or written (`probes.lab.relay.Relay`)."""
+class EventLoop(Protocol):
+    """An event loop with callbacks for readable and writable descriptors (`probes.lab.relay.Relay`)."""
 
     readers: dict[int, Callable[[], None]]
     writers: dict[int, Callable[[], None]]
 
 
 class ControlServer:
-    """The control socket in the lab's process. Never blocks: `watcher` calls it when there is something to do."""
+    """The control socket in the lab's process. Never blocks; driven by `event_loop`."""
 
-    def __init__(self, path: Path, watcher: Watcher, answer: Callable[[Request], Reply]) -> None:
+    def __init__(self, path: Path, event_loop: EventLoop, answer: Callable[[Request], Reply]) -> None:
         self._path = path
-        self._watcher = watcher
+        self._event_loop = event_loop
         self._answer = answer
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
         self._listener.listen(16)
         self._listener.setblocking(False)
-        watcher.readers[self._listener.fileno()] = self._accept
+        event_loop.readers[self._listener.fileno()] = self._accept
 
     def close(self) -> None:
-        del self._watcher.readers[self._listener.fileno()]
+        del self._event_loop.readers[self._listener.fileno()]
         self._listener.close()
         self._path.unlink(missing_ok=True)
 
@@ -174,19 +172,19 @@ class ControlServer:
             connection.close()
             return
         connection.setblocking(False)
-        _Conversation(connection, self._watcher, self._answer)
+        _Connection(connection, self._event_loop, self._answer)
 
 
-class _Conversation:
-    """One connection: a request line in, a reply line out, over."""
+class _Connection:
+    """A client connection: reads a request line, writes a reply line, closes."""
 
-    def __init__(self, connection: socket.socket, watcher: Watcher, answer: Callable[[Request], Reply]) -> None:
+    def __init__(self, connection: socket.socket, event_loop: EventLoop, answer: Callable[[Request], Reply]) -> None:
         self._connection = connection
-        self._watcher = watcher
+        self._event_loop = event_loop
         self._answer = answer
-        self._asked = b""
+        self._request = b""
         self._reply = b""
-        watcher.readers[connection.fileno()] = self._read
+        event_loop.readers[connection.fileno()] = self._read
 
     def _read(self) -> None:
         try:
@@ -195,13 +193,13 @@ class _Conversation:
             return
         except ConnectionError:
             part = b""
-        self._asked += part
-        if b"\n" in self._asked:
-            self._watcher.readers.pop(self._connection.fileno())
-            self._reply = msgspec.json.encode(self._reply_to(self._asked)) + b"\n"
-            self._watcher.writers[self._connection.fileno()] = self._write
+        self._request += part
+        if b"\n" in self._request:
+            self._event_loop.readers.pop(self._connection.fileno())
+            self._reply = msgspec.json.encode(self._reply_to(self._request)) + b"\n"
+            self._event_loop.writers[self._connection.fileno()] = self._write
             self._write()
-        elif not part or len(self._asked) > LONGEST_REQUEST_BYTES:
+        elif not part or len(self._request) > LONGEST_REQUEST_BYTES:
             self._end()
 
     def _reply_to(self, line: bytes) -> Reply:
@@ -223,69 +221,69 @@ class _Conversation:
             self._end()
 
     def _end(self) -> None:
-        self._watcher.readers.pop(self._connection.fileno(), None)
-        self._watcher.writers.pop(self._connection.fileno(), None)
+        self._event_loop.readers.pop(self._connection.fileno(), None)
+        self._event_loop.writers.pop(self._connection.fileno(), None)
         self._connection.close()
 
 
 def default_run_dir() -> Path:
-    """Where this user's lab lives unless told otherwise."""
+    """The default run folder of this user's lab."""
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     return Path(base) / f"soundings-lab-{os.getuid()}"
 
 
 def make_run_dir(run_dir: Path) -> None:
-    """Make the run folder, for this user only. Raises `LabError` if it is somebody else's, or its path is too long."""
+    """Create a private run folder. Raises `LabError` if it is another user's or its path is too long."""
     try:
         run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = run_dir.stat(follow_symlinks=False)
+        status = run_dir.stat(follow_symlinks=False)
     except OSError as error:
-        raise LabError(f"run folder {run_dir}: {error.strerror}; give another with --run-dir") from error
-    if found.st_uid != os.geteuid() or not run_dir.is_dir():
-        raise LabError(f"run folder {run_dir} belongs to another user; give one of your own with --run-dir")
+        raise LabError(f"run folder {run_dir}: {error.strerror}; give another path with --run-dir") from error
+    if status.st_uid != os.geteuid() or not run_dir.is_dir():
+        raise LabError(f"run folder {run_dir} belongs to another user; give another path with --run-dir")
     length_bytes = len(os.fsencode(run_dir / CONTROL_SOCKET))
     if length_bytes > LONGEST_SOCKET_PATH_BYTES:
         raise LabError(
-            f"run folder {run_dir}: the path of its socket would have {length_bytes} bytes, "
-            f"{LONGEST_SOCKET_PATH_BYTES} is the most; give a shorter one with --run-dir"
+            f"run folder {run_dir}: its socket path has {length_bytes} bytes, "
+            f"the maximum is {LONGEST_SOCKET_PATH_BYTES}; give a shorter path with --run-dir"
         )
 
 
 def write_state(run_dir: Path, state: LabState) -> None:
-    """Put the state file in place in one step."""
+    """Write the state file atomically."""
     fresh = run_dir / f"{STATE_FILE}.new"
     fresh.write_bytes(msgspec.json.encode(state))
     fresh.replace(run_dir / STATE_FILE)
 
 
 def read_state(run_dir: Path) -> LabState:
-    """The state of the lab that runs there now. Raises `LabError` where none does."""
+    """Read the state of the lab running in `run_dir`. Raises `LabError` if none is running."""
     try:
         state = msgspec.json.decode((run_dir / STATE_FILE).read_bytes(), type=LabState)
     except FileNotFoundError:
         raise _no_lab(run_dir) from None
     except (OSError, msgspec.DecodeError) as error:
-        raise LabError(f"{run_dir / STATE_FILE}: {error}; end what runs there and start the lab anew") from error
+        raise LabError(f"{run_dir / STATE_FILE}: {error}; stop that lab and start it again") from error
     with _connect(run_dir) as connection:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(PEER_CREDENTIALS))
     if struct.unpack(PEER_CREDENTIALS, credentials)[0] != state.pid:
-        raise LabError(f"{run_dir / STATE_FILE} is not of the lab that answers there; start the lab anew")
+        raise LabError(f"{run_dir / STATE_FILE} does not belong to the lab running there; restart the lab")
     return state
 
 
 def ask(run_dir: Path, request: Request) -> Reply:
-    """Send `request` to the lab of `run_dir`. Raises `LabError` where none runs, or with the error it replies."""
+    """Send `request` to the lab of `run_dir`. Raises `LabError` if none is running, or with the error of the reply."""
     try:
         with _connect(run_dir) as connection, connection.makefile("rwb") as lines:
             lines.write(msgspec.json.encode(request) + b"\n")
             lines.flush()
             line = lines.readline()
     except TimeoutError as error:
-        raise LabError(f"the lab in {run_dir} gave no answer in {REPLY_TIMEOUT_S:.0f} s") from error
+        raise LabError(f"the lab in {run_dir} did not reply within {REPLY_TIMEOUT_S:.0f} s") from error
     except ConnectionError as error:
-        raise LabError(f"the lab in {run_dir} ended while it was asked") from error
+        raise LabError(f"the lab in {run_dir} ended during the request") from error
     if not line:
-        raise LabError(f"the lab in {run_dir} ended while it was asked")
+        raise LabError(f"the lab in {run_dir} ended during the request")
     reply = msgspec.json.decode(line, type=Reply)
     if reply.error is not None:
         raise LabError(reply.error)
@@ -296,14 +294,14 @@ def ask_status(run_dir: Path) -> Status:
     """The status of the lab of `run_dir`. Raises `LabError`."""
     status = ask(run_dir, StatusRequest()).status
     if status is None:
-        raise LabError(f"the lab in {run_dir} is of another version: it sent no status; start it anew")
+        raise LabError(f"the lab in {run_dir} is of another version and sent no status; restart it")
     return status
 
 
-def signal_at_the_end(run_dir: Path, number: int) -> None:
-    """Have signal `number` sent to this process when the lab ends, even after it has become another program.
+def signal_when_lab_ends(run_dir: Path, number: int) -> None:
+    """Have the kernel send signal `number` to this process when the lab ends, even after exec.
 
-    The kernel does it: a connection that stays open and is silent becomes readable when the other end goes.
+    Uses an idle connection, which becomes readable when the lab closes it.
     """
     connection_fd = _connect(run_dir).detach()
     os.set_inheritable(connection_fd, True)
@@ -327,4 +325,6 @@ def _connect(run_dir: Path) -> socket.socket:
 
 
 def _no_lab(run_dir: Path) -> LabError:
-    return LabError(f"no lab runs in {run_dir}: start one with `python -m probes lab up`, or name its --run-dir")
+    return LabError(
+        f"no lab is running in {run_dir}: start a lab with `python -m probes lab up`, or give its --run-dir"
+    )

@@ -1,11 +1,10 @@
-"""What the lab does to the packets of one ordered path: a pure rule with the clock passed in.
+"""Emulates an ordered path: a pure model with the clock passed in.
 
-In: the moment a packet arrives and its size. Out: the moments at which it leaves, none if it is dropped, two if it is
-duplicated; and the counts of all that happened. Reading, holding and writing packets is the work of `probes.lab.relay`.
+Takes the arrival time and size of a packet; returns its departure times: none if dropped, two if duplicated. Counts all
+events. `probes.lab.relay` reads, queues and writes packets.
 
-A packet meets, in this order: random loss, the bottleneck with its drop-tail queue, the policer, the delay with its
-jitter, and holding back and duplication. Order is kept, whatever the jitter and however the settings change, but for
-held ones.
+A packet passes, in this order: random loss, the bottleneck with its drop-tail queue, the policer, delay with jitter,
+reordering and duplication. Only reordering changes the order of packets; jitter and changed settings never do.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ import msgspec
 from probes.lab.scenario import PathSettings
 
 JITTER_STRETCH = 4.0
-"""Jitter moves between its random knots in this many times its own size, so delay never falls faster than time runs."""
+"""Time between random knots of jitter, as a multiple of its size; above 2, delay never falls faster than time runs."""
 
 
-class Counts(msgspec.Struct, kw_only=True):
-    """The ground truth of a path, in packets, but for `forwarded_bytes` (IP packets, headers included).
+class PathCounters(msgspec.Struct, kw_only=True):
+    """Ground truth of a path, in packets, except `forwarded_bytes` (IP packets, headers included).
 
-    `reordered` counts packets that left after one that had come later (RFC 4737, section 3). `failed` are those which
-    the kernel would not take. Always received + duplicated = forwarded + dropped_* + failed + still held.
+    `reordered` counts packets that left after a packet that arrived later (RFC 4737, section 3). `failed` counts
+    packets that the kernel refused. Always received + duplicated = forwarded + dropped_* + failed + in transit.
     """
 
     received: int = 0
@@ -40,7 +39,7 @@ class Counts(msgspec.Struct, kw_only=True):
 
 
 class EmulatedPath:
-    """One ordered path. Times are seconds of one monotonic clock."""
+    """An ordered path. Times are seconds of the same monotonic clock."""
 
     __slots__ = (
         "_byte_s",
@@ -65,7 +64,7 @@ class EmulatedPath:
     def __init__(self, source: str, destination: str, settings: PathSettings, rng: random.Random) -> None:
         self.source = source
         self.destination = destination
-        self.counts = Counts()
+        self.counts = PathCounters()
         self._random = rng.random
         self._free_at_s = 0.0
         self._last_exit_s = 0.0
@@ -73,7 +72,7 @@ class EmulatedPath:
         self.change(settings)
 
     def change(self, settings: PathSettings) -> None:
-        """Treat packets by `settings` from now on. Those on their way keep the time they were given."""
+        """Apply `settings` from now on. Packets in transit keep their departure time."""
         self.settings = settings
         self._delay_s = settings.delay_ms / 1e3
         self._jitter = _Jitter(settings.jitter_ms / 1e3, self._random)
@@ -86,7 +85,7 @@ class EmulatedPath:
         self._duplicate_ratio = settings.duplicate_ratio
 
     def admit(self, now_s: float, size_bytes: int) -> tuple[float, ...]:
-        """When the packet that arrives at `now_s` leaves: no time if it is dropped, two if it is duplicated."""
+        """Departure times of a packet that arrives at `now_s`: none if dropped, two if duplicated."""
         counts = self.counts
         counts.received += 1
         if self._loss_ratio and self._random() < self._loss_ratio:
@@ -96,7 +95,7 @@ class EmulatedPath:
         if self._byte_s:
             start_s = max(now_s, self._free_at_s)
             sent_at_s = start_s + size_bytes * self._byte_s
-            # The packet that finds the link idle is on the wire, not in the queue.
+            # A packet that arrives at an idle link is being sent, not queued.
             if start_s > now_s and sent_at_s - now_s > self._queue_s:
                 counts.dropped_queue += 1
                 return ()
@@ -106,8 +105,8 @@ class EmulatedPath:
             return ()
         return self._exits(sent_at_s)
 
-    def left(self, number: int, size_bytes: int) -> None:
-        """Count a packet that was forwarded; `number` rises with arrival over all the packets of the path."""
+    def count_forwarded(self, number: int, size_bytes: int) -> None:
+        """Count a forwarded packet; `number` is its arrival number on the path."""
         counts = self.counts
         counts.forwarded += 1
         counts.forwarded_bytes += size_bytes
@@ -130,7 +129,7 @@ class EmulatedPath:
 
 
 class _Policer:
-    """A token bucket, full at first (RFC 2697, of one colour): what finds too few tokens is dropped, nothing waits."""
+    """A token bucket, initially full (RFC 2697, single colour): packets without tokens are dropped, not queued."""
 
     __slots__ = ("_cell_bytes", "_depth_bytes", "_last_s", "_rate_bytes_s", "_tokens_bytes")
 
@@ -141,12 +140,12 @@ class _Policer:
         self._last_s = 0.0
 
     def passes(self, start_s: float, end_s: float, size_bytes: int) -> bool:
-        """Whether a packet that is on the wire from `start_s` to `end_s` gets through whole."""
+        """Whether a packet sent from `start_s` to `end_s` passes completely."""
         if not self._cell_bytes:
             return self._takes(end_s, size_bytes)
         cells = -(-size_bytes // self._cell_bytes)
         cell_s = (end_s - start_s) / cells
-        # A lost cell does not keep the others of its packet from taking theirs.
+        # After a lost cell, the other cells of the packet still take tokens.
         taken = sum(self._takes(start_s + (number + 1) * cell_s, self._cell_bytes) for number in range(cells))
         return taken == cells
 
@@ -161,10 +160,10 @@ class _Policer:
 
 
 class _Jitter:
-    """An addition to the delay that wanders within ± `size_s`, mean zero: straight lines between random knots.
+    """Zero-mean variation of the delay within ± `size_s`: linear interpolation between random knots.
 
-    Independent draws for each packet would either reorder dense traffic or, with the order enforced, delay all of it
-    to the largest draw. On a line whose slope stays above -1 neither happens, and packets far apart are independent.
+    Independent values per packet would either reorder dense traffic or, with the order enforced, delay all of it to the
+    maximum. A slope above -1 avoids both, and packets far apart remain independent.
     """
 
     __slots__ = ("_here_s", "_knot", "_next_s", "_random", "_size_s", "_spacing_s")
@@ -177,7 +176,7 @@ class _Jitter:
         self._here_s = self._next_s = self._draw_s()
 
     def at(self, now_s: float) -> float:
-        """The addition in seconds at `now_s`, which never goes back."""
+        """The variation in seconds at `now_s`, which must not decrease."""
         if not self._size_s:
             return 0.0
         knot, rest = divmod(now_s, self._spacing_s)

@@ -1,7 +1,7 @@
-"""Addresses of the lab's sites, and the mesh.toml that lets them measure each other.
+"""Addresses of the lab's sites, and a mesh.toml with which they measure each other.
 
-In: a scenario. Out: addresses inside the namespaces, or on loopback where namespaces cannot be had, and the text of a
-mesh.toml with those addresses. Nothing is configured here.
+Takes a scenario; returns addresses inside the namespaces, or on loopback where namespaces are unavailable, and the text
+of a mesh.toml with those addresses. Configures nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from probes.lab.scenario import Scenario, Site
 
 
 def namespace_addresses(scenario: Scenario, *, ipv6: bool = False) -> dict[str, tuple[str, ...]]:
-    """Addresses of each site on its `wan0`: the IPv4 one first, then, if wanted, the IPv6 one."""
+    """Addresses of each site on its `wan0`: IPv4 first, then IPv6 (optional)."""
     return {
         site.name: (f"10.77.{number}.1", *((f"fd77:0:0:{number:x}::1",) if ipv6 else ()))
         for number, site in enumerate(scenario.sites, start=1)
@@ -24,19 +24,19 @@ def namespace_addresses(scenario: Scenario, *, ipv6: bool = False) -> dict[str, 
 
 
 def loopback_addresses(scenario: Scenario) -> dict[str, tuple[str, ...]]:
-    """Addresses for the same sites on one machine's loopback, where no path is emulated."""
+    """Addresses for the same sites on the loopback interface, without emulated paths."""
     return {site.name: (f"127.77.{number}.1",) for number, site in enumerate(scenario.sites, start=1)}
 
 
 def limits_toml(addresses: Mapping[str, Sequence[str]]) -> str:
-    """The limits.toml of every site of the lab: the lab's own addresses and nothing else, since all of them are private
-    or loopback ones, which no agent measures unless it is told to."""
+    """The limits.toml of every site of the lab: allows only the lab's addresses, which are private or loopback and so
+    not measured by default."""
     inside = [f"{address}/{128 if ':' in address else 32}" for site in addresses.values() for address in site]
     return _block("[networks]", {"allowed": inside})
 
 
 def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str:
-    """The mesh.toml of `scenario`: every site measures every other; the first site is home."""
+    """The mesh.toml of `scenario`: a full mesh; the first site is home."""
     tests = _tests(scenario)
     blocks = [_block("[mesh]", {"name": scenario.title, "home": scenario.sites[0].name})]
     for site in scenario.sites:
@@ -56,7 +56,7 @@ def _site_values(site: Site) -> dict[str, Any]:
 
 
 def _hosts(site: Site, addresses: Sequence[str]) -> list[str]:
-    """The hosts of a site: the first measures everything, an IPv6 one beside it only pings."""
+    """The hosts of a site: the first measures everything, an additional IPv6 host only pings."""
     blocks = [_block("[[site.host]]", {"address": addresses[0]})]
     for number, address in enumerate(addresses[1:], start=2):
         name = f"{site.name}-ipv6" if ":" in address else f"{site.name}-{number}"
@@ -79,7 +79,7 @@ def _block(header: str, values: Mapping[str, Any]) -> str:
 
 
 def _toml(value: str | int | float | Sequence[str | int]) -> str:
-    """A TOML value. Strings of JSON are basic strings of TOML, but for DEL, which JSON leaves as it is."""
+    """Format a TOML value. JSON strings are TOML basic strings, except that TOML requires DEL to be escaped."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, (int, float)):

@@ -1,10 +1,10 @@
-"""Network namespaces without names: each lives as long as a file descriptor of the lab's process, and no longer.
+"""Anonymous network namespaces, which exist as long as the lab's process holds a file descriptor.
 
-In: a site's addresses. Out: a `SiteNamespace` with the descriptors of the namespace and of its TUN device `wan0`,
-through which everything that leaves the site can be read and everything that comes to it written. Needs root, or a
-kernel that lets users have namespaces; `namespaces_available` says why not. `probes.lab.relay` moves the packets.
+Takes a site's addresses; returns a `SiteNamespace` with the descriptors of the namespace and of its TUN device `wan0`,
+from which the site's outgoing packets are read and to which its incoming packets are written. Needs root, or a kernel
+that allows user namespaces; `namespaces_available` gives the reason if not. `probes.lab.relay` moves the packets.
 
-`python -m probes.lab.namespaces` tries it in a process of its own and prints the reason if it cannot be.
+`python -m probes.lab.namespaces` tries this in a separate process and prints the reason if it fails.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NamespacesUnavailable(LabError):
-    """This machine does not let us have network namespaces; the message says why and what to change."""
+    """Network namespaces are unavailable on this machine; the message gives the reason and a fix."""
 
 
 class SiteNamespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A site's namespace: descriptors of the namespace and of its `wan0`, and the socket that stands for the centre."""
+    """A site's namespace: descriptors of the namespace and of its `wan0`, and the listener that leads to the centre."""
 
     name: str
     addresses: tuple[str, ...]
@@ -55,15 +55,15 @@ class SiteNamespace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def repository_environment() -> dict[str, str]:
-    """The environment in which a new Python finds this package, wherever it starts."""
+    """An environment with PYTHONPATH set so that a new Python process finds this package."""
     root = str(Path(__file__).resolve().parents[2])
     earlier = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{root}:{earlier}" if earlier else root}
 
 
 def namespaces_available() -> str | None:
-    """Why the lab cannot have namespaces here, with what to change; None if it can. Tries it in a child process."""
-    tried = subprocess.run(
+    """Check for namespaces in a child process. Returns None, or why they are unavailable, with a fix."""
+    check = subprocess.run(
         [sys.executable, "-m", "probes.lab.namespaces"],
         env=repository_environment(),
         capture_output=True,
@@ -71,30 +71,30 @@ def namespaces_available() -> str | None:
         timeout=30,
         check=False,
     )
-    if tried.returncode == 0:
+    if check.returncode == 0:
         return None
-    return tried.stdout.strip() or tried.stderr.strip() or f"the trial ended with status {tried.returncode}"
+    return check.stdout.strip() or check.stderr.strip() or f"the check exited with status {check.returncode}"
 
 
-def leave_for_new_namespaces() -> int | None:
+def gain_namespace_rights() -> int | None:
     """Make this process able to create network namespaces.
 
-    Returns None if it is by its own right; otherwise enters a new user namespace, in which it is root, and returns a
-    descriptor of that. The process must have one thread only. Raises `NamespacesUnavailable`.
+    Returns None if it has the privilege; otherwise enters a new user namespace as root there, and returns its
+    descriptor. The process must be single-threaded. Raises `NamespacesUnavailable`.
     """
     try:
         _unshare(CLONE_NEWNET)
         return None
     except OSError as error:
         if error.errno != errno.EPERM:
-            raise NamespacesUnavailable(f"the kernel gives no network namespace: {error.strerror}") from error
+            raise NamespacesUnavailable(f"cannot create a network namespace: {error.strerror}") from error
     return _enter_new_user_namespace()
 
 
 def build_site(name: str, addresses: Sequence[str], *, centre_port: int | None = None) -> SiteNamespace:
-    """A new namespace with `lo` and `wan0` up and a route to the other sites. Leaves this process inside it.
+    """Create a namespace with `lo` and `wan0` up and routes to the other sites. Leaves this process inside it.
 
-    With `centre_port`, a socket listens there on the namespace's 127.0.0.1. Raises `LabError`.
+    With `centre_port`, a socket listens on this port of the namespace's 127.0.0.1. Raises `LabError`.
     """
     try:
         _unshare(CLONE_NEWNET)
@@ -104,19 +104,19 @@ def build_site(name: str, addresses: Sequence[str], *, centre_port: int | None =
     tun_fd = _open_tun()
     usable = [address for address in addresses if ":" not in address or Path("/proc/sys/net/ipv6").is_dir()]
     _configure(name, usable)
-    _let_everybody_ping()
+    _allow_ping()
     listener = None if centre_port is None else socket.create_server(("127.0.0.1", centre_port), backlog=64)
     return SiteNamespace(name=name, addresses=tuple(usable), net_fd=net_fd, tun_fd=tun_fd, centre_listener=listener)
 
 
 def enter(net_fd: int, user_fd: int | None = None) -> None:
-    """Move this process, of one thread, into the namespaces of these descriptors. Raises `LabError`."""
-    for fd, kind, what in ((user_fd, CLONE_NEWUSER, "user"), (net_fd, CLONE_NEWNET, "network")):
+    """Move this single-threaded process into the namespaces of these descriptors. Raises `LabError`."""
+    for fd, flag, name in ((user_fd, CLONE_NEWUSER, "user"), (net_fd, CLONE_NEWNET, "network")):
         if fd is None:
             continue
-        if _libc.setns(fd, kind) != 0:
+        if _libc.setns(fd, flag) != 0:
             reason = os.strerror(ctypes.get_errno())
-            raise LabError(f"the site's {what} namespace cannot be entered: {reason}; run this as the lab's user")
+            raise LabError(f"cannot enter the site's {name} namespace: {reason}; run as the user who started the lab")
 
 
 def _unshare(kinds: int) -> None:
@@ -132,45 +132,45 @@ def _enter_new_user_namespace() -> int:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-        # Ubuntu lets the call pass and takes the rights away: only a namespace made inside tells.
+        # Ubuntu lets the call succeed but removes the capabilities: creating a namespace inside shows it.
         _unshare(CLONE_NEWNET)
     except OSError as error:
         raise NamespacesUnavailable(
             f"no root (CAP_SYS_ADMIN and CAP_NET_ADMIN), and no user namespace either: {error.strerror}; "
-            + _mend(_refusing_switches())
+            + _fix(_blocking_sysctls())
         ) from error
     return os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _refusing_switches() -> list[str]:
-    """The kernel settings that forbid user namespaces here, as what to write instead."""
-    wanted = {
+def _blocking_sysctls() -> list[str]:
+    """The sysctl settings that block user namespaces here, with the value to set instead."""
+    settings = {
         "kernel.unprivileged_userns_clone": ("0", "1"),
         "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
         "user.max_user_namespaces": ("0", "10000"),
     }
-    found = []
-    for name, (refusing, allowing) in wanted.items():
+    blocking = []
+    for name, (refusing, allowing) in settings.items():
         path = Path("/proc/sys") / name.replace(".", "/")
         if path.is_file() and path.read_text().strip() == refusing:
-            found.append(f"{name}={allowing}")
-    return found
+            blocking.append(f"{name}={allowing}")
+    return blocking
 
 
-def _mend(switches: Sequence[str]) -> str:
-    if switches:
-        return f"run as root, or allow it: sysctl -w {' '.join(switches)}"
+def _fix(settings: Sequence[str]) -> str:
+    if settings:
+        return f"run as root, or allow it: sysctl -w {' '.join(settings)}"
     return "run as root; in a container, start it with --cap-add SYS_ADMIN --cap-add NET_ADMIN --device /dev/net/tun"
 
 
 def _open_tun() -> int:
-    """A descriptor of a new device `wan0` in the current namespace."""
+    """Create the device `wan0` in the current namespace. Returns its descriptor."""
     try:
         fd = os.open(TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise NamespacesUnavailable(
-            f"{TUN_DEVICE}: {error.strerror}; load it with `modprobe tun`, let this user read and write it, "
-            "or give it to the container with --device /dev/net/tun"
+            f"{TUN_DEVICE}: {error.strerror}; load it with `modprobe tun`, grant this user read and write access, "
+            "or pass it to the container with --device /dev/net/tun"
         ) from error
     try:
         fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", WAN_INTERFACE.encode(), IFF_TUN | IFF_NO_PI))
@@ -190,7 +190,7 @@ def _configure(name: str, addresses: Sequence[str]) -> None:
         lines.append(f"addr add {address}/{bits} dev {WAN_INTERFACE}")
         lines.append(f"route add {LAB_NETWORKS[family]} dev {WAN_INTERFACE} src {address}")
     if any(":" in address for address in addresses):
-        # A namespace takes over the switch of the machine, which may be off; and neighbours are none here to solicit.
+        # A namespace inherits the machine's setting, which may be off; and there are no neighbours to solicit.
         _write_settings(
             {"all/disable_ipv6": "0", f"{WAN_INTERFACE}/disable_ipv6": "0", f"{WAN_INTERFACE}/addr_gen_mode": "1"}
         )
@@ -201,11 +201,11 @@ def _configure(name: str, addresses: Sequence[str]) -> None:
 
 
 def ip_tool() -> str:
-    """Path of `ip`. Raises `LabError` where it is not installed."""
-    found = shutil.which("ip", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
-    if found is None:
-        raise NamespacesUnavailable("the tool `ip` is missing: install the package iproute2")
-    return found
+    """Path of `ip`. Raises `LabError` if it is not installed."""
+    path = shutil.which("ip", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+    if path is None:
+        raise NamespacesUnavailable("`ip` not found: install the package iproute2")
+    return path
 
 
 def _write_settings(values: Mapping[str, str]) -> None:
@@ -213,8 +213,8 @@ def _write_settings(values: Mapping[str, str]) -> None:
         Path("/proc/sys/net/ipv6/conf", name).write_text(value)
 
 
-def _let_everybody_ping() -> None:
-    """Allow datagram ICMP sockets to every group. In a user namespace there is only group 0 to allow."""
+def _allow_ping() -> None:
+    """Allow datagram ICMP sockets to every group; in a user namespace, to its only group, 0."""
     path = Path("/proc/sys/net/ipv4/ping_group_range")
     try:
         path.write_text(ALL_GROUPS)
@@ -224,9 +224,9 @@ def _let_everybody_ping() -> None:
         path.write_text(ONLY_GROUP_OF_A_USER_NAMESPACE)
 
 
-def _try() -> int:
+def _check() -> int:
     try:
-        leave_for_new_namespaces()
+        gain_namespace_rights()
         build_site("trial", ["10.77.1.1", "fd77:0:0:1::1"])
     except LabError as error:
         print(error)
@@ -235,4 +235,4 @@ def _try() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_try())
+    sys.exit(_check())

@@ -1,7 +1,7 @@
-"""The lab's process: namespaces, relay, control socket and the way to the centre, from ready to the end.
+"""The lab's process: creates namespaces, relay, control socket and the connection to the centre, and runs them.
 
-In: a scenario and a run folder. Out: a running lab that ends on SIGTERM, SIGINT or `down`. Everything it made lives in
-its descriptors, so that even kill -9 leaves nothing behind but two small files, which the next lab replaces.
+Takes a scenario and a run folder; the lab ends on SIGTERM, SIGINT or `down`. All its resources are file descriptors, so
+that even kill -9 leaves nothing behind except two small files, which the next lab replaces.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 from probes.lab import control
 from probes.lab.centre import CentreForwarder
 from probes.lab.mesh import namespace_addresses
-from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace, build_site, enter, leave_for_new_namespaces
+from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace, build_site, enter, gain_namespace_rights
 from probes.lab.relay import Relay
 from probes.lab.scenario import LabError, PathSettings, Scenario
 
@@ -42,14 +42,14 @@ def run_lab(
     centre_port: int = 8000,
     ready: Callable[[control.LabState], None],
 ) -> None:
-    """Run the lab in this process, of one thread, until it is told to end; `ready` is called when packets flow.
+    """Run the lab in this single-threaded process until stopped; calls `ready` when packets flow.
 
-    Raises `LabError` where it cannot start.
+    Raises `LabError` if it cannot start.
     """
     control.make_run_dir(run_dir)
     with ExitStack() as cleanup:
         _take_lock(run_dir, cleanup)
-        user_fd = leave_for_new_namespaces()
+        user_fd = gain_namespace_rights()
         port = None if centre_socket is None else centre_port
         addresses = namespace_addresses(scenario, ipv6=True)
         sites = [build_site(name, addresses[name], centre_port=port) for name in scenario.site_names]
@@ -63,18 +63,18 @@ def run_lab(
             seed=seed,
             started_at=datetime.now(UTC),
             user_fd=user_fd,
-            scheduling=_keep_time(),
+            scheduling=_raise_scheduling_class(),
             control_socket=str(run_dir / control.CONTROL_SOCKET),
             centre_port=port,
             sites=_site_states(scenario, sites),
         )
-        _attend(state, sites, relay, forwarder, run_dir, cleanup)
+        _register_handlers(state, sites, relay, forwarder, run_dir, cleanup)
         ready(state)
         gc.freeze()
         relay.run()
 
 
-def _attend(
+def _register_handlers(
     state: control.LabState,
     sites: list[SiteNamespace],
     relay: Relay,
@@ -82,7 +82,7 @@ def _attend(
     run_dir: Path,
     cleanup: ExitStack,
 ) -> None:
-    """Have the relay's loop look after requests, signals and the forwarding process as well."""
+    """Have the relay's event loop handle requests, signals and the forwarding process as well."""
     lab = _Lab(state, sites, relay, forwarder)
     server = control.ControlServer(run_dir / control.CONTROL_SOCKET, relay, lab.answer)
     cleanup.callback(server.close)
@@ -90,13 +90,13 @@ def _attend(
     cleanup.callback((run_dir / control.STATE_FILE).unlink, missing_ok=True)
     _stop_on_signals(relay, cleanup)
     if forwarder is not None:
-        _mind(forwarder, relay)
-        # Ends first: `down` takes whatever is left when the lab answers no more for a command at a site.
+        _restart_on_exit(forwarder, relay)
+        # Ends first: otherwise `down` would list it as a command still running at a site.
         cleanup.callback(forwarder.stop)
 
 
 class _Lab:
-    """Answers the requests of the control socket."""
+    """Executes the requests of the control socket."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Lab:
         self._started_s = time.monotonic()
 
     def answer(self, request: control.Request) -> control.Reply:
-        """Do what is asked. Raises `LabError` for the one who asked."""
+        """Execute a request. Raises `LabError` with a message for the client."""
         match request:
             case control.StatusRequest():
                 return control.Reply(status=self._status())
@@ -129,7 +129,7 @@ class _Lab:
     def _set(self, request: control.SetRequest) -> None:
         path = self._relay.paths.get((request.source, request.destination))
         if path is None:
-            raise LabError(f"there is no path from {request.source} to {request.destination}")
+            raise LabError(f"no path from {request.source} to {request.destination}")
         values = {**msgspec.structs.asdict(path.settings), **request.changes}
         try:
             path.change(msgspec.convert(values, PathSettings))
@@ -138,11 +138,11 @@ class _Lab:
 
     def _set_centre(self, up: bool) -> None:
         if self._forwarder is None:
-            raise LabError("this lab has no way to a centre: start it with --centre-socket")
+            raise LabError("this lab has no connection to a centre: start it with --centre-socket")
         self._forwarder.set_up(up)
 
     def _status(self) -> control.Status:
-        held, unroutable = self._relay.held(), self._relay.unroutable()
+        in_transit, unroutable = self._relay.in_transit(), self._relay.unroutable()
         return control.Status(
             lab=self._state,
             uptime_s=time.monotonic() - self._started_s,
@@ -169,7 +169,7 @@ class _Lab:
                     destination=path.destination,
                     settings=path.settings,
                     counts=path.counts,
-                    held=held[pair],
+                    held=in_transit[pair],
                 )
                 for pair, path in self._relay.paths.items()
             ),
@@ -182,36 +182,36 @@ def _take_lock(run_dir: Path, cleanup: ExitStack) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LabError(
-            f"a lab runs in {run_dir} already: end it with `python -m probes lab down`, or use another --run-dir"
+            f"a lab is already running in {run_dir}: stop it with `python -m probes lab down`, or use another --run-dir"
         ) from None
 
 
 def _site_states(scenario: Scenario, sites: list[SiteNamespace]) -> dict[str, control.SiteState]:
     return {
-        place.name: control.SiteState(title=place.title, addresses=site.addresses, net_fd=site.net_fd)
-        for place, site in zip(scenario.sites, sites, strict=True)
+        planned.name: control.SiteState(title=planned.title, addresses=site.addresses, net_fd=site.net_fd)
+        for planned, site in zip(scenario.sites, sites, strict=True)
     }
 
 
-def _keep_time() -> str:
-    """Have this process woken on time, as far as it may ask for that. Returns what it got."""
+def _raise_scheduling_class() -> str:
+    """Request real-time scheduling, else a higher priority. Returns the scheduling obtained."""
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
         return "real-time"
     except OSError:
-        return _be_favoured()
+        return _raise_priority()
 
 
 def _waited_s() -> float | None:
-    """How long this process was ready to run and had no processor (/proc/PID/schedstat, second field)."""
+    """Time this process was runnable but not scheduled (/proc/PID/schedstat, second field)."""
     try:
         return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
     except FileNotFoundError:
         return None
 
 
-def _be_favoured() -> str:
+def _raise_priority() -> str:
     try:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
         return f"nice {NICENESS}"
@@ -219,8 +219,8 @@ def _be_favoured() -> str:
         return "normal"
 
 
-def _mind(forwarder: CentreForwarder, relay: Relay) -> None:
-    """Start the forwarding process again whenever it ends."""
+def _restart_on_exit(forwarder: CentreForwarder, relay: Relay) -> None:
+    """Restart the forwarding process whenever it ends."""
 
     def restart() -> None:
         del relay.readers[forwarder.channel_fd]
@@ -251,10 +251,10 @@ def _stop_on_signals(relay: Relay, cleanup: ExitStack) -> None:
 
 
 def _overrun(net_fd: int) -> int:
-    """Packets that a site's `wan0` dropped because nobody read them in time. Moves this process into that namespace."""
+    """Packets that a site's `wan0` dropped because they were not read in time. Enters its namespace."""
     enter(net_fd)
     for line in Path("/proc/self/net/dev").read_text().splitlines():
         name, _, columns = line.partition(":")
         if name.strip() == WAN_INTERFACE:
             return int(columns.split()[TRANSMIT_DROPPED_COLUMN])
-    raise LabError(f"{WAN_INTERFACE} is gone from a site")
+    raise LabError(f"{WAN_INTERFACE} missing at a site")

@@ -1,8 +1,8 @@
-"""The relay: one loop that moves every packet between the sites' TUN devices, each at its time.
+"""The relay: an event loop that moves packets between the sites' TUN devices at their departure times.
 
-In: the sites' namespaces and the settings of every ordered path. Out: the packets that `EmulatedPath` lets through,
-written to the destination's device within a fraction of a millisecond of the time it gave them; and counts. Other
-descriptors (control, signals) can be watched in the same loop. Setting up is in `probes.lab.process`.
+Takes the sites' namespaces and the settings of every ordered path; writes the packets that `EmulatedPath` passes to the
+destination's device within a fraction of a millisecond of their departure time, and counts them. The loop can watch
+other descriptors (control, signals). `probes.lab.process` sets it up.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from probes.lab.emulated_path import Counts, EmulatedPath
+from probes.lab.emulated_path import EmulatedPath, PathCounters
 from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace
 from probes.lab.scenario import LabError, PathSettings
 
 LONGEST_PACKET_BYTES = 2048
 PACKETS_AT_ONCE = 16
-"""Read from one site before the packets that became due are looked after: 16 take about 0.2 ms."""
+"""Maximum number of packets read from a site before due packets are sent: 16 take about 0.2 ms."""
 
 IDLE_S = 3600.0
 LATE_S = 1e-3
 
-Held = tuple[float, int, EmulatedPath, int, bytes]
-"""A packet under way: when it leaves, its number in order of arrival, its path, where it is written, its bytes."""
+PacketInTransit = tuple[float, int, EmulatedPath, int, bytes]
+"""Departure time, arrival number, path, descriptor to write to, bytes."""
 
 
 class _Port:
-    """A site as the relay sees it: where its packets are read, and by destination address where they go."""
+    """A site's device: the descriptor to read packets from, and the routes by destination address."""
 
     __slots__ = ("name", "routes", "tun_fd", "unroutable")
 
@@ -45,16 +45,16 @@ class _Port:
 
 
 class Relay:
-    """Moves packets between `sites` until `stop` is called. `seed` makes its random choices repeatable."""
+    """Moves packets between `sites` until `stop` is called. `seed` makes random choices reproducible."""
 
     def __init__(
         self, sites: Sequence[SiteNamespace], settings: Mapping[tuple[str, str], PathSettings], seed: int
     ) -> None:
         self.paths = {
             (source, destination): EmulatedPath(
-                source, destination, each, random.Random(f"{seed} {source} {destination}")
+                source, destination, path_settings, random.Random(f"{seed} {source} {destination}")
             )
-            for (source, destination), each in settings.items()
+            for (source, destination), path_settings in settings.items()
         }
         self.readers: dict[int, Callable[[], None]] = {}
         self.writers: dict[int, Callable[[], None]] = {}
@@ -62,12 +62,12 @@ class Relay:
         self.latest_s = 0.0
         self.late_s = 0.0
         self._ports = {site.tun_fd: _Port(site.name, site.tun_fd, self._routes(site, sites)) for site in sites}
-        self._held: list[Held] = []
+        self._in_transit: list[PacketInTransit] = []
         self._numbers = itertools.count()
         self._stopping = False
 
     def run(self) -> None:
-        """Move packets until `stop`. Raises `LabError` if a site's device is gone, and whatever a callback raises."""
+        """Move packets until `stop`. Raises `LabError` if a site's device is gone, and exceptions of callbacks."""
         ports, readers, writers = self._ports, self.readers, self.writers
         while not self._stopping:
             timeout_s = self._forward_due()
@@ -83,24 +83,24 @@ class Relay:
                     writers[fd]()
 
     def stop(self) -> None:
-        """Let `run` return. Packets under way are lost."""
+        """Make `run` return. Packets in transit are lost."""
         self._stopping = True
 
-    def held(self) -> Counter[tuple[str, str]]:
-        """How many packets are under way on each path."""
-        return Counter((path.source, path.destination) for _, _, path, _, _ in self._held)
+    def in_transit(self) -> Counter[tuple[str, str]]:
+        """Number of packets in transit on each path."""
+        return Counter((path.source, path.destination) for _, _, path, _, _ in self._in_transit)
 
     def unroutable(self) -> dict[str, int]:
-        """By site, packets to addresses that are of no other site."""
+        """Number of packets per site to addresses of no other site."""
         return {port.name: port.unroutable for port in self._ports.values()}
 
     def reset_counters(self) -> None:
-        """Count from zero. Packets under way are counted when they leave, and not as received."""
+        """Reset the counters. Packets in transit are counted on departure, but not as received."""
         self.late_over_1ms, self.latest_s, self.late_s = 0, 0.0, 0.0
         for port in self._ports.values():
             port.unroutable = 0
         for path in self.paths.values():
-            path.counts = Counts()
+            path.counts = PathCounters()
 
     def _routes(self, source: SiteNamespace, sites: Iterable[SiteNamespace]) -> dict[bytes, tuple[EmulatedPath, int]]:
         return {
@@ -114,8 +114,8 @@ class Relay:
         }
 
     def _receive(self, port: _Port) -> None:
-        """Take what a site has sent, a batch at most."""
-        held, routes, numbers, clock = self._held, port.routes, self._numbers, time.monotonic
+        """Read a batch of packets from a site."""
+        queue, routes, numbers, clock = self._in_transit, port.routes, self._numbers, time.monotonic
         for _ in range(PACKETS_AT_ONCE):
             try:
                 packet = os.read(port.tun_fd, LONGEST_PACKET_BYTES)
@@ -123,7 +123,7 @@ class Relay:
                 return
             except OSError as error:
                 raise LabError(
-                    f'site "{port.name}" lost its {WAN_INTERFACE}: {error.strerror}; start the lab anew'
+                    f'site "{port.name}" lost its {WAN_INTERFACE}: {error.strerror}; restart the lab'
                 ) from error
             route = routes.get(packet[16:20] if packet[0] >> 4 == 4 else packet[24:40])
             if route is None:
@@ -131,23 +131,23 @@ class Relay:
                 continue
             path, out_fd = route
             for exit_s in path.admit(clock(), len(packet)):
-                heapq.heappush(held, (exit_s, next(numbers), path, out_fd, packet))
+                heapq.heappush(queue, (exit_s, next(numbers), path, out_fd, packet))
 
     def _forward_due(self) -> float:
-        """Write what has become due. Returns the seconds until there is more."""
-        held, clock = self._held, time.monotonic
-        while held:
-            early_s = held[0][0] - clock()
+        """Write due packets. Returns the seconds until the next packet is due."""
+        queue, clock = self._in_transit, time.monotonic
+        while queue:
+            early_s = queue[0][0] - clock()
             if early_s > 0:
                 return early_s
-            _, number, path, out_fd, packet = heapq.heappop(held)
+            _, number, path, out_fd, packet = heapq.heappop(queue)
             try:
                 os.write(out_fd, packet)
             except OSError:
-                # A malformed packet, or a device that its site took down: counted, like every other packet.
+                # A malformed packet, or a device that is down: counted as failed.
                 path.counts.failed += 1
                 continue
-            path.left(number, len(packet))
+            path.count_forwarded(number, len(packet))
             self.late_s -= early_s
             if -early_s > LATE_S:
                 self.late_over_1ms += 1

@@ -1,8 +1,8 @@
-"""Scenario files of the lab: which sites there are, what every path between them is like, what they measure.
+"""Reads scenario files of the lab: the sites, the settings of the paths between them, and their tests.
 
-In: the TOML file of a scenario, or the name of one that lies in `probes/lab/scenarios`. Out: a frozen `Scenario` with
-the settings of every ordered path. Whatever the file says wrong is a `ScenarioError` with the file and the reason.
-Nothing here touches the system; `probes.lab.relay` runs what this reads, `probes.lab.mesh` writes its mesh.toml.
+Takes a TOML file, or the name of a scenario in `probes/lab/scenarios`; returns a frozen `Scenario` with the settings of
+every ordered path. An error in the file raises `ScenarioError` with the file and the reason. Has no side effects;
+`probes.lab.relay` runs a scenario, `probes.lab.mesh` writes its mesh.toml.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCENARIO_DIR = Path(__file__).parent / "scenarios"
 DEFAULT_SCENARIO = "five-sites"
 MAX_SITES = 64
 RTT_KM_PER_MS = 100.0
-"""Great-circle distance that light in fibre covers, there and back, in one millisecond of round trip."""
+"""Great-circle distance per millisecond of RTT, at the speed of light in fibre."""
 
 EARTH_RADIUS_KM = 6371.0
 
@@ -35,15 +35,15 @@ Seconds = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class LabError(Exception):
-    """The lab cannot do what was asked; the message says why and what to change."""
+    """A failed request to the lab; the message gives the reason and a fix."""
 
 
 class ScenarioError(LabError):
-    """A scenario that is not there or is wrong; the message names the file and the reason."""
+    """A missing or invalid scenario; the message names the file and the reason."""
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A place that becomes a network namespace. `country` is its ISO 3166 alpha-2 code."""
+    """A site, emulated as a network namespace. `country` is its ISO 3166 alpha-2 code."""
 
     name: SiteName
     title: Text
@@ -54,14 +54,14 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class PathSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens to packets in one direction of a path.
+    """Settings of a path in a single direction.
 
-    `rate_mbps` None is no limit. The queue before the bottleneck holds `queue_bytes`, or where that is None what the
-    rate carries in `queue_ms`. Jitter keeps the order. A reordered packet is held back for `reorder_hold_ms`.
+    `rate_mbps` None is unlimited. The bottleneck queue holds `queue_bytes` or, if None, `queue_ms` at the rate. Jitter
+    keeps the order of packets. A reordered packet is delayed by `reorder_hold_ms`.
 
-    A policer is a token bucket without a queue: `policer_bytes` deep, filled at `policer_mbps` (None: no policer). With
-    `policer_cell_bytes` it judges cells of that size, as on ATM: one cell too many loses the packet, and the cells
-    before it have taken their tokens. 0 judges whole packets.
+    The policer is a token bucket without a queue: `policer_bytes` deep, filled at `policer_mbps` (None: no policer).
+    With `policer_cell_bytes` it polices cells of that size, as on ATM: a dropped cell loses the packet, although its
+    other cells take tokens. 0 polices whole packets.
     """
 
     delay_ms: DelayMs
@@ -79,7 +79,7 @@ class PathSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def queue_limit_bytes(self) -> float:
-        """How many bytes may wait for the bottleneck; infinite without a rate."""
+        """Size of the bottleneck queue in bytes; infinite without a rate."""
         if self.rate_mbps is None:
             return math.inf
         if self.queue_bytes is not None:
@@ -88,7 +88,7 @@ class PathSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PingSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ping test that every site of the generated mesh makes."""
+    """The ping test of the generated mesh."""
 
     every_s: Seconds
     count: Annotated[int, msgspec.Meta(ge=1)] = 10
@@ -101,7 +101,7 @@ class PingSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The throughput test that every site of the generated mesh makes."""
+    """The throughput test of the generated mesh."""
 
     every_s: Seconds
     duration_s: Seconds
@@ -111,7 +111,7 @@ class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the sites measure of each other. A table that is left out is a test that is not made."""
+    """The tests between the sites. A missing table means that the test is not run."""
 
     ping: PingSchedule | None = None
     throughput: ThroughputSchedule | None = None
@@ -129,7 +129,7 @@ class Alerts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class _PathDefaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[default]`: settings of every path that does not say otherwise. Its delay comes from the distance."""
+    """`[default]`: default settings of every path. The default delay comes from the distance."""
 
     jitter_ms: DelayMs | None = None
     loss_ratio: Ratio | None = None
@@ -145,7 +145,7 @@ class _PathDefaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class _PathTable(_PathDefaults, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[[path]]` as written: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`."""
+    """A `[[path]]` table: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`."""
 
     between: tuple[str, str] | None = None
     source: str | None = msgspec.field(default=None, name="from")
@@ -155,7 +155,7 @@ class _PathTable(_PathDefaults, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A scenario file as written."""
+    """The structure of a scenario file."""
 
     title: Text
     seed: int | None = None
@@ -167,7 +167,7 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A lab to be. `paths` has the settings of every ordered pair of sites; `seed` None is a new one each run."""
+    """A scenario. `paths` has the settings of every ordered pair of sites; `seed` None picks a new seed per run."""
 
     name: str
     title: str
@@ -183,29 +183,27 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shipped_scenarios() -> list[str]:
-    """Names of the scenarios that come with the lab."""
+    """Names of the built-in scenarios."""
     return sorted(path.stem for path in SCENARIO_DIR.glob("*.toml"))
 
 
 def find_scenario(name_or_path: str) -> Path:
-    """The file of a scenario, given its name or its path. Raises `ScenarioError` with the names there are."""
+    """Find a scenario file by name or path. Raises `ScenarioError` with the available names."""
     shipped = SCENARIO_DIR / f"{name_or_path}.toml"
     if "/" not in name_or_path and shipped.is_file():
         return shipped
     if Path(name_or_path).is_file():
         return Path(name_or_path)
-    raise ScenarioError(
-        f'there is no scenario "{name_or_path}": write one of {", ".join(shipped_scenarios())}, or the path of a file'
-    )
+    raise ScenarioError(f'no scenario "{name_or_path}": use {", ".join(shipped_scenarios())}, or the path of a file')
 
 
 def load_scenario(name_or_path: str = DEFAULT_SCENARIO) -> Scenario:
-    """The scenario of that name or file. Raises `ScenarioError`."""
+    """Load a scenario by name or path. Raises `ScenarioError`."""
     return read_scenario(find_scenario(name_or_path))
 
 
 def read_scenario(path: Path) -> Scenario:
-    """The scenario in the file `path`. Raises `ScenarioError` with the file and the reason."""
+    """Read a scenario file. Raises `ScenarioError` with the file and the reason."""
     try:
         return parse_scenario(path.stem, path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -217,7 +215,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def parse_scenario(name: str, text: str) -> Scenario:
-    """The scenario that `text` (TOML) describes. Raises `ScenarioError` with the reason, without a file name."""
+    """Parse a scenario in TOML. Raises `ScenarioError` with the reason, without a file name."""
     try:
         document = msgspec.convert(tomllib.loads(text), _Document)
     except tomllib.TOMLDecodeError as error:
@@ -237,7 +235,7 @@ def parse_scenario(name: str, text: str) -> Scenario:
 
 
 def great_circle_km(a: Site, b: Site) -> float:
-    """Distance of two sites over the surface of a spherical Earth, in km (haversine)."""
+    """Great-circle distance of two sites on a spherical Earth, in km (haversine)."""
     latitude_a, latitude_b = math.radians(a.latitude_deg), math.radians(b.latitude_deg)
     half_latitude = (latitude_b - latitude_a) / 2
     half_longitude = math.radians(b.longitude_deg - a.longitude_deg) / 2
@@ -247,32 +245,32 @@ def great_circle_km(a: Site, b: Site) -> float:
 
 
 def resolve_site(name: str, site_names: Iterable[str]) -> str:
-    """`name` if it is a site. Raises `LabError` with the nearest name there is."""
+    """Return `name` if it is a site. Raises `LabError` with the closest site name."""
     names = list(site_names)
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, n=1)
-    meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
-    raise LabError(f'site "{name}" is not defined ({meant})')
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f'did you mean "{close[0]}"?' if close else f"sites: {', '.join(names)}"
+    raise LabError(f'site "{name}" is not defined ({hint})')
 
 
 def resolve_path(written: str, site_names: Iterable[str]) -> tuple[str, str]:
-    """Source and destination of `SRC-DST` or `SRC:DST`, where names may have hyphens themselves.
+    """Parse source and destination of `SRC-DST` or `SRC:DST`; site names may contain hyphens.
 
-    Raises `LabError` where no split gives two sites, or more than one does.
+    Raises `LabError` if no split gives two sites, or several do.
     """
     names = list(site_names)
     if ":" in written:
         source, _, destination = written.partition(":")
-        found = [(resolve_site(source, names), resolve_site(destination, names))]
+        pairs = [(resolve_site(source, names), resolve_site(destination, names))]
     else:
-        found = [pair for pair in _splits(written) if pair[0] in names and pair[1] in names]
-    found = [(source, destination) for source, destination in found if source != destination]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        choices = " or ".join(f"{source}:{destination}" for source, destination in found)
-        raise LabError(f'path "{written}" can be read in {len(found)} ways: write {choices}')
+        pairs = [pair for pair in _splits(written) if pair[0] in names and pair[1] in names]
+    pairs = [(source, destination) for source, destination in pairs if source != destination]
+    if len(pairs) == 1:
+        return pairs[0]
+    if pairs:
+        choices = " or ".join(f"{source}:{destination}" for source, destination in pairs)
+        raise LabError(f'path "{written}" can be read in {len(pairs)} ways: write {choices}')
     raise LabError(f'"{written}" is not a path: write SRC-DST with two different sites of {", ".join(names)}')
 
 
@@ -293,73 +291,75 @@ def _path_settings(document: _Document) -> dict[tuple[str, str], PathSettings]:
     """Settings of every ordered pair: the defaults, then `between` tables, then `from`/`to` tables."""
     sites = {site.name: site for site in document.site}
     pairs = [(a, b) for a in sites for b in sites if a != b]
-    given = {pair: _given(document.default) for pair in pairs}
-    for pair, values in given.items():
+    settings = {pair: _explicit_settings(document.default) for pair in pairs}
+    for pair, values in settings.items():
         values["delay_ms"] = round(great_circle_km(sites[pair[0]], sites[pair[1]]) / RTT_KM_PER_MS / 2, 3)
-    for pair, values in _written(document.path, list(sites)):
-        given[pair].update(values)
-    return {pair: PathSettings(**values) for pair, values in given.items()}
+    for pair, values in _overrides(document.path, list(sites)):
+        settings[pair].update(values)
+    return {pair: PathSettings(**values) for pair, values in settings.items()}
 
 
-def _written(tables: tuple[_PathTable, ...], names: list[str]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
-    """What each `[[path]]` says of which ordered pair; overrides of one direction last."""
+def _overrides(tables: tuple[_PathTable, ...], names: list[str]) -> list[tuple[tuple[str, str], dict[str, Any]]]:
+    """Settings of the `[[path]]` tables by ordered pair; tables of a single direction last."""
     both: list[tuple[tuple[str, str], dict[str, Any]]] = []
-    one: list[tuple[tuple[str, str], dict[str, Any]]] = []
+    single: list[tuple[tuple[str, str], dict[str, Any]]] = []
     for number, table in enumerate(tables, start=1):
         try:
             if table.between is not None:
                 source, destination = _ends(table, names)
-                values = _both_ways(table)
+                values = _both_directions(table)
                 _refuse_twice(both, (source, destination), "between")
                 both += [((source, destination), values), ((destination, source), values)]
             else:
                 pair = _ends(table, names)
-                _refuse_twice(one, pair, "from/to")
-                one.append((pair, _one_way(table)))
+                _refuse_twice(single, pair, "from/to")
+                single.append((pair, _one_direction(table)))
         except LabError as error:
             raise ScenarioError(f"[[path]] number {number}: {error}") from error
-    return both + one
+    return both + single
 
 
 def _ends(table: _PathTable, names: list[str]) -> tuple[str, str]:
-    """The two sites of a `[[path]]`, checked."""
+    """Check and return the two sites of a `[[path]]`."""
     if table.between is not None:
         if table.source is not None or table.destination is not None:
-            raise ScenarioError("has both `between` and `from`/`to`: write one of them")
+            raise ScenarioError("has both `between` and `from`/`to`: use only one of them")
         source, destination = table.between
     elif table.source is not None and table.destination is not None:
         source, destination = table.source, table.destination
     else:
-        raise ScenarioError('write `between = ["a", "b"]` for both directions, or `from` and `to` for one')
+        raise ScenarioError(
+            'write `between = ["a", "b"]` for both directions, or `from` and `to` for a single direction'
+        )
     if resolve_site(source, names) == resolve_site(destination, names):
         raise ScenarioError(f'goes from "{source}" to itself: name two sites')
     return source, destination
 
 
-def _both_ways(table: _PathTable) -> dict[str, Any]:
+def _both_directions(table: _PathTable) -> dict[str, Any]:
     if table.delay_ms is not None:
-        raise ScenarioError("`delay_ms` is of one direction: with `between` write `rtt_ms`, half of it is each way")
-    values = _given(table)
+        raise ScenarioError("`delay_ms` is for a single direction: with `between` use `rtt_ms`, which is split evenly")
+    values = _explicit_settings(table)
     if table.rtt_ms is not None:
         values["delay_ms"] = table.rtt_ms / 2
     return values
 
 
-def _one_way(table: _PathTable) -> dict[str, Any]:
+def _one_direction(table: _PathTable) -> dict[str, Any]:
     if table.rtt_ms is not None:
-        raise ScenarioError("`rtt_ms` is of both directions: with `from` and `to` write `delay_ms`, one way")
-    values = _given(table)
+        raise ScenarioError("`rtt_ms` is for both directions: with `from` and `to` use `delay_ms`")
+    values = _explicit_settings(table)
     if table.delay_ms is not None:
         values["delay_ms"] = table.delay_ms
     return values
 
 
-def _given(table: _PathDefaults) -> dict[str, Any]:
-    """The settings that a table states itself."""
+def _explicit_settings(table: _PathDefaults) -> dict[str, Any]:
+    """The settings that a table sets explicitly."""
     names = _PathDefaults.__struct_fields__
     return {name: value for name in names if (value := getattr(table, name)) is not None}
 
 
 def _refuse_twice(written: list[tuple[tuple[str, str], dict[str, Any]]], pair: tuple[str, str], which: str) -> None:
     if any(earlier == pair for earlier, _ in written):
-        raise ScenarioError(f"the path {pair[0]}-{pair[1]} has two `{which}` tables: keep one")
+        raise ScenarioError(f"path {pair[0]}-{pair[1]} has two `{which}` tables: remove one")

@@ -289,7 +289,8 @@ def test_errors_say_what_to_do(lab: RunningLab) -> None:
     assert impossible.returncode == 1
     assert "loss_ratio" in impossible.stderr
     assert lab.path("bern", "rome").settings.loss_ratio == 0.0
-    assert no_centre.stderr == "lab: this lab has no way to a centre: start it with --centre-socket\n"
+    assert no_centre.stderr.startswith("lab: ")
+    assert "--centre-socket" in no_centre.stderr
 
 
 def test_a_second_lab_in_the_same_folder_is_refused(lab: RunningLab) -> None:
@@ -298,7 +299,7 @@ def test_a_second_lab_in_the_same_folder_is_refused(lab: RunningLab) -> None:
 
     for second in (background, foreground):
         assert second.returncode == 1
-        assert f"a lab runs in {lab.run_dir} already" in second.stderr
+        assert f"already running in {lab.run_dir}" in second.stderr
     assert lab.status().lab.pid == lab.pid
 
 
@@ -309,7 +310,7 @@ def test_a_site_without_its_device_ends_the_lab_with_the_reason(lab: RunningLab)
 
     lab.exec("rome", "ip", "link", "delete", "wan0")
 
-    wait_until(lambda: "start the lab anew" in lab.log, "the lab says why it ends")
+    wait_until(lambda: "restart the lab" in lab.log, "the lab says why it ends")
     assert 'lab: site "rome" lost its wan0: ' in lab.log
 
 
@@ -343,11 +344,12 @@ def test_up_and_down_in_the_background(namespaces_required: None, tmp_path: Path
 
         ended = lab.command("down")
 
-        still_there = f"  still running where bern was, without a network: pid {sleeper.pid}\n"
-        assert (ended.returncode, ended.stdout) == (0, f"lab three-sites has ended\n{still_there}")
+        stopped, still_there = ended.stdout.splitlines()
+        assert (ended.returncode, stopped) == (0, "lab three-sites stopped")
+        assert f"pid {sleeper.pid} at bern is still running" in still_there
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the process is gone")
         after = lab.command("status")
-        assert (after.returncode, after.stderr.split(":")[1]) == (1, f" no lab runs in {lab.run_dir}")
+        assert (after.returncode, after.stderr.split(":")[1]) == (1, f" no lab is running in {lab.run_dir}")
 
 
 def processes_of(namespaces: set[int]) -> list[int]:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from probes.lab import control
-from probes.lab.emulated_path import Counts
+from probes.lab.emulated_path import PathCounters
 from tests.lab import RunningLab
 from tests.reproduce.ends import Plan, Sample, StreamInfo, as_json
 
@@ -86,8 +86,8 @@ class Measured:
     seconds: float
     acked_bytes: int
     rate_bps: float
-    data: Counts
-    answers: Counts
+    data: PathCounters
+    answers: PathCounters
     late_ms: float
     waited_ratio: float
     busy_ratio: float
@@ -191,13 +191,15 @@ def _measured(samples: list[Sample], before: control.Status, after: control.Stat
     )
 
 
-def _difference(before: control.Status, after: control.Status, source: str, destination: str) -> Counts:
+def _difference(before: control.Status, after: control.Status, source: str, destination: str) -> PathCounters:
     """What was counted on a path between two statuses."""
     earlier, later = (
         next(path.counts for path in status.paths if (path.source, path.destination) == (source, destination))
         for status in (before, after)
     )
-    return Counts(**{name: getattr(later, name) - getattr(earlier, name) for name in Counts.__struct_fields__})
+    return PathCounters(
+        **{name: getattr(later, name) - getattr(earlier, name) for name in PathCounters.__struct_fields__}
+    )
 
 
 def set_path(lab: RunningLab, run: Run) -> None:

@@ -22,7 +22,7 @@ def test_an_unknown_scenario_is_an_error_with_the_names_there_are(capsys: pytest
     assert main(["lab", "up", "six-sites"]) == 1
 
     assert capsys.readouterr().err == (
-        'lab: there is no scenario "six-sites": write one of five-sites, three-sites, or the path of a file\n'
+        'lab: no scenario "six-sites": use five-sites, three-sites, or the path of a file\n'
     )
 
 
@@ -33,7 +33,7 @@ def test_without_a_lab_it_is_said_how_to_start_one(
     assert main(["lab", verb[0], "--run-dir", str(tmp_path), *verb[1:]]) == 1
 
     assert capsys.readouterr().err == (
-        f"lab: no lab runs in {tmp_path}: start one with `python -m probes lab up`, or name its --run-dir\n"
+        f"lab: no lab is running in {tmp_path}: start a lab with `python -m probes lab up`, or give its --run-dir\n"
     )
 
 
@@ -42,7 +42,7 @@ def test_set_without_a_setting_is_an_error(tmp_path: Path, capsys: pytest.Captur
     assert "nothing to set" in capsys.readouterr().err
 
     assert main(["lab", "set", "--run-dir", str(tmp_path), "--loss", "0.1"]) == 1
-    assert "say which path to change: SRC-DST" in capsys.readouterr().err
+    assert "path to change: SRC-DST" in capsys.readouterr().err
 
 
 def test_a_round_trip_and_a_one_way_delay_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +58,9 @@ def test_a_run_folder_with_too_long_a_path_is_refused(tmp_path: Path, capsys: py
 
     assert main(["lab", "up", "three-sites", "--run-dir", str(run_dir)]) == 1
 
-    assert "107 is the most; give a shorter one with --run-dir" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "maximum is 107" in message
+    assert "--run-dir" in message
 
 
 def test_a_run_folder_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +69,7 @@ def test_a_run_folder_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.C
 
     assert main(["lab", "up", "three-sites", "--run-dir", str(run_dir)]) == 1
 
-    assert capsys.readouterr().err == f"lab: run folder {run_dir}: File exists; give another with --run-dir\n"
+    assert capsys.readouterr().err == f"lab: run folder {run_dir}: File exists; give another path with --run-dir\n"
 
 
 def test_a_size_is_a_whole_number(capsys: pytest.CaptureFixture[str]) -> None:

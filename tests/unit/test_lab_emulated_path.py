@@ -162,7 +162,7 @@ def test_reordered_counts_those_that_leave_after_a_later_one() -> None:
 
     # RFC 4737, section 3.3: 4 and 5 come after 6, they are reordered; 6 and 7 are not.
     for number in (1, 2, 3, 6, 4, 5, 7):
-        path.left(number, 100)
+        path.count_forwarded(number, 100)
 
     assert path.counts.reordered == 2
     assert (path.counts.forwarded, path.counts.forwarded_bytes) == (7, 700)

@@ -145,7 +145,7 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
 
 
 def test_an_unknown_scenario_lists_those_there_are() -> None:
-    with pytest.raises(ScenarioError, match=r'no scenario "six-sites": write one of five-sites, three-sites, or'):
+    with pytest.raises(ScenarioError, match=r'no scenario "six-sites": use five-sites, three-sites, or'):
         load_scenario("six-sites")
 
 

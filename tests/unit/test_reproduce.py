@@ -9,7 +9,7 @@ import statistics
 
 import pytest
 
-from probes.lab.emulated_path import Counts
+from probes.lab.emulated_path import PathCounters
 from tests.reproduce import atm, in2p3, loss, nersc
 from tests.reproduce.__main__ import REPRODUCTIONS
 from tests.reproduce.ends import Plan, Sample, StreamInfo
@@ -25,7 +25,9 @@ def sample(at_s: float, acked_bytes: int, resent: int = 0, window_segments: int 
 
 def measured(samples: list[Sample], **fields: float) -> Measured:
     values = {"late_ms": 0.1, "waited_ratio": 0.0, "busy_ratio": 1.0, "held_ratio": 0.0, **fields}
-    return Measured(10.0, 10**6, 8e5, Counts(received=1000, dropped_loss=10), Counts(), samples=samples, **values)  # type: ignore[arg-type]
+    return Measured(
+        10.0, 10**6, 8e5, PathCounters(received=1000, dropped_loss=10), PathCounters(), samples=samples, **values
+    )  # type: ignore[arg-type]
 
 
 def test_segments_sent_again_within_a_second_are_one_event() -> None:

@@ -1,0 +1,67 @@
+"""Formats the status of a lab as text: a summary line and a table of all ordered paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from probes.lab import control
+
+TABLE_HEADER = (
+    "path", "delay_ms", "±", "loss", "Mbit/s", "queue_ms", "policer", "reorder", "dupl",
+    "received", "forwarded", "lost", "queue drops", "policed", "duplicated", "reordered", "failed", "held",
+)  # fmt: skip
+
+
+def summary(state: control.LabState) -> str:
+    """A running lab in a line: scenario, sites, scheduling, control socket."""
+    count = len(state.sites)
+    privilege = "as root" if state.user_fd is None else "in a user namespace"
+    centre = "" if state.centre_port is None else f", centre at 127.0.0.1:{state.centre_port}"
+    return (
+        f"{state.scenario} ({state.title}), {count} sites, {count * (count - 1)} paths, pid {state.pid}, {privilege}, "
+        f"{state.scheduling} priority, seed {state.seed}{centre}; control {state.control_socket}"
+    )
+
+
+def status_text(status: control.Status) -> str:
+    """Format the status of a lab: a summary, then a table of all ordered paths."""
+    rows = [TABLE_HEADER, *(_row(path) for path in status.paths)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(TABLE_HEADER))]
+    waited = "" if status.timing.waited_s is None else f" (waited {status.timing.waited_s:.1f} s for a CPU)"
+    lines = [
+        f"lab {summary(status.lab)}",
+        f"up {status.uptime_s:.0f} s, relay CPU {status.timing.cpu_s:.1f} s{waited}; "
+        f"{status.timing.late_over_1ms} packets over 1 ms late, maximum {status.timing.latest_ms:.2f} ms",
+    ]
+    if status.centre is not None:
+        lines.append(f"centre: {status.centre}")
+    for site in status.sites:
+        if site.overrun:
+            lines.append(f"{site.name}: {site.overrun} packets dropped by the kernel: relay too slow")
+    lines.append("")
+    lines += ["  ".join(_aligned(row, widths)) for row in rows]
+    return "\n".join(lines)
+
+
+def _row(path: control.PathStatus) -> tuple[str, ...]:
+    settings, counts = path.settings, path.counts
+    rate = "-" if settings.rate_mbps is None else f"{settings.rate_mbps:g}"
+    queue = "-" if settings.rate_mbps is None else f"{settings.queue_limit_bytes * 8 / settings.rate_mbps / 1e3:g}"
+    values = (settings.delay_ms, settings.jitter_ms, settings.loss_ratio)
+    policer = "-" if settings.policer_mbps is None else f"{settings.policer_mbps:g}"
+    dropped = (counts.dropped_loss, counts.dropped_queue, counts.dropped_policer)
+    numbers = (counts.received, counts.forwarded, *dropped, counts.duplicated)
+    return (
+        f"{path.source} → {path.destination}",
+        *(f"{value:g}" for value in values),
+        rate,
+        queue,
+        policer,
+        f"{settings.reorder_ratio:g}",
+        f"{settings.duplicate_ratio:g}",
+        *(str(number) for number in (*numbers, counts.reordered, counts.failed, path.held)),
+    )
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
