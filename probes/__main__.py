@@ -1,6 +1,6 @@
-"""`python -m probes …`: measure, run a site's agent, run the lab. Each subcommand is a room's `command.py`.
+"""`python -m probes …`: measure, run a site's agent, run the lab. Each subcommand is a `command.py`.
 
-Exit status: 0 done (total loss included), 1 could not, 2 usage.
+Exit status: 0 done (total loss included), 1 failed, 2 usage.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from probes.kinds import KINDS
 COMMANDS = {
     **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},
     "site": ("probes.site.command", "run the agent of a monitoring site"),
-    "lab": ("probes.lab.command", "emulated wide-area paths between network namespaces"),
+    "lab": ("probes.lab.command", "emulate wide-area paths between network namespaces"),
 }
 
 
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m probes", description="Soundings' probes.")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module_name, summary) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        subparser = subparsers.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         if name in arguments[:1]:
             module = importlib.import_module(module_name)
             module.add_arguments(subparser)

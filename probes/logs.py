@@ -1,9 +1,8 @@
-"""Keeps the log of a process small while the process writes to it.
+"""Rotates the log of a running process by copying and truncating it.
 
-The process has the file open for appending, and nobody tells it to open another: what is in the file is copied to
-`NAME.log.1`, the one before becomes `NAME.log.2`, and the file is emptied. A line that is written between the last read
-and the emptying, some microseconds, is lost. Nothing stands between the process and its file, so that a supervisor that
-is killed or stopped keeps no process from writing.
+The process keeps the file open for appending: its contents are copied to `NAME.log.1`, the previous copy becomes
+`NAME.log.2`, and the file is truncated. A line written between the last read and the truncation, within microseconds,
+is lost. The process writes to the file directly, so that it keeps logging if its supervisor is killed or stopped.
 """
 
 from __future__ import annotations
@@ -12,22 +11,22 @@ import os
 from pathlib import Path
 
 LARGEST_BYTES = 2_000_000
-KEPT = 2
-"""With the file itself 6 MB for each process: days of warnings, or what led up to a fault that fills it."""
-COPIED_AT_ONCE = 1 << 16
+COPIES = 2
+"""6 MB per process including the log itself: days of warnings, or the beginning of a fault that floods the log."""
+CHUNK_BYTES = 1 << 16
 
 
-def rotate(log: Path, largest_bytes: int = LARGEST_BYTES, kept: int = KEPT) -> bool:
-    """Empty the log if it is too large, after a copy of its newest `largest_bytes`; whether it was.
+def rotate(log: Path, largest_bytes: int = LARGEST_BYTES, copies: int = COPIES) -> bool:
+    """Truncate the log if it is too large, after copying its last `largest_bytes`. Returns whether it did.
 
-    Raises `OSError` where it cannot be copied, as on a full disk. It is emptied all the same: room is wanted then.
+    Raises `OSError` if it cannot be copied, as on a full disk. The log is truncated even then, to free space.
     """
     try:
         if log.stat().st_size <= largest_bytes:
             return False
     except FileNotFoundError:
         return False
-    for number in range(kept, 1, -1):
+    for number in range(copies, 1, -1):
         if _copy_of(log, number - 1).exists():
             _copy_of(log, number - 1).replace(_copy_of(log, number))
     with log.open("r+b", buffering=0) as file:
@@ -44,10 +43,10 @@ def _copy_of(log: Path, number: int) -> Path:
 
 def _copy_newest(source: int, copy: Path, largest_bytes: int) -> None:
     os.lseek(source, max(0, os.fstat(source).st_size - largest_bytes), os.SEEK_SET)
-    left_bytes = 2 * largest_bytes  # whoever writes faster than we read must not keep us here
+    left_bytes = 2 * largest_bytes  # bounds the loop if the process writes faster than we read
     try:
         with os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:
-            while left_bytes > 0 and (block := os.read(source, COPIED_AT_ONCE)):
+            while left_bytes > 0 and (block := os.read(source, CHUNK_BYTES)):
                 target.write(block)
                 left_bytes -= len(block)
     except OSError:

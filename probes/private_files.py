@@ -1,7 +1,7 @@
-"""Files and folders that no other user of the machine may read or enter, whatever the umask is.
+"""Creates files and folders that other users cannot access, independent of the umask.
 
-What runs under a supervisor inherits `UMASK` from it; these functions are for what must be closed however it is
-started, and for what was left open by earlier releases.
+Processes under a supervisor inherit `UMASK`; these functions are for files that must be private however the process is
+started, and for files that earlier releases left open.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ OWNER_ONLY = 0o700
 
 
 def make_folder(folder: Path) -> None:
-    """Make `folder` where it is missing, and close it to others where it is ours. Raises OSError."""
+    """Create `folder` if it is missing, and make it private if it is ours. Raises OSError."""
     folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
     _close(folder)
 
 
 def close_to_others(top: Path, names: Iterable[str]) -> None:
-    """Make `top`, close it, and in it what has these names (patterns of `Path.glob`) with all that is in there.
+    """Create `top`, and make it and its entries with these names (patterns of `Path.glob`) private, recursively.
 
-    Only what belongs to this user is changed, no symbolic link is followed: a data folder may stand beside files that
-    are none of ours, and hold some that another user can move. Raises OSError.
+    Only files of this user are changed and symbolic links are not followed: a data folder may be next to files of
+    others, or contain files that another user can move. Raises OSError.
     """
     make_folder(top)
     for name in names:
@@ -37,15 +37,15 @@ def close_to_others(top: Path, names: Iterable[str]) -> None:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether another user may read, enter or write it; being passed through by a group of ours is not that."""
+    """Whether other users may read, write or enter it; traversal (x) by our group does not count."""
     return bool(path.stat().st_mode & 0o067)
 
 
 @contextmanager
-def replacing(path: Path, beside: Path) -> Iterator[BinaryIO]:
-    """A file that only its owner may read, written as `beside` and then put in the place of `path`.
+def replace_privately(path: Path, beside: Path) -> Iterator[BinaryIO]:
+    """Write a private file as `beside` and atomically rename it to `path`.
 
-    A crash at any moment leaves the old file or the new one, whole. Raises OSError.
+    After a crash, `path` is either the complete old file or the complete new file. Raises OSError.
     """
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -57,7 +57,7 @@ def replacing(path: Path, beside: Path) -> Iterator[BinaryIO]:
 
 
 def opener(name: str, flags: int) -> int:
-    """For `open(…, opener=)`: a file that is made is its owner's only."""
+    """For `open(…, opener=)`: create files as private."""
     return os.open(name, flags, 0o600)
 
 
@@ -69,9 +69,9 @@ def _close_tree(path: Path) -> None:
 
 
 def _close(path: Path) -> bool:
-    """Take all rights of group and others from what is ours and no link; False for the rest.
+    """Remove all permissions of group and others. False if it is a symbolic link or another user's.
 
-    What is gone by now is none of ours: databases remove their journals at any time.
+    Also False if it no longer exists: databases remove their journals at any time.
     """
     with contextlib.suppress(FileNotFoundError):
         status = path.lstat()

@@ -1,6 +1,6 @@
-"""Processes as /proc shows them: those below a process, and whether a process is stopped. Linux only.
+"""Reads process information from /proc: descendants of a process, and whether it is stopped. Linux only.
 
-A process that ends while it is looked at is left out.
+Processes that end during the scan are left out.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from pathlib import Path
 
 PROC = Path("/proc")
 STOPPED = "T"
-"""proc_pid_stat(5): stopped by a signal. A debugger's stop is `t`, and none of our business."""
+"""proc_pid_stat(5): stopped by a signal. A stop by a debugger is `t` and does not count."""
 
 
 def descendants(pid: int) -> list[int]:
-    """Ids of the children of a process and of theirs; each after its parent."""
-    found: list[int] = []
+    """Pids of all descendants of a process; each after its parent."""
+    pids: list[int] = []
     unread = [pid]
     while unread:
         children = _children(unread.pop())
-        found += children
+        pids += children
         unread += children
-    return found
+    return pids
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the process was stopped, as by SIGSTOP, and not continued."""
+    """Whether the process is stopped by a signal, such as SIGSTOP."""
     try:
-        # The name of the program stands in parentheses, and may have any character in it.
+        # The program name is in parentheses and may contain any character.
         return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == STOPPED
     except (OSError, IndexError):
         return False

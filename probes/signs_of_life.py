@@ -1,8 +1,8 @@
-"""How a supervisor learns whether a process works: it is asked, or shows by itself, in a thread of its own.
+"""Checks whether supervised processes are alive, each in its own thread.
 
-In: a `SignOfLife`, which says how to ask and how long a silence may last. Out: a `Watch`, which says whether there was
-a sign lately. A question that hangs holds up neither the supervisor nor the questions to other processes: it is
-silence. What follows from silence is `probes.supervise`'s business.
+A `SignOfLife` has the check and the maximum silence; a `Watch` runs it repeatedly and tells whether it succeeded
+recently. A check that hangs counts as silence; it delays neither the supervisor nor the checks of other processes.
+`probes.supervise` decides how to react.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ ASK_EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class SignOfLife:
-    """`is_shown` answers whether there is a sign now; it may take its time, since slow is not dead. After `limit_s`
-    without any the process is taken to be wedged."""
+    """A liveness check. `is_shown` returns whether the process is alive; it may be slow. After `limit_s` without
+    success, the process is considered hung."""
 
     is_shown: Callable[[], bool]
     limit_s: float
@@ -26,7 +26,7 @@ class SignOfLife:
 
 
 class Pulse:
-    """A sign of life: the process has touched its file since the last question."""
+    """A sign of life: the process has touched its file since the last check."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class Pulse:
 
 
 class Watch:
-    """Asks for one sign of life, again and again, until `end`."""
+    """Repeats a liveness check until `end`."""
 
     def __init__(self, name: str, sign: SignOfLife, report: Callable[[str], None]) -> None:
         self._name = name
@@ -55,13 +55,13 @@ class Watch:
         threading.Thread(target=self._run, name=f"watch {name}", daemon=True).start()
 
     def was_alive(self) -> bool:
-        """Whether there was a sign since this was called last."""
+        """Whether a check succeeded since the last call."""
         was_alive = self._is_alive.is_set()
         self._is_alive.clear()
         return was_alive
 
     def end(self) -> None:
-        """Ask no more. A question that is under way is not waited for."""
+        """Stop checking, without waiting for a check in progress."""
         self._has_ended.set()
 
     def _run(self) -> None:
@@ -72,8 +72,8 @@ class Watch:
     def _ask(self) -> bool:
         try:
             return self._sign.is_shown()
-        except Exception as error:  # noqa: BLE001 - a fault in the question must not end the process that is asked
+        except Exception as error:  # noqa: BLE001 - a bug in the check must not end the checked process
             if not self._has_failed:
-                self._report(f"{self._name} cannot be asked for a sign of life: {type(error).__name__}: {error}")
+                self._report(f"{self._name}: liveness check failed: {type(error).__name__}: {error}")
             self._has_failed = True
             return True

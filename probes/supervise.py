@@ -1,9 +1,9 @@
-"""Keeps a set of processes running: starts them, restarts what dies or shows no sign of life, stops them all.
+"""Supervises processes: starts them, restarts those that die or show no sign of life, stops them all.
 
-Used by a site's agent (its Redis, its Celery worker) and by `manage.py up`. Each child is a process group of its own
-with a log file, which is kept small (`probes.logs`) and, like all that it writes, closed to other users; children are
-ended by their process id, last started first, and by the kernel if this process is killed. What the processes do, when
-they are ready, and how they show that they work (`probes.signs_of_life`), is their starter's business.
+Used by a site's agent (its Redis, its Celery worker) and by `manage.py up`. Each child is a process group with a
+private log file, which is rotated (`probes.logs`); children are stopped by process id, last started first, and by the
+kernel if this process is killed. The caller defines the command, when it is ready, and its
+sign of life (`probes.signs_of_life`).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ STEADY_AFTER_S = 60.0
 STOP_GRACE_S = 10.0
 POLL_S = 0.25
 LOOK_EVERY_S = 1.0
-"""How often signs of life and sizes of logs are looked at."""
+"""Interval of the checks of signs of life and log sizes."""
 LONGEST_LOOK_S = 5.0
-"""No more of the time between two looks counts as a child's silence: we may have been stopped or starved ourselves."""
+"""Maximum time between two checks that counts as a child's silence: this process may itself have been stopped."""
 STOPPED_LIMIT_S = 30.0
-"""A process that was stopped (SIGSTOP) for as long is killed; a busy one is never in that state."""
+"""A process stopped (SIGSTOP) for this long is killed; a busy process is never in that state."""
 LONGEST_SOCKET_DIR_BYTES = 85
 
 
 class StartError(Exception):
-    """A process could not be started, or died before it was ready; says which and where its log is."""
+    """A process could not be started, or died before it was ready; the message names it and its log."""
 
 
 def socket_dir(directory: Path) -> Path:
-    """Folder for the Unix sockets of what runs in `directory`: one inside it, unless that is so deep that a socket's
-    path would not fit into the kernel's 107 bytes."""
+    """Folder for the Unix sockets of processes in `directory`: inside it, unless socket paths would exceed the kernel's
+    limit of 107 bytes."""
     inside = directory / "socket"
     if len(os.fsencode(inside)) <= LONGEST_SOCKET_DIR_BYTES:
         return inside
@@ -57,14 +57,17 @@ def socket_dir(directory: Path) -> Path:
 
 
 def make_socket_dir(directory: Path) -> Path:
-    """Make the `socket_dir` of `directory`, closed to others. Raises `StartError` where somebody else has taken the
-    name of one that lies outside."""
+    """Create the private `socket_dir` of `directory`. Raises `StartError` if it is outside and another user
+    owns that path."""
     folder = socket_dir(directory)
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.parent != directory:
         status = folder.parent.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-            raise StartError(f"{folder.parent} is not a folder of ours; remove it, or use a shorter data folder")
+            raise StartError(
+                f"{folder.parent} belongs to another user or is not private; "
+                "remove it, or use a shorter data folder path"
+            )
         make_folder(folder.parent)
     make_folder(folder)
     return folder
@@ -72,7 +75,7 @@ def make_socket_dir(directory: Path) -> Path:
 
 @dataclass(slots=True)
 class Child:
-    """One supervised process: how it is started, and how it is doing."""
+    """A supervised process: its command and its state."""
 
     name: str
     argv: Sequence[str]
@@ -94,7 +97,7 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def last_lines(self, count: int = 5) -> str:
-        """The end of its log, for messages about its death."""
+        """The last lines of its log, for error messages."""
         if not self.log.exists():
             return ""
         with self.log.open("rb") as log:
@@ -103,9 +106,9 @@ class Child:
 
 
 class Supervisor:
-    """Starts children at once, restarts them with growing pauses, stops them in reverse order.
+    """Starts children immediately, restarts them with exponential backoff, stops them in reverse order.
 
-    `report` is called with one line for a person whenever something happens. Children die with the *thread* that
+    `report` is called with a line of text for each event. Children die with the *thread* that
     started them (so the kernel's parent-death signal works): `add` and `run_until` belong to the main thread.
     """
 
@@ -132,8 +135,8 @@ class Supervisor:
         stop_signal: signal.Signals = signal.SIGTERM,
         sign_of_life: SignOfLife | None = None,
     ) -> Child:
-        """Start a process and keep it running from now on. `env` is added to our own environment. Without a
-        `sign_of_life` it is restarted only when it has ended or was stopped by a signal."""
+        """Start a process and keep it running. `env` is added to our environment. Without a `sign_of_life` it is
+        restarted only after it has ended or was stopped by a signal."""
         child = Child(
             name=name,
             argv=argv,
@@ -150,7 +153,7 @@ class Supervisor:
         return child
 
     def wait_ready(self, child: Child, ready: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until `ready()` holds. Raises `StartError` when the child keeps dying or the time is over."""
+        """Wait until `ready()` is true. Raises `StartError` on timeout, such as when the child keeps dying."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             self.look_after()
@@ -161,12 +164,12 @@ class Supervisor:
             time.sleep(POLL_S / 5)
 
     def run_until(self, stop: threading.Event) -> None:
-        """Look after the children until `stop` is set."""
+        """Supervise the children until `stop` is set."""
         while not stop.wait(POLL_S):
             self.look_after()
 
     def look_after(self) -> None:
-        """Restart each child that has died and whose pause is over; kill what is wedged, and keep the logs small."""
+        """Restart dead children after their backoff, kill hung children, and rotate logs."""
         now = time.monotonic()
         since_look_s = now - self._looked_at
         if since_look_s >= LOOK_EVERY_S:
@@ -185,7 +188,7 @@ class Supervisor:
                 self.report(f"{child.name} started again (restart {child.restarts})")
 
     def _end_stopped(self, elapsed_s: float) -> None:
-        """Kill the processes below us that were stopped for too long, whoever started them."""
+        """Kill descendants that were stopped for too long, whichever process started them."""
         stopped = {
             pid: child
             for child in self.children
@@ -200,7 +203,7 @@ class Supervisor:
                 _kill(pid)
 
     def _end_silent(self, elapsed_s: float) -> None:
-        """Kill the children that have shown no sign of life for too long, with all that they started."""
+        """Kill children without a sign of life for too long, with all their descendants."""
         for child in self.children:
             if child.watch is None or child.sign_of_life is None or not child.running:
                 continue
@@ -216,11 +219,11 @@ class Supervisor:
                 self._logs_too_large.discard(path)
             except OSError as error:
                 if path not in self._logs_too_large:
-                    self.report(f"{path} cannot be kept: {error.strerror}; its older lines are lost")
+                    self.report(f"{path}: log rotation failed: {error.strerror}; older lines are lost")
                 self._logs_too_large.add(path)
 
     def _plan_restart(self, child: Child, now: float) -> None:
-        # What the dead process leaves behind may hold its port or its files, and nobody would look after it.
+        # Remaining processes of its group may hold its port or files.
         _signal_group(child, signal.SIGKILL)
         if now - child.started_at >= STEADY_AFTER_S:
             child.back_off_s = FIRST_RESTART_S
@@ -230,7 +233,7 @@ class Supervisor:
         self.report(f"{child.name} ended with status {code}; see {child.log}")
 
     def stop(self) -> None:
-        """Stop every child, the last started first; those that do not obey are killed after a while."""
+        """Stop all children, last started first; kill those that do not stop in time."""
         for child in reversed(self.children):
             if child.watch is not None:
                 child.watch.end()
@@ -271,7 +274,7 @@ def _start(child: Child) -> None:
 
 
 def _signal_group(child: Child, number: signal.Signals) -> None:
-    """Signal the child's whole process group; that it is gone already is what we wanted."""
+    """Signal the child's process group, if it still exists."""
     if child.process is None:
         return
     with contextlib.suppress(ProcessLookupError):
@@ -279,7 +282,7 @@ def _signal_group(child: Child, number: signal.Signals) -> None:
 
 
 def _kill_tree(child: Child) -> None:
-    """Kill the child, its process group and all below it: PostgreSQL's processes have groups of their own."""
+    """Kill the child, its process group and all descendants: PostgreSQL's processes have their own groups."""
     if child.process is None:
         return
     below = descendants(child.process.pid)

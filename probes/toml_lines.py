@@ -1,7 +1,7 @@
-"""TOML with line numbers: text goes in, a tree of `Node` comes out, each with the line where a person would mend it.
+"""Parses TOML with line numbers: returns a tree of `Node`, each with the line to report in error messages.
 
-Values come from the standard library's parser. It keeps no positions, so a second pass over the same text, which is
-known to be valid by then, finds the line of every key, table header and array element. What the keys mean is not here.
+Values come from the standard library's parser, which keeps no positions. A second pass over the text, which is valid by
+then, finds the line of every key, table header and array element. Independent of the meaning of keys.
 See docs/adr/0002-line-numbers-of-mesh-toml.md for why no library does this.
 """
 
@@ -25,20 +25,20 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _POSITION = re.compile(r" \((?:at line (?P<line>\d+), column (?P<column>\d+)|at end of document)\)$")
-_MEND = (
+_FIXES = (
     ("Cannot overwrite a value", "a key is set twice; keep one of the two"),
     ("Cannot declare", "a table is declared twice, or a list of tables is written as a table; write [[…]] for each"),
     ("Invalid value", "write text in double quotes, and numbers, true and false without"),
     ("Expected '='", "write one key = value a line"),
     ("Expected newline", "write one key = value a line"),
-    ("Unclosed array", "a list wants a closing ] and a comma between its elements"),
-    ("Unterminated string", "a text wants its closing quotes"),
-    ("Illegal character", "a text wants its closing quotes on the same line"),
+    ("Unclosed array", "a list needs a closing ] and a comma between its elements"),
+    ("Unterminated string", "a string needs closing quotes"),
+    ("Illegal character", "a string needs closing quotes on the same line"),
 )
 
 
 class TomlSyntaxError(Exception):
-    """The text is not TOML. `line` counts from 1; the message says what is wrong and what to do."""
+    """The text is not valid TOML. `line` counts from 1; the message has the error and a fix."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class TomlSyntaxError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and its line. `value` is a dict or list of nodes, or what TOML has besides: text, numbers, dates."""
+    """A value and its line. `value` is a dict or list of nodes, or a TOML scalar: string, number, date, boolean."""
 
     value: Any
     line: int
@@ -61,14 +61,14 @@ class _Token:
 
 
 def parse(text: str) -> Node:
-    """The whole document as a tree. Raises `TomlSyntaxError`."""
+    """Parse a document into a tree. Raises `TomlSyntaxError`."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(text, str(error)) from error
     except ValueError as error:
         # TOML's own integers have 64 bits; Python refuses only those of more than 4,300 digits.
-        raise TomlSyntaxError(_line_of_long_number(text), "this number is too long; write one of 18 digits") from error
+        raise TomlSyntaxError(_line_of_long_number(text), "this number is too long; write at most 18 digits") from error
     except RecursionError as error:
         raise _nested_too_deeply(text) from error
     try:
@@ -77,20 +77,20 @@ def parse(text: str) -> Node:
         raise _nested_too_deeply(text) from error
 
 
-def suggestion(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """` (did you mean "cern"?)` where something known is close to `word`, else `otherwise`."""
-    close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+def suggestion(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
+    """` (did you mean "cern"?)` if a candidate is close to `word`, else `otherwise`."""
+    close = difflib.get_close_matches(word, sorted(candidates), n=1, cutoff=0.6)
     return f' (did you mean "{close[0]}"?)' if close else otherwise
 
 
 def _syntax_error(text: str, message: str) -> TomlSyntaxError:
     position = _POSITION.search(message)
-    what = message[: position.start()] if position else message
+    reason = message[: position.start()] if position else message
     line, where = text.count("\n") + 1, "the end of the file"
     if position and position["line"]:
         line, where = int(position["line"]), f"column {position['column']}"
-    mend = next((mend for start, mend in _MEND if what.startswith(start)), "see toml.io for how to write it")
-    return TomlSyntaxError(line, f"this is not valid TOML, at {where}: {what[0].lower()}{what[1:]}: {mend}")
+    fix = next((fix for start, fix in _FIXES if reason.startswith(start)), "see toml.io for the syntax")
+    return TomlSyntaxError(line, f"this is not valid TOML, at {where}: {reason[0].lower()}{reason[1:]}: {fix}")
 
 
 def _line_of_long_number(text: str) -> int:
@@ -103,7 +103,7 @@ def _nested_too_deeply(text: str) -> TomlSyntaxError:
     """The error at the line with the most brackets."""
     brackets = [line.count("[") + line.count("{") for line in text.split("\n")]
     line = brackets.index(max(brackets)) + 1
-    return TomlSyntaxError(line, "lists or tables are nested too deeply; nothing here wants more than three levels")
+    return TomlSyntaxError(line, "lists or tables are nested too deeply; at most three levels are needed here")
 
 
 def _node(value: Any, place: Place, lines: dict[Place, int]) -> Node:
@@ -125,7 +125,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Locator:
-    """Finds the line of every place in a valid document. A place is the keys and list indexes that lead to it."""
+    """Finds the line of every place in a valid document. A place is a path of keys and list indexes."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Place, int] = {(): 1}
@@ -144,9 +144,9 @@ class _Locator:
         return token
 
     def _accept(self, mark: str) -> bool:
-        found = self._token.kind == "mark" and self._token.text == mark
-        self._at += found
-        return found
+        matches = self._token.kind == "mark" and self._token.text == mark
+        self._at += matches
+        return matches
 
     def _skip_newlines(self) -> None:
         while self._token.kind == "newline":
@@ -181,7 +181,7 @@ class _Locator:
         return place
 
     def _newest(self, place: Place, line: int) -> Place:
-        """`place` itself, or its newest element where it is a list of tables."""
+        """`place` itself, or its last element if it is a list of tables."""
         self.lines.setdefault(place, line)
         length = self._lengths.get(place)
         return place if length is None else (*place, length - 1)
@@ -232,6 +232,6 @@ class _Locator:
             self._accept(",")
 
     def _scalar(self) -> None:
-        """Skip to the end of a value: dates and floats are several tokens."""
+        """Skip to the end of a value: dates and floats have several tokens."""
         while self._token.kind not in ("newline", "end") and self._token.text not in (",", "]", "}"):
             self._at += 1

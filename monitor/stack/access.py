@@ -18,7 +18,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from probes.private_files import replacing
+from probes.private_files import replace_privately
 
 SUPERUSER = "postgres"
 APPLICATION = "soundings"
@@ -49,7 +49,7 @@ def new_password(directory: Path, role: str) -> str:
     """Create a password for `role` and store it in its file."""
     password = secrets.token_hex(PASSWORD_BYTES)
     path = passfile(directory, role)
-    with replacing(path, path.with_suffix(".new")) as file:
+    with replace_privately(path, path.with_suffix(".new")) as file:
         file.write(f"*:*:*:{role}:{password}\n".encode())
     return password
 
@@ -66,7 +66,7 @@ def require_passwords(directory: Path) -> None:
     """Require passwords from the next start on. Call once the superuser has a password."""
     path = _hba_file(directory)
     owner = path.parent.stat()
-    with replacing(path, path.with_suffix(".new")) as file:
+    with replace_privately(path, path.with_suffix(".new")) as file:
         os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
         file.write(_hba(directory).encode())
 

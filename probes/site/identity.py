@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from probes.private_files import replacing
+from probes.private_files import replace_privately
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ def begin(path: Path, now_us: int | None = None) -> Identity:
         begun = Identity(instance=secrets.token_hex(8), start=now_us)
     else:
         begun = Identity(instance=known.instance, start=max(known.start + 1, now_us))
-    with replacing(path, path.with_suffix(".new")) as file:
+    with replace_privately(path, path.with_suffix(".new")) as file:
         file.write(msgspec.json.encode(begun))
     return begun
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from probes.private_files import replacing
+from probes.private_files import replace_privately
 from probes.site.delivery.backoff import BackOff
 from probes.site.delivery.centre import Centre, CentreError
 from probes.site.wire import Plan
@@ -42,7 +42,7 @@ class PlanCache:
     def store(self, plan: Plan) -> None:
         """Replace the plan, so that a crash at any moment leaves a whole one."""
         with self._lock:
-            with replacing(self._path, self._path.with_suffix(".new")) as file:
+            with replace_privately(self._path, self._path.with_suffix(".new")) as file:
                 file.write(msgspec.json.encode(plan))
             _sync_folder(self._path.parent)
 

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from probes.private_files import close_to_others, is_open_to_others, replacing
+from probes.private_files import close_to_others, is_open_to_others, replace_privately
 from probes.site import identity
 from probes.site.plan import PlanCache
 from probes.site.spool.spool import Spool
@@ -59,7 +59,7 @@ def test_a_replaced_file_is_its_owners_even_where_an_open_one_was(tmp_path):
     path.write_text("old")
     beside.write_text("left over")
 
-    with replacing(path, beside) as file:
+    with replace_privately(path, beside) as file:
         file.write(b"new")
 
     assert (path.read_text(), mode(path), beside.exists()) == ("new", 0o600, False)

@@ -146,7 +146,7 @@ def test_a_socket_folder_that_others_can_write_to_is_refused(tmp_path):
     taken.mkdir()
     taken.chmod(0o777)
     try:
-        with pytest.raises(StartError, match="is not a folder of ours"):
+        with pytest.raises(StartError, match="belongs to another user or is not private"):
             make_socket_dir(deep)
     finally:
         taken.rmdir()

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from probes.contract import Outcome, ProbeError
-from probes.private_files import replacing
+from probes.private_files import replace_privately
 from probes.site.limits.limits import Limits
 from probes.throughput.limits import FillsThePath
 
@@ -111,7 +111,7 @@ class Usage:
         if self._file is None:
             return
         try:
-            with replacing(self._file, self._file.with_suffix(".new")) as file:
+            with replace_privately(self._file, self._file.with_suffix(".new")) as file:
                 file.write(msgspec.json.encode(self._kept))
         except OSError as error:
             logger.error("usage: %s cannot be written: %s; counted in memory until it can", self._file, error)
