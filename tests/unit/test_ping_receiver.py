@@ -130,7 +130,7 @@ def test_no_round_trip_is_below_zero(sent_after_ns, arrived_after_ns, send_stamp
 
 def test_stamps_are_in_doubt_until_a_trusted_stamp_and_after_a_bad():
     session = one_burst(packets=4)
-    doubts = [session.entry.doubts_stamps]
+    doubts = [session.matcher.doubts_stamps]
     stamped = [True, False, True, True]
 
     for packet, waited_ns in enumerate([0, MS, DOUBT_NS - MS, 2 * MS]):

@@ -150,7 +150,7 @@ class TestSilent:
         look_for(supervisor, 1.5)
 
         assert child.restarts == 0
-        assert supervisor.lines == ["fine cannot be asked for a sign of life: ValueError: no such question"]
+        assert supervisor.lines == ["fine: liveness check failed: ValueError: no such question"]
 
     def test_a_pause_of_the_supervisor_itself_is_no_silence(self, supervisor, tmp_path):
         path = tmp_path / "pulse"
