@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import math
 import random
 import socket
 import struct
@@ -17,7 +18,7 @@ import pytest
 import zstandard
 
 from probes.site.delivery.backoff import LONGEST_ASKED_S, LONGEST_PAUSE_S, BackOff
-from probes.site.delivery.centre import Centre, CentreError, Unreachable
+from probes.site.delivery.centre import Centre, CentreError, Unreachable, retry_after_s
 from probes.site.delivery.deliver import FIRST_RESULTS, MOST_RESULTS, QUICK_S, SLOW_S, SPREAD_S, Delivery
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.schedule import spread
@@ -208,6 +209,7 @@ def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypa
         ((404, b""), "check --centre"),
         ((500, b"<html>oops</html>"), "answered 500"),
         ((503, b"", [("Retry-After", "7")]), "cannot store now"),
+        ((503, b"", [("Retry-After", "\u00b2")]), "cannot store now"),
         ((301, b"", [("Location", "http://127.0.0.1:9/elsewhere")]), "answered 301"),
         ((200, b"not json"), "answer is not a Receipt"),
         ((200, b'{"number": 77, "accepted": 1}'), "receipt is for batch 77"),
@@ -235,6 +237,28 @@ def test_a_failed_batch_is_sent_again_after_the_pause(spool, delivery, server, c
 
     assert sorted(server.stored.values()) == [1, 2, 3]
     assert [(batch.number, len(batch.results)) for batch in server.batches][-2:] == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("7", 7.0),
+        (" 120 ", 120.0),
+        ("9" * 400, math.inf),
+        ("\u00b2", None),
+        ("\u0663", None),
+        ("-1", None),
+        ("1.5", None),
+        ("", None),
+        ("soon", None),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 0.0),
+        ("Sun, 06 Nov 1994 08:49:37 -0000", 0.0),
+        ("Sun, 06 Nov 1994 08:49:37 +9999999999", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date_or_ignored(header, seconds):
+    assert retry_after_s(header) == seconds
 
 
 def test_an_agent_identifies_itself_and_keeps_why_it_is_refused(tmp_path, spool, server, clock):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -177,7 +178,7 @@ class Centre:
             f"{ADVICE.get(answer.status, 'sent again later')}{_said(content)}",
             status=answer.status,
             reason=_reason(content),
-            retry_after_s=_retry_after_s(answer.getheader("Retry-After")),
+            retry_after_s=retry_after_s(answer.getheader("Retry-After")),
         )
 
     def _authorization(self) -> dict[str, str]:
@@ -246,13 +247,15 @@ def _said(content: bytes) -> str:
     return f" (it said: {text})" if text else ""
 
 
-def _retry_after_s(header: str | None) -> float | None:
-    """RFC 9110, 10.2.3: seconds or a date. None when absent or unreadable."""
+def retry_after_s(header: str | None) -> float | None:
+    """Parse Retry-After (RFC 9110, section 10.2.3): seconds or a date. None when absent or unreadable."""
     if header is None:
         return None
-    if header.strip().isdigit():
+    if re.fullmatch(r"[0-9]+", header.strip()):
         return float(header)
     try:
-        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+        at = parsedate_to_datetime(header)
     except ValueError:
         return None
+    aware = at.replace(tzinfo=UTC) if at.tzinfo is None else at  # zone "-0000" parses as naive UTC
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
