@@ -16,7 +16,7 @@ from probes.contract import CycleKind
 from probes.kinds import KINDS
 from probes.site.delivery.centre import Centre
 from probes.site.delivery.deliver import Delivery
-from probes.site.delivery.vitals import Vitals
+from probes.site.delivery.health_report import HealthReporter
 from probes.site.journal import Journal, write_state
 from probes.site.limits.read import read_limits
 from probes.site.limits.usage import Usage
@@ -50,10 +50,12 @@ class Agent:
         self.centre = centre
         self.journal = Journal(settings.centre)
         self.spool = Spool(settings.spool_file, clock_off_s=centre.clock.off_s)
-        self.vitals = Vitals(centre.clock, self.spool)
+        self.health_reporter = HealthReporter(centre.clock, self.spool)
         self.plans = PlanCache(settings.plan_file)
         self.puller = PlanPuller(self.plans, centre)
-        self.delivery = Delivery(self.spool, centre, health=self.vitals.of, spread=lambda: spread(self.plans.current()))
+        self.delivery = Delivery(
+            self.spool, centre, health=self.health_reporter.for_batch, spread=lambda: spread(self.plans.current())
+        )
         self.cycles = Cycles(self.spool, Permit(limits, usage), own_tests)
         self.slots = Slots(
             self.spool, Permit(limits, usage, now=centre.clock.utc_now), own_tests, now=centre.clock.utc_now
@@ -63,8 +65,8 @@ class Agent:
 
     def begin(self) -> None:
         """Account for what was not run while the agent was away. To be called once, before anything runs."""
-        pulse = self.settings.pulse_file
-        self.spool.begin(pulse.stat().st_mtime if pulse.exists() else None)
+        pulse = self.settings.heartbeat_file
+        self.spool.record_start(pulse.stat().st_mtime if pulse.exists() else None)
         self.slots.settle(self.plans.current())
 
     def cycle(self, kind: CycleKind, test: str) -> None:
@@ -77,7 +79,7 @@ class Agent:
 
     def _run(self, name: str, cycle: Cycle, measure: Callable[[], None]) -> None:
         """Run a cycle, unless a message that came twice has run it already."""
-        if not self.spool.take_cycle(cycle):
+        if not self.spool.claim_cycle(cycle):
             return
         failed = True
         try:
@@ -89,11 +91,11 @@ class Agent:
 
     def pulse(self) -> None:
         """Show the supervisor that tasks are scheduled, sent and run, and everybody how the agent is."""
-        self.settings.pulse_file.touch()
+        self.settings.heartbeat_file.touch()
         plan = self.plans.current()
         if plan is not None:
-            self.spool.follow(newest_cycles(plan, datetime.now(UTC)))
-        state = self.journal.state(self.vitals.now(), self.delivery.last_accepted_at, self.centre.refusal)
+            self.spool.set_planned(newest_cycles(plan, datetime.now(UTC)))
+        state = self.journal.state(self.health_reporter.current(), self.delivery.last_accepted_at, self.centre.refusal)
         try:
             write_state(self.settings.state_file, state)
         except OSError as error:

@@ -26,7 +26,7 @@ from probes import broker
 from probes.private_files import UMASK, close_to_others, is_open_to_others
 from probes.signs_of_life import Pulse, SignOfLife
 from probes.site import identity
-from probes.site.journal import LONGEST_SILENCE_S
+from probes.site.journal import MAX_SILENCE_S
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.limits.usage import UsageError, read_usage
 from probes.site.settings import (
@@ -251,7 +251,7 @@ def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) 
             [sys.executable, "-m", "probes.site.worker"],
             env={**settings.environment(), **SMALL},
             # One that lost its Redis, say, lives and no longer works.
-            sign_of_life=SignOfLife(Pulse(settings.pulse_file), LONGEST_SILENCE_S),
+            sign_of_life=SignOfLife(Pulse(settings.heartbeat_file), MAX_SILENCE_S),
         )
         say(f"worker runs (log {worker.log}); delivering to {settings.centre}")
         supervisor.run_until(stop)

@@ -1,7 +1,7 @@
 """How an agent and its machine are: the struct that travels with each delivery, and what is read of the kernel for it.
 
 `parse_…` and `kernel_clock_of` are pure; `read_…` read this machine and give None, or nothing, where it does not tell.
-What the agent itself knows is added in `probes.site.delivery.vitals`.
+What the agent itself knows is added in `probes.site.delivery.health_report`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import msgspec
 import probes
 from probes.site.delivery.centre import BadCertificate, Centre, CentreError
 from probes.site.delivery.centre_clock import CentreClock
-from probes.site.settings import Joined, SettingsError, joined_file, token_file
+from probes.site.settings import JoinedCentre, SettingsError, joined_file, token_file
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest
 
@@ -77,7 +77,7 @@ def join(
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
-    joined = Joined(centre=url, site=enrolment.site, allow_plain_http=allow_plain_http)
+    joined = JoinedCentre(centre=url, site=enrolment.site, allow_plain_http=allow_plain_http)
     _write(_open_private(joined_file(data)), msgspec.json.encode(joined), joined_file(data))
     return enrolment
 
@@ -95,7 +95,7 @@ def _look_around(centre: Centre) -> None:
             " install a newer one",
         )
     offset = centre.clock.offset()
-    if offset is not None and offset.is_surely_off:
+    if offset is not None and offset.is_surely_wrong:
         way = "ahead of" if offset.seconds > 0 else "behind"
         raise JoinError(
             Failure.CLOCK,

@@ -18,12 +18,12 @@ import msgspec
 import probes
 from probes.site.health import Health
 
-LONGEST_MESSAGE = 500
-LONGEST_SILENCE_S = 60.0
+MAX_MESSAGE_CHARACTERS = 500
+MAX_SILENCE_S = 60.0
 """A worker that has written nothing for as long has stopped working, whatever its process does."""
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True):
+class RunningCycle(msgspec.Struct, frozen=True, kw_only=True):
     """A cycle that is being measured."""
 
     name: str
@@ -37,14 +37,14 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """What the state file holds."""
 
     written_at: datetime
     started_at: datetime
     agent_version: str
     centre: str
-    running: tuple[Running, ...] = ()
+    running: tuple[RunningCycle, ...] = ()
     last_accepted_at: datetime | None = None
     last_trouble: Trouble | None = None
     refusal: Trouble | None = None
@@ -55,7 +55,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class LastTrouble(logging.Handler):
+class LastProblemHandler(logging.Handler):
     """A log handler that remembers the newest warning or error."""
 
     def __init__(self) -> None:
@@ -64,37 +64,37 @@ class LastTrouble(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         at = datetime.fromtimestamp(record.created, UTC)
-        self.trouble = Trouble(at=at, message=record.getMessage()[:LONGEST_MESSAGE])
+        self.trouble = Trouble(at=at, message=record.getMessage()[:MAX_MESSAGE_CHARACTERS])
 
 
 class Journal:
     """Any thread may write into it."""
 
     def __init__(self, centre: str, *, now: Callable[[], datetime] = utc_now) -> None:
-        self.handler = LastTrouble()
+        self.handler = LastProblemHandler()
         self._centre = centre
         self._now = now
         self._started_at = now()
         self._lock = threading.Lock()
-        self._running: dict[object, Running] = {}
+        self._running: dict[object, RunningCycle] = {}
 
     @contextlib.contextmanager
     def running(self, name: str) -> Iterator[None]:
         """Note that something is being measured."""
         key = object()
         with self._lock:
-            self._running[key] = Running(name=name, since=self._now())
+            self._running[key] = RunningCycle(name=name, since=self._now())
         try:
             yield
         finally:
             with self._lock:
                 del self._running[key]
 
-    def state(self, health: Health, last_accepted_at: datetime | None, refusal: Trouble | None = None) -> State:
+    def state(self, health: Health, last_accepted_at: datetime | None, refusal: Trouble | None = None) -> WorkerState:
         """All of it, as it is now."""
         with self._lock:
             running = tuple(self._running.values())
-        return State(
+        return WorkerState(
             written_at=self._now(),
             started_at=self._started_at,
             agent_version=probes.__version__,
@@ -107,16 +107,16 @@ class Journal:
         )
 
 
-def write_state(path: Path, state: State) -> None:
+def write_state(path: Path, state: WorkerState) -> None:
     """Replace the file as a whole. It need not survive a power cut: the next one comes within seconds."""
     beside = path.with_suffix(".new")
     beside.write_bytes(msgspec.json.encode(state))
     beside.replace(path)
 
 
-def read_state(path: Path) -> State | None:
+def read_state(path: Path) -> WorkerState | None:
     """The state that the agent showed last; None where there is none that can be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
+        return msgspec.json.decode(path.read_bytes(), type=WorkerState)
     except (OSError, msgspec.DecodeError):
         return None

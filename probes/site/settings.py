@@ -21,7 +21,7 @@ class SettingsError(Exception):
     """Something the agent was told cannot be; says what and what to write."""
 
 
-class Joined(msgspec.Struct, frozen=True, kw_only=True):
+class JoinedCentre(msgspec.Struct, frozen=True, kw_only=True):
     """What a data folder says of the centre that its site has joined; the token lies beside it."""
 
     centre: str
@@ -53,13 +53,13 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
         return usage_file(Path(self.data))
 
     @property
-    def pulse_file(self) -> Path:
+    def heartbeat_file(self) -> Path:
         """Touched by the worker every few seconds; the supervisor restarts a worker whose pulse has stopped."""
         return Path(self.data) / "pulse"
 
     @property
     def state_file(self) -> Path:
-        """What the agent shows of itself, as `probes.site.journal.State`."""
+        """What the agent shows of itself, as `probes.site.journal.WorkerState`."""
         return state_file(Path(self.data))
 
     def environment(self) -> dict[str, str]:
@@ -108,11 +108,11 @@ def joined_file(data: Path) -> Path:
     return data / "centre.json"
 
 
-def read_joined(data: Path) -> Joined | None:
+def read_joined(data: Path) -> JoinedCentre | None:
     """The centre that this data folder's site has joined; None if it has joined none. Raises `SettingsError`."""
     path = joined_file(data)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Joined)
+        return msgspec.json.decode(path.read_bytes(), type=JoinedCentre)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

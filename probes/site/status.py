@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from probes.site.health import Health
-from probes.site.journal import LONGEST_SILENCE_S, State, Trouble, read_state
+from probes.site.journal import MAX_SILENCE_S, Trouble, WorkerState, read_state
 from probes.site.plan import PlanCache
 from probes.site.settings import lock_file, plan_file, spool_file, state_file
 from probes.site.spool.contents import SpoolContents, read_contents
@@ -28,14 +28,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     data: str
     process_id: int | None
-    state: State | None
+    state: WorkerState | None
     silent_s: float | None
     plan: Plan | None
     spool: SpoolContents | None
 
     @property
     def measures(self) -> bool:
-        return self.process_id is not None and self.silent_s is not None and self.silent_s < LONGEST_SILENCE_S
+        return self.process_id is not None and self.silent_s is not None and self.silent_s < MAX_SILENCE_S
 
     @property
     def refusal(self) -> Trouble | None:
@@ -137,7 +137,7 @@ def _running(status: Status, now: datetime) -> str:
     return ", ".join(named) or "nothing at this moment"
 
 
-def _queued(spool: SpoolContents, state: State | None, now: datetime) -> str:
+def _queued(spool: SpoolContents, state: WorkerState | None, now: datetime) -> str:
     accepted_at = None if state is None else state.last_accepted_at
     accepted = (
         "none accepted since the agent started"
@@ -168,7 +168,7 @@ def _health(health: Health) -> str:
     return ", ".join(parts)
 
 
-def _last_error(state: State | None) -> str:
+def _last_error(state: WorkerState | None) -> str:
     if state is None or state.last_trouble is None:
         return "none since the agent started"
     return f"{_moment(state.last_trouble.at)} {state.last_trouble.message}"

@@ -31,7 +31,7 @@ from django.core.management import call_command
 
 from monitor.stack import serving
 from monitor.stack.postgres import DATABASE, Cluster, find
-from probes.site.delivery.centre import packed
+from probes.site.delivery.centre import encode_batch
 from probes.site.wire import Batch, Delivered
 from probes.supervise import Supervisor
 from tests.bench import Row
@@ -111,7 +111,7 @@ def _measure() -> tuple[dict[str, float], dict[str, float]]:
     from django.db import connection
 
     loads = _loads()
-    bodies = [[packed(batch) for batch in load.batches] for load in loads]
+    bodies = [[encode_batch(batch) for batch in load.batches] for load in loads]
     arrivals = [(load.site_id, _arrival(batch)) for load in loads for batch in load.batches]
     values, rows = _values(loads), _rows(loads)
     gc.collect()

@@ -267,7 +267,7 @@ class Simulated:
     fetched: int = 1
     running: bool = False
     spool: Spool | None = None
-    pulse_s: float | None = None
+    last_heartbeat_s: float | None = None
     killed: dict = field(default_factory=dict)
     """By minute, what it measured by when it was killed in the middle of it."""
     truth: dict = field(default_factory=dict)
@@ -284,14 +284,14 @@ class Simulated:
             return
         self.spool = Spool(self.spool_path, now_s=lambda: (self.now + timedelta(seconds=30)).timestamp())
         with self.a_little_before():
-            self.spool.begin(self.pulse_s)
+            self.spool.record_start(self.last_heartbeat_s)
         self.follow()
         self.running = True
 
     def follow(self):
         """Also a little before the minute."""
         with self.a_little_before():
-            self.spool.follow([self.cycle_at(self.now - timedelta(seconds=10))])
+            self.spool.set_planned([self.cycle_at(self.now - timedelta(seconds=10))])
 
     def a_little_before(self):
         return mock.patch.object(self.spool, "_now_s", return_value=(self.now - timedelta(seconds=10)).timestamp())
@@ -305,11 +305,11 @@ class Simulated:
             if mid_cycle and self.begin_cycle():
                 self.killed[self.minute] = self.fetched
             self.spool.close()
-            self.pulse_s = (self.now - timedelta(seconds=15)).timestamp()
+            self.last_heartbeat_s = (self.now - timedelta(seconds=15)).timestamp()
             self.running = False
 
     def begin_cycle(self):
-        return self.minute % self.fetched == 0 and self.spool.take_cycle(self.cycle_at(self.now))
+        return self.minute % self.fetched == 0 and self.spool.claim_cycle(self.cycle_at(self.now))
 
     def ended(self, how):
         """How the agent's own cycle of this minute ended; what the centre did not plan is nothing to it."""

@@ -25,7 +25,7 @@ from monitor.mesh.models import Test as MeshTest
 from probes.__main__ import main
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.join import Failure, JoinError, join
-from probes.site.settings import Joined, read_joined
+from probes.site.settings import JoinedCentre, read_joined
 from tests.db.mesh_of_three import NOW, make_mesh
 from tests.e2e.centre import free_port, make_certificate, web_server
 from tests.e2e.stack import TOP, wait_for
@@ -80,7 +80,7 @@ def test_over_https_a_site_gets_its_token_and_forgets_the_code(tmp_path, https, 
     token = (data / "token").read_text().strip()
     assert (data / "token").stat().st_mode & 0o777 == 0o600
     assert files(data) == ["centre.json", "token"]
-    assert read_joined(data) == Joined(centre=https, site="cern")
+    assert read_joined(data) == JoinedCentre(centre=https, site="cern")
     said = capsys.readouterr()
     assert said.out == f"site: cern has joined {https}; the token is in {data}/token\n"
     for secret in (token, code):

@@ -17,7 +17,7 @@ from probes.__main__ import main
 from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.doctor import check_network
 from probes.site.doctor.check_network import check_mtu, check_ports
-from probes.site.doctor.finding import Examined
+from probes.site.doctor.check_result import SiteSetup
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.plan import PlanCache
@@ -105,7 +105,7 @@ def test_a_site_in_order_needs_fixes_only_of_the_machine(examine, centre):
     assert findings["centre"]["found"] == "it knows us as cern; plan v1"
     assert "3 of 3 echoes to 127.0.0.1 came back" in findings["ICMP over IPv4"]["found"]
     machines_own = {"clock", "ICMP over IPv6"}
-    assert {check: one for check, one in findings.items() if one["mend"] and check not in machines_own} == {}
+    assert {check: result for check, result in findings.items() if result["mend"] and check not in machines_own} == {}
 
 
 def test_a_site_that_has_not_joined_is_told_how(examine, folder):
@@ -204,7 +204,7 @@ LOOPBACK = Networks(allowed=("127.0.0.0/8", "::1/128"))
 
 
 def examined(folder, plan, limits=None):
-    return Examined(
+    return SiteSetup(
         data=folder,
         token_file=folder / "token",
         limits_file=None,
@@ -222,11 +222,11 @@ def test_pings_that_do_not_fit_the_way_are_told(folder):
 
     findings = list(check_mtu(examined(folder, plan)))
 
-    assert [finding.found for finding in findings] == [
+    assert [finding.detail for finding in findings] == [
         "::1: packets of 65555 bytes do not fit, the way there takes 65536",
         "large enough to 1 of 2 targets, as far as the kernel knows",
     ]
-    assert "raise the MTU" in findings[0].mend
+    assert "raise the MTU" in findings[0].fix
 
 
 def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypatch):
@@ -246,7 +246,7 @@ def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypat
     )
     limits = Limits(networks=msgspec.structs.replace(LOOPBACK, forbidden=("127.9.9.2/32",)))
 
-    findings = {finding.found: finding for finding in check_ports(examined(folder, plan, limits))}
+    findings = {finding.detail: finding for finding in check_ports(examined(folder, plan, limits))}
 
     assert set(findings) == {
         f"our port {taken}: Address already in use",
@@ -254,7 +254,9 @@ def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypat
         f"127.0.0.1 port {taken} is reachable",
         f"127.9.9.1 port {nobodys} is reachable; nobody listens between tests",
     }
-    assert [one.found for one in findings.values() if not one.is_good] == [f"our port {taken}: Address already in use"]
+    assert [result.detail for result in findings.values() if not result.is_good] == [
+        f"our port {taken}: Address already in use"
+    ]
 
 
 def test_a_peer_that_does_not_answer_is_behind_a_firewall(folder, monkeypatch):
@@ -269,5 +271,5 @@ def test_a_peer_that_does_not_answer_is_behind_a_firewall(folder, monkeypatch):
 
         (finding,) = check_ports(examined(folder, plan))
 
-    assert finding.found.endswith(": no answer")
-    assert "firewalls" in finding.mend
+    assert finding.detail.endswith(": no answer")
+    assert "firewalls" in finding.fix

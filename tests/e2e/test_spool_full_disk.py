@@ -21,13 +21,13 @@ path = folder / "spool.sqlite3"
 FIRST = int(NOW.timestamp()) // 60
 now_s = [NOW.timestamp()]
 spool = Spool(path, now_s=lambda: now_s[0])
-spool.begin()
+spool.record_start()
 
 def measure(number, size=20_000):
     """As an agent does each minute: take the cycle, put its results, end it."""
     now_s[0] = (FIRST + number) * 60.0
     cycle = Cycle("pinger", 60, FIRST + number)
-    measured = spool.take_cycle(cycle)
+    measured = spool.claim_cycle(cycle)
     stored = spool.put([result(number, "x" * size)], cycle=cycle)
     spool.end_cycle(cycle)
     return measured, stored
@@ -50,7 +50,7 @@ def make_room():
 before = [measure(number) for number in range(3)]
 fill()
 full = [measure(number) for number in range(3, 60)]
-slot_taken = [spool.take_slot(slot(5), NOW), spool.take_slot(slot(5), NOW)]
+slot_taken = [spool.claim_slot(slot(5), NOW), spool.claim_slot(slot(5), NOW)]
 try:
     spool.next_batch(max_results=1000, max_bytes=10**9, now=NOW, agent_version="test")
     formed = "formed"
@@ -65,7 +65,7 @@ while (batch := spool.next_batch(max_results=7, max_bytes=10**9, now=NOW, agent_
              for gap in batch.account.gaps]
     dropped, until = batch.dropped, batch.account.until
     spool.acknowledge(batch.number)
-kinds = [[one.kind, one.reason, one.count] for one in spool.dropped_for()]
+kinds = [[one.kind, one.reason, one.count] for one in spool.dropped_by_kind()]
 spool.close()
 with contextlib.closing(sqlite3.connect(path)) as connection:
     verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]

@@ -17,9 +17,9 @@ import msgspec
 import pytest
 import zstandard
 
-from probes.site.delivery.backoff import LONGEST_ASKED_S, LONGEST_PAUSE_S, BackOff
-from probes.site.delivery.centre import Centre, CentreError, Unreachable, retry_after_s
-from probes.site.delivery.deliver import FIRST_RESULTS, MOST_RESULTS, QUICK_S, SLOW_S, SPREAD_S, Delivery
+from probes.site.delivery.backoff import MAX_PAUSE_S, MAX_RETRY_AFTER_S, BackOff
+from probes.site.delivery.centre import Centre, CentreError, CentreUnreachable, retry_after_s
+from probes.site.delivery.deliver import FIRST_RESULTS, MAX_RESULTS, QUICK_S, SLOW_S, SPREAD_S, Delivery
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.schedule import spread
 from probes.site.settings import SettingsError
@@ -189,7 +189,7 @@ def test_the_whole_queue_is_delivered_with_the_token_and_compressed(spool, deliv
     assert sorted(server.stored.values()) == list(range(2500))
     assert [len(batch.results) for batch in server.batches] == [250, 500, 1000, 750]
     assert [batch.number for batch in server.batches] == [1, 2, 3, 4]
-    assert spool.queued() == 0
+    assert spool.count_queued() == 0
 
 
 def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypatch):
@@ -227,12 +227,12 @@ def test_a_failed_batch_is_sent_again_after_the_pause(spool, delivery, server, c
     assert delivery.run() == 0
     assert said in caplog.text
     assert TOKEN not in caplog.text
-    assert spool.queued() == 2
+    assert spool.count_queued() == 2
     spool.put([result(3)])
     sent = len(server.requests)
     assert delivery.run() == 0
     assert len(server.requests) == sent
-    clock.now += LONGEST_PAUSE_S
+    clock.now += MAX_PAUSE_S
     assert delivery.run() == 3
 
     assert sorted(server.stored.values()) == [1, 2, 3]
@@ -271,7 +271,7 @@ def test_an_agent_identifies_itself_and_keeps_why_it_is_refused(tmp_path, spool,
     for _ in range(2):  # an answer that is of something else leaves the refusal as it was
         assert delivery.run() == 0
         assert centre.refusal.message == "409 Conflict: another agent works for cern; stop one of the two"
-        clock.now += LONGEST_PAUSE_S
+        clock.now += MAX_PAUSE_S
     assert delivery.run() == 1
 
     assert server.requests[0][1][IDENTITY_HEADER] == "00aa.7"
@@ -287,7 +287,7 @@ def test_a_protocol_mismatch_keeps_all_and_names_the_upgrade(spool, delivery, ce
     run_for_an_hour(delivery, clock)
 
     assert {headers["Soundings-Protocol"] for _, headers in server.requests} == {"1"}
-    assert (spool.queued(), spool.quarantined()) == (50, [])
+    assert (spool.count_queued(), spool.quarantined()) == (50, [])
     assert centre.refusal.message == f"426 Upgrade Required: {said}"
 
 
@@ -299,7 +299,7 @@ def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, 
     assert Delivery(spool, away, back_off=BackOff(clock=clock)).run() == 0
 
     assert "http://127.0.0.1:9 cannot be reached: [Errno 111] Connection refused" in caplog.text
-    assert spool.queued() == 1
+    assert spool.count_queued() == 1
 
 
 def test_batches_that_are_too_large_are_halved_until_they_pass(spool, delivery, server):
@@ -334,7 +334,7 @@ def test_what_the_centre_refuses_is_set_aside_with_its_reason(spool, delivery, s
 
     assert sorted(server.stored.values()) == [1, 3]
     assert [refusal.reason for refusal in spool.quarantined()] == ["path 2 is unknown"]
-    assert spool.queued() == 0
+    assert spool.count_queued() == 0
 
 
 def test_a_bad_result_is_quarantined_with_the_centres_reason(spool, delivery, server):
@@ -347,7 +347,7 @@ def test_a_bad_result_is_quarantined_with_the_centres_reason(spool, delivery, se
     assert [refusal.reason for refusal in spool.quarantined()] == [
         "the centre answered 400: boom: it spoils the batch"
     ] * 2
-    assert spool.queued() == 0
+    assert spool.count_queued() == 0
 
 
 def test_all_is_kept_if_the_centre_rejects_even_an_empty_batch(spool, delivery, server, clock):
@@ -356,8 +356,8 @@ def test_all_is_kept_if_the_centre_rejects_even_an_empty_batch(spool, delivery, 
 
     assert delivery.run() == 0
 
-    assert (len(server.requests), spool.queued(), spool.quarantined()) == (2, 50, [])
-    clock.now += LONGEST_PAUSE_S
+    assert (len(server.requests), spool.count_queued(), spool.quarantined()) == (2, 50, [])
+    clock.now += MAX_PAUSE_S
     assert delivery.run() == 50
 
 
@@ -366,7 +366,7 @@ def run_for_an_hour(delivery, clock, *, until=lambda: False, put=lambda minute: 
     for minute in range(60):
         put(minute)
         delivery.run()
-        clock.now += LONGEST_PAUSE_S
+        clock.now += MAX_PAUSE_S
         if until():
             return
 
@@ -380,11 +380,11 @@ def test_the_result_that_fails_the_centre_is_set_aside_alone(spool, delivery, se
     server.fails = lambda batch: 500 if has(17, 18, 180)(batch) else None
     spool.put([result(label) for label in range(600)])
 
-    run_for_an_hour(delivery, clock, until=lambda: spool.queued() == 0)
+    run_for_an_hour(delivery, clock, until=lambda: spool.count_queued() == 0)
 
     assert sorted(server.stored.values()) == [label for label in range(600) if label not in (17, 18, 180)]
     assert [refusal.reason for refusal in spool.quarantined()] == ["the centre answered 500 to it, and took others"] * 3
-    assert spool.queued() == 0
+    assert spool.count_queued() == 0
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
@@ -394,9 +394,9 @@ def test_where_the_centre_fails_every_batch_all_is_kept(spool, delivery, server,
     spool.put([result(label) for label in range(40)])
 
     run_for_an_hour(delivery, clock)
-    assert (spool.queued(), spool.quarantined()) == (40, [])
+    assert (spool.count_queued(), spool.quarantined()) == (40, [])
     server.fails = lambda batch: None
-    run_for_an_hour(delivery, clock, until=lambda: spool.queued() == 0)
+    run_for_an_hour(delivery, clock, until=lambda: spool.count_queued() == 0)
 
     assert sorted(server.stored.values()) == list(range(40))
     assert spool.quarantined() == []
@@ -406,7 +406,7 @@ def test_a_lone_result_is_set_aside_only_when_others_were_taken(spool, delivery,
     server.fails = lambda batch: 500 if has(1)(batch) else None
     spool.put([result(1)])
     run_for_an_hour(delivery, clock)
-    assert (spool.queued(), spool.quarantined()) == (1, [])
+    assert (spool.count_queued(), spool.quarantined()) == (1, [])
 
     run_for_an_hour(delivery, clock, put=lambda minute: spool.put([result(100 + minute)]))
 
@@ -420,7 +420,7 @@ def test_a_batch_too_slow_to_store_is_halved_never_quarantined(spool, delivery, 
 
     run_for_an_hour(delivery, clock)
     server.fails = lambda batch: None
-    run_for_an_hour(delivery, clock, until=lambda: spool.queued() == 0)
+    run_for_an_hour(delivery, clock, until=lambda: spool.count_queued() == 0)
 
     assert sorted(server.stored.values()) == list(range(100))
     assert spool.quarantined() == []
@@ -432,7 +432,7 @@ def test_a_centre_that_fails_now_and_then_costs_no_result(spool, delivery, serve
 
     run_for_an_hour(delivery, clock, put=lambda minute: spool.put([result(10 * minute + n) for n in range(10)]))
     server.fails = lambda batch: None
-    run_for_an_hour(delivery, clock, until=lambda: spool.queued() == 0)
+    run_for_an_hour(delivery, clock, until=lambda: spool.count_queued() == 0)
 
     assert sorted(server.stored.values()) == list(range(600))
     assert spool.quarantined() == []
@@ -443,7 +443,7 @@ def test_a_batch_that_did_not_come_whole_in_time_is_halved_at_once(spool, delive
     spool.put([result(label) for label in range(100)])
 
     assert delivery.run() == 0
-    clock.now += LONGEST_PAUSE_S
+    clock.now += MAX_PAUSE_S
     assert delivery.run() == 100
 
     assert len(server.batches[0].results) == 50
@@ -456,7 +456,7 @@ def test_a_single_result_that_did_not_come_in_time_is_never_set_aside(spool, del
 
     for _ in range(3):
         assert delivery.run() == 0
-        clock.now += LONGEST_PAUSE_S
+        clock.now += MAX_PAUSE_S
 
     assert delivery.run() == 1
     assert spool.quarantined() == []
@@ -472,7 +472,7 @@ def test_a_batch_that_takes_too_long_twice_is_halved(tmp_path, spool, server, cl
 
     for _ in range(2):
         assert delivery.run() == 0
-        clock.now += LONGEST_PAUSE_S
+        clock.now += MAX_PAUSE_S
     server.released.set()
     assert delivery.run() == 100
 
@@ -492,7 +492,7 @@ class TimedCentre:
 
     def deliver(self, batch):
         if self.is_away:
-            raise Unreachable("away")
+            raise CentreUnreachable("away")
         self.came.append((self.clock.now, len(batch.results)))
         self.clock.now += self.takes_s(batch)
         return Receipt(number=batch.number, accepted=len(batch.results))
@@ -509,7 +509,7 @@ def test_batches_grow_with_quick_answers_and_shrink_with_slow_ones(spool, clock)
 
     sizes = [size for _, size in quick.came]
     assert sizes[:4] == [FIRST_RESULTS, 2 * FIRST_RESULTS, 4 * FIRST_RESULTS, 8 * FIRST_RESULTS]
-    assert max(sizes) <= MOST_RESULTS
+    assert max(sizes) <= MAX_RESULTS
     assert [size for _, size in centre.came][:2] == [FIRST_RESULTS, FIRST_RESULTS]
 
 
@@ -524,7 +524,7 @@ def test_sites_start_small_and_staggered_after_an_outage(tmp_path, clock, monkey
         spool.put([result(label) for label in range(12)])
         centre = TimedCentre(clock, lambda batch: 0.0)
         delivery = Delivery(spool, centre, spread=lambda site=site: spread(site), clock=clock)
-        while spool.queued():
+        while spool.count_queued():
             delivery.run()
             clock.now += 0.5
         (_, first), (second_at, _) = centre.came
@@ -545,7 +545,7 @@ def test_an_outage_that_left_little_delays_nothing(spool, clock):
     spool.put([result(1), result(2)])
     assert delivery.run() == 0
     centre.is_away = False
-    clock.now += LONGEST_PAUSE_S
+    clock.now += MAX_PAUSE_S
 
     assert delivery.run() == 2
 
@@ -555,7 +555,7 @@ def test_an_unwritable_spool_ends_no_thread_and_is_retried(spool, centre, clock,
     spool.put([result(1)])
     with mock.patch.object(spool, "next_batch", side_effect=NoRoom("spool: the disk is full")):
         assert delivery.run() == 0
-    clock.now += LONGEST_PAUSE_S
+    clock.now += MAX_PAUSE_S
 
     assert delivery.run() == 1
     assert "the disk is full; again in" in caplog.text
@@ -573,7 +573,7 @@ def test_the_centre_may_ask_for_a_longer_pause_but_not_for_ever(clock):
     back_off = BackOff(clock=clock, uniform=lambda _, high: high)
 
     assert back_off.failed(retry_after_s=7.0) == 7.0 + 1
-    assert back_off.failed(retry_after_s=86400.0) == LONGEST_ASKED_S + 2
+    assert back_off.failed(retry_after_s=86400.0) == MAX_RETRY_AFTER_S + 2
 
 
 def test_plain_http_is_for_loopback_only(tmp_path):
@@ -679,7 +679,7 @@ def test_a_plan_that_cannot_be_stored_is_pulled_again(server, centre, cache, clo
 
     assert cache.current().version == "v1"
     assert "version v2 cannot be kept" in caplog.text
-    clock.now += LONGEST_PAUSE_S
+    clock.now += MAX_PAUSE_S
     assert puller.run()
     assert cache.current().version == "v2"
 

@@ -115,7 +115,7 @@ def test_a_cycle_measures_its_paths_one_after_the_other(spool, own_tests, clock)
 
 def test_a_result_is_spooled_before_the_next_path_is_measured(spool, own_tests, clock):
     waiting = []
-    probe = CapacityProbe(clock, meanwhile=lambda: waiting.append(spool.queued()))
+    probe = CapacityProbe(clock, meanwhile=lambda: waiting.append(spool.count_queued()))
 
     make_cycles(spool, Limits(), own_tests, probe, now=clock).run(task("192.0.2.1", "192.0.2.2", "192.0.2.3"))
 

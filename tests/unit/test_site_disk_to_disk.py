@@ -232,7 +232,7 @@ def test_a_failure_is_spooled_as_its_outcome(spool, clock, folder):
 
 def test_a_slot_that_ran_when_the_agent_was_killed_is_missed(spool, clock, folder):
     slots, *_ = make_slots(spool, clock, Ends(), allowing(folder))
-    spool.take_slot(slot(), NOW)
+    spool.claim_slot(slot(), NOW)
 
     slots.settle(None)
 

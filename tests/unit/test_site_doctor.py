@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from probes.site.doctor.check_host import about_privileges, has_net_raw, is_in_range
-from probes.site.doctor.finding import Finding
+from probes.site.doctor.check_result import CheckResult
 from probes.site.doctor.run import lines
 
 # The lines of /proc/self/status of: root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.
@@ -40,12 +40,12 @@ def test_one_of_the_two_ways_to_a_socket_is_enough(capable, in_range):
     assert [finding.check for finding in findings] == ["privileges", "ping_group_range"]
     assert all(finding.is_good for finding in findings) is (capable or in_range)
     if not (capable or in_range):
-        assert all('sysctl -w net.ipv4.ping_group_range="0 2147483647"' in finding.mend for finding in findings)
+        assert all('sysctl -w net.ipv4.ping_group_range="0 2147483647"' in finding.fix for finding in findings)
 
 
 def test_a_mend_stands_below_what_it_is_for():
-    good = Finding(check="redis", found="/usr/bin/redis-server")
-    bad = Finding(check="clock", found="kept by no NTP", mend="timedatectl set-ntp true")
+    good = CheckResult(check="redis", detail="/usr/bin/redis-server")
+    bad = CheckResult(check="clock", detail="kept by no NTP", fix="timedatectl set-ntp true")
 
     assert lines([good, bad]) == [
         "ok  redis            /usr/bin/redis-server",

@@ -11,9 +11,9 @@ from probes.site import command
 from probes.site.delivery.centre import Centre
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.delivery.deliver import Delivery
-from probes.site.delivery.vitals import Vitals
+from probes.site.delivery.health_report import HealthReporter
 from probes.site.health import ClockOff, Health
-from probes.site.settings import Joined, joined_file
+from probes.site.settings import JoinedCentre, joined_file
 from probes.site.spool.contents import read_contents
 from probes.site.spool.spool import Spool
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Plan
@@ -52,8 +52,8 @@ class Site:
         self.clock = CentreClock(wall_s=lambda: time.time() + self.ahead_s)
         self.centre = Centre(url, folder / "token", clock=self.clock)
         self.spool = Spool(folder / "spool.sqlite3", clock_off_s=self.clock.off_s)
-        vitals = Vitals(self.clock, self.spool)
-        self.delivery = Delivery(self.spool, self.centre, health=vitals.of, now=lambda: NOW)
+        reporter = HealthReporter(self.clock, self.spool)
+        self.delivery = Delivery(self.spool, self.centre, health=reporter.for_batch, now=lambda: NOW)
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def arguments(folder, *words):
 
 def test_a_folder_that_joined_needs_to_be_told_nothing(tmp_path):
     (tmp_path / "token").write_text("s3cret")
-    joined = Joined(centre="http://centre.example", site="cern", allow_plain_http=True)
+    joined = JoinedCentre(centre="http://centre.example", site="cern", allow_plain_http=True)
     joined_file(tmp_path).write_bytes(msgspec.json.encode(joined))
 
     settings = command._settings(arguments(tmp_path), tmp_path)
@@ -149,7 +149,7 @@ def test_a_folder_that_joined_needs_to_be_told_nothing(tmp_path):
 
 def test_the_command_line_takes_precedence_over_the_join(tmp_path):
     (tmp_path / "other").write_text("other")
-    joined_file(tmp_path).write_bytes(msgspec.json.encode(Joined(centre="https://centre.example", site="cern")))
+    joined_file(tmp_path).write_bytes(msgspec.json.encode(JoinedCentre(centre="https://centre.example", site="cern")))
     given = arguments(tmp_path, "--centre", "https://other.example", "--token-file", str(tmp_path / "other"))
 
     settings = command._settings(given, tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from probes.contract import Outcome
 from probes.ping.spec import Burst
 from probes.site.delivery.centre_clock import CentreClock
-from probes.site.delivery.vitals import Vitals, clock_off, poorest_stamp
+from probes.site.delivery.health_report import HealthReporter, clock_off, poorest_stamp
 from probes.site.health import (
     TIMEX_BYTES,
     ClockOff,
@@ -129,7 +129,7 @@ def test_a_delivery_carries_what_agent_and_machine_know(tmp_path):
     spool = Spool(tmp_path / "spool.sqlite3")
     batch = Batch(spool="s", number=1, agent_version="0.1.0", sent_at=AT, results=(delivered(clock_off_s=2.0),))
 
-    health = Vitals(clock, spool).of(batch)
+    health = HealthReporter(clock, spool).for_batch(batch)
 
     assert (health.clock_offset_s, health.clock_uncertainty_s) == (0.5, pytest.approx(0.5, abs=1e-5))
     assert (health.stamp, health.lost_ticks) == ("kernel", 0)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from probes.site.health import Health
-from probes.site.journal import LONGEST_MESSAGE, Journal, read_state, write_state
+from probes.site.journal import MAX_MESSAGE_CHARACTERS, Journal, read_state, write_state
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -45,12 +45,12 @@ def test_the_newest_warning_is_kept_and_what_is_no_trouble_is_not(journal):
     logger.addHandler(journal.handler)
 
     logger.error("deliver: batch %d: away", 7)
-    logger.warning("plan: %s", "x" * 2 * LONGEST_MESSAGE)
+    logger.warning("plan: %s", "x" * 2 * MAX_MESSAGE_CHARACTERS)
     logger.info("plan: version 8")
 
     message = journal.state(Health(), None).last_trouble.message
     assert message.startswith("plan: xxx")
-    assert len(message) == LONGEST_MESSAGE
+    assert len(message) == MAX_MESSAGE_CHARACTERS
 
 
 def test_the_state_file_is_replaced_and_read_back(tmp_path, journal, clock):

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from probes.__main__ import main
 from probes.site.health import Health, KernelClock
-from probes.site.journal import Running, State, Trouble, write_state
+from probes.site.journal import RunningCycle, Trouble, WorkerState, write_state
 from probes.site.metrics import KEPT_S, AgentCollector, parse_address, served
 from probes.site.plan import PlanCache
 from probes.site.settings import SettingsError
@@ -37,12 +37,12 @@ def agent(tmp_path):
     PlanCache(tmp_path / "plan.json").store(Plan(version="3f2a", site="cern", mesh="test"))
     write_state(
         tmp_path / "state.json",
-        State(
+        WorkerState(
             written_at=now,
             started_at=STARTED_AT,
             agent_version="0.1.0",
             centre="https://centre.example",
-            running=(Running(name="ping pinger", since=now),),
+            running=(RunningCycle(name="ping pinger", since=now),),
             last_accepted_at=STARTED_AT + timedelta(seconds=9),
             last_trouble=Trouble(at=STARTED_AT + timedelta(seconds=5), message="away"),
             health=HEALTH,

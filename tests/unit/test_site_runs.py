@@ -166,7 +166,7 @@ def test_a_cycle_that_meets_the_one_before_is_busy(spool, own_tests, clock):
     assert [one.result.outcome for one in spooled(spool)] == [Outcome.BUSY, Outcome.MEASURED]
     cycles.probe.meanwhile = lambda: None
     cycles.run(cycle)
-    assert spool.queued() == 3
+    assert spool.count_queued() == 3
 
 
 def test_a_probe_that_cannot_gives_its_outcome_to_every_target(spool, own_tests, clock):
@@ -189,7 +189,7 @@ def test_a_bug_in_the_probe_is_not_stored_as_anything(spool, own_tests, clock):
 
     with pytest.raises(ZeroDivisionError):
         cycles.run(task("192.0.2.1"))
-    assert spool.queued() == 0
+    assert spool.count_queued() == 0
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_only_the_next_minute_is_due_and_only_what_was_not_taken(spool, own_test
         slot(slot_id=number, starts_at=NOW + timedelta(seconds=seconds), ends_at=NOW + timedelta(seconds=seconds + 15))
         for number, seconds in enumerate([-30, 0, 59, 61, 3600])
     )
-    spool.take_slot(planned[1], NOW)
+    spool.claim_slot(planned[1], NOW)
 
     due = slots.due(Plan(version="v1", site="slac", mesh="test", throughput=planned))
 
@@ -474,8 +474,8 @@ def test_only_the_next_minute_is_due_and_only_what_was_not_taken(spool, own_test
 
 
 def test_a_slot_in_which_the_agent_was_killed_is_missed(spool, own_tests, clock):
-    spool.take_slot(slot(), NOW)
-    spool.take_slot(slot(slot_id=6, role="server"), NOW)
+    spool.claim_slot(slot(), NOW)
+    spool.claim_slot(slot(slot_id=6, role="server"), NOW)
     slots = make_slots(spool, own_tests, clock)
 
     slots.settle(None)
@@ -508,7 +508,7 @@ def test_slots_of_past_days_are_forgotten(spool, own_tests, clock):
 
     slots.run(slot(slot_id=5))
 
-    assert spool.taken_slots() == {5}
+    assert spool.claimed_slots() == {5}
 
 
 def test_a_slot_survives_the_way_through_the_queue():

@@ -10,7 +10,7 @@ import pytest
 
 from probes.__main__ import main
 from probes.site.health import Health, InterfaceDrops, KernelClock
-from probes.site.journal import Running, State, Trouble, write_state
+from probes.site.journal import RunningCycle, Trouble, WorkerState, write_state
 from probes.site.plan import PlanCache
 from probes.site.spool.spool import Spool
 from probes.site.status import lines, read_status
@@ -43,12 +43,12 @@ def agent(tmp_path, now):
     batch = spool.next_batch(max_results=1, max_bytes=10**6, now=now, agent_version="0.1.0")
     spool.acknowledge(batch.number, [Refusal(sequence=batch.results[0].sequence, reason="path 1 is unknown")])
     PlanCache(tmp_path / "plan.json").store(Plan(version="3f2a", site="cern", mesh="test"))
-    state = State(
+    state = WorkerState(
         written_at=now - timedelta(seconds=2),
         started_at=now - timedelta(hours=1),
         agent_version="0.1.0",
         centre="https://centre.example",
-        running=(Running(name="ping pinger", since=now - timedelta(seconds=7)),),
+        running=(RunningCycle(name="ping pinger", since=now - timedelta(seconds=7)),),
         last_accepted_at=now - timedelta(seconds=4),
         last_trouble=Trouble(at=now, message="deliver: batch 7: away"),
         health=HEALTH,

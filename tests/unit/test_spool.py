@@ -141,7 +141,7 @@ def test_a_refused_result_is_set_aside_with_the_reason(path):
 
     spool.acknowledge(batch.number, [Refusal(sequence=batch.results[1].sequence, reason="path 2 is retired")])
 
-    assert spool.queued() == 0
+    assert spool.count_queued() == 0
     assert spool.quarantined() == [Refusal(sequence=batch.results[1].sequence, reason="path 2 is retired")]
 
 
@@ -157,7 +157,7 @@ def test_a_full_spool_drops_the_oldest_that_wait_and_counts_them(path):
     spool.acknowledge(open_batch.number)
     rest = next_batch(spool)
     assert labels(rest) == [7, 8, 9, 10]
-    assert rest.dropped == spool.dropped() == 6
+    assert rest.dropped == spool.count_dropped() == 6
 
 
 def test_the_count_of_dropped_results_survives_a_restart(path):
@@ -165,7 +165,7 @@ def test_the_count_of_dropped_results_survives_a_restart(path):
     spool.put([result(1, "x" * 9000), result(2, "x" * 9000)])
     spool.close()
 
-    assert Spool(path).dropped() == 1
+    assert Spool(path).count_dropped() == 1
 
 
 def test_a_batch_that_is_too_large_is_halved_and_its_rest_comes_next(path):
@@ -206,7 +206,7 @@ def test_what_is_too_old_is_dropped_and_counted_by_kind(path):
     spool.put([result(4)])
 
     assert labels(next_batch(spool)) == [3, 4]
-    assert spool.dropped_for() == (Dropped(kind="ping", reason="too_old", count=2),)
+    assert spool.dropped_by_kind() == (Dropped(kind="ping", reason="too_old", count=2),)
 
 
 def test_a_clock_that_is_known_to_run_ahead_makes_nothing_old(path):
@@ -286,7 +286,7 @@ def test_a_spool_of_the_first_format_is_upgraded_with_its_contents(path):
 def test_results_of_a_cycle_say_so_by_the_centres_clock(path):
     off_s = [3610.0]
     spool = Spool(path, clock_off_s=lambda: off_s[0])
-    spool.take_cycle(Cycle("pinger", 60, 1000))
+    spool.claim_cycle(Cycle("pinger", 60, 1000))
     off_s[0] = None
 
     spool.put([result(1)], cycle=Cycle("pinger", 60, 1000))
@@ -321,13 +321,13 @@ def test_a_time_far_off_is_corrected_if_the_clock_was_wrong(path, off_s, stamped
 
 def test_a_cycle_is_taken_once_across_restarts_and_clock_steps(path):
     spool = Spool(path)
-    assert spool.take_cycle(Cycle("pinger", 60, 1000))
-    assert not spool.take_cycle(Cycle("pinger", 60, 1000))
+    assert spool.claim_cycle(Cycle("pinger", 60, 1000))
+    assert not spool.claim_cycle(Cycle("pinger", 60, 1000))
     spool.close()
     spool = Spool(path)
-    assert not spool.take_cycle(Cycle("pinger", 60, 1000))
+    assert not spool.claim_cycle(Cycle("pinger", 60, 1000))
 
-    assert [spool.take_cycle(Cycle("pinger", 60, number)) for number in (940, 941, 941)] == [True, True, False]
+    assert [spool.claim_cycle(Cycle("pinger", 60, number)) for number in (940, 941, 941)] == [True, True, False]
 
 
 def gaps(spool: Spool) -> list[tuple[str | None, str, float, float]]:
@@ -346,7 +346,7 @@ def minute(number: int, test: str = "pinger") -> Cycle:
 def test_cycles_that_never_began_are_a_counted_gap_per_stretch(path):
     spool = Spool(path, now_s=Clock())
     for number in (0, 1, 5, 6, 9):
-        spool.take_cycle(minute(number))
+        spool.claim_cycle(minute(number))
         spool.end_cycle(minute(number))
 
     assert gaps(spool) == [("pinger", "late", 2.0, 5.0), ("pinger", "late", 7.0, 9.0)]
@@ -356,14 +356,14 @@ def test_cycles_that_never_began_are_a_counted_gap_per_stretch(path):
 def test_a_month_away_is_two_gaps(path):
     clock = Clock()
     spool = Spool(path, now_s=clock)
-    spool.take_cycle(minute(0))
+    spool.claim_cycle(minute(0))
     spool.end_cycle(minute(0))
     spool.close()
     clock.now_s += timedelta(days=30).total_seconds()
     spool = Spool(path, now_s=clock)
 
-    spool.begin()
-    spool.take_cycle(minute(43_201))
+    spool.record_start()
+    spool.claim_cycle(minute(43_201))
 
     assert gaps(spool) == [(None, "agent_offline", 0.0, 43_200.0), ("pinger", "late", 1.0, 43_201.0)]
     assert spool.lost_cycles == 1
@@ -372,14 +372,14 @@ def test_a_month_away_is_two_gaps(path):
 def test_a_cycle_in_which_the_agent_was_killed_or_failed_is_a_gap(path):
     clock = Clock()
     spool = Spool(path, now_s=clock)
-    spool.take_cycle(minute(0, "killed"))
-    spool.take_cycle(minute(0, "failed"))
+    spool.claim_cycle(minute(0, "killed"))
+    spool.claim_cycle(minute(0, "failed"))
     spool.end_cycle(minute(0, "failed"), failed=True)
     spool.close()
     clock.now_s += 30
     spool = Spool(path, now_s=clock)
 
-    spool.begin(pulse_s=clock.now_s - 5)
+    spool.record_start(last_heartbeat_s=clock.now_s - 5)
 
     assert sorted(gaps(spool), key=str) == [
         ("failed", "agent_failed", 0.0, 1.0),
@@ -391,7 +391,7 @@ def test_a_cycle_in_which_the_agent_was_killed_or_failed_is_a_gap(path):
 def test_what_was_dropped_or_set_aside_is_a_gap(path):
     spool = Spool(path, max_bytes=4500, now_s=Clock())
     for number in range(4):
-        spool.take_cycle(minute(number))
+        spool.claim_cycle(minute(number))
         spool.put([result(number, "x" * 1500)], cycle=minute(number))
     batch = next_batch(spool)
     (dropped,) = batch.account.gaps
@@ -404,23 +404,23 @@ def test_what_was_dropped_or_set_aside_is_a_gap(path):
 
 def test_gaps_are_reported_until_they_are_acknowledged(path):
     spool = Spool(path, now_s=Clock())
-    spool.take_cycle(minute(0))
-    spool.take_cycle(minute(2))
+    spool.claim_cycle(minute(0))
+    spool.claim_cycle(minute(2))
     told = gaps(spool)
-    spool.take_cycle(minute(4))
+    spool.claim_cycle(minute(4))
 
     assert gaps(spool)[:1] == told
     spool.acknowledge(1)
     assert gaps(spool) == []
-    spool.take_cycle(minute(9))
+    spool.claim_cycle(minute(9))
     spool.acknowledge(2)
     assert gaps(spool) == [("pinger", "late", 5.0, 9.0)]
 
 
 def test_the_last_batch_accounts_up_to_the_oldest_unfinished_cycle(path):
     spool = Spool(path, now_s=Clock())
-    spool.follow([minute(-1), minute(0, "other")])
-    spool.take_cycle(minute(0))
+    spool.set_planned([minute(-1), minute(0, "other")])
+    spool.claim_cycle(minute(0))
     spool.put([result(1)], cycle=minute(0), more=True)
     spool.put([result(2)], cycle=minute(0), more=True)
 
@@ -450,23 +450,23 @@ def slot(slot_id: int) -> ThroughputSlot:
 
 def test_a_slot_is_taken_once_also_after_a_restart(path):
     spool = Spool(path)
-    assert spool.take_slot(slot(5), NOW)
-    assert not spool.take_slot(slot(5), NOW)
+    assert spool.claim_slot(slot(5), NOW)
+    assert not spool.claim_slot(slot(5), NOW)
     spool.close()
 
-    assert not Spool(path).take_slot(slot(5), NOW)
+    assert not Spool(path).claim_slot(slot(5), NOW)
 
 
 def test_a_slot_ends_together_with_its_result(path):
     spool = Spool(path)
-    spool.take_slot(slot(5), NOW)
-    spool.take_slot(slot(6), NOW)
+    spool.claim_slot(slot(5), NOW)
+    spool.claim_slot(slot(6), NOW)
 
     spool.put([result(1)], ends_slot=5)
 
     assert [unfinished.slot_id for unfinished in spool.unfinished_slots()] == [6]
     spool.forget_slots(NOW + timedelta(days=1))
-    assert spool.taken_slots() == {6}
+    assert spool.claimed_slots() == {6}
 
 
 WRITER = textwrap.dedent("""

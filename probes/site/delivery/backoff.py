@@ -6,9 +6,9 @@ import random
 import time
 from collections.abc import Callable
 
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 60.0
-LONGEST_ASKED_S = 600.0
+MIN_PAUSE_S = 1.0
+MAX_PAUSE_S = 60.0
+MAX_RETRY_AFTER_S = 600.0
 
 
 class BackOff:
@@ -35,10 +35,10 @@ class BackOff:
 
     def failed(self, retry_after_s: float | None = None) -> float:
         """Note a failure; seconds of the pause that begins now."""
-        ceiling = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures, 16))
+        ceiling = min(MAX_PAUSE_S, MIN_PAUSE_S * 2.0 ** min(self._failures, 16))
         pause = self._uniform(ceiling / 2, ceiling)
         if retry_after_s is not None:
-            pause += min(retry_after_s, LONGEST_ASKED_S)
+            pause += min(retry_after_s, MAX_RETRY_AFTER_S)
         self._failures += 1
         self._not_before = self._clock() + pause
         return pause

@@ -81,11 +81,11 @@ class CentreError(Exception):
         self.retry_after_s = retry_after_s
 
 
-class Unreachable(CentreError):
+class CentreUnreachable(CentreError):
     """No answer came."""
 
 
-class TimedOut(Unreachable):
+class CentreTimeout(CentreUnreachable):
     """The answer took too long; the request may have been heard."""
 
 
@@ -124,7 +124,7 @@ class Centre:
 
     def deliver(self, batch: Batch) -> Receipt:
         """Send a batch; the receipt says that it is stored. Raises `CentreError`."""
-        headers, body = packed(batch)
+        headers, body = encode_batch(batch)
         receipt = _decoded(self._request("POST", "/api/agent/results", headers, body)[1], Receipt)
         if receipt.number != batch.number:
             raise CentreError(f"batch {batch.number}: the receipt is for batch {receipt.number}; sent again")
@@ -159,8 +159,8 @@ class Centre:
             raise BadCertificate(f"centre {self.url}: its certificate is not good: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
             if end.came or isinstance(error, TimeoutError):
-                raise TimedOut(f"centre {self.url} cannot be reached: it takes too long") from error
-            raise Unreachable(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
+                raise CentreTimeout(f"centre {self.url} cannot be reached: it takes too long") from error
+            raise CentreUnreachable(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
         except SettingsError as error:
             raise CentreError(str(error)) from error
         finally:
@@ -214,7 +214,7 @@ class _End(threading.Timer):
             self._socket.shutdown(socket.SHUT_RDWR)
 
 
-def packed(batch: Batch) -> tuple[dict[str, str], bytes]:
+def encode_batch(batch: Batch) -> tuple[dict[str, str], bytes]:
     """A batch as it travels, and the headers that tell how: MessagePack, by zstd where this agent has it."""
     body = msgspec.msgpack.encode(batch)
     content_type = {"Content-Type": "application/msgpack"}

@@ -60,7 +60,7 @@ class Offset:
     uncertainty_s: float
 
     @property
-    def is_surely_off(self) -> bool:
+    def is_surely_wrong(self) -> bool:
         return abs(self.seconds) - self.uncertainty_s > CLOCK_OFF_S
 
 
@@ -97,7 +97,7 @@ class CentreClock:
     def off_s(self) -> float | None:
         """How far our clock is ahead where that is surely too much; None where it is right, or nobody knows."""
         offset = self.offset()
-        return offset.seconds if offset is not None and offset.is_surely_off else None
+        return offset.seconds if offset is not None and offset.is_surely_wrong else None
 
     def utc_now(self) -> datetime:
         """The time by our clock, or by the centre's where ours is surely off. What is planned for a moment begins by

@@ -6,7 +6,7 @@ time, or that has no answer in time twice, is halved. One that the centre cannot
 spoils it stands alone and is set aside with the centre's reason, unless the centre cannot read even a batch of nothing:
 then all are kept. One that is answered 5xx several times is halved likewise, where the centre takes a batch of nothing;
 a result that stands alone then lets others go first, and is set aside only where the centre takes those and never it
-(`probes.site.delivery.suspects`).
+(`probes.site.delivery.quarantine_candidates`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import msgspec
 
 import probes
 from probes.site.delivery.backoff import BackOff
-from probes.site.delivery.centre import Centre, CentreError, TimedOut
-from probes.site.delivery.suspects import Suspects
+from probes.site.delivery.centre import Centre, CentreError, CentreTimeout
+from probes.site.delivery.quarantine_candidates import QuarantineCandidates
 from probes.site.health import Health
 from probes.site.spool.spool import NoRoom, Spool
 from probes.site.wire import Batch, Receipt
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_RESULTS = 250
 """In the first batch after a start or a failure: the centre may have just come back, and all agents with it."""
-MOST_RESULTS = 8000
+MAX_RESULTS = 8000
 MAX_BATCH_BYTES = 2 * 2**20
 QUICK_S, SLOW_S = 2.0, 10.0
 SPREAD_S = 30.0
@@ -78,7 +78,7 @@ class Delivery:
         self._not_before = clock()
         self._timed_out: int | None = None
         self._failing: tuple[int, int] = (NOTHING, 0)  # the batch that was answered 5xx last, and how often
-        self._suspects = Suspects()
+        self._suspects = QuarantineCandidates()
         self._running = threading.Lock()
 
     def run(self) -> int:
@@ -141,7 +141,7 @@ class Delivery:
         self.last_accepted_at = self._now()
         self._spool.acknowledge(batch.number, receipt.refused)
         if took_s < QUICK_S:
-            self._max_results = min(MOST_RESULTS, self._max_results * 2)
+            self._max_results = min(MAX_RESULTS, self._max_results * 2)
         elif took_s > SLOW_S:
             self._max_results = max(1, self._max_results // 2)
         if self._comes_back and batch.queued > FIRST_RESULTS:
@@ -200,7 +200,7 @@ class Delivery:
     def _give_up(self, batch: Batch, error: CentreError) -> None:
         self._comes_back = True
         self._max_results = min(self._max_results, FIRST_RESULTS)
-        if isinstance(error, TimedOut) or error.status == TOO_SLOW:
+        if isinstance(error, CentreTimeout) or error.status == TOO_SLOW:
             self._take_smaller(batch, is_stored=False if error.status == TOO_SLOW else None)
         pause_s = self._back_off.failed(error.retry_after_s)
         logger.warning(

@@ -16,76 +16,76 @@ from probes.ping.addresses import FAMILY
 from probes.ping.burst import PING
 from probes.ping.channel import LINUX_PERMISSION_ADVICE, Channel
 from probes.ping.spec import PingSpec, PingTarget
-from probes.site.doctor.finding import CENTRE_TIMEOUT_S, CONNECT_TIMEOUT_S, Examined, Finding
+from probes.site.doctor.check_result import CENTRE_TIMEOUT_S, CONNECT_TIMEOUT_S, CheckResult, SiteSetup
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.settings import (
     readable_by_others,
 )
 from probes.throughput.iperf3 import MISSING as NO_IPERF3
 
-LEAST_ROOM_BYTES = 512 * 2**20
+MIN_FREE_BYTES = 512 * 2**20
 CAP_NET_RAW = 13
 PROCESS_STATUS = Path("/proc/self/status")
 PING_GROUP_RANGE = Path("/proc/sys/net/ipv4/ping_group_range")
 LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 
 
-def check_files(site: Examined) -> Iterator[Finding]:
+def check_files(site: SiteSetup) -> Iterator[CheckResult]:
     """The data folder, the token, the limits."""
     yield _data_folder(site.data)
     if not site.token_file.exists():
-        yield Finding(
-            check="token", found=f"{site.token_file} is not there", mend="join: python -m probes site join URL CODE"
+        yield CheckResult(
+            check="token", detail=f"{site.token_file} is not there", fix="join: python -m probes site join URL CODE"
         )
     elif readable_by_others(site.token_file):
-        yield Finding(
+        yield CheckResult(
             check="token",
-            found=f"others can read {site.token_file}",
-            mend=f"chmod 600 {site.token_file}; then rotate it",
+            detail=f"others can read {site.token_file}",
+            fix=f"chmod 600 {site.token_file}; then rotate it",
         )
     else:
-        yield Finding(check="token", found=f"{site.token_file}, readable by its owner only")
+        yield CheckResult(check="token", detail=f"{site.token_file}, readable by its owner only")
     try:
         read_limits(site.limits_file)
     except LimitsError as error:
-        yield Finding(check="limits", found=str(error), mend="correct the file; the agent does not start with it")
+        yield CheckResult(check="limits", detail=str(error), fix="correct the file; the agent does not start with it")
 
 
-def _data_folder(data: Path) -> Finding:
+def _data_folder(data: Path) -> CheckResult:
     try:
         with tempfile.TemporaryFile(dir=data):
             room_bytes = shutil.disk_usage(data).free
     except OSError as error:
-        return Finding(
-            check="data folder", found=f"{data}: {error.strerror}", mend="make it, and give it to the agent's user"
+        return CheckResult(
+            check="data folder", detail=f"{data}: {error.strerror}", fix="make it, and give it to the agent's user"
         )
-    found = f"{data}, {room_bytes / 2**30:.1f} GiB free"
-    if room_bytes < LEAST_ROOM_BYTES:
-        return Finding(check="data folder", found=found, mend="make room: results that find none are lost")
-    return Finding(check="data folder", found=found)
+    detail = f"{data}, {room_bytes / 2**30:.1f} GiB free"
+    if room_bytes < MIN_FREE_BYTES:
+        return CheckResult(check="data folder", detail=detail, fix="make room: results that find none are lost")
+    return CheckResult(check="data folder", detail=detail)
 
 
-def check_programs(site: Examined) -> Iterator[Finding]:
+def check_programs(site: SiteSetup) -> Iterator[CheckResult]:
     """What the agent starts."""
     try:
-        yield Finding(check="redis", found=broker.find_server())
+        yield CheckResult(check="redis", detail=broker.find_server())
     except broker.BrokerError as error:
-        yield Finding(check="redis", found="no redis-server", mend=str(error))
+        yield CheckResult(check="redis", detail="no redis-server", fix=str(error))
     path = shutil.which("iperf3")
     if path is None:
-        yield Finding(check="iperf3", found="not installed: no throughput test will run", mend=NO_IPERF3)
+        yield CheckResult(check="iperf3", detail="not installed: no throughput test will run", fix=NO_IPERF3)
         return
     try:
         said = subprocess.run(
             [path, "--version"], capture_output=True, text=True, check=True, timeout=CONNECT_TIMEOUT_S
         )
     except (OSError, subprocess.SubprocessError) as error:
-        yield Finding(check="iperf3", found=f"it does not start: {error}", mend="install it anew")
+        yield CheckResult(check="iperf3", detail=f"it does not start: {error}", fix="install it anew")
     else:
-        yield Finding(check="iperf3", found=f"{path}, {said.stdout.partition('(')[0].strip()}")
+        yield CheckResult(check="iperf3", detail=f"{path}, {said.stdout.partition('(')[0].strip()}")
 
 
-def check_privileges(site: Examined) -> Iterator[Finding]:
+def check_privileges(site: SiteSetup) -> Iterator[CheckResult]:
     """Whether ICMP sockets are ours to open, by the capability or by the group."""
     capable = has_net_raw(PROCESS_STATUS.read_text())
     group_range = PING_GROUP_RANGE.read_text() if PING_GROUP_RANGE.exists() else "1 0"
@@ -93,18 +93,18 @@ def check_privileges(site: Examined) -> Iterator[Finding]:
     yield from about_privileges(capable, in_range, " ".join(group_range.split()))
 
 
-def about_privileges(capable: bool, in_range: bool, group_range: str) -> Iterator[Finding]:
+def about_privileges(capable: bool, in_range: bool, group_range: str) -> Iterator[CheckResult]:
     if not (capable or in_range):
-        yield Finding(
-            check="privileges", found="neither CAP_NET_RAW nor the group for it", mend=LINUX_PERMISSION_ADVICE
+        yield CheckResult(
+            check="privileges", detail="neither CAP_NET_RAW nor the group for it", fix=LINUX_PERMISSION_ADVICE
         )
     else:
-        yield Finding(check="privileges", found="CAP_NET_RAW" if capable else "no capability, and none is needed")
+        yield CheckResult(check="privileges", detail="CAP_NET_RAW" if capable else "no capability, and none is needed")
     standing = "a group of ours is in it" if in_range else "no group of ours is in it"
-    yield Finding(
+    yield CheckResult(
         check="ping_group_range",
-        found=f"{group_range}: {standing}{', CAP_NET_RAW does instead' if capable and not in_range else ''}",
-        mend=None if capable or in_range else LINUX_PERMISSION_ADVICE,
+        detail=f"{group_range}: {standing}{', CAP_NET_RAW does instead' if capable and not in_range else ''}",
+        fix=None if capable or in_range else LINUX_PERMISSION_ADVICE,
     )
 
 
@@ -120,7 +120,7 @@ def is_in_range(group_range: str, groups: set[int]) -> bool:
     return any(first <= group <= last for group in groups)
 
 
-def check_sockets(site: Examined) -> Iterator[Finding]:
+def check_sockets(site: SiteSetup) -> Iterator[CheckResult]:
     """Open a socket of each family and send three echoes to ourselves. A machine may have no IPv6 if nobody asks it."""
     wanted = {family for _, family in site.names()} | {4}
     for family in FAMILY:
@@ -128,18 +128,18 @@ def check_sockets(site: Examined) -> Iterator[Finding]:
         try:
             channel = Channel(family)
         except NoRoute as error:
-            mend = f"give this machine IPv{family}, or take its IPv{family} hosts out of mesh.toml"
-            yield Finding(check=check, found=str(error), mend=mend if family in wanted else None)
+            fix = f"give this machine IPv{family}, or take its IPv{family} hosts out of mesh.toml"
+            yield CheckResult(check=check, detail=str(error), fix=fix if family in wanted else None)
             continue
         except ProbeError as error:
-            yield Finding(check=check, found="no socket", mend=str(error))
+            yield CheckResult(check=check, detail="no socket", fix=str(error))
             continue
         kind = "raw socket" if channel.is_raw else "datagram socket"
         channel.close()
         yield _echo(check, family, kind, needed=family in wanted)
 
 
-def _echo(check: str, family: int, kind: str, *, needed: bool) -> Finding:
+def _echo(check: str, family: int, kind: str, *, needed: bool) -> CheckResult:
     target = PingTarget(address=LOOPBACK[family], family=4 if family == 4 else 6)
     spec = PingSpec(
         targets=(target,),
@@ -154,28 +154,30 @@ def _echo(check: str, family: int, kind: str, *, needed: bool) -> Finding:
     try:
         (burst,) = PING.run(spec, Deadline(CENTRE_TIMEOUT_S))
     except ProbeError as error:
-        return Finding(check=check, found=f"{kind}, but no echo: {error}", mend=LINUX_PERMISSION_ADVICE)
-    found = f"{kind}, {burst.received} of {burst.sent} echoes to {target.address} came back, stamped by: {burst.stamp}"
+        return CheckResult(check=check, detail=f"{kind}, but no echo: {error}", fix=LINUX_PERMISSION_ADVICE)
+    detail = f"{kind}, {burst.received} of {burst.sent} echoes to {target.address} came back, stamped by: {burst.stamp}"
     if burst.outcome is Outcome.MEASURED and burst.received == burst.sent:
-        return Finding(check=check, found=found)
-    mend = "let ICMP echo pass the firewall of this machine, loopback included" if needed else None
-    return Finding(check=check, found=f"{found} {burst.detail or ''}".strip(), mend=mend)
+        return CheckResult(check=check, detail=detail)
+    fix = "let ICMP echo pass the firewall of this machine, loopback included" if needed else None
+    return CheckResult(check=check, detail=f"{detail} {burst.detail or ''}".strip(), fix=fix)
 
 
-def check_disk(site: Examined) -> Iterator[Finding]:
+def check_disk(site: SiteSetup) -> Iterator[CheckResult]:
     """Whether disk-to-disk tests may and can write their file."""
     folder = site.limits.disk.folder
     asked = max((slot.spec.file_bytes for slot in site.plan.disk_to_disk), default=0) if site.plan is not None else 0
     if not folder:
         if asked:
-            mend = "name a folder as disk.folder in limits.toml, or let the centre plan none here"
-            yield Finding(check="disk", found="the plan has disk-to-disk tests, and no folder is named", mend=mend)
+            fix = "name a folder as disk.folder in limits.toml, or let the centre plan none here"
+            yield CheckResult(check="disk", detail="the plan has disk-to-disk tests, and no folder is named", fix=fix)
         return
     try:
         with scratch_file(folder):
             rule = site.limits.disk.forbids_file(asked) or site.limits.disk.forbids_room(asked, free_bytes(folder))
     except DiskFailure as error:
-        yield Finding(check="disk", found=str(error), mend="let the agent's user write there, or name another folder")
+        yield CheckResult(
+            check="disk", detail=str(error), fix="let the agent's user write there, or name another folder"
+        )
         return
     needed = None if rule is None else "make room, change the rule, or ask for a smaller file_bytes in mesh.toml"
-    yield Finding(check="disk", found=rule or f"{folder} takes files of disk-to-disk tests", mend=needed)
+    yield CheckResult(check="disk", detail=rule or f"{folder} takes files of disk-to-disk tests", fix=needed)

@@ -14,26 +14,26 @@ from probes.ping.addresses import FAMILY, SocketAddress, path_mtu_bytes
 from probes.ping.icmp_errors import HEADER_BYTES
 from probes.ping.resolve import RESOLVE_S, Name, resolve
 from probes.site.delivery.centre import BadCertificate, CentreError
-from probes.site.doctor.finding import CONNECT_TIMEOUT_S, Examined, Finding
+from probes.site.doctor.check_result import CONNECT_TIMEOUT_S, CheckResult, SiteSetup
 from probes.site.health import read_kernel_clock
 from probes.site.wire import Plan
 
 CONNECTIONS_AT_ONCE = 16
-LEAST_MTU_BYTES = 1280
+MIN_MTU_BYTES = 1280
 """What IPv6 asks of every link (RFC 8200, section 5); certificates and batches go in larger packets than that."""
 SHOWN_FORBIDDEN = 3
 NOBODY_LISTENS = (errno.ECONNREFUSED,)
 
 
-def check_centre(site: Examined) -> Iterator[Finding]:
+def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
     """Whether it answers, is who it should be, and knows us."""
     answer = site.answer
     if answer is None:
-        yield Finding(check="centre", found="this site has joined none", mend="python -m probes site join URL CODE")
+        yield CheckResult(check="centre", detail="this site has joined none", fix="python -m probes site join URL CODE")
     elif isinstance(answer, Plan):
-        yield Finding(check="centre", found=f"it knows us as {answer.site}; plan {answer.version}")
+        yield CheckResult(check="centre", detail=f"it knows us as {answer.site}; plan {answer.version}")
     else:
-        yield Finding(check="centre", found=str(answer), mend=_mend(answer))
+        yield CheckResult(check="centre", detail=str(answer), fix=_mend(answer))
 
 
 def _mend(error: CentreError) -> str:
@@ -51,55 +51,57 @@ def _mend(error: CentreError) -> str:
     return "ask the centre's operator"
 
 
-def check_clock(site: Examined) -> Iterator[Finding]:
+def check_clock(site: SiteSetup) -> Iterator[CheckResult]:
     """By the kernel, and by the centre."""
     kernel = read_kernel_clock()
     ntp = "let NTP keep the clock: timedatectl set-ntp true, or install chrony"
     if kernel is None:
-        yield Finding(check="clock", found="the kernel does not tell how it keeps the clock (a sandbox may forbid it)")
+        yield CheckResult(
+            check="clock", detail="the kernel does not tell how it keeps the clock (a sandbox may forbid it)"
+        )
     else:
         kept = "kept by NTP" if kernel.is_synchronised else "kept by no NTP"
-        found = f"{kept} (adjtimex: {kernel.state}, error at most {kernel.max_error_s:.3f} s)"
-        yield Finding(check="clock", found=found, mend=None if kernel.is_synchronised else ntp)
+        detail = f"{kept} (adjtimex: {kernel.state}, error at most {kernel.max_error_s:.3f} s)"
+        yield CheckResult(check="clock", detail=detail, fix=None if kernel.is_synchronised else ntp)
     offset = None if site.centre is None else site.centre.clock.offset()
     if offset is not None:
-        found = f"{offset.seconds:+.3f} s from the centre's, ± {offset.uncertainty_s:.3f} s"
-        mend = f"{ntp}; until then all results are flagged" if offset.is_surely_off else None
-        yield Finding(check="clock and centre", found=found, mend=mend)
+        detail = f"{offset.seconds:+.3f} s from the centre's, ± {offset.uncertainty_s:.3f} s"
+        fix = f"{ntp}; until then all results are flagged" if offset.is_surely_wrong else None
+        yield CheckResult(check="clock and centre", detail=detail, fix=fix)
 
 
-def check_names(site: Examined) -> Iterator[Finding]:
+def check_names(site: SiteSetup) -> Iterator[CheckResult]:
     """Whether all names of the plan, and the centre's, have an address."""
     names = site.names()
     host = None if site.centre is None else urlsplit(site.centre.url).hostname
     answers = resolve(names, Deadline(RESOLVE_S))
     lost = {name: answer for name, answer in answers.items() if isinstance(answer, ProbeError)}
     for (name, family), error in sorted(lost.items()):
-        yield Finding(
+        yield CheckResult(
             check="DNS",
-            found=f"{name} (IPv{family}): {error}",
-            mend="check /etc/resolv.conf, and the name in mesh.toml",
+            detail=f"{name} (IPv{family}): {error}",
+            fix="check /etc/resolv.conf, and the name in mesh.toml",
         )
     if host is not None:
         try:
             socket.getaddrinfo(host, None)
         except OSError as error:
-            yield Finding(check="DNS", found=f"{host}, the centre: {error.strerror}", mend="check /etc/resolv.conf")
+            yield CheckResult(check="DNS", detail=f"{host}, the centre: {error.strerror}", fix="check /etc/resolv.conf")
             return
     if not lost:
         of_centre = "" if host is None else " and the centre"
-        yield Finding(check="DNS", found=f"{len(names)} targets{of_centre} have an address")
+        yield CheckResult(check="DNS", detail=f"{len(names)} targets{of_centre} have an address")
 
 
-def check_limits(site: Examined) -> Iterator[Finding]:
+def check_limits(site: SiteSetup) -> Iterator[CheckResult]:
     """What the limits take from the plan: no fault, but easily not what was meant."""
     rules = {name: site.limits.forbids_address(address[0]) for name, address in _addresses(site.names())}
     forbidden = [f"{name[0]} not: {rule}" for name, rule in rules.items() if rule is not None]
-    found = f"{len(rules) - len(forbidden)} of {len(rules)} targets may be measured"
-    yield Finding(check="permitted", found="; ".join([found, *forbidden[:SHOWN_FORBIDDEN]]))
+    detail = f"{len(rules) - len(forbidden)} of {len(rules)} targets may be measured"
+    yield CheckResult(check="permitted", detail="; ".join([detail, *forbidden[:SHOWN_FORBIDDEN]]))
 
 
-def check_mtu(site: Examined) -> Iterator[Finding]:
+def check_mtu(site: SiteSetup) -> Iterator[CheckResult]:
     """Whether packets of the plan's sizes go whole, as far as this machine's kernel knows."""
     sizes: dict[Name, int] = {}
     for task in site.plan.ping if site.plan is not None else ():
@@ -109,19 +111,19 @@ def check_mtu(site: Examined) -> Iterator[Finding]:
     good = 0
     for (name, family), address in _addresses(sizes):
         mtu_bytes = path_mtu_bytes(address, family)
-        wanted = max(LEAST_MTU_BYTES, sizes[name, family] + HEADER_BYTES[family])
+        wanted = max(MIN_MTU_BYTES, sizes[name, family] + HEADER_BYTES[family])
         if mtu_bytes is None or mtu_bytes >= wanted:
             good += 1
             continue
-        yield Finding(
+        yield CheckResult(
             check="MTU",
-            found=f"{name}: packets of {wanted} bytes do not fit, the way there takes {mtu_bytes}",
-            mend="raise the MTU of the interface or tunnel, or ask for smaller packet_bytes in mesh.toml",
+            detail=f"{name}: packets of {wanted} bytes do not fit, the way there takes {mtu_bytes}",
+            fix="raise the MTU of the interface or tunnel, or ask for smaller packet_bytes in mesh.toml",
         )
-    yield Finding(check="MTU", found=f"large enough to {good} of {len(sizes)} targets, as far as the kernel knows")
+    yield CheckResult(check="MTU", detail=f"large enough to {good} of {len(sizes)} targets, as far as the kernel knows")
 
 
-def check_ports(site: Examined) -> Iterator[Finding]:
+def check_ports(site: SiteSetup) -> Iterator[CheckResult]:
     """Whether throughput tests can get through: our ports free, the others' not behind a firewall."""
     slots = site.plan.slots if site.plan is not None else ()
     for port in sorted({slot.spec.port for slot in slots if slot.role in KIND_OF_SLOT[type(slot)].listening_roles}):
@@ -136,7 +138,7 @@ def check_ports(site: Examined) -> Iterator[Finding]:
     with ThreadPoolExecutor(CONNECTIONS_AT_ONCE) as pool:
         yield from pool.map(lambda peer: _peer(*peer), permitted)
     if not slots:
-        yield Finding(check="ports", found="the plan has no throughput tests in the next hours")
+        yield CheckResult(check="ports", detail="the plan has no throughput tests in the next hours")
 
 
 def _addresses(names: Iterable[Name]) -> list[tuple[Name, SocketAddress]]:
@@ -145,21 +147,21 @@ def _addresses(names: Iterable[Name]) -> list[tuple[Name, SocketAddress]]:
     return [(name, answer) for name, answer in sorted(answers.items()) if not isinstance(answer, ProbeError)]
 
 
-def _own_port(port: int) -> Finding:
+def _own_port(port: int) -> CheckResult:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))
         except OSError as error:
-            return Finding(
+            return CheckResult(
                 check="ports",
-                found=f"our port {port}: {error.strerror}",
-                mend=f"end what listens there (ss -ltnp 'sport = {port}'), unless it is a test of ours that runs now",
+                detail=f"our port {port}: {error.strerror}",
+                fix=f"end what listens there (ss -ltnp 'sport = {port}'), unless it is a test of ours that runs now",
             )
-    return Finding(check="ports", found=f"our port {port} is free for tests; let it pass this site's firewall")
+    return CheckResult(check="ports", detail=f"our port {port} is free for tests; let it pass this site's firewall")
 
 
-def _peer(title: str, family: int, address: tuple[object, ...]) -> Finding:
+def _peer(title: str, family: int, address: tuple[object, ...]) -> CheckResult:
     """A peer listens only while a test runs; that it refuses shows that the way is open."""
     with socket.socket(FAMILY[family]) as client:
         client.settimeout(CONNECT_TIMEOUT_S)
@@ -168,7 +170,7 @@ def _peer(title: str, family: int, address: tuple[object, ...]) -> Finding:
         except OSError as error:
             if error.errno not in NOBODY_LISTENS:
                 reason = "no answer" if isinstance(error, TimeoutError) else error.strerror
-                mend = "open the port at both sites' firewalls for TCP"
-                return Finding(check="ports", found=f"{title}: {reason}", mend=mend)
-            return Finding(check="ports", found=f"{title} is reachable; nobody listens between tests")
-    return Finding(check="ports", found=f"{title} is reachable")
+                fix = "open the port at both sites' firewalls for TCP"
+                return CheckResult(check="ports", detail=f"{title}: {reason}", fix=fix)
+            return CheckResult(check="ports", detail=f"{title} is reachable; nobody listens between tests")
+    return CheckResult(check="ports", detail=f"{title} is reachable")

@@ -24,7 +24,7 @@ from probes.site.doctor.check_network import (
     check_names,
     check_ports,
 )
-from probes.site.doctor.finding import CENTRE_TIMEOUT_S, Check, Examined, Finding
+from probes.site.doctor.check_result import CENTRE_TIMEOUT_S, Check, CheckResult, SiteSetup
 from probes.site.limits.limits import Limits
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.plan import PlanCache
@@ -49,22 +49,22 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(finding.is_good for finding in findings) else 1
 
 
-def examine(site: Examined) -> list[Finding]:
+def examine(site: SiteSetup) -> list[CheckResult]:
     """All checks, one after the other."""
     return [finding for check in CHECKS for finding in check(site)]
 
 
-def lines(findings: list[Finding]) -> list[str]:
+def lines(findings: list[CheckResult]) -> list[str]:
     """For people."""
     shown = []
     for finding in findings:
-        shown.append(f"{'ok ' if finding.is_good else 'BAD'} {finding.check:<16} {finding.found}")
-        if finding.mend is not None:
-            shown.append(f"    {'':<16} mend: {finding.mend}")
+        shown.append(f"{'ok ' if finding.is_good else 'BAD'} {finding.check:<16} {finding.detail}")
+        if finding.fix is not None:
+            shown.append(f"    {'':<16} mend: {finding.fix}")
     return shown
 
 
-def _examined(args: argparse.Namespace) -> Examined:
+def _examined(args: argparse.Namespace) -> SiteSetup:
     data = args.data.resolve()
     token = args.token_file or token_file(data)
     file = limits_file(data, args.limits)
@@ -74,7 +74,7 @@ def _examined(args: argparse.Namespace) -> Examined:
         limits = Limits()
     centre, answer = _ask(args.centre, data, token, allow_plain_http=args.allow_plain_http)
     kept_plan = PlanCache(plan_file(data)).current()
-    return Examined(data, token, file, limits, centre, answer, kept_plan)
+    return SiteSetup(data, token, file, limits, centre, answer, kept_plan)
 
 
 def _ask(

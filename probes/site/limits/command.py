@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from probes.site.limits.read import LimitsError, Rule, read_limits, rules, toml
-from probes.site.limits.usage import UsageError, of_day, read_usage
+from probes.site.limits.usage import UsageError, read_usage, usage_of_day
 from probes.site.settings import limits_file, usage_file
 
 
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     file = limits_file(data, getattr(args, "limits", None))
     try:
         limits = read_limits(file)
-        used_s, used_bits = of_day(read_usage(usage_file(data)), datetime.now(UTC))
+        used_s, used_bits = usage_of_day(read_usage(usage_file(data)), datetime.now(UTC))
     except (LimitsError, UsageError) as error:
         print(f"site: limits: {error}", file=sys.stderr)
         return 1

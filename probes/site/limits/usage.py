@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
-class Used(msgspec.Struct, kw_only=True):
+class UsageEntry(msgspec.Struct, kw_only=True):
     """One test: of throughput with its length and bits, or of capacity with its packets."""
 
     at: datetime
@@ -36,11 +36,11 @@ class Used(msgspec.Struct, kw_only=True):
     packets: int = 0
 
 
-class Kept(msgspec.Struct, kw_only=True):
+class UsageCounts(msgspec.Struct, kw_only=True):
     """The file."""
 
-    throughput: list[Used] = []
-    capacity: list[Used] = []
+    throughput: list[UsageEntry] = []
+    capacity: list[UsageEntry] = []
 
 
 class UsageError(Exception):
@@ -60,14 +60,14 @@ class Usage:
         self._kept = read_usage(file)
 
     @contextlib.contextmanager
-    def testing(self, spec: FillsThePath, address: str) -> Iterator[Used]:
+    def testing(self, spec: FillsThePath, address: str) -> Iterator[UsageEntry]:
         """A test with `address`, which says in what it is given how many bits it carried. Raises ProbeError
         where the day has no room for it."""
         length_s = spec.length_s
         with self._lock:
             likely_bits = self._likely_bits(spec, address, length_s)
-            used = Used(at=self._now(), address=address, seconds=length_s, bits=likely_bits)
-            used_s, used_bits = of_day(self._kept, used.at)
+            used = UsageEntry(at=self._now(), address=address, seconds=length_s, bits=likely_bits)
+            used_s, used_bits = usage_of_day(self._kept, used.at)
             rule = self._limits.forbids_share(length_s, used_s, likely_bits, used_bits)
             if rule is not None:
                 raise ProbeError(rule, outcome=Outcome.NOT_PERMITTED)
@@ -82,7 +82,7 @@ class Usage:
     def note_packets(self, address: str, packets: int) -> None:
         """A capacity measurement sent so many."""
         with self._lock:
-            self._kept.capacity.append(Used(at=self._now(), address=address, packets=packets))
+            self._kept.capacity.append(UsageEntry(at=self._now(), address=address, packets=packets))
             self._write()
 
     def packets_within_hour(self, address: str) -> int:
@@ -93,7 +93,7 @@ class Usage:
     def today(self) -> tuple[float, float]:
         """Seconds of throughput tests, and bits, of this day in UTC."""
         with self._lock:
-            return of_day(self._kept, self._now())
+            return usage_of_day(self._kept, self._now())
 
     def _likely_bits(self, spec: FillsThePath, address: str, length_s: float) -> float:
         """What it is told to send, else what the fastest test with this address within a day would carry in this time;
@@ -117,20 +117,20 @@ class Usage:
             logger.error("usage: %s cannot be written: %s; counted in memory until it can", self._file, error)
 
 
-def of_day(kept: Kept, now: datetime) -> tuple[float, float]:
+def usage_of_day(kept: UsageCounts, now: datetime) -> tuple[float, float]:
     """Seconds and bits of the throughput tests since midnight, UTC."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     today = [one for one in kept.throughput if one.at >= midnight]
     return sum(one.seconds for one in today), sum(one.bits for one in today)
 
 
-def read_usage(file: Path | None) -> Kept:
+def read_usage(file: Path | None) -> UsageCounts:
     """What the file says; nothing where there is none. Raises `UsageError`."""
     if file is None:
-        return Kept()
+        return UsageCounts()
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Kept)
+        return msgspec.json.decode(file.read_bytes(), type=UsageCounts)
     except FileNotFoundError:
-        return Kept()
+        return UsageCounts()
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(f"{file}: {error}; remove it to count from nothing again") from error

@@ -19,7 +19,7 @@ import msgspec
 from probes.contract import CycleKind, CycleTask, Deadline, Load, NotPermitted, ProbeError, Slot, SlotKind, Target
 from probes.ping.resolve import RESOLVE_S, Resolution, resolve
 from probes.site.limits.limits import Limits
-from probes.site.limits.usage import Usage, Used
+from probes.site.limits.usage import Usage, UsageEntry
 from probes.throughput.address import resolve as resolve_one
 
 Verdict = Target | ProbeError
@@ -88,7 +88,7 @@ class Permit:
             self._usage.note_packets(target.address, sum(map(kind.packets_sent, results)))
 
     @contextmanager
-    def client(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, Used]]:
+    def client(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, UsageEntry]]:
         """The spec for the end that measures, and its entry in the usage of the day. Raises `ProbeError`."""
         address = resolve_one(slot.spec.address, slot.spec.family)
         _require_none(self._limits.forbids_address(address) or self._forbids(kind, slot))
@@ -96,7 +96,7 @@ class Permit:
             yield kind.permitted(msgspec.structs.replace(slot.spec, address=address), self._limits), used
 
     @contextmanager
-    def server(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, Used]]:
+    def server(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, UsageEntry]]:
         """As `client`, for the far end and the peer that it takes part with. Raises `Declined` where the peer may be
         told of the rule."""
         source = slot.spec.source

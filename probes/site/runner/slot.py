@@ -60,7 +60,7 @@ class Slots:
     def due(self, plan: Plan) -> list[Slot]:
         """Slots to enqueue now: those that begin within the next minute, or have begun, and were not taken yet."""
         horizon = self._now() + AHEAD
-        taken = self._spool.taken_slots()
+        taken = self._spool.claimed_slots()
         return [slot for slot in plan.slots if slot.starts_at <= horizon and slot.slot_id not in taken]
 
     def starts_at(self, slot: Slot) -> datetime:
@@ -71,7 +71,7 @@ class Slots:
 
     def run(self, slot: Slot) -> None:
         """Run one slot in our role. Does nothing if it was taken before."""
-        if not self._spool.take_slot(slot, self._now()):
+        if not self._spool.claim_slot(slot, self._now()):
             return
         if slot.role == "server":
             self._run_server(slot)

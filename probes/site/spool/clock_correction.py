@@ -11,26 +11,26 @@ import msgspec
 from probes.site.spool.ledger import Cycle
 from probes.site.wire import Delivered
 
-MOST_OFF_S = 300.0
+MAX_CLOCK_ERROR_S = 300.0
 """A result that begins further ahead of the centre's clock is refused there."""
 
 
-def corrected(
+def correct_clock(
     results: Sequence[Delivered], cycle: Cycle | None, *, flagged_s: float | None, began_off_s: float, now_s: float
 ) -> Iterator[Delivered]:
     """The results with `flagged_s`, the error of the clock, and with their cycle by the centre's clock.
 
     `began_off_s` is the error when the cycle began, `now_s` the time by the centre's clock.
     """
-    by_centre = None if cycle is None else cycle.by_centre(began_off_s)
+    planned = None if cycle is None else cycle.by_centre_clock(began_off_s)
     for result in results:
         yield msgspec.structs.replace(
             result,
             sequence=0,
             result=correct_start(result.result, flagged_s, now_s),
             clock_off_s=flagged_s,
-            every_s=None if by_centre is None else by_centre.every_s,
-            cycle=None if by_centre is None else by_centre.number,
+            every_s=None if planned is None else planned.every_s,
+            cycle=None if planned is None else planned.number,
         )
 
 
@@ -39,7 +39,7 @@ def correct_start(measured: Any, off_s: float | None, now_s: float) -> Any:
 
     Left alone where the start would then be further from now: the clock may have been set since.
     """
-    if off_s is None or abs(off_s) <= MOST_OFF_S:
+    if off_s is None or abs(off_s) <= MAX_CLOCK_ERROR_S:
         return measured
     off, now = timedelta(seconds=off_s), datetime.fromtimestamp(now_s, UTC)
     if abs(measured.started_at - off - now) >= abs(measured.started_at - now):

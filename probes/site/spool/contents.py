@@ -35,7 +35,7 @@ def read_contents(path: Path) -> SpoolContents:
                 set_aside=losses.count_quarantined(connection),
                 dropped=losses.count_dropped(connection),
                 slots=slots.unfinished_numbers(connection),
-                dropped_for=losses.dropped_for(connection),
+                dropped_for=losses.dropped_by_kind(connection),
                 set_aside_for=losses.commonest_reasons(connection),
             )
     except sqlite3.Error as error:

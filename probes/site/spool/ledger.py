@@ -30,7 +30,7 @@ CREATE TABLE running (
     number INTEGER NOT NULL,
     PRIMARY KEY (name, every_s, number)
 ) WITHOUT ROWID;
-CREATE TABLE gap (                  -- what the centre was not told yet
+CREATE TABLE gap (                  -- what the centre was not sent_up_to yet
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     test TEXT,                      -- null, as the next, for all
     every_s INTEGER,
@@ -54,7 +54,7 @@ class Cycle:
         """The newest that has begun, where cycles begin `phase_s` after their time."""
         return cls(test, every_s, math.floor((now.timestamp() - phase_s) / every_s))
 
-    def by_centre(self, off_s: float) -> Cycle:
+    def by_centre_clock(self, off_s: float) -> Cycle:
         """The cycle that it is by the centre's clock, with ours ahead by so much."""
         return Cycle(self.test, self.every_s, self.number - round(off_s / self.every_s))
 
@@ -71,25 +71,25 @@ class Cycle:
         return float((self.number + 1) * self.every_s)
 
 
-def begin(connection: sqlite3.Connection, now_s: float, off_s: float, pulse_s: float | None) -> None:
+def record_start(connection: sqlite3.Connection, now_s: float, off_s: float, last_heartbeat_s: float | None) -> None:
     """The agent starts: what ran when it ended is a gap, and so is all since its last sign of life: what it wrote here,
     or its last pulse."""
     running = connection.execute("SELECT name, every_s, number FROM running").fetchall()
-    for cycle in (Cycle(*row).by_centre(off_s) for row in running):
-        note_cycles(connection, GapReason.AGENT_OFFLINE, cycle, cycle)
+    for cycle in (Cycle(*row).by_centre_clock(off_s) for row in running):
+        add_gap(connection, GapReason.AGENT_OFFLINE, cycle, cycle)
     connection.execute("DELETE FROM running")
     (alive_s,) = connection.execute("SELECT value FROM meta WHERE name = 'alive_s'").fetchone()
-    signs = [sign_s for sign_s in (alive_s, pulse_s) if sign_s is not None]
+    signs = [sign_s for sign_s in (alive_s, last_heartbeat_s) if sign_s is not None]
     if signs:
         _note(connection, GapReason.AGENT_OFFLINE, max(signs) - off_s, now_s - off_s)
-    show_life(connection, now_s)
+    record_heartbeat(connection, now_s)
 
 
-def show_life(connection: sqlite3.Connection, now_s: float) -> None:
+def record_heartbeat(connection: sqlite3.Connection, now_s: float) -> None:
     connection.execute("UPDATE meta SET value = ? WHERE name = 'alive_s'", (now_s,))
 
 
-def follow(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float, off_s: float) -> None:
+def set_planned(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float, off_s: float) -> None:
     """The plan repeats these tests and no others; the newest cycle of one that is new began before it was planned."""
     planned = {(cycle.test, cycle.every_s): cycle for cycle in newest}
     known = connection.execute("SELECT name, every_s, newest FROM test").fetchall()
@@ -103,11 +103,11 @@ def follow(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float
 def _forget(connection: sqlite3.Connection, newest: Cycle, now_s: float, off_s: float) -> None:
     """A test has left the plan: what was to begin before that, and did not, is a gap."""
     last = Cycle(newest.test, newest.every_s, math.floor(now_s / newest.every_s))
-    note_cycles(connection, GapReason.LATE, newest.next.by_centre(off_s), last.by_centre(off_s))
+    add_gap(connection, GapReason.LATE, newest.next.by_centre_clock(off_s), last.by_centre_clock(off_s))
     connection.execute("DELETE FROM test WHERE name = ? AND every_s = ?", (newest.test, newest.every_s))
 
 
-def take(connection: sqlite3.Connection, cycle: Cycle, off_s: float) -> range | None:
+def claim(connection: sqlite3.Connection, cycle: Cycle, off_s: float) -> range | None:
     """Take a cycle: the numbers of those before it that never began. None if it was taken before.
 
     A clock that was set back takes numbers that were used already; only the newest tells a cycle that came twice.
@@ -121,8 +121,10 @@ def take(connection: sqlite3.Connection, cycle: Cycle, off_s: float) -> range | 
     connection.execute("INSERT OR IGNORE INTO running VALUES (?, ?, ?)", (cycle.test, cycle.every_s, cycle.number))
     lost = range(cycle.number if row is None else row[0] + 1, cycle.number)
     if lost:
-        first, last = (Cycle(cycle.test, cycle.every_s, number).by_centre(off_s) for number in (lost[0], lost[-1]))
-        note_cycles(connection, GapReason.LATE, first, last)
+        first, last = (
+            Cycle(cycle.test, cycle.every_s, number).by_centre_clock(off_s) for number in (lost[0], lost[-1])
+        )
+        add_gap(connection, GapReason.LATE, first, last)
     return lost
 
 
@@ -139,10 +141,14 @@ def end(connection: sqlite3.Connection, cycle: Cycle) -> None:
     )
 
 
-def note_cycles(connection: sqlite3.Connection, reason: GapReason, first: Cycle, last: Cycle, *, told: int = 0) -> None:
-    """Note that cycles of a test, both ends included, have no result. Those up to number `told` of the gaps are on
-    their way to the centre."""
-    _note(connection, reason, first.begins_s, last.ends_s, first, told=told)
+def add_gap(
+    connection: sqlite3.Connection, reason: GapReason, first: Cycle, last: Cycle, *, sent_up_to: int = 0
+) -> None:
+    """Record that the cycles from `first` to `last`, both included, have no result.
+
+    Gaps with an id up to `sent_up_to` are in a batch that may have been sent, and are left alone.
+    """
+    _note(connection, reason, first.begins_s, last.ends_s, first, sent_up_to=sent_up_to)
 
 
 def _note(
@@ -152,7 +158,7 @@ def _note(
     until_s: float,
     of: Cycle | None = None,
     *,
-    told: int = 0,
+    sent_up_to: int = 0,
 ) -> None:
     """Note a gap, as one with those that it touches."""
     if since_s >= until_s:
@@ -161,7 +167,7 @@ def _note(
     touched = connection.execute(
         "SELECT id, since_s, until_s FROM gap"
         " WHERE id > ? AND test IS ? AND every_s IS ? AND reason = ? AND since_s <= ? AND until_s >= ?",
-        (told, test, every_s, reason.value, until_s, since_s),
+        (sent_up_to, test, every_s, reason.value, until_s, since_s),
     ).fetchall()
     for number, _, _ in touched:
         connection.execute("DELETE FROM gap WHERE id = ?", (number,))
@@ -187,9 +193,9 @@ def account(connection: sqlite3.Connection, now_s: float, off_s: float, *, is_la
     return Account(until=until, gaps=gaps), rows[-1][0] if rows else 0
 
 
-def forget_told(connection: sqlite3.Connection, told: int) -> None:
+def delete_sent_gaps(connection: sqlite3.Connection, sent_up_to: int) -> None:
     """The centre has the gaps up to this number."""
-    connection.execute("DELETE FROM gap WHERE id <= ?", (told,))
+    connection.execute("DELETE FROM gap WHERE id <= ?", (sent_up_to,))
 
 
 def _accounted_until(connection: sqlite3.Connection, now_s: float, off_s: float) -> datetime | None:

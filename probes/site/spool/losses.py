@@ -30,7 +30,7 @@ def count_dropped(connection: sqlite3.Connection) -> int:
     return number
 
 
-def dropped_for(connection: sqlite3.Connection) -> tuple[Dropped, ...]:
+def dropped_by_kind(connection: sqlite3.Connection) -> tuple[Dropped, ...]:
     """Dropped results by kind and reason."""
     rows = connection.execute("SELECT kind, reason, count FROM dropped ORDER BY kind, reason").fetchall()
     return tuple(Dropped(kind=kind, reason=reason, count=count) for kind, reason, count in rows)

@@ -14,7 +14,7 @@ from probes.contract import Slot
 from probes.site.wire import read_slot
 
 
-def take(connection: sqlite3.Connection, slot: Slot, now: datetime) -> bool:
+def claim(connection: sqlite3.Connection, slot: Slot, now: datetime) -> bool:
     """Store a slot as taken; False if it was taken before."""
     inserted = connection.execute(
         "INSERT OR IGNORE INTO slot (slot_id, taken_at, body) VALUES (?, ?, ?)",
@@ -27,7 +27,7 @@ def end(connection: sqlite3.Connection, slot_id: int) -> None:
     connection.execute("UPDATE slot SET ended = 1 WHERE slot_id = ?", (slot_id,))
 
 
-def taken(connection: sqlite3.Connection) -> set[int]:
+def claimed_numbers(connection: sqlite3.Connection) -> set[int]:
     return {slot_id for (slot_id,) in connection.execute("SELECT slot_id FROM slot")}
 
 

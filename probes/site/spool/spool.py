@@ -23,7 +23,7 @@ import msgspec
 from probes.contract import Slot
 from probes.site.health import Dropped
 from probes.site.spool import ledger, losses, results, slots
-from probes.site.spool.clock_correction import corrected
+from probes.site.spool.clock_correction import correct_clock
 from probes.site.spool.database import NoRoom, SpoolDatabase, SpoolError, value
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.unsaved import Unsaved
@@ -56,8 +56,8 @@ class Spool:
         self._max_age_s = max_age.total_seconds()
         self._unsaved = Unsaved()
         self._slots_unsaved: set[int] = set()
-        self._taken_off_s: dict[Cycle, float | None] = {}
-        self._told = 0
+        self._off_s_at_start: dict[Cycle, float | None] = {}
+        self._sent_gap_id = 0
         self._began_s = now_s()
         self.lost_cycles = 0
         """Cycles due since the spool was opened that never began."""
@@ -74,7 +74,7 @@ class Spool:
         """A transaction that also writes what found no room before. Raises `NoRoom`."""
         try:
             with self._database.transaction(self._unsaved.clear) as connection:
-                self._unsaved.write(connection, self._clock_off_s() or 0.0, told=self._told)
+                self._unsaved.write(connection, self._clock_off_s() or 0.0, sent_up_to=self._sent_gap_id)
                 yield connection
         except BaseException:
             with self._database.reading() as connection:
@@ -117,22 +117,22 @@ class Spool:
                 if cycle is not None and not more:
                     ledger.end(connection, cycle)
                 self._make_room(connection, now_s - (off_s or 0))
-                ledger.show_life(connection, now_s)
+                ledger.record_heartbeat(connection, now_s)
         except NoRoom as error:
             self._keep_unsaved(delivered, cycle, off_s)
             logger.error("%s: %d results lost", error, len(bodies))
             return False
         finally:
             if not more and cycle is not None:
-                self._taken_off_s.pop(cycle, None)
+                self._off_s_at_start.pop(cycle, None)
         return True
 
     def _corrected(
         self, delivered: Sequence[Delivered], cycle: Cycle | None, off_s: float | None
     ) -> Iterator[Delivered]:
         """The results by the centre's clock; they are flagged with the error when the cycle began, or else now."""
-        began_off_s = off_s if cycle is None else self._taken_off_s.get(cycle, off_s)
-        return corrected(
+        began_off_s = off_s if cycle is None else self._off_s_at_start.get(cycle, off_s)
+        return correct_clock(
             delivered,
             cycle,
             flagged_s=off_s if began_off_s is None else began_off_s,
@@ -165,46 +165,46 @@ class Spool:
 
     def _note_gap(self, connection: sqlite3.Connection, reason: GapReason, cycle: Cycle | None) -> None:
         if cycle is not None:
-            ledger.note_cycles(connection, reason, cycle, cycle, told=self._told)
+            ledger.add_gap(connection, reason, cycle, cycle, sent_up_to=self._sent_gap_id)
 
-    def begin(self, pulse_s: float | None = None) -> None:
+    def record_start(self, last_heartbeat_s: float | None = None) -> None:
         """The agent starts: what it did not run while it was away, since its last pulse, is accounted for. To be called
         once, before all."""
         self._began_s = self._now_s()
-        self._unsaved.add_start(self._began_s, pulse_s)
+        self._unsaved.add_start(self._began_s, last_heartbeat_s)
         self._try_to_write()
 
-    def follow(self, newest: Iterable[Cycle]) -> None:
+    def set_planned(self, newest: Iterable[Cycle]) -> None:
         """The plan repeats these tests and no others; of each the newest cycle that has begun."""
         off_s = self._clock_off_s() or 0.0
-        self._try_to_write(lambda connection: ledger.follow(connection, newest, self._now_s(), off_s))
+        self._try_to_write(lambda connection: ledger.set_planned(connection, newest, self._now_s(), off_s))
 
-    def take_cycle(self, cycle: Cycle) -> bool:
+    def claim_cycle(self, cycle: Cycle) -> bool:
         """Take a cycle for this agent, and account for those before it that never began. False if it was taken before:
         each is run once. Where nothing can be written, it is taken all the same: measuring goes on."""
         off_s = self._clock_off_s()
         try:
             with self._transaction() as connection:
-                lost = ledger.take(connection, cycle, off_s or 0.0)
-                ledger.show_life(connection, self._now_s())
+                lost = ledger.claim(connection, cycle, off_s or 0.0)
+                ledger.record_heartbeat(connection, self._now_s())
         except NoRoom as error:
             logger.error("%s; measuring goes on", error)
-            self._taken_off_s[cycle] = off_s
+            self._off_s_at_start[cycle] = off_s
             return True
         if lost is None:
             return False
         self.lost_cycles += sum(number * cycle.every_s >= self._began_s for number in lost)
-        self._taken_off_s[cycle] = off_s
+        self._off_s_at_start[cycle] = off_s
         return True
 
     def end_cycle(self, cycle: Cycle, *, failed: bool = False) -> None:
         """A cycle leaves no more results; one that failed may have left none."""
-        off_s = self._taken_off_s.pop(cycle, None) or 0.0
+        off_s = self._off_s_at_start.pop(cycle, None) or 0.0
 
         def end(connection: sqlite3.Connection) -> None:
             ledger.end(connection, cycle)
             if failed:
-                self._note_gap(connection, GapReason.AGENT_FAILED, cycle.by_centre(off_s))
+                self._note_gap(connection, GapReason.AGENT_FAILED, cycle.by_centre_clock(off_s))
 
         if not self._try_to_write(end):
             self._keep_unsaved([], cycle, off_s)
@@ -235,7 +235,7 @@ class Spool:
                 return None
             queued = results.count_waiting(connection)
             is_last = queued == 0 and not self._unsaved.count
-            account, self._told = ledger.account(
+            account, self._sent_gap_id = ledger.account(
                 connection, now.timestamp(), self._clock_off_s() or 0.0, is_last=is_last
             )
             return Batch(
@@ -256,7 +256,7 @@ class Spool:
             try:
                 result = msgspec.json.decode(body, type=Delivered)
             except msgspec.DecodeError as error:
-                self._set_aside(connection, sequence, f"cannot be read from the spool: {error}")
+                self._quarantine(connection, sequence, f"cannot be read from the spool: {error}")
             else:
                 batch.append(msgspec.structs.replace(result, sequence=sequence))
         return batch
@@ -267,10 +267,10 @@ class Spool:
             if number != value(connection, "acknowledged") + 1:
                 return
             for refusal in refused:
-                self._set_aside(connection, refusal.sequence, refusal.reason)
+                self._quarantine(connection, refusal.sequence, refusal.reason)
             freed_bytes = results.delete_batch(connection, number)
             connection.execute("UPDATE meta SET value = ? WHERE name = 'acknowledged'", (number,))
-            ledger.forget_told(connection, self._told)
+            ledger.delete_sent_gaps(connection, self._sent_gap_id)
             self._bytes -= freed_bytes
 
     def halve_batch(self, number: int, reason: str) -> int:
@@ -281,7 +281,7 @@ class Spool:
         with self._transaction() as connection:
             sequences = results.sequences_of_batch(connection, number)
             if len(sequences) == 1:
-                self._set_aside(connection, sequences[0], reason)
+                self._quarantine(connection, sequences[0], reason)
                 return 0
             kept = len(sequences) // 2
             results.release(connection, sequences[kept:])
@@ -292,7 +292,7 @@ class Spool:
         with self._transaction() as connection:
             results.release_batch(connection, number)
 
-    def _set_aside(self, connection: sqlite3.Connection, sequence: int, reason: str) -> None:
+    def _quarantine(self, connection: sqlite3.Connection, sequence: int, reason: str) -> None:
         body = results.read_body(connection, sequence)
         if body is None:
             return
@@ -307,22 +307,22 @@ class Spool:
         """Whether anything is to be delivered; asks no file."""
         return self._bytes > 0
 
-    def queued(self) -> int:
+    def count_queued(self) -> int:
         """Results in the spool, those of an unacknowledged batch included."""
         with self._database.reading() as connection:
             return results.count(connection)
 
-    def dropped(self) -> int:
+    def count_dropped(self) -> int:
         """Results that this spool had to drop, ever."""
         with self._database.reading() as connection:
             return losses.count_dropped(connection) + self._unsaved.count
 
-    def dropped_for(self) -> tuple[Dropped, ...]:
+    def dropped_by_kind(self) -> tuple[Dropped, ...]:
         """The same by kind and reason, but for what is not written yet."""
         with self._database.reading() as connection:
-            return losses.dropped_for(connection)
+            return losses.dropped_by_kind(connection)
 
-    def set_aside(self) -> int:
+    def count_quarantined(self) -> int:
         """How many results are set aside."""
         with self._database.reading() as connection:
             return losses.count_quarantined(connection)
@@ -332,14 +332,14 @@ class Spool:
         with self._database.reading() as connection:
             return losses.quarantined(connection)
 
-    def take_slot(self, slot: Slot, now: datetime) -> bool:
+    def claim_slot(self, slot: Slot, now: datetime) -> bool:
         """Take a slot for this agent. False if it was taken before: each slot is run once."""
         try:
             with self._transaction() as connection:
-                return slots.take(connection, slot, now) and slot.slot_id not in self._slots_unsaved
+                return slots.claim(connection, slot, now) and slot.slot_id not in self._slots_unsaved
         except NoRoom as error:
             logger.error("%s; measuring goes on", error)
-        if slot.slot_id in self.taken_slots():
+        if slot.slot_id in self.claimed_slots():
             return False
         self._slots_unsaved.add(slot.slot_id)
         return True
@@ -348,9 +348,9 @@ class Spool:
         """A slot ended without a result of ours (we were the server)."""
         self._try_to_write(lambda connection: slots.end(connection, slot_id))
 
-    def taken_slots(self) -> set[int]:
+    def claimed_slots(self) -> set[int]:
         with self._database.reading() as connection:
-            return slots.taken(connection) | self._slots_unsaved
+            return slots.claimed_numbers(connection) | self._slots_unsaved
 
     def unfinished_slots(self) -> list[Slot]:
         """Slots that were taken and never ended: what ran when the agent was killed."""

@@ -30,21 +30,21 @@ class Unsaved:
         if cycle is not None:
             self._cycles[cycle] = off_s
 
-    def add_start(self, now_s: float, pulse_s: float | None) -> None:
+    def add_start(self, now_s: float, last_heartbeat_s: float | None) -> None:
         """Add the start of the agent at `now_s`, with the time of its last heartbeat."""
-        self._start = now_s, pulse_s
+        self._start = now_s, last_heartbeat_s
 
-    def write(self, connection: sqlite3.Connection, off_s: float, *, told: int) -> None:
-        """Write all of it; `clear` when that is committed. `told` as for `ledger.note_cycles`."""
+    def write(self, connection: sqlite3.Connection, off_s: float, *, sent_up_to: int) -> None:
+        """Write all of it; `clear` when that is committed. `sent_up_to` as for `ledger.add_gap`."""
         if self._start is not None:
-            now_s, pulse_s = self._start
-            ledger.begin(connection, now_s, off_s, pulse_s)
+            now_s, last_heartbeat_s = self._start
+            ledger.record_start(connection, now_s, off_s, last_heartbeat_s)
         for kind, count in self._kinds.items():
             losses.add_dropped(connection, kind, losses.DISK_FULL, count)
         for cycle, began_off_s in self._cycles.items():
             ledger.end(connection, cycle)
-            by_centre = cycle.by_centre(began_off_s)
-            ledger.note_cycles(connection, GapReason.DISK_FULL, by_centre, by_centre, told=told)
+            gap = cycle.by_centre_clock(began_off_s)
+            ledger.add_gap(connection, GapReason.DISK_FULL, gap, gap, sent_up_to=sent_up_to)
 
     def clear(self) -> None:
         self._start = None

@@ -17,7 +17,7 @@ from tests.e2e.stack import wait_for
 
 SEED = 20261121
 RUNS_AGAIN_S = 30
-LONGEST_PAUSE_S = 3.0
+MAX_PAUSE_S = 3.0
 VICTIMS = {
     "web": ("gunicorn",),
     "worker": ("celery", "worker"),
@@ -95,7 +95,7 @@ def test_killed_processes_restart_and_spooled_results_are_stored_once(lab, capsy
     told = []
 
     for victim in kinds:
-        time.sleep(chance.uniform(0, LONGEST_PAUSE_S))  # the random moment
+        time.sleep(chance.uniform(0, MAX_PAUSE_S))  # the random moment
         told.append(f"{victim} {kill(lab, victim, chance.choice(running(lab, victim))):.0f} s")
     for site in SITES if WHOLE else SITES[:1]:
         kill_in_the_middle_of_a_delivery(lab, site)

@@ -18,14 +18,14 @@ STAMPS: tuple[Stamp, ...] = get_args(Stamp)
 """From the best to the poorest."""
 
 
-class Vitals:
+class HealthReporter:
     """One agent's."""
 
     def __init__(self, clock: CentreClock, spool: Spool) -> None:
         self._clock = clock
         self._spool = spool
 
-    def now(self) -> Health:
+    def current(self) -> Health:
         """With no batch in view."""
         offset = self._clock.offset()
         return msgspec.structs.replace(
@@ -33,15 +33,15 @@ class Vitals:
             clock_offset_s=None if offset is None else offset.seconds,
             clock_uncertainty_s=None if offset is None else offset.uncertainty_s,
             lost_ticks=self._spool.lost_cycles,
-            dropped=self._spool.dropped_for(),
-            set_aside=self._spool.set_aside(),
+            dropped=self._spool.dropped_by_kind(),
+            set_aside=self._spool.count_quarantined(),
             iperf3=authentication.version(),
         )
 
-    def of(self, batch: Batch) -> Health:
+    def for_batch(self, batch: Batch) -> Health:
         """As it travels with `batch`."""
         return msgspec.structs.replace(
-            self.now(), stamp=poorest_stamp(batch.results), clock_off=clock_off(batch.results)
+            self.current(), stamp=poorest_stamp(batch.results), clock_off=clock_off(batch.results)
         )
 
 

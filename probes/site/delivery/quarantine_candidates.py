@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 FAILURES_ALONE = 4
 """Until a result is given up. A centre that fails every other request would spoil a good one once in sixteen times."""
-MOST_SUSPECTS = 1000
+MAX_CANDIDATES = 1000
 """More of them are no culprits: the centre takes nothing."""
 
 
-class Suspects:
+class QuarantineCandidates:
     """Failures by sequence number, and which results may be tried again."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Suspects:
     def failed(self, sequence: int) -> bool:
         """Note that a result failed alone; whether it is surely the culprit."""
         if sequence not in self._failures or sequence in self._due:
-            if len(self._failures) == MOST_SUSPECTS:
+            if len(self._failures) == MAX_CANDIDATES:
                 self.clear()
             self._failures[sequence] = self._failures.get(sequence, 0) + 1
             self._due.discard(sequence)

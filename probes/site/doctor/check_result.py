@@ -1,4 +1,4 @@
-"""What a check of `site doctor` takes and gives: the site as examined, and its findings."""
+"""Input and output of a check of `site doctor`: `SiteSetup` and `CheckResult`s."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ CENTRE_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check found; `mend` says what to do, and is None where all is well."""
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a check. `fix` is the advice for people, None if the check passed."""
 
     check: str
-    found: str
-    mend: str | None = None
+    detail: str = msgspec.field(name="found")
+    fix: str | None = msgspec.field(name="mend", default=None)
 
     @property
     def is_good(self) -> bool:
-        return self.mend is None
+        return self.fix is None
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """What is known of the site. `answer` is the centre's to the question for the plan: a plan, why there is none, or
-    None where no centre is known."""
+class SiteSetup:
+    """The files, limits and plan of the site. `answer` is the centre's answer to the request for the plan: a plan, or
+    an error; None if the site has joined no centre."""
 
     data: Path
     token_file: Path
@@ -47,11 +47,11 @@ class Examined:
         return self.answer if isinstance(self.answer, Plan) else self.kept_plan
 
     def names(self) -> set[Name]:
-        """All that the plan names to be measured from here, by family."""
+        """Addresses and families of all targets in the plan."""
         if self.plan is None:
             return set()
         targets = {(target.address, target.family) for kind, task in self.plan.cycles for target in kind.targets(task)}
         return targets | {(slot.spec.address, slot.spec.family) for slot in self.plan.slots}
 
 
-Check = Callable[[Examined], Iterable[Finding]]
+Check = Callable[[SiteSetup], Iterable[CheckResult]]
