@@ -15,7 +15,7 @@ def described(meaning: str, example: object) -> Meta:
 NetworkList = tuple[str, ...]
 HourList = tuple[str, ...]
 Number = Annotated[float, Meta(ge=0, lt=1e18)]
-Hours = Annotated[HourList, described("of the day, in UTC; all of a measurement lies within", ["20:00-06:00"])]
+Hours = Annotated[HourList, described("hours of the day (UTC) that contain every measurement", ["20:00-06:00"])]
 ALL_DAY = ("00:00-24:00",)
 FLOAT_SLACK = 1e-9
 """Tolerance of comparisons with a limit, for rounding."""

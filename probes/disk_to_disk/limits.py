@@ -11,10 +11,10 @@ from probes.limit_keys import Number, described
 
 class DiskLimits(msgspec.Struct, frozen=True, kw_only=True):
     folder: Annotated[
-        str, described("in which disk-to-disk tests may write a file; without one none may", "/var/lib/soundings/disk")
+        str, described("folder for the files of disk-to-disk tests, which need it", "/var/lib/soundings/disk")
     ] = ""
-    max_file_bytes: Annotated[Number, described("of such a file", 1e9)] = 1e9
-    min_free_bytes: Annotated[Number, described("which such a file leaves on its file system", 1e9)] = 1e9
+    max_file_bytes: Annotated[Number, described("maximum size of such a file", 1e9)] = 1e9
+    min_free_bytes: Annotated[Number, described("minimum left free on its file system", 1e9)] = 1e9
 
     def forbids_file(self, file_bytes: int) -> str | None:
         """The rule against writing a file of a disk-to-disk test, whatever room there is."""

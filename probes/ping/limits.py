@@ -15,8 +15,8 @@ from probes.ping.spec import PingSpec
 
 
 class PingLimits(msgspec.Struct, frozen=True, kw_only=True):
-    min_spacing_s: Annotated[Number, described("between two packets to one address", 0.1)] = 0.1
-    max_packets_per_s: Annotated[Number, described("of this agent in all", 5000)] = 5000.0
+    min_spacing_s: Annotated[Number, described("minimum interval between packets to the same address", 0.1)] = 0.1
+    max_packets_per_s: Annotated[Number, described("total rate of this agent", 5000)] = 5000.0
     hours: Hours = ALL_DAY
 
     def forbids_targets(

@@ -20,12 +20,15 @@ class FillsThePath(Protocol):
 
 
 class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
-    max_duration_s: Annotated[Number, described("of one test, its omitted start included", 60)] = 60.0
-    max_minutes_per_day: Annotated[Number | None, described("of tests from here and to here, days in UTC", 60)] = None
-    max_bits_per_day: Annotated[Number | None, described("sent and received by tests, days in UTC", 5e12)] = None
+    max_duration_s: Annotated[Number, described("maximum length of a test, omitted start included", 60)] = 60.0
+    max_minutes_per_day: Annotated[Number | None, described("tests from and to this site per UTC day", 60)] = None
+    max_bits_per_day: Annotated[Number | None, described("sent and received by tests per UTC day", 5e12)] = None
     hours: Hours = ALL_DAY
     peers: Annotated[
-        NetworkList | None, described("may test to us; without it whoever may be measured", ["192.0.2.0/24"])
+        NetworkList | None,
+        described(
+            "peers allowed to run tests toward this site; default: networks that may be measured", ["192.0.2.0/24"]
+        ),
     ] = None
 
     def forbids_length(self, spec: FillsThePath) -> str | None:

@@ -33,16 +33,22 @@ NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class Networks(msgspec.Struct, frozen=True, kw_only=True):
-    allowed: Annotated[NetworkList, described("may be measured", ["0.0.0.0/0", "::/0", "10.1.0.0/16"])] = (
+    allowed: Annotated[
+        NetworkList, described("networks that may be measured", ["0.0.0.0/0", "::/0", "10.1.0.0/16"])
+    ] = (
         "0.0.0.0/0",
         "::/0",
     )
-    forbidden: Annotated[NetworkList, described("are never measured, whatever else is allowed", ["10.1.9.0/24"])] = ()
+    forbidden: Annotated[
+        NetworkList, described("networks that are never measured; overrides allowed", ["10.1.9.0/24"])
+    ] = ()
     own: Annotated[
-        NetworkList, described("this site's own; measured only where allowed has a part of them", ["198.51.100.0/24"])
+        NetworkList,
+        described("the site's own networks; measured only if allowed has a network inside them", ["198.51.100.0/24"]),
     ] = ()
     management: Annotated[
-        NetworkList, described("by which machines are managed; measured as own", ["10.1.8.0/24"])
+        NetworkList,
+        described("management networks; measured only if allowed has a network inside them", ["10.1.8.0/24"]),
     ] = ()
 
 
