@@ -1,4 +1,4 @@
-"""The kind `capacity`: trains of packets that show the narrowest link, one path at a time."""
+"""The kind `capacity`: packet trains that measure the bottleneck capacity, path by path."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _targets(task: CapacityTask) -> tuple[Target, ...]:
 def _spec(task: CapacityTask, targets: Sequence[Target], limits: Any) -> CapacitySpec:
     """Trains keep the spacing of pings."""
     (target,) = targets
-    asked: CapacitySpec = target.planned.spec
+    planned_spec: CapacitySpec = target.planned.spec
     return msgspec.structs.replace(
-        asked, address=target.address, spacing_s=max(asked.spacing_s, limits.ping.min_spacing_s)
+        planned_spec, address=target.address, spacing_s=max(planned_spec.spacing_s, limits.ping.min_spacing_s)
     )
 
 
@@ -68,5 +68,5 @@ KIND = CycleKind(
     not_measured=_not_measured,
     forbids=_forbids,
     packets_sent=lambda run: run.sent,
-    command=Command("probes.capacity.command", "estimate the narrowest link of the path to a host"),
+    command=Command("probes.capacity.command", "estimate the bottleneck capacity of the path to a host"),
 )

@@ -52,7 +52,7 @@ class CapacityTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A capacity test that a site repeats every `every_s` seconds, its targets one after the other."""
+    """A capacity test that a site repeats every `every_s` seconds, its targets in sequence."""
 
     test: str
     every_s: int

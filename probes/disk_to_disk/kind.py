@@ -46,5 +46,7 @@ KIND = SlotKind(
     listening_roles=("client", "server"),
     permitted=lambda spec, limits: PermittedSpec(spec=spec, folder=limits.disk.folder),
     forbids=_forbids,
-    command=Command("probes.disk_to_disk.command", "send a file from disk to disk, and tell network from disk"),
+    command=Command(
+        "probes.disk_to_disk.command", "test a disk-to-disk transfer and tell network limits from disk limits"
+    ),
 )

@@ -27,15 +27,14 @@ def _targets(task: PingTask) -> tuple[Target, ...]:
 
 
 def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
-    """Requests to one address keep the spacing of the limits; loss is checked for a rate limit only where the interval
-    leaves time for it."""
-    asked, min_spacing_s = task.spec, limits.ping.min_spacing_s
-    check_s = check_length_s(asked.spacing_s, asked.timeout_s, min_spacing_s)
+    """Apply the minimum spacing of the limits; skip the rate-limit check if the interval leaves no time for it."""
+    planned_spec, min_spacing_s = task.spec, limits.ping.min_spacing_s
+    check_s = check_length_s(planned_spec.spacing_s, planned_spec.timeout_s, min_spacing_s)
     return msgspec.structs.replace(
-        asked,
+        planned_spec,
         targets=tuple(msgspec.structs.replace(target.planned, address=target.address) for target in targets),
         min_spacing_s=min_spacing_s,
-        check_rate_limit=asked.check_rate_limit and asked.duration_s + check_s <= task.every_s,
+        check_rate_limit=planned_spec.check_rate_limit and planned_spec.duration_s + check_s <= task.every_s,
     )
 
 
@@ -56,7 +55,7 @@ def _forbids(limits: Any, task: PingTask, targets: Sequence[Target], load: Load)
 def _not_measured(
     task: PingTask, target: Target, started_at: datetime, outcome: Outcome, detail: str
 ) -> tuple[Burst, ...]:
-    """One burst without packets for each size."""
+    """Make a burst without packets for each size."""
     return tuple(
         Burst(
             target=target.planned.address,
@@ -85,5 +84,5 @@ KIND = CycleKind(
     not_measured=_not_measured,
     forbids=_forbids,
     sending_s=lambda spec: (spec.count - 1) * spec.spacing_s + spec.timeout_s,
-    command=Command("probes.ping.command", "measure loss and round-trip times to hosts, with no centre"),
+    command=Command("probes.ping.command", "measure packet loss and RTT to hosts, without a centre"),
 )

@@ -24,7 +24,7 @@ class PingLimits(msgspec.Struct, frozen=True, kw_only=True):
     ) -> list[str | None]:
         """The rule against each of these addresses, which may be measured otherwise, or None.
 
-        `in_flight` are the cycles that are being sent already. The first targets get what there is; those with the
+        `in_flight` are the running cycles. The first targets get what there is; those with the
         same address share its packets.
         """
         there: dict[str, float] = defaultdict(float)
@@ -58,7 +58,7 @@ class PingLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A ping cycle that is being sent: its distinct addresses, each one request every `spacing_s`."""
+    """A running ping cycle: its distinct addresses, each with a request every `spacing_s`."""
 
     spacing_s: float
     addresses: frozenset[str]
@@ -70,5 +70,5 @@ class InFlight:
 
 
 def packets_per_s(spacing_s: float) -> float:
-    """Packets a second to one address while a cycle runs."""
+    """Packets per second to an address while a cycle runs."""
     return 1 / spacing_s if spacing_s > 0 else math.inf

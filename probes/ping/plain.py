@@ -137,7 +137,7 @@ class PlainSendBatch:
 
 class PlainReceiveBatch:
     """Up to `rows` received messages (`probes.ping.channel.ReceiveBatch`), normalised: without IP header, and with the
-    identifier that we wrote. The secret is what proves that a reply is ours."""
+    identifier that we wrote. The secret proves that a reply is ours."""
 
     def __init__(self, opened: socket.socket, family: int, identifier: int, rows: int, data_bytes: int) -> None:
         self.rows = rows
