@@ -32,9 +32,9 @@ VARIABLES = {
         "addresses and networks of proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are "
         "believed, as 127.0.0.1,::1; default none"
     ),
-    "SOUNDINGS_LOG_ALL": "1 logs each task of the worker and each request; else what was refused or went wrong",
-    "SOUNDINGS_PULSE_FILE": "file that the worker, or beat, touches while it works; `manage.py up` sets it",
-    "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine that others reach",
+    "SOUNDINGS_LOG_ALL": "1 logs each task of the worker and each request; by default only errors and refusals",
+    "SOUNDINGS_PULSE_FILE": "file that the worker or beat touches while it runs; `manage.py up` sets it",
+    "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine reachable by others",
     "SOUNDINGS_NOTIFY_URLS": (
         "channels that incidents are sent to, as name=URL, separated by spaces or lines; default log://. The URLs hold "
         "passwords: better in a file of mode 600, SOUNDINGS_NOTIFY_URLS_FILE"
@@ -44,19 +44,19 @@ VARIABLES = {
         "default smtp://localhost:25"
     ),
     "SOUNDINGS_MAIL_FROM": "sender of mailed reports; default soundings@localhost",
-    "SOUNDINGS_PUBLIC_URL": "where readers of mails reach the pages, as https://host; default http://localhost:8000",
-    "SOUNDINGS_GRAFANA_URL": "where people reach Grafana, as https://host; pages link to its dashboards when it is set",
-    "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 for ever; default 730. Summaries always are",
+    "SOUNDINGS_PUBLIC_URL": "URL of the pages in mails, as https://host; default http://localhost:8000",
+    "SOUNDINGS_GRAFANA_URL": "URL of Grafana, as https://host; if set, pages link to its dashboards",
+    "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 is forever; default 730 (rollups stay)",
     "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 3650",
     "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 3650",
-    "SOUNDINGS_RETENTION_DELIVERIES_DAYS": "days that is kept which batches came when; default 30",
-    "SOUNDINGS_RETENTION_REFUSED_DAYS": "days that refused results are kept, 10,000 of a site at most; default 90",
+    "SOUNDINGS_RETENTION_DELIVERIES_DAYS": "days that records of deliveries are kept; default 30",
+    "SOUNDINGS_RETENTION_REFUSED_DAYS": "days that refused results are kept, at most 10,000 per site; default 90",
     "SOUNDINGS_RETENTION_SLOTS_DAYS": "days that throughput slots are kept, rounded up to whole years; default 730",
-    "SOUNDINGS_RETENTION_LEDGER_DAYS": "days that is kept what became of each planned cycle; default 1826",
+    "SOUNDINGS_RETENTION_LEDGER_DAYS": "days that the ledger of planned measurements is kept; default 1826",
     "SOUNDINGS_RETENTION_INCIDENTS_DAYS": "days that incidents and silences are kept after their end; default 1826",
-    "SOUNDINGS_RETENTION_DEEDS_DAYS": "days that is kept who did what; default 3650",
+    "SOUNDINGS_RETENTION_DEEDS_DAYS": "days that audit records are kept; default 3650",
     "SOUNDINGS_RETENTION_ACCESS_DAYS": "days that revoked tokens and used codes are kept; default 365",
-    "SOUNDINGS_RETENTION_REPORTS_DAYS": "days that is kept which reports were sent, 60 at least; default 730",
+    "SOUNDINGS_RETENTION_REPORTS_DAYS": "days that records of sent reports are kept, at least 60; default 730",
 }
 
 LONGEST_DAYS = 36_500
@@ -94,13 +94,13 @@ def flag(name: str) -> bool:
 def trusted_proxies() -> list[str]:
     """The addresses and networks that SOUNDINGS_TRUSTED_PROXIES lists."""
     name = "SOUNDINGS_TRUSTED_PROXIES"
-    found = [one.strip() for one in read(name).split(",") if one.strip()]
-    for one in found:
+    proxies = [entry.strip() for entry in read(name).split(",") if entry.strip()]
+    for proxy in proxies:
         try:
-            ipaddress.ip_network(one)
+            ipaddress.ip_network(proxy)
         except ValueError as error:
             raise ImproperlyConfigured(f"{name}: {error}; write for example 192.0.2.7,10.1.0.0/16") from error
-    return found
+    return proxies
 
 
 def days(name: str, default: int) -> int:

@@ -43,14 +43,16 @@ class SettingsIn(Schema, extra="forbid"):
 
     duration_s: Annotated[int, _number(_OF["duration_s"], "measured, in seconds")] = 10
     omit_s: Annotated[int, _number(_OF["omit_s"], "sent before that and left out, in seconds")] = 0
-    streams: Annotated[int, _number(_OF["streams"], "side by side")] = 1
+    streams: Annotated[int, _number(_OF["streams"], "parallel streams")] = 1
     port: Annotated[int, _number(_OF["port"], "of the end that listens")] = 5201
     protocol: Literal["tcp", "udp"] = "tcp"
     rate_bps: Annotated[int | None, _number(RATE_BPS, "of all streams together; UDP needs it")] = None
     window_bytes: Annotated[int | None, _number(_OF["window_bytes"], "socket buffers of both ends")] = None
     congestion_control: Annotated[str | None, Field(pattern="^[a-z_][a-z0-9_]*$", max_length=16)] = None
     mss_bytes: Annotated[int | None, _number(_OF["mss_bytes"], "payload of a segment")] = None
-    reverse: Annotated[bool, Field(description="the receiver connects; data goes the same way")] = False
+    reverse: Annotated[
+        bool, Field(description="reverse connection: the receiver connects; data flows the same way")
+    ] = False
 
 
 class OnDemandOut(Schema):

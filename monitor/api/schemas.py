@@ -16,7 +16,7 @@ from monitor.overview.grid import ComparedPeriod, GridPeriod, PathState
 
 
 class SiteOut(Schema):
-    """A place. `has_agent` is false for a site that only answers."""
+    """A place. `has_agent` is false for a site without an agent."""
 
     name: str
     title: str

@@ -23,8 +23,8 @@ class Bound:
         return None if self.key is None else f"SOUNDINGS_RETENTION_{self.key.upper()}_DAYS"
 
 
-_MESH = "the size of the mesh, with what has left mesh.toml"
-_PEOPLE = "how many accounts there are"
+_MESH = "the size of the mesh, retired entries included"
+_PEOPLE = "the number of accounts"
 _RELEASE = "the release"
 _WAITING = "the backlog: rows are deleted once processed"
 _WITH_SLOT = Bound("slots", "with its slot")
@@ -32,15 +32,15 @@ _WITH_INCIDENT = Bound("incidents", "with its incident")
 
 
 def _per_period(rows_a_year: str, of: str) -> Bound:
-    return Bound(None, f"the calendar: at most {rows_a_year} a year for each {of}, kept for ever")
+    return Bound(None, f"the calendar: at most {rows_a_year} a year for each {of}, kept forever")
 
 
 BOUNDS = {
     # Measurements and their summaries.
-    "burst": Bound("bursts", "after that time, when its hour has its summary"),
-    "throughput_test": Bound("throughput", "after that time, when its hour has its summary"),
-    "disk_to_disk_test": Bound("throughput", "after that time"),
-    "capacity_result": Bound("capacity", "after that time"),
+    "burst": Bound("bursts", "by age, once its hour is summarized"),
+    "throughput_test": Bound("throughput", "by age, once its hour is summarized"),
+    "disk_to_disk_test": Bound("throughput", "by age"),
+    "capacity_result": Bound("capacity", "by age"),
     "burst_hour": _per_period("8,784 rows", "path and packet size"),
     "burst_day": _per_period("366 rows", "path and packet size"),
     "burst_month": _per_period("12 rows", "path and packet size"),
@@ -52,19 +52,19 @@ BOUNDS = {
     "undiagnosed_test": Bound(None, _WAITING),
     "dirty_hour": Bound(None, _WAITING),
     "dirty_summary": Bound(None, _WAITING),
-    "throughput_sweep": Bound("throughput", "after that time, unless a cell of it still waits or runs"),
+    "throughput_sweep": Bound("throughput", "by age, unless a test of it is pending or running"),
     "throughput_sweep_cell": Bound("throughput", "with its sweep"),
     # Deliveries, missing results and the reasons.
-    "received_batch": Bound("deliveries", "after that time; the newest of a site stays"),
-    "refused_result": Bound("refused", "after that time; the newest 10,000 of a site"),
-    "cycle_day": Bound("ledger", "after that time, by whole days"),
-    "agent_gap": Bound("ledger", "after that time"),
-    "agent_account": Bound(None, "one row a site"),
+    "received_batch": Bound("deliveries", "by age; the newest of each site is kept"),
+    "refused_result": Bound("refused", "by age; at most the newest 10,000 of each site"),
+    "cycle_day": Bound("ledger", "by age, in whole days"),
+    "agent_gap": Bound("ledger", "by age"),
+    "agent_account": Bound(None, "one row per site"),
     "delivered_day": _per_period("366 rows", "site and spool"),
-    "clock_off_period": Bound("ledger", "after that time"),
-    "centre_sample": Bound("deliveries", "after that time"),
-    "table_size": Bound("deliveries", "after that time"),
-    "kept_since": Bound(None, "one row a key"),
+    "clock_off_period": Bound("ledger", "by age"),
+    "centre_sample": Bound("deliveries", "by age"),
+    "table_size": Bound("deliveries", "by age"),
+    "kept_since": Bound(None, "one row per key"),
     "last_run": Bound(None, "one row for each kind of work"),
     # The mesh and its slots.
     "mesh": Bound(None, "one row"),
@@ -76,28 +76,28 @@ BOUNDS = {
     "site_group": Bound(None, _MESH),
     "site_group_sites": Bound(None, _MESH),
     "measurement": Bound(None, _MESH),
-    "measurement_period": Bound(None, "how often mesh.toml changes a schedule"),
-    "slot": Bound("slots", "after that time, by whole years (UTC), unless it is still awaited"),
+    "measurement_period": Bound(None, "the number of schedule changes in mesh.toml"),
+    "slot": Bound("slots", "by age, in whole years (UTC), unless it is pending"),
     "slot_request": _WITH_SLOT,
     "slot_host": _WITH_SLOT,
     "slot_uplink": _WITH_SLOT,
     # Incidents and notifications.
-    "incident": Bound("incidents", "after that time from its end; an open one stays"),
+    "incident": Bound("incidents", "by age from its end; open incidents are kept"),
     "incident_path": _WITH_INCIDENT,
     "incident_evidence": _WITH_INCIDENT,
     "incident_turn": _WITH_INCIDENT,
     "notification": _WITH_INCIDENT,
-    "judged_path": Bound(None, "one row a path"),
-    "quiet": Bound("incidents", "after that time from its end; one that comes again without an end stays"),
-    "deed": Bound("deeds", "after that time, but not before the incident or silence that it is about"),
-    "report_subscriber": Bound("reports", "after that time from its end; one that lasts stays"),
-    "report_delivery": Bound("reports", "after that time, when it was sent or given up"),
+    "judged_path": Bound(None, "one row per path"),
+    "quiet": Bound("incidents", "by age from its end; recurring maintenance without an end is kept"),
+    "deed": Bound("deeds", "by age, but not before its incident or silence"),
+    "report_subscriber": Bound("reports", "by age from its end; active subscriptions are kept"),
+    "report_delivery": Bound("reports", "by age, once sent or given up"),
     # Accounts and tokens.
-    "agent_token": Bound("access", "after that time from its revocation"),
-    "user_token": Bound("access", "after that time from its revocation"),
-    "enrolment_code": Bound("access", "after that time from its use or its end"),
-    "agent_health": Bound(None, "one row a site"),
-    "django_session": Bound(None, "the length of a session, two weeks: what has ended goes each day"),
+    "agent_token": Bound("access", "by age from its revocation"),
+    "user_token": Bound("access", "by age from its revocation"),
+    "enrolment_code": Bound("access", "by age from its use or expiry"),
+    "agent_health": Bound(None, "one row per site"),
+    "django_session": Bound(None, "sessions of two weeks; expired sessions are deleted daily"),
     "auth_user": Bound(None, _PEOPLE),
     "auth_user_groups": Bound(None, _PEOPLE),
     "auth_user_user_permissions": Bound(None, _PEOPLE),

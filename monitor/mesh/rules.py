@@ -76,7 +76,7 @@ def _paths_are_measured(wanted: Collection[expansion.MeasurementEntry], tables: 
     measured = {(measurement.source, measurement.destination) for measurement in wanted}
     for table, source, destination in tables.paths:
         if measured and {source, destination} <= hosts and (source, destination) not in measured:
-            hint = "; it is measured the other way round" if (destination, source) in measured else ""
+            hint = "; it is measured in the reverse direction" if (destination, source) in measured else ""
             table.problem(f'no group measures the path from "{source}" to "{destination}"{hint}', "path")
 
 

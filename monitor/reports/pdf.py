@@ -68,7 +68,7 @@ def render(report: Report, numbers: Numbers) -> bytes:
 
 
 def _nothing_else(url: str, *_: object, **__: object) -> NoReturn:
-    raise ValueError(f"a report needs nothing from elsewhere, and asked for {url}")
+    raise ValueError(f"a report must not fetch {url}: all content is embedded")
 
 
 def _heads(name_width: int) -> str:

@@ -138,7 +138,7 @@ def _period_text(report: Report) -> str:
 def _notices(report: Report) -> tuple[str, ...]:
     notices = []
     if not report.is_over:
-        notices.append(f"The {_kind(report)} is not over: these are the figures so far.")
+        notices.append(f"The {_kind(report)} is not over yet: figures are preliminary.")
     if report.period.hours != 24 * report.period.days:
         notices.append(f"The clocks changed: the {_kind(report)} has {report.period.hours} hours.")
     families = {path.family for path in report.paths}

@@ -230,7 +230,7 @@ def test_the_disk_lasts_for_as_long_as_its_room_at_this_growth(tables, free_byte
 
 
 def test_what_the_disk_lasts_for_is_told_or_why_not(lines, answer, monkeypatch):
-    assert any(line.startswith("growth not known yet") for line in lines())
+    assert any(line.startswith("growth unknown yet") for line in lines())
 
     growth.note_sizes(timezone.now() - timedelta(days=2))
     TableSize.objects.filter(name="burst").update(total_bytes=F("total_bytes") - 10_000_000)
@@ -241,7 +241,7 @@ def test_what_the_disk_lasts_for_is_told_or_why_not(lines, answer, monkeypatch):
 
     monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
     assert answer()["growth"]["disk_lasts_days"] is None
-    assert any(line.endswith("time until its disk is full unknown") for line in lines())
+    assert any(line.endswith("time until disk full unknown") for line in lines())
 
 
 def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):

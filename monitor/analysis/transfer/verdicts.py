@@ -130,7 +130,7 @@ def _cpu_bound(signs: Signs, recording: Recording) -> TransferFinding | None:
         Verdict.CPU_BOUND,
         f"CPU-bound at {bit_rate(signs.throughput_bps)}: the {end}'s process used or waited for the CPU"
         f" {percent(min(1.0, full[end]))} of the time; the path was not the limit",
-        (_rate(signs), EvidenceFigure(f"{end}'s processor", full[end], "")),
+        (_rate(signs), EvidenceFigure(f"{end}'s CPU", full[end], "")),
     )
 
 
@@ -173,7 +173,7 @@ def _reordered(signs: Signs, recording: Recording) -> TransferFinding | None:
         f" {signs.resent_segments} retransmitted segments were late, not lost",
         (
             _rate(signs),
-            EvidenceFigure("resent", signs.resent_segments, "count"),
+            EvidenceFigure("retransmitted", signs.resent_segments, "count"),
             EvidenceFigure("of them late", signs.duplicate_ratio, ""),
         ),
     )
@@ -205,7 +205,7 @@ def _window_limited(signs: Signs, recording: Recording) -> TransferFinding | Non
         (
             _rate(signs),
             EvidenceFigure("receiver's window", signs.peer_window_bytes, "B"),
-            EvidenceFigure("round trip", signs.rtt_ms, "ms"),
+            EvidenceFigure("RTT", signs.rtt_ms, "ms"),
             EvidenceFigure("window-limited", signs.window_limited_ratio, ""),
         ),
     )
@@ -221,7 +221,7 @@ def _buffer_limited(signs: Signs, recording: Recording) -> TransferFinding | Non
         (
             _rate(signs),
             EvidenceFigure("in flight", _flight_bytes(signs), "B"),
-            EvidenceFigure("round trip", signs.rtt_ms, "ms"),
+            EvidenceFigure("RTT", signs.rtt_ms, "ms"),
             EvidenceFigure("send buffer full", signs.send_buffer_limited_ratio, ""),
         ),
     )
@@ -272,8 +272,8 @@ def _queued(signs: Signs, recording: Recording) -> TransferFinding | None:
         f" {milliseconds(signs.base_rtt_ms)} to {milliseconds(longest_ms)}{end}",
         (
             _rate(signs),
-            EvidenceFigure("idle round trip", signs.base_rtt_ms, "ms"),
-            EvidenceFigure("round trip with the queue", longest_ms, "ms"),
+            EvidenceFigure("idle RTT", signs.base_rtt_ms, "ms"),
+            EvidenceFigure("RTT with the queue", longest_ms, "ms"),
             EvidenceFigure("loss events", signs.loss_events, "count"),
         ),
     )
@@ -288,7 +288,7 @@ def _paced_by_bbr(signs: Signs, recording: Recording) -> TransferFinding | None:
     return TransferFinding(
         Verdict.BOTTLENECK_QUEUE,
         f"bottleneck of {bit_rate(signs.throughput_bps)}: BBR measured that rate and keeps its queue short",
-        (_rate(signs), EvidenceFigure("busy", signs.busy_ratio, ""), EvidenceFigure("round trip", signs.rtt_ms, "ms")),
+        (_rate(signs), EvidenceFigure("busy", signs.busy_ratio, ""), EvidenceFigure("RTT", signs.rtt_ms, "ms")),
     )
 
 
@@ -313,7 +313,7 @@ def _lossy(signs: Signs, recording: Recording) -> TransferFinding | None:
             _rate(signs),
             EvidenceFigure("loss", share, ""),
             EvidenceFigure("loss events", signs.loss_events, "count"),
-            EvidenceFigure("round trip at a loss", signs.rtt_at_loss_ms, "ms"),
+            EvidenceFigure("RTT at a loss", signs.rtt_at_loss_ms, "ms"),
         ),
     )
 
@@ -325,7 +325,7 @@ def _rate_requested(signs: Signs, recording: Recording) -> TransferFinding | Non
     return TransferFinding(
         Verdict.APPLICATION_LIMITED,
         f"application-limited at {bit_rate(signs.throughput_bps)}: the test requested {bit_rate(asked_bps)}",
-        (_rate(signs), EvidenceFigure("asked for", asked_bps, "bit/s")),
+        (_rate(signs), EvidenceFigure("requested", asked_bps, "bit/s")),
     )
 
 

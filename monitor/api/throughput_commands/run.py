@@ -30,14 +30,16 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--family", type=int, choices=(4, 6), help="address family of the path")
     parser.add_argument("--duration-s", type=int, default=10, help="measured, in seconds (10)")
     parser.add_argument("--omit-s", type=int, default=0, help="sent before that and left out, in seconds (0)")
-    parser.add_argument("--streams", type=int, default=1, help="side by side (1)")
+    parser.add_argument("--streams", type=int, default=1, help="parallel streams (1)")
     parser.add_argument("--window-bytes", type=int, help="socket buffers of both ends; default the systems' own")
     parser.add_argument("--cc", help="congestion control of the sender, as cubic or bbr; default its own")
     parser.add_argument("--mss-bytes", type=int, help="payload of a segment; default the system's own")
     parser.add_argument("--udp", action="store_true", help="UDP instead of TCP; needs --rate-mbps")
     parser.add_argument("--rate-mbps", type=float, help="what to keep to, all streams together, in Mbit/s")
     parser.add_argument("--port", type=int, default=5201, help="of the end that listens (5201)")
-    parser.add_argument("--reverse", action="store_true", help="the receiver connects; data goes the same way")
+    parser.add_argument(
+        "--reverse", action="store_true", help="reverse connection: the receiver connects; data flows the same way"
+    )
     parser.add_argument("--wait", action="store_true", help="until it has ended, and say how")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object at the end")
 

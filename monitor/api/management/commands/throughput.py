@@ -15,7 +15,7 @@ COMMANDS = {"run": run, "sweep": sweep}
 
 
 class Command(BaseCommand):
-    help = "Throughput tests that are asked for. docs/throughput.md explains them."
+    help = "On-demand throughput tests. docs/throughput.md explains them."
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True, metavar="|".join(COMMANDS))

@@ -204,7 +204,7 @@ def _time(text: str) -> datetime:
 
 def _lines(report: ArchiveStatus) -> Iterator[str]:
     spans = {table.name: table.chunk_interval for table in report.hypertables}
-    yield f"{'table':27}{'rows (est.)':>14}{'a day':>11}{'MB':>10}{'a day':>9}  {'chunks':24}retention"
+    yield f"{'table':27}{'rows (est.)':>14}{'per day':>11}{'MB':>10}{'per day':>9}  {'chunks':24}retention"
     for table in report.tables:
         span = spans.get(table.name)
         chunks = "-" if span is None else f"{table.chunks}, next spans {span.total_seconds() / 3600:g} h"
@@ -259,12 +259,12 @@ def _growth(report: ArchiveStatus) -> str:
     """Growth and time until the disk is full, as a line of text."""
     bytes_per_day = report.growth.bytes_per_day
     if bytes_per_day is None:
-        return "growth not known yet; sizes are recorded hourly"
+        return "growth unknown yet; sizes are recorded hourly"
     grows = f"growth {bytes_per_day / 1e6:,.1f} MB/day (last week)"
     if report.disk is None:
-        return f"{grows}; time until its disk is full unknown"
+        return f"{grows}; time until disk full unknown"
     if report.growth.disk_lasts_days is None:
-        return f"{grows}; its disk does not fill up at that rate"
+        return f"{grows}; disk does not fill up at that rate"
     return f"{grows}; disk full in {report.growth.disk_lasts_days:,.0f} days"
 
 
@@ -275,7 +275,7 @@ def _bound(bound: Bound | None) -> str:
     if bound.key is None:
         return f"bounded by {bound.text}"
     days = settings.RETENTION_DAYS[bound.key]
-    return f"{days:,} days: {bound.text}" if days else f"never, by {bound.variable}=0"
+    return f"{days:,} days: {bound.text}" if days else f"kept forever ({bound.variable}=0)"
 
 
 def _megabytes(size: float | None) -> float | None:
