@@ -1,4 +1,5 @@
-"""The database role that Grafana logs in with: it may read the views of the schema `reporting`, and nothing else.
+"""The database role that Grafana logs in with: it may read the views of the schema `reporting` and call its functions,
+nothing else.
 
 Tokens, sessions, addresses and raw results stay closed to it. Made anew at each deployment, after the migrations, so
 that the password is that of the file, and the views are those of the release. The role also knows where our pages are
@@ -44,7 +45,7 @@ def grant_from_environment(password_file: Path) -> None:
 
 
 def grant(cursor: psycopg.Cursor, password: str, public_url: str = PUBLIC_URL) -> None:
-    """Make the role where it is missing, set its password, and let it read exactly the views of SCHEMA.
+    """Make the role where it is missing, set its password, let it read the views of SCHEMA and call its functions.
 
     Runs in the caller's transaction. Idempotent: what an earlier release granted and this one does not is taken back.
     """
@@ -61,6 +62,7 @@ def grant(cursor: psycopg.Cursor, password: str, public_url: str = PUBLIC_URL) -
     cursor.execute(sql.SQL("REVOKE ALL ON SCHEMA public FROM {}").format(role))
     cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, role))
     cursor.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(schema, role))
+    cursor.execute(sql.SQL("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {} TO {}").format(schema, role))
 
 
 def _password(path: Path) -> str:

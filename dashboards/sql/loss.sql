@@ -3,7 +3,7 @@
 SELECT
     at AS "time",
     CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Lost",
-    CASE WHEN received = sent THEN LEAST(3.0::float8 / sent, 1) END AS "None lost: below 3/N"
+    CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END AS "None lost: below 3/N"
 FROM reporting.ping
 WHERE tier = reporting.tier($__timeFrom(), $__timeTo())
     AND at >= reporting.start_of(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom())

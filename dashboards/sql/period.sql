@@ -43,7 +43,7 @@ SELECT
     sent::float8 AS "Packets sent",
     (sent - received)::float8 AS "Packets lost",
     CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Loss",
-    CASE WHEN received = sent AND sent > 0 THEN LEAST(3.0::float8 / sent, 1) END AS "Loss below",
+    CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END AS "Loss below",
     rtt_min_ms AS "RTT minimum",
     rtt_median_ms AS "RTT median",
     rtt_max_ms AS "RTT maximum"

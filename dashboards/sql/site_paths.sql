@@ -35,7 +35,7 @@ SELECT
     path.family::text AS "Family",
     path.path_id::text AS "Number",
     CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Loss",
-    CASE WHEN received = sent AND sent > 0 THEN LEAST(3.0::float8 / sent, 1) END AS "Loss below",
+    CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END AS "Loss below",
     ping.rtt_min_ms AS "RTT minimum",
     ping.rtt_avg_ms AS "RTT mean",
     tcp.throughput_bps AS "Throughput",

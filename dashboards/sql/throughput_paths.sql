@@ -24,7 +24,7 @@ ping AS (
     SELECT
         path_id,
         SUM(sent) AS sent,
-        SUM(sent - received) AS lost,
+        SUM(received) AS received,
         SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms
     FROM reporting.ping
     WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
@@ -36,12 +36,9 @@ ping AS (
 expected AS (
     SELECT
         path_id,
-        lost = 0 AS is_floor,
-        1460 * 8 / (NULLIF(rtt_avg_ms, 0) / 1000 * SQRT(
-            CASE WHEN lost = 0 THEN LEAST(3.0::float8 / sent, 1) ELSE lost::float8 / sent END
-        )) AS estimate_bps
+        reporting.mathis_estimate_is_floor(rtt_avg_ms, sent, received) AS is_floor,
+        reporting.mathis_estimate_bps(rtt_avg_ms, sent, received) AS estimate_bps
     FROM ping
-    WHERE sent > 0
 )
 SELECT
     path.source AS "From",

@@ -2,7 +2,8 @@
 
 The expressions take the columns of `monitor.archive.models.BurstSummary`, of a single summary or several pooled, and
 are null where the metric is undefined. They equal the figures of `monitor.analysis.pinger` for the same bursts; a test
-compares them. `lower_is_worse` gives the direction for rankings.
+compares them. The 3/N bound, the Mathis rate and MOS are SQL functions of the schema `reporting`. `lower_is_worse`
+gives the direction for rankings.
 """
 
 from __future__ import annotations
@@ -51,19 +52,12 @@ class Metric(StrEnum):
 
 
 _LOSS = "((sent - received)::double precision / nullif(sent, 0))"
-_NONE_LOST = "(sent > 0 AND received = sent)"
-_BOUND = "least(3::double precision / nullif(sent, 0), 1)"
-_LATENCY = "(rtt_avg_ms + 2 * ipdv_ms + 10)"
-_R = (
-    f"least(100, greatest(0, 93.2 - 250 * {_LOSS}"
-    f" - CASE WHEN {_LATENCY} < 160 THEN {_LATENCY} / 40 ELSE ({_LATENCY} - 120) / 10 END))"
-)
 _STEADINESS = "nullif(rate_avg_per_ms / nullif(rate_max_per_ms, 'Infinity'), 'NaN')"
 _SUCCESS = "(received_avg_ratio / nullif(received_max_ratio, 0))"
 
 _SQL = {
     Metric.LOSS: _LOSS,
-    Metric.LOSS_FLOOR: f"CASE WHEN {_NONE_LOST} THEN {_BOUND} END",
+    Metric.LOSS_FLOOR: "CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END",
     Metric.CONDITIONAL_LOSS: "losses_paired::double precision / nullif(losses_followed, 0)",
     Metric.MEAN_LOSS_BURST: "losses_followed::double precision / nullif(losses_followed - losses_paired, 0)",
     Metric.DUPLICATES: "bursts_duplicated::double precision / nullif(bursts, 0)",
@@ -72,13 +66,8 @@ _SQL = {
     Metric.UNREACHABILITY: "bursts_all_lost::double precision / nullif(bursts, 0)",
     Metric.ZERO_LOSS: "bursts_none_lost::double precision / nullif(bursts, 0)",
     Metric.UNPREDICTABILITY: f"sqrt(((1 - {_STEADINESS}) ^ 2 + (1 - {_SUCCESS}) ^ 2) / 2)",
-    Metric.ESTIMATE: (
-        f"1460 * 8 / (nullif(rtt_avg_ms, 0) / 1000 * sqrt(CASE WHEN {_NONE_LOST} THEN {_BOUND} ELSE {_LOSS} END))"
-    ),
-    Metric.MOS: (
-        "CASE WHEN rtt_avg_ms + ipdv_ms IS NOT NULL THEN "
-        f"greatest(1, 1 + 0.035 * {_R} + 7e-6 * {_R} * ({_R} - 60) * (100 - {_R})) END"
-    ),
+    Metric.ESTIMATE: "reporting.mathis_estimate_bps(rtt_avg_ms, sent, received)",
+    Metric.MOS: f"reporting.mos(rtt_avg_ms, ipdv_ms, {_LOSS})",
     Metric.ALPHA: "distance_km / (100 * nullif(rtt_min_ms, 0))",
     Metric.COVERAGE: (
         "CASE WHEN bursts_planned > 0 "

@@ -169,16 +169,12 @@ def path_summaries(
     check_period(since, until)
     text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=path_ids, exact=exact)
     names, rows = run_statement("path_summaries", {"pooled": text}, **parameters)
-    made = _estimates(rows, names.index("rtt_avg_ms"), names.index("sent"), names.index("received"))
     place = names.index("rtt_median_ms")
     medians = quantiles_of([row[-2] for row in rows], [row[-1] for row in rows])
     return records(
         PathSummary,
-        (*names[:-2], *ESTIMATE),
-        [
-            (*row[:place], median, *row[place + 1 : -2], *estimate)
-            for row, median, estimate in zip(rows, medians, made, strict=True)
-        ],
+        names[:-2],
+        [(*row[:place], median, *row[place + 1 : -2]) for row, median in zip(rows, medians, strict=True)],
     )
 
 
@@ -242,9 +238,6 @@ def measured_packet_sizes() -> list[int]:
     return [packet_bytes for (packet_bytes,) in rows]
 
 
-ESTIMATE = ("estimate_bps", "estimate_is_floor")
-
-
 def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
     """Points from rows of sql/series_from_raw.sql, with the RTT figures of all intervals computed at once."""
     if not rows:
@@ -258,10 +251,6 @@ def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
     figures = [nullable(quantile) for quantile in quantiles]
     columns = (at, sent, received, not_measured, *figures, rates_bps, floors, loss_max_ratio)
     return [SeriesPoint(*point) for point in zip(*columns, strict=True)]
-
-
-def _estimates(rows: Rows, rtt_avg: int, sent: int, received: int) -> list[tuple[float | None, bool | None]]:
-    return estimates([row[rtt_avg] for row in rows], [row[sent] for row in rows], [row[received] for row in rows])
 
 
 def _as_list(path_ids: Sequence[int] | None) -> list[int] | None:

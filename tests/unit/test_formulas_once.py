@@ -1,0 +1,48 @@
+"""Mathis, the 3/N bound and MOS stand in `monitor.analysis` and in the migration of the SQL functions only."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOMES = ("monitor/analysis/", "monitor/archive/migrations/", "tests/")
+FORMULAS = {
+    "Mathis": r"\b1_?460(\.0)?\s*\*|\*\s*1_?460\b|\b11_?680\b",
+    "3/N": r"\b3(\.0+)?(::[a-z0-9 ]+?)?\s*/\s*(nullif\()?\(?(sum\()?sent\b",
+    "MOS": r"\b0?\.035\b|\b93\.2\b",
+}
+
+
+def files() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.sql", "*.json", "*.html", "*.toml"], cwd=ROOT, capture_output=True, text=True
+    )
+    if listed.returncode:
+        pytest.skip("needs a checkout of git")
+    return [file for file in listed.stdout.split() if not file.startswith(HOMES)]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_formula_stands_nowhere_but_at_home(formula: str) -> None:
+    pattern = re.compile(FORMULAS[formula], re.IGNORECASE)
+
+    copies = [
+        f"{file}: {match[0]}" for file in files() for match in [pattern.search((ROOT / file).read_text())] if match
+    ]
+
+    assert copies == []
+
+
+def test_the_patterns_match_the_formulas() -> None:
+    texts = (
+        ("Mathis", "1460 * 8 / (rtt_ms / 1000 * sqrt(loss))"),
+        ("3/N", "least(3::double precision / nullif(sent, 0), 1)"),
+        ("3/N", "LEAST(3.0::float8 / sent, 1)"),
+        ("MOS", "1 + 0.035 * r + 7e-6 * r"),
+    )
+    for formula, text in texts:
+        assert re.search(FORMULAS[formula], text, re.IGNORECASE), text
