@@ -1,7 +1,8 @@
 """Bursts as arrays: masks of sent and lost packets, and figures of each row without a Python loop.
 
 In: RTTs of shape (bursts, packets) in milliseconds, in the order of sending, NaN or None where lost. Out: arrays, NaN
-where a row has no value. `monitor.analysis.pinger` defines the metrics.
+where a row has no value. `monitor.analysis.summaries` computes the metrics of many
+groups from them.
 """
 
 from __future__ import annotations
@@ -42,38 +43,12 @@ def sent_and_lost(rtts_ms: ArrayLike, sent: ArrayLike | None) -> tuple[Bools, Bo
     return was_sent, unanswered & was_sent
 
 
-def success_ratios(rtts_ms: ArrayLike, sent: ArrayLike | None) -> Floats:
-    """Received over sent (0 to 1) of each burst with packets sent; the others are left out."""
-    was_sent, lost = sent_and_lost(rtts_ms, sent)
-    sent_packets = was_sent.sum(axis=1)
-    some = sent_packets > 0
-    ratios: Floats = 1.0 - lost.sum(axis=1)[some] / sent_packets[some]
-    return ratios
-
-
-def loss_run_lengths(lost: Bools) -> tuple[Ints, Ints]:
-    """Burst index and length in packets of every run of consecutive losses within a burst, in order."""
-    bursts, packets = lost.shape
-    framed = np.zeros((bursts, packets + 2), dtype=np.int8)
-    framed[:, 1:-1] = lost
-    steps = np.diff(framed, axis=1)
-    rows, starts = np.nonzero(steps == 1)
-    _, ends = np.nonzero(steps == -1)
-    return rows, ends - starts
-
-
 def averages(rtts: Floats) -> Floats:
     """The mean of each row's values."""
     answered = ~np.isnan(rtts)
     with np.errstate(invalid="ignore"):
         mean: Floats = np.where(answered, rtts, 0.0).sum(axis=1) / answered.sum(axis=1)
     return mean
-
-
-def minima(rtts: Floats) -> Floats:
-    """The minimum of each row's values."""
-    least: Floats = np.fmin.reduce(rtts, axis=1, initial=np.nan)
-    return least
 
 
 def interquartile_ranges(rows: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Interpretation of a counted loss: its band, and its upper bound where nothing was lost.
 
-In: loss as a ratio (0 to 1), or counts of packets. Out: a word, or a bound. `monitor.analysis.pinger` counts loss,
-`monitor.analysis.binomial` has exact bounds where packets were lost.
+In: loss as a ratio (0 to 1), or counts of packets. Out: a word, or a bound. `monitor.analysis.binomial` has exact
+bounds where packets were lost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Figures of many groups of bursts at once, as in the hourly summary of each path, without a Python loop over groups.
 
-In: bursts as in `monitor.analysis.pinger`, and the group (0, 1, 2, …) of each. Out: arrays of shape (groups,), NaN
-where a figure is undefined. They equal the figures of `pinger` for the bursts of a group, or are the counts, means and
-extremes they derive from, so that summaries can be merged. `monitor.analysis.sketches` has mergeable quantiles.
+In: bursts as in `monitor.analysis.bursts`, and the group (0, 1, 2, …) of each. Out: arrays of shape (groups,), NaN
+where a figure is undefined. They equal the figures of the oracle `tests/oracles/pinger.py` for the bursts of a group,
+or are the counts, means and extremes they derive from, so that summaries can be merged. `monitor.analysis.sketches` has
+mergeable quantiles.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class BurstFigures:
 
 
 def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups: int) -> BurstFigures:
-    """The figures of each group; `rtts_ms` and `sent` as in `pinger`, with `group` the group of each burst.
+    """The figures of each group; `rtts_ms` and `sent` as in `bursts`, with `group` the group of each burst.
 
     The same bursts give the same figures to the last bit if those of each group come in the same order.
     """

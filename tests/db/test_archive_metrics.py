@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from django.db import connection
 
-from monitor.analysis import loss, pinger
+from monitor.analysis import loss
 from monitor.analysis.geography import great_circle_km
 from monitor.archive.ingest.batches import store
 from monitor.archive.queries import tables
@@ -17,6 +17,7 @@ from monitor.mesh.models import Site
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.pages_mesh import hour
+from tests.oracles import pinger
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 NOT_OF_BURSTS = {Metric.THROUGHPUT, Metric.COVERAGE}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from django.db import connection
 
-from monitor.analysis import pinger
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.analysis.tcp import mathis_bps, mathis_estimate
 from monitor.archive.queries.metrics import Metric
+from tests.oracles import pinger
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.analysis import pinger
 from monitor.analysis.summaries import burst_figures, grouped_weighted_medians
+from tests.oracles import pinger
 
 PACKETS = 6
 packets = st.one_of(st.just(math.nan), st.floats(2**-10, 1000.0, width=32))

