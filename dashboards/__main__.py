@@ -1,6 +1,6 @@
-"""`python -m dashboards`: write the JSON of dashboards and alert rules. `… reader`: let Grafana read the database.
+"""`python -m dashboards`: write the JSON of dashboards and alert rules. `… reader`: create Grafana's database role.
 
-Exit status: 0 done, 1 could not (or, with --check, stale), 2 usage.
+Exit status: 0 done, 1 failed (or, with --check, stale), 2 usage.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ ALERTING = {"soundings.json": alert_rules.build}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse the command line and run what it names."""
+    """Parse the command line and run the command."""
     parsed = parser().parse_args(arguments)
     status: int = parsed.run(parsed)
     return status
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line takes; the parsed namespace has `run`, which gives the exit status."""
+    """Build the parser; the parsed namespace has `run`, which returns the exit status."""
     top = argparse.ArgumentParser(prog="python -m dashboards", description="Grafana dashboards of Soundings.")
-    top.add_argument("--check", action="store_true", help="write nothing; exit 1 where a committed file is stale")
+    top.add_argument("--check", action="store_true", help="write nothing; exit 1 if a committed file is stale")
     top.set_defaults(run=_render)
     commands = top.add_subparsers(metavar="COMMAND")
-    grant = commands.add_parser("reader", help=f"make the read-only role {reader.ROLE} that Grafana logs in with")
+    grant = commands.add_parser("reader", help=f"create or update the read-only role {reader.ROLE} for Grafana")
     grant.add_argument(
-        "--password-file", type=Path, required=True, metavar="FILE", help="file that holds the role's password"
+        "--password-file", type=Path, required=True, metavar="FILE", help="file with the role's password"
     )
     grant.set_defaults(run=_reader)
     return top
@@ -49,15 +49,15 @@ def _render(parsed: argparse.Namespace) -> int:
     if parsed.check:
         old = [folder / name for folder, builders in folders for name in stale(builders, folder)]
         for path in old:
-            print(f"{_shown(path)}: stale; write it anew with: python -m dashboards", file=sys.stderr)
+            print(f"{_short_path(path)}: stale; update it with: python -m dashboards", file=sys.stderr)
         return 1 if old else 0
     for path in (path for folder, builders in folders for path in write(builders, folder)):
-        print(_shown(path))
+        print(_short_path(path))
     return 0
 
 
-def _shown(path: Path) -> Path:
-    """A path as short as it can be written from here."""
+def _short_path(path: Path) -> Path:
+    """The path relative to the working directory, if it lies in it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

@@ -1,9 +1,9 @@
-"""Grafana's alert rules, for those who live there: our incidents, and what can stop with Soundings itself.
+"""Grafana's alert rules: open incidents, and failures of Soundings itself.
 
-`build()` gives what Grafana provisions from `provisioning/alerting/soundings.json`. The first fires for each open
-incident, with the rule of ours that found it as a label: Grafana judges nothing anew, so both say the same of each
-cause. All are paused while SOUNDINGS_GRAFANA_ALERTS_PAUSED is true, since the centre notifies by itself. There is no
-other dollar in them: provisioning takes it for a variable of the environment.
+`build()` returns the content of `provisioning/alerting/soundings.json`. The first rule fires for each open incident,
+with the Soundings rule that opened it as a label: Grafana does not evaluate measurements itself, so both always agree.
+All rules are paused while SOUNDINGS_GRAFANA_ALERTS_PAUSED is true, since the centre sends notifications. They contain
+no other dollar sign: provisioning would expand it as an environment variable.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ FOLDER = "Soundings"
 PAUSED = "$SOUNDINGS_GRAFANA_ALERTS_PAUSED"
 EXPRESSION = "__expr__"
 WINDOW_S = 600
-"""Grafana wants a period for each query; these look at what is so now."""
+"""Grafana requires a period for each query; these queries read the current state."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrafanaRule:
-    """It fires for each row of sql/`query`.sql whose number is above `above`, after `for_s` seconds of that."""
+    """A rule that fires for each row of sql/`query`.sql whose number stays above `above` for `for_s` seconds."""
 
     uid: str
     title: str
@@ -35,12 +35,12 @@ class GrafanaRule:
 
 
 def rules() -> list[GrafanaRule]:
-    """All of them. No incident is no row, and well; no sign of life from the centre is not."""
+    """All rules. No data is OK for incidents, but an alert for the centre's heartbeat."""
     system = {"soundings": "system"}
     return [
         GrafanaRule(
             uid="soundings-incident",
-            title="Soundings: an incident is open",
+            title="Soundings: open incident",
             query="alert_incidents",
             above=0,
             for_s=0,
@@ -50,31 +50,31 @@ def rules() -> list[GrafanaRule]:
         ),
         GrafanaRule(
             uid="soundings-agent-silent",
-            title="Soundings: an agent delivers nothing",
+            title="Soundings: agent silent",
             query="alert_agent_silent",
             above=300,
             for_s=60,
-            summary="{{ .Labels.site }}: nothing was accepted from its agent for more than 5 minutes",
+            summary="{{ .Labels.site }}: no results accepted from its agent for more than 5 minutes",
             labels=system,
             no_data="OK",
         ),
         GrafanaRule(
             uid="soundings-centre-stopped",
-            title="Soundings: beat or worker has stopped",
+            title="Soundings: beat or worker stopped",
             query="alert_centre_stopped",
             above=300,
             for_s=0,
-            summary="beat or worker did nothing for more than 5 minutes: no summaries, no alerts, no reports",
+            summary="no heartbeat of beat and worker for more than 5 minutes: no rollups, alerts or reports",
             labels=system,
             no_data="Alerting",
         ),
         GrafanaRule(
             uid="soundings-summaries-behind",
-            title="Soundings: summaries are behind",
+            title="Soundings: rollups delayed",
             query="alert_summaries_behind",
             above=600,
             for_s=300,
-            summary="an hour has waited for its summary for more than 10 minutes; all figures are that old",
+            summary="a rollup has been pending for more than 10 minutes; all figures are delayed by that time",
             labels=system,
             no_data="OK",
         ),
@@ -100,7 +100,7 @@ def build() -> dict[str, Any]:
 
 
 def _provisioned(rule: GrafanaRule) -> dict[str, Any]:
-    """Query A gives one number a row, its texts as labels; C is true where that is above the limit."""
+    """Query A returns a number per row, with its text columns as labels; C compares it with the threshold."""
     query = SqlQuery("A", sql(rule.query), "table")
     threshold = {
         "refId": "C",

@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: alerts and completeness": incidents, and what is missing of the results."""
+"""The dashboard "Soundings: alerts and completeness": incidents, and missing or rejected results."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dashboards.panels import Panel, assemble, bars, table, time_series, with_in
 
 
 def build() -> Dashboard:
-    """The whole dashboard."""
+    """Build the dashboard."""
     return assemble(
         "Soundings: alerts and completeness",
         "soundings-alerts",
-        "Incidents, the paths that are in most of them, and what was measured and delivered of the plan.",
+        "Incidents, the paths with the most incidents, measurement coverage and completeness of results.",
         since="now-7d",
         variables=[],
         panels=_panels(),
@@ -28,16 +28,16 @@ def _panels() -> list[Panel]:
 
 
 def _by_day() -> TimeSeries:
-    panel = time_series("Incidents that opened, by day and rule (incidents)", "none", ["incidents_by_day"]).description(
-        "Whole UTC days that the period touches. A day without any is drawn as zero of no rule."
+    panel = time_series("Incidents opened, by day and rule (incidents)", "none", ["incidents_by_day"]).description(
+        "Whole UTC days of the period. A day without incidents is shown as zero of the rule none."
     )
     return bars(panel, {})
 
 
 def _paths() -> Table:
     panel = table(
-        "The paths in most incidents",
-        "At most 20, with the rules that found something on them.",
+        "Paths with the most incidents",
+        "At most 20, with the rules that fired on them.",
         "incident_paths",
         {"Incidents": "none"},
         height=9,
@@ -48,8 +48,8 @@ def _paths() -> Table:
 
 def _incidents() -> Table:
     panel = table(
-        "Incidents of the period, newest first",
-        "Those that lasted at any moment of it, at most 500.",
+        "Incidents, newest first",
+        "Incidents open at any time of the period, at most 500.",
         "incidents",
         {"Opened": "dateTimeAsIso", "Closed": "dateTimeAsIso", "Lasted": "s"},
         height=10,
@@ -60,9 +60,9 @@ def _incidents() -> Table:
 
 def _coverage() -> Table:
     return table(
-        "Measured of the plan, by site",
-        "Bursts that the mesh asks of a site's agent, those measured, and those that it says it could not measure. The "
-        "poorest first.",
+        "Measurement coverage, by site",
+        "Scheduled bursts of each site's agent, measured bursts, and bursts that the agent reported as not measured. "
+        "Lowest coverage first.",
         "coverage_sites",
         {"Measured of the plan": "percentunit"},
         height=9,
@@ -72,8 +72,8 @@ def _coverage() -> Table:
 
 def _completeness() -> Table:
     return table(
-        "Delivered, by site",
-        "Results that came of those that the agents numbered. Missing: the agent had to drop them, or lost them.",
+        "Completeness, by site",
+        "Results received, by the agents' sequence numbers. Missing: dropped or lost by the agent.",
         "completeness",
         {"Complete": "percentunit"},
         height=9,
@@ -83,10 +83,10 @@ def _completeness() -> Table:
 
 def _refused() -> Table:
     return table(
-        "Results that were refused",
-        "What was delivered and can never be stored, with the reason that the agent was told.",
+        "Rejected results",
+        "Delivered results that cannot be stored, with the reason sent to the agent.",
         "refused",
         {"Newest": "dateTimeAsIso"},
         height=8,
         span=24,
-    ).no_value("none refused")
+    ).no_value("no rejected results")

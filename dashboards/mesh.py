@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: mesh", the home: all paths as matrices, with the worst and what is wrong now."""
+"""The dashboard "Soundings: mesh", the home: all paths as matrices, the worst paths and open incidents."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from dashboards.panels import (
     with_path_links,
 )
 
-# PingER's bounds of good, acceptable, poor, very poor and bad, as ratios; what has no figure lies below all of them.
+# PingER's bounds of good, acceptable, poor, very poor and bad, as ratios; no data sorts below all of them.
 LOSS_COLOURS = ((None, GREY), (0.0, GREEN), (1e-9, SKY), (0.01, YELLOW), (0.025, ORANGE), (0.05, RED), (0.12, PURPLE))
 FILLED = DynamicConfigValue("custom.cellOptions", {"type": "color-background", "mode": "basic"})
-WORST_OF = "Where two sites have several paths of the family, the worst of them. Grey: no data, or no path."
+WORST_OF = "With several paths of the family between two sites, the worst of them. Grey: no data, or no path."
 
 
 def build() -> Dashboard:
-    """The whole dashboard."""
+    """Build the dashboard."""
     return assemble(
         "Soundings: mesh",
         "soundings-mesh",
-        "All paths of the mesh: loss, round trips and throughput from each site to each, and what is wrong now.",
+        "All paths of the mesh: loss, RTT and throughput between all sites, and open incidents.",
         since="now-24h",
         variables=of_the_mesh(),
         panels=_panels(),
@@ -60,19 +60,19 @@ def _panels() -> list[Panel]:
 
 def _now() -> Stat:
     return stat(
-        "The mesh",
-        "Of the chosen group, family and size, over the period; open incidents and silent agents are those of the "
-        "whole mesh, now. An agent is silent when nothing came from it for 5 minutes.",
+        "Overview",
+        "The selected group, family and packet size over the period; open incidents and silent agents are current, of "
+        "the whole mesh. An agent is silent if it delivered nothing for 5 minutes.",
         "mesh_now",
         {"Packets lost": "percentunit", "Measured of the plan": "percentunit"},
     )
 
 
 def open_incidents() -> Table:
-    """What is wrong now; one row a cause."""
+    """The table of open incidents, a row per cause."""
     panel = table(
         "Open incidents",
-        "One row a cause, with the paths that it explains. None: nothing is wrong as far as is measured.",
+        "A row per cause, with the number of affected paths.",
         "open_incidents",
         {"Opened": "dateTimeAsIso"},
         height=6,
@@ -83,38 +83,36 @@ def open_incidents() -> Table:
 
 def _loss() -> Table:
     panel = matrix(
-        "Packet loss from each site to each (% of packets sent)",
-        "Lost over sent in the whole period. None lost of N means a loss below 3/N, with 95% confidence. " + WORST_OF,
+        "Packet loss matrix (% of packets sent)",
+        "Lost over sent in the whole period. No loss in N packets: upper bound 3/N (95% confidence). " + WORST_OF,
         "matrix_loss",
         "Loss",
         "percentunit",
     )
-    steps = [Threshold(value=value, color=one) for value, one in LOSS_COLOURS]
-    none_lost = ValueMap(options={"0": ValueMappingResult(text="none lost", color=GREEN)})
+    steps = [Threshold(value=value, color=colour) for value, colour in LOSS_COLOURS]
+    no_loss = ValueMap(options={"0": ValueMappingResult(text="no loss", color=GREEN)})
     return _filled(
-        panel.thresholds(ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)).mappings(
-            [none_lost, _no_data()]
-        ),
+        panel.thresholds(ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)).mappings([no_loss, _no_data()]),
         FieldColorModeId.THRESHOLDS,
     )
 
 
 def _worst() -> Table:
     panel = table(
-        "The paths that lost most",
-        "At most 20, over the period; a path that lost nothing is not among them.",
+        "Paths with the highest loss",
+        "At most 20, over the period; paths without loss are not listed.",
         "worst_paths",
         {"Loss": "percentunit", "RTT mean": "ms"},
         height=8,
         span=24,
-    ).no_value("no path lost anything")
+    ).no_value("no loss")
     return with_path_links(panel)
 
 
 def _rtt() -> Table:
     panel = matrix(
-        "Mean round-trip time from each site to each (ms)",
-        "The mean of all round trips of the period. " + WORST_OF,
+        "Mean RTT matrix (ms)",
+        "Mean of all RTTs of the period. " + WORST_OF,
         "matrix_rtt",
         "RTT",
         "ms",
@@ -124,8 +122,8 @@ def _rtt() -> Table:
 
 def _throughput() -> Table:
     panel = matrix(
-        "Measured throughput from each site to each (bit/s)",
-        "The mean of the throughput tests of the period that gave a figure. " + WORST_OF,
+        "Throughput matrix (bit/s)",
+        "Mean of the successful throughput tests of the period. " + WORST_OF,
         "matrix_throughput",
         "Throughput",
         "bps",
@@ -134,13 +132,13 @@ def _throughput() -> Table:
 
 
 def _no_data() -> SpecialValueMap:
-    """Without this a cell without a figure would have the colour of the least one."""
+    """Map null to grey "no data": by default Grafana colours it like the minimum."""
     result = ValueMappingResult(text="no data", color=GREY)
     return SpecialValueMap(DashboardSpecialValueMapOptions(match=SpecialValueMatch.NULL_AND_NAN, result=result))
 
 
 def _filled(panel: Table, mode: FieldColorModeId) -> Table:
-    """All cells filled with their colour, but for the names of the rows, which come last and so have the last word."""
+    """Fill all cells with their colour, except the row names: their override comes last and takes precedence."""
     panel.color_scheme(FieldColor().mode(mode))
     config = panel.build().field_config
     assert config is not None

@@ -1,6 +1,6 @@
-"""What all dashboards have in common: their frame, variables, annotations, links, colours and the kinds of panel.
+"""Building blocks of all dashboards: layout, variables, annotations, links, colours and the kinds of panel.
 
-A builder of a dashboard puts these together; it says which query, which unit and which words. Not here: the queries.
+Each dashboard's module combines them with its queries, units and texts. The queries are in `sql/`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def assemble(
     annotation: str = "annotation_mesh",
     page: str = "/",
 ) -> Dashboard:
-    """A dashboard of these parts. `page` is where it is on our own pages; incidents come from sql/`annotation`.sql."""
+    """Build a dashboard. `page` is the corresponding web page; incidents come from sql/`annotation`.sql."""
     builder = (
         dashboard_builder.Dashboard(title)
         .uid(uid)
@@ -87,8 +87,8 @@ def assemble(
         .annotation(_incidents(annotation))
         .with_variable(_pages())
     )
-    for one in variables:
-        builder.with_variable(one)
+    for query_variable in variables:
+        builder.with_variable(query_variable)
     for panel_id, panel in enumerate(panels, start=1):
         builder.with_panel(panel.id(panel_id).datasource(DATA_SOURCE))
     return builder.build()
@@ -97,7 +97,7 @@ def assemble(
 def variable(
     name: str, label: str, description: str, *, query: str | None = None, refresh: VariableRefresh = ON_LOAD
 ) -> dashboard_builder.QueryVariable:
-    """A choice of one, filled from sql/variable_`query`.sql, or of its own name."""
+    """A single-choice variable, filled from sql/variable_`query`.sql (by default its own name)."""
     return (
         dashboard_builder.QueryVariable(name)
         .label(label)
@@ -112,7 +112,7 @@ def variable(
 
 
 def of_the_mesh() -> list[dashboard_builder.QueryVariable]:
-    """The variables of a dashboard about many paths."""
+    """Variables of a dashboard about many paths."""
     return [
         variable("group", "Group", "Paths between sites of this group"),
         variable("family", "Family", "Address family"),
@@ -121,19 +121,19 @@ def of_the_mesh() -> list[dashboard_builder.QueryVariable]:
 
 
 def of_a_path() -> list[dashboard_builder.QueryVariable]:
-    """The variables that choose one path and packet size."""
+    """Variables that select a path and packet size."""
     return [
-        variable("source", "From", "Site that sends"),
-        variable("destination", "To", "Site that answers"),
+        variable("source", "From", "Source site"),
+        variable("destination", "To", "Destination site"),
         variable("family", "Family", "Address family", query="path_family"),
-        variable("path", "Path", "Hosts; follows from the sites and the family"),
+        variable("path", "Path", "Hosts, for the selected sites and family"),
         variable("packet_bytes", "Packet size", "Bytes of ICMP payload", refresh=ON_PERIOD),
     ]
 
 
 def _pages() -> dashboard_builder.QueryVariable:
-    """Where our own pages are; the role of the data source knows it."""
-    return variable("soundings", "Pages", "Where the pages of Soundings are").hide(VariableHide.HIDE_VARIABLE)
+    """The base URL of our web pages, a setting of the database role."""
+    return variable("soundings", "Pages", "URL of the pages of Soundings").hide(VariableHide.HIDE_VARIABLE)
 
 
 def _other_dashboards() -> dashboard_builder.DashboardLink:
@@ -148,7 +148,7 @@ def _other_dashboards() -> dashboard_builder.DashboardLink:
 
 def _our_page(page: str) -> dashboard_builder.DashboardLink:
     return (
-        dashboard_builder.DashboardLink("On the pages of Soundings")
+        dashboard_builder.DashboardLink("Page in Soundings")
         .type(DashboardLinkType.LINK)
         .icon("external link")
         .url("${soundings}" + page)
@@ -157,7 +157,7 @@ def _our_page(page: str) -> dashboard_builder.DashboardLink:
 
 
 def _incidents(query: str) -> dashboard_builder.AnnotationQuery:
-    # The SDK knows the target of its built-in source only; that of any other is a query as in a panel.
+    # The SDK models the target of its built-in source only; other sources take a query as in a panel.
     target: Any = SqlQuery("Incidents", sql(query), "table")
     return (
         dashboard_builder.AnnotationQuery()
@@ -170,7 +170,7 @@ def _incidents(query: str) -> dashboard_builder.AnnotationQuery:
 
 
 def table(title: str, description: str, query: str, units: Mapping[str, str], *, height: int, span: int) -> Table:
-    """Rows as they are; `units` by column."""
+    """A table of the query's rows; `units` by column."""
     panel = (
         Table()
         .title(title)
@@ -187,22 +187,22 @@ def table(title: str, description: str, query: str, units: Mapping[str, str], *,
 
 
 def with_path_links(panel: Table) -> Table:
-    """A table with the columns From, To, Family, Path and Number: to the path's dashboard, the sites', and our page."""
-    panel.override_by_name("Path", link("This path in Grafana", PATH_DASHBOARD))
-    panel.override_by_name("Number", link("This path on the pages of Soundings", PATH_PAGE, new_tab=True))
+    """Link the columns From, To, Path and Number to the dashboards of sites and path, and to the path's web page."""
+    panel.override_by_name("Path", link("Path in Grafana", PATH_DASHBOARD))
+    panel.override_by_name("Number", link("Path in Soundings", PATH_PAGE, new_tab=True))
     for end in ("From", "To"):
-        panel.override_by_name(end, link("This site in Grafana", SITE_DASHBOARD.format(site="${__value.text}")))
+        panel.override_by_name(end, link("Site in Grafana", SITE_DASHBOARD.format(site="${__value.text}")))
     return panel
 
 
 def with_incident_link(panel: Table) -> Table:
-    """A table of incidents with the column Number."""
-    properties = link("This incident on the pages of Soundings", INCIDENT_PAGE, new_tab=True)
-    return panel.override_by_name("Number", properties).no_value("no incident")
+    """Link the column Number of a table of incidents to the incident's web page."""
+    properties = link("Incident in Soundings", INCIDENT_PAGE, new_tab=True)
+    return panel.override_by_name("Number", properties).no_value("no incidents")
 
 
 def matrix(title: str, description: str, query: str, value: str, unit: str) -> Table:
-    """Rows from, columns to. What there is no figure of is grey and says so: a gap is never green."""
+    """A matrix with a row per source and a column per destination. Cells without data are grey, never green."""
     panel = (
         table(title, description, query, {}, height=12, span=24)
         .no_value("no data")
@@ -213,17 +213,17 @@ def matrix(title: str, description: str, query: str, value: str, unit: str) -> T
                 options={"rowField": "From", "columnField": "To", "valueField": value, "emptyValue": "null"},
             )
         )
-        .data_links([_data_link("This path in Grafana", PATH_OF_CELL)])
+        .data_links([_data_link("Path in Grafana", PATH_OF_CELL)])
     )
     header = [
         DynamicConfigValue("custom.cellOptions", {"type": "auto"}),
-        *link("This site in Grafana", SITE_DASHBOARD.format(site="${__value.text}")),
+        *link("Site in Grafana", SITE_DASHBOARD.format(site="${__value.text}")),
     ]
     return panel.override_by_name("From\\To", header)
 
 
 def stat(title: str, description: str, query: str, units: Mapping[str, str], *, height: int = 4) -> Stat:
-    """One row of figures; `units` by column."""
+    """A single row of figures; `units` by column."""
     panel = (
         Stat()
         .title(title)
@@ -243,7 +243,7 @@ def stat(title: str, description: str, query: str, units: Mapping[str, str], *, 
 
 
 def time_series(title: str, unit: str, queries: Sequence[str], *, span: int = 12) -> TimeSeries:
-    """A chart over time whose lines have gaps where there is nothing to show."""
+    """A time series chart; lines have gaps where data are missing."""
     legend = common_builder.VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
     panel = (
         TimeSeries()
@@ -264,7 +264,7 @@ def time_series(title: str, unit: str, queries: Sequence[str], *, span: int = 12
 
 
 def bars(panel: TimeSeries, colours: Mapping[str, str], *, stacked: bool = True) -> TimeSeries:
-    """The chart as bars, one on the other where they are parts of a whole."""
+    """Draw the chart as bars, stacked if they are parts of a whole."""
     panel.draw_style(GraphDrawStyle.BARS).fill_opacity(80)
     if stacked:
         panel.stacking(common_builder.StackingConfig().mode(StackingMode.NORMAL).group("parts"))
@@ -272,13 +272,13 @@ def bars(panel: TimeSeries, colours: Mapping[str, str], *, stacked: bool = True)
 
 
 def coloured(panel: TimeSeries, colours: Mapping[str, str]) -> TimeSeries:
-    for column, one in colours.items():
-        panel.override_by_name(column, colour(one))
+    for column, value in colours.items():
+        panel.override_by_name(column, colour(value))
     return panel
 
 
-def colour(one: str) -> Properties:
-    return [DynamicConfigValue("color", {"mode": "fixed", "fixedColor": one})]
+def colour(value: str) -> Properties:
+    return [DynamicConfigValue("color", {"mode": "fixed", "fixedColor": value})]
 
 
 def points(size: int) -> Properties:

@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: path": one path's RTT, loss, IPDV, throughput and coverage."""
+"""The dashboard "Soundings: path": RTT, loss, IPDV, throughput and coverage of a path."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from dashboards.panels import (
 
 
 def build() -> Dashboard:
-    """The whole dashboard."""
+    """Build the dashboard."""
     return assemble(
         "Soundings: path",
         "soundings-path",
-        "One path between two sites: round-trip times, loss, throughput, and what was not measured.",
+        "A path between two sites: RTT, loss, jitter, throughput and coverage.",
         since="now-7d",
         variables=of_a_path(),
         panels=_panels(),
@@ -48,9 +48,9 @@ def _panels() -> list[Panel]:
 
 def _period() -> Table:
     return table(
-        "The period in numbers, by packet size",
-        "Loss is lost over sent in the whole period. With none lost of N it is not shown as 0: it is below 3/N, with "
-        "95% confidence. Bursts during our own throughput tests are left out.",
+        "Statistics by packet size",
+        "Loss is lost over sent in the whole period. Without loss in N packets, its upper bound 3/N (95% confidence) "
+        "is shown instead of 0. Bursts during throughput tests are excluded.",
         "period",
         {
             "Loss": "percentunit",
@@ -65,9 +65,8 @@ def _period() -> Table:
 
 
 def _rtt() -> TimeSeries:
-    panel = time_series("Round-trip time (ms)", "ms", ["rtt"]).description(
-        "Quantiles of all round-trip times of each hour, or day where the period is longer than 83 days. A gap: no "
-        "reply, or nothing measured."
+    panel = time_series("RTT (ms)", "ms", ["rtt"]).description(
+        "Quantiles of all RTTs by hour, or by day for periods longer than 83 days. Gaps: no reply, or not measured."
     )
     panel.override_by_name("Median", [*colour(BLUE), DynamicConfigValue("custom.lineWidth", 2)])
     panel.override_by_name("75%", [*colour(SKY), *_band_down_to("25%")])
@@ -77,38 +76,37 @@ def _rtt() -> TimeSeries:
 
 def _loss() -> TimeSeries:
     panel = time_series("Packet loss (% of packets sent)", "percentunit", ["loss"]).description(
-        "Lost over sent in each hour, or day where the period is longer than 83 days. Where none of N packets was "
-        "lost, the loss is below the point at 3/N, with 95% confidence. No bar and no point: nothing was sent."
+        "Lost over sent by hour, or by day for periods longer than 83 days. Without loss in N packets, a point shows "
+        "its upper bound 3/N (95% confidence). No bar and no point: nothing sent."
     )
     bars(panel, {"Lost": RED}, stacked=False)
     return panel.override_by_name("None lost: below 3/N", [*colour(GREEN), *points(4)])
 
 
 def _ipdv() -> TimeSeries:
-    panel = time_series("Delay variation, IPDV (ms)", "ms", ["ipdv"]).description(
-        "The inter-quartile range of the differences between neighbouring round trips of a burst (RFC 3393, RFC "
-        "5481). A gap: too few replies, or nothing measured."
+    panel = time_series("Jitter, IPDV (ms)", "ms", ["ipdv"]).description(
+        "Interquartile range of the differences between consecutive RTTs of a burst (RFC 3393, RFC 5481). Gaps: too "
+        "few replies, or not measured."
     )
     return coloured(panel, {"IPDV": PURPLE})
 
 
 def _coverage() -> TimeSeries:
     panel = time_series("Coverage (bursts)", "none", ["coverage"]).description(
-        "What became of the bursts that the plan asks for, by hour, or by day where the period is longer than 83 "
-        "days. Not measured: the agent said why (no such name, no permission, no route). Nothing reported: due, and "
-        "no result has come, from the agent or at all."
+        "Scheduled bursts by hour, or by day for periods longer than 83 days. Not measured: the agent reported why (no "
+        "such name, no permission, no route). Nothing reported: due, but no result received."
     )
     colours = {"Measured": GREEN, "All lost": RED, "During own test": PURPLE}
     return bars(panel, {**colours, "Not measured": ORANGE, "Nothing reported": GREY})
 
 
 def throughput(*, span: int) -> TimeSeries:
-    """Measured throughput, the estimate and the capacity of the chosen path."""
+    """Measured throughput, the estimate and the capacity of the selected path."""
     queries = ["throughput_measured", "throughput_estimated", "capacity"]
     panel = time_series("Throughput: measured, estimated, capacity (bit/s)", "bps", queries, span=span).description(
-        "Measured: one point a test. Estimated: MSS·8/(RTT·√loss) of Mathis, from the loss and RTT of each hour or "
-        "day. With no loss seen the estimate is only a floor, at the upper 95% bound of the loss. It describes Reno; "
-        "CUBIC gets more on long paths. Capacity: the narrowest link, there or back."
+        "Measured: a point per test. Estimated: Mathis (Reno), MSS·8/(RTT·√loss), from the loss and RTT of each hour "
+        "or day; without loss it is a lower bound, computed from the upper 95% bound of the loss. CUBIC gets more on "
+        "long paths. Capacity: the bottleneck of the path, in either direction."
     )
     floor = "Estimated, none lost: at least"
     panel.override_by_name("Measured", [*colour(BLUE), *points(8)])
@@ -120,10 +118,10 @@ def throughput(*, span: int) -> TimeSeries:
 
 
 def throughput_tests() -> Table:
-    """The tests of the chosen path, one by one."""
+    """The table of tests of the selected path."""
     return table(
         "Throughput tests, newest first",
-        "Every test of the period, at most 200, with what came of it. One that failed has no figures.",
+        "All tests of the period, at most 200, with their outcomes. A failed test has no figures.",
         "throughput_tests",
         {"Throughput": "bps", "Duration": "s", "RTT mean": "ms"},
         height=8,
@@ -132,7 +130,7 @@ def throughput_tests() -> Table:
 
 
 def _visible_points() -> Properties:
-    """Estimates and floors alternate, so a lone hour between two of the other kind must show as a point."""
+    """Always show points: estimates and lower bounds alternate, and a single hour draws no line."""
     return [DynamicConfigValue("custom.showPoints", VisibilityMode.ALWAYS)]
 
 

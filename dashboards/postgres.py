@@ -1,7 +1,6 @@
-"""What every dashboard needs of Grafana's PostgreSQL data source: its reference, a query, and the text of a query.
+"""Grafana's PostgreSQL data source: its reference, queries, and the text of a query.
 
-A query is a file in `sql/`, one statement each, with Grafana's macros and variables in it. Not here: what the panels
-look like.
+A query is a file in `sql/` with a single statement, which may contain Grafana's macros and variables.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ DATA_SOURCE = DataSourceRef(type_val=DATA_SOURCE_TYPE, uid=DATA_SOURCE_UID)
 
 
 def sql(name: str) -> str:
-    """The text of `sql/NAME.sql`, comment included: it is what a person sees who opens the panel's editor."""
+    """The text of `sql/NAME.sql` with its comment, which the panel's editor shows."""
     return (SQL_DIR / f"{name}.sql").read_text(encoding="utf-8").strip()
 
 
 @dataclass(frozen=True, slots=True)
 class SqlQuery(Dataquery, Builder["SqlQuery"]):
-    """One target of a panel, as the SQL data sources of Grafana 10 to 12 read it; it is its own builder.
+    """A target of a panel, as the SQL data sources of Grafana 10 to 12 read it; it is its own builder.
 
-    With `time_series` the first column is the time and each other column a series; `table` shows rows as they are.
+    With `time_series` the first column is the time and each other column a series; `table` shows the rows unchanged.
     """
 
     ref_id: str
@@ -43,7 +42,7 @@ class SqlQuery(Dataquery, Builder["SqlQuery"]):
         return self
 
     def to_json(self) -> dict[str, object]:
-        """What `JSONEncoder` of the SDK asks for."""
+        """The dict that the SDK's `JSONEncoder` expects."""
         return {
             "datasource": DATA_SOURCE,
             "editorMode": "code",

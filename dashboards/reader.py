@@ -23,7 +23,7 @@ PUBLIC_URL = "http://localhost:8000"
 
 
 class ReaderError(Exception):
-    """The role could not be made; the text says why and what to do."""
+    """The role could not be created; the message says why and how to fix it."""
 
 
 def grant_from_environment(password_file: Path) -> None:
@@ -47,7 +47,7 @@ def grant_from_environment(password_file: Path) -> None:
 def grant(cursor: psycopg.Cursor, password: str, public_url: str = PUBLIC_URL) -> None:
     """Make the role where it is missing, set its password, let it read the views of SCHEMA and call its functions.
 
-    Runs in the caller's transaction. Idempotent: what an earlier release granted and this one does not is taken back.
+    Runs in the caller's transaction. Idempotent; revokes grants of earlier releases that this release does not make.
     """
     role, schema = sql.Identifier(ROLE), sql.Identifier(SCHEMA)
     cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE])

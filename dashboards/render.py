@@ -1,4 +1,4 @@
-"""Dashboards and alert rules to JSON text and files. What is in them is not decided here."""
+"""Write dashboards and alert rules as JSON files, and find stale files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Builders = Mapping[str, Callable[[], object]]
 
 
 def text(built: object) -> str:
-    """What was built as Grafana reads it: sorted keys, so that a change shows as what it is."""
+    """Encode as JSON for Grafana, with sorted keys so that diffs stay small."""
     return JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(built) + "\n"
 
 
 def write(builders: Builders, folder: Path = JSON_DIR) -> list[Path]:
-    """Write each to its file in `folder`; the files written."""
+    """Write each dashboard to its file in `folder`; returns the paths."""
     folder.mkdir(exist_ok=True)
     for name, build in builders.items():
         (folder / name).write_text(text(build()), encoding="utf-8")
@@ -27,7 +27,7 @@ def write(builders: Builders, folder: Path = JSON_DIR) -> list[Path]:
 
 
 def stale(builders: Builders, folder: Path = JSON_DIR) -> list[str]:
-    """Names of files in `folder` that are missing, differ from what is built now, or are built by nothing."""
-    there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
+    """Names of files in `folder` that are missing, outdated, or without a builder."""
+    committed = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.json")}
     built = {name: text(build()) for name, build in builders.items()}
-    return sorted(name for name in there.keys() | built.keys() if there.get(name) != built.get(name))
+    return sorted(name for name in committed.keys() | built.keys() if committed.get(name) != built.get(name))

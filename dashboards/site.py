@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: site": the paths of one site, how its agent is, how complete its results are."""
+"""The dashboard "Soundings: site": paths, agent status and completeness of a site."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from dashboards.panels import (
 
 
 def build() -> Dashboard:
-    """The whole dashboard."""
+    """Build the dashboard."""
     return assemble(
         "Soundings: site",
         "soundings-site",
-        "One site: its paths in and out, how its agent is, what was measured of its plan, and its incidents.",
+        "A site: its incoming and outgoing paths, agent status, coverage and incidents.",
         since="now-24h",
         variables=[
-            variable("site", "Site", "The site whose paths are shown"),
+            variable("site", "Site", "Site to show"),
             variable("packet_bytes", "Packet size", "Bytes of ICMP payload", query="planned_bytes"),
         ],
         panels=_panels(),
@@ -49,8 +49,8 @@ def _panels() -> list[Panel]:
 
 def _agent() -> Stat:
     return stat(
-        "Its agent",
-        "How the agent was at its newest delivery. No data: the site has no agent, or it has not delivered yet.",
+        "Agent",
+        "Status at the latest delivery. No data: the site has no agent, or it has never reported.",
         "site_agent",
         {"Last delivery": "s", "Clock off by": "s"},
     )
@@ -58,9 +58,9 @@ def _agent() -> Stat:
 
 def _paths() -> Table:
     panel = table(
-        "Its paths, out and in",
-        "Figures of the whole period, those that lost most first. With none lost of N the loss is below 3/N, with 95% "
-        "confidence. No loss and no bound: nothing was sent.",
+        "Paths, outgoing and incoming",
+        "Figures of the whole period, highest loss first. Without loss in N packets, its upper bound is 3/N (95% "
+        "confidence). No loss and no bound: nothing sent.",
         "site_paths",
         {
             "Loss": "percentunit",
@@ -77,32 +77,33 @@ def _paths() -> Table:
 
 
 def _loss() -> TimeSeries:
-    panel = time_series("Packet loss of all its paths (% of packets sent)", "percentunit", ["site_loss"]).description(
-        "Lost over sent on all paths out of the site together, and on all paths into it; by hour, by day beyond two "
-        "days. Both directions bad: look at the site; one alone: at its agent or host first. A gap: nothing was sent."
+    panel = time_series("Packet loss, all paths (% of packets sent)", "percentunit", ["site_loss"]).description(
+        "Lost over sent of all outgoing and of all incoming paths; by hour, or by day for periods longer than two "
+        "days. Loss in both directions: check the site; in a single direction: its agent or host first. Gaps: nothing "
+        "sent."
     )
     return coloured(panel, {"Out": BLUE, "In": ORANGE})
 
 
 def _coverage() -> TimeSeries:
-    panel = time_series("What its agent measured of its plan (bursts)", "none", ["site_coverage"]).description(
-        "Not measured: the agent said why. Nothing reported: planned, and no result has come. By hour, by day beyond "
-        "two days. A gap: no summary at all."
+    panel = time_series("Coverage (bursts)", "none", ["site_coverage"]).description(
+        "Not measured: the agent reported why. Nothing reported: scheduled, but no result received. By hour, or by day "
+        "for periods longer than two days. Gaps: no rollup."
     )
     return bars(panel, {"Measured": GREEN, "Not measured": ORANGE, "Nothing reported": GREY})
 
 
 def _completeness() -> TimeSeries:
-    panel = time_series("What it delivered, by day (results)", "none", ["site_completeness"]).description(
-        "Results that came, and those missing by the gaps in their numbers, which the agent had to drop or lost."
+    panel = time_series("Completeness, by day (results)", "none", ["site_completeness"]).description(
+        "Results received, and results missing by the gaps in their sequence numbers: dropped or lost by the agent."
     )
     return bars(panel, {"Delivered": GREEN, "Missing": RED})
 
 
 def _incidents() -> Table:
     panel = table(
-        "Its incidents, newest first",
-        "Incidents of the period with any path from or to the site, at most 100.",
+        "Incidents, newest first",
+        "Incidents of the period on paths from or to the site, at most 100.",
         "site_incidents",
         {"Opened": "dateTimeAsIso", "Closed": "dateTimeAsIso"},
         height=9,

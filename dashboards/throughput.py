@@ -1,4 +1,4 @@
-"""The dashboard "Soundings: throughput": what was measured, what was to be expected, and what limits it."""
+"""The dashboard "Soundings: throughput": measured and estimated throughput, capacity and limiting factors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ BPS = "bps"
 
 
 def build() -> Dashboard:
-    """The whole dashboard."""
+    """Build the dashboard."""
     return assemble(
         "Soundings: throughput",
         "soundings-throughput",
-        "Throughput tests of all paths and of one: measured, estimated, the capacity, and what limited the tests.",
+        "Throughput tests of all paths, and details of a path: measured, estimated, capacity, and limiting factors.",
         since="now-7d",
         variables=[variable("group", "Group", "Paths between sites of this group"), *of_a_path()],
         panels=_panels(),
@@ -43,10 +43,10 @@ def _panels() -> list[Panel]:
 
 def _paths() -> Table:
     panel = table(
-        "All paths with tests or a capacity, the slowest first",
-        "Over the period, paths of the chosen group. The estimate is Mathis's, from the loss and the mean round trip "
-        "of the pings of the chosen packet size: what Reno would get. With none lost it is a floor. Capacity: the "
-        "newest estimate of the narrowest link, there or back.",
+        "Tested paths, slowest first",
+        "Paths of the selected group with throughput tests or a capacity in the period. Estimate: Mathis (Reno), from "
+        "the loss and mean RTT of pings of the selected packet size; without loss it is a lower bound. Capacity: the "
+        "latest estimate of the bottleneck, in either direction.",
         "throughput_paths",
         dict.fromkeys(("Mean", "Greatest", "Estimate", "Estimate, at least", "Capacity"), BPS),
         height=10,
@@ -56,17 +56,17 @@ def _paths() -> Table:
 
 
 def _outcomes() -> TimeSeries:
-    panel = time_series("What became of the planned tests (tests)", "none", ["throughput_outcomes"]).description(
-        "Tests of the chosen group. Failed: tried, and no figure came of it. No test: a slot was planned, and there is "
-        "no result. By hour, by day beyond two days."
+    panel = time_series("Test outcomes (tests)", "none", ["throughput_outcomes"]).description(
+        "Tests of the selected group. Failed: run without a result. No test: scheduled, but no result received. By "
+        "hour, or by day for periods longer than two days."
     )
     return bars(panel, {"Measured": GREEN, "Failed": ORANGE, "No test": GREY})
 
 
 def _verdicts() -> Table:
     return table(
-        "What limited the tests",
-        "The verdicts on the tests of the chosen group, the commonest first. A test without intervals has none.",
+        "Limiting factors",
+        "Verdicts on the tests of the selected group, most frequent first. A test without intervals has no verdict.",
         "verdicts",
         {"Tests": "none", "Paths": "none"},
         height=9,
@@ -76,9 +76,9 @@ def _verdicts() -> Table:
 
 def _capacities() -> Table:
     return table(
-        "Capacity measurements of the chosen path, newest first",
-        "Estimates of the narrowest link, there or back; one that cannot tell says why. At least without at most is a "
-        "lower bound.",
+        "Capacity measurements, newest first",
+        "Estimates of the selected path's bottleneck, in either direction; inconclusive measurements give a reason. "
+        "At least without at most: a lower bound.",
         "capacity_results",
         {"Capacity": BPS, "At least": BPS, "At most": BPS},
         height=8,

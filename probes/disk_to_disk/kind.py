@@ -1,7 +1,7 @@
-"""The kind `disk-to-disk`: a file from disk to disk, measured by the end that sends it.
+"""The kind `disk-to-disk`: a file transfer from disk to disk, reported by the sender.
 
-The rules of throughput tests hold for it, since it fills the path as they do, and those of `[disk]`: this site alone
-names the folder.
+The limits of throughput tests apply, since it loads the path as they do, and those of `[disk]`, which also sets the
+folder of the site.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _far_end() -> FarEnd:
 
 
 def _forbids(limits: Any, spec: DiskToDiskSpec) -> str | None:
-    """Whether there is room is asked last, and only of a folder that may be used."""
+    """The violated limit of `[disk]`; free space is checked last, and only in a permitted folder."""
     from probes.disk_to_disk.scratch import free_bytes
 
     disk: DiskLimits = limits.disk

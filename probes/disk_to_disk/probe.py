@@ -78,15 +78,15 @@ class DiskToDiskProbe:
 
 
 class Receiver:
-    """The receiver of kind `disk-to-disk` (`probes.contract.FarEnd`)."""
+    """The receiver of a disk-to-disk test (`probes.contract.FarEnd`)."""
 
     def serve(self, permitted: PermittedSpec, deadline: Deadline) -> str:
-        """As `receive`, which raises where no sender was there."""
+        """Run `receive`. Raises `ProbeError`, also if no sender is there."""
         receive(permitted, deadline)
         return "received"
 
     def decline(self, spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-        """As `decline`."""
+        """Run `decline`."""
         decline(spec, outcome, detail, deadline)
 
 

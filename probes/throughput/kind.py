@@ -1,4 +1,4 @@
-"""The kind `throughput`: a transfer from memory to memory, measured by the end that connects."""
+"""The kind `throughput`: a memory-to-memory transfer, reported by the client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _prepare(spec: ThroughputSpec) -> None:
 
 
 def _carried_bits(run: ThroughputRun, length_s: float) -> float | None:
-    """The bits that a test of this length carried, its omitted start included, which its own figures leave out."""
+    """Bits transferred by a test of this length, including the omitted part, which its figures leave out."""
     if run.sent_bytes is not None and run.duration_s:
         return 8.0 * run.sent_bytes / run.duration_s * length_s
     return None if run.throughput_bps is None else run.throughput_bps * length_s

@@ -1,4 +1,4 @@
-"""[throughput] of limits.toml: the rules of every test that fills its path."""
+"""The table [throughput] of limits.toml: limits of all tests that load their path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, NetworkList, Number, 
 
 
 class FillsThePath(Protocol):
-    """What is asked of a test that fills its path: for how long at most, and at which rate if at one."""
+    """A spec whose test loads its path: its maximum length, and its rate limit if there is any."""
 
     @property
     def length_s(self) -> float: ...
@@ -32,14 +32,14 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
     def forbids_length(self, spec: FillsThePath) -> str | None:
-        """The rule against a throughput test for its length."""
+        """The limit that a test of this length exceeds, as a sentence; None if it is allowed."""
         length_s = spec.length_s
         if length_s <= self.max_duration_s:
             return None
         return f"throughput.max_duration_s: {length_s:g} s wanted, {self.max_duration_s:g} s allowed"
 
     def forbids_share(self, length_s: float, used_s: float, expected_bits: float, used_bits: float) -> str | None:
-        """The rule against a throughput test for what was used of this day. `expected_bits` is what it may carry."""
+        """The daily limit that a test would exceed, as a sentence; `expected_bits` estimates the bits it transfers."""
         minutes, bits = self.max_minutes_per_day, self.max_bits_per_day
         if minutes is not None and used_s + length_s > minutes * 60 + FLOAT_SLACK:
             return (

@@ -184,7 +184,7 @@ def _sums(end: Json, started: Json, protocol: Protocol) -> tuple[Json, Json]:
 
 
 def read_transfer(report: Json) -> Transfer:
-    """What a client's report tells of the intervals and of both ends. With `reverse` the server was the sender."""
+    """Read the intervals and figures of both ends. With `reverse` the server was the sender."""
     end, reverse = report["end"], bool(report["start"]["test_start"]["reverse"])
     own, other = report["intervals"], report.get("server_output_json", {}).get("intervals", [])
     sent, received = (other, own) if reverse else (own, other)
@@ -195,7 +195,7 @@ def read_transfer(report: Json) -> Transfer:
     return Transfer(
         sent=sent_intervals,
         received=_received(received),
-        omitted_s=max((one["sum"]["end"] for one in own if one["sum"]["omitted"]), default=0.0),
+        omitted_s=max((interval["sum"]["end"] for interval in own if interval["sum"]["omitted"]), default=0.0),
         mss_bytes=report["start"].get("tcp_mss_default") or report["start"].get("tcp_mss"),
         sender_cpu=sender_cpu,
         receiver_cpu=receiver_cpu,

@@ -236,9 +236,9 @@ def like(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 # --- the mesh
 
-LOSS = "Packet loss from each site to each (% of packets sent)/A"
-RTT = "Mean round-trip time from each site to each (ms)/A"
-THROUGHPUT = "Measured throughput from each site to each (bit/s)/A"
+LOSS = "Packet loss matrix (% of packets sent)/A"
+RTT = "Mean RTT matrix (ms)/A"
+THROUGHPUT = "Throughput matrix (bit/s)/A"
 
 
 @pytest.mark.parametrize(("where", "figures"), [(LOSS, (1.0, 0.01, 0.0)), (RTT, (None, 10, 20))])
@@ -297,14 +297,14 @@ def test_a_group_has_the_paths_between_its_sites(mesh: MeshOfThree) -> None:
 @pytest.mark.parametrize("days", [0, 3, 120])
 def test_a_longer_period_of_the_same_bursts_says_the_same(days: int, mesh: MeshOfThree) -> None:
     """From hours, days and months."""
-    found = answer("mesh", "The mesh/A", mesh, since=SINCE - timedelta(days=days))
+    found = answer("mesh", "Overview/A", mesh, since=SINCE - timedelta(days=days))
 
     # 12 and 600 of 3,000 lost; 60 + 60 + 30 bursts an hour of 180.
     assert found == like([(3.0, 3.0, 612 / 3000, 150 / 180, 1.0, 2.0)])
 
 
 def test_the_worst_paths_are_those_that_lost_something(mesh: MeshOfThree) -> None:
-    found = answer("mesh", "The paths that lost most/A", mesh)
+    found = answer("mesh", "Paths with the highest loss/A", mesh)
 
     anl, cern = str(mesh.slac_anl.pk), str(mesh.slac_cern.pk)
     assert found == like(
@@ -327,7 +327,7 @@ def test_open_incidents_are_those_that_are_confirmed_and_not_over(mesh: MeshOfTh
 
 
 def test_a_site_shows_its_paths_out_and_in(mesh: MeshOfThree) -> None:
-    found = answer("site", "Its paths, out and in/A", mesh)
+    found = answer("site", "Paths, outgoing and incoming/A", mesh)
 
     assert [(row[0], row[1], *row[5:]) for row in found] == like(
         [
@@ -339,34 +339,34 @@ def test_a_site_shows_its_paths_out_and_in(mesh: MeshOfThree) -> None:
 
 
 def test_a_site_pools_what_its_paths_lost_by_direction(mesh: MeshOfThree) -> None:
-    found = answer("site", "Packet loss of all its paths (% of packets sent)/A", mesh)
+    found = answer("site", "Packet loss, all paths (% of packets sent)/A", mesh)
 
     assert found == like([(HOURS[0], 306 / 900, 0.0), (HOURS[1], 306 / 900, 0.0)])
 
 
 def test_a_step_in_which_nothing_was_measured_is_a_gap(mesh: MeshOfThree) -> None:
-    found = answer("site", "What its agent measured of its plan (bursts)/A", mesh, since=SINCE - timedelta(hours=1))
+    found = answer("site", "Coverage (bursts)/A", mesh, since=SINCE - timedelta(hours=1))
 
     # 60 + 30 bursts of 120 that the plan asks for.
     assert found == [(SINCE - timedelta(hours=1), None, None, None), (HOURS[0], 90, 0, 30), (HOURS[1], 90, 0, 30)]
 
 
 def test_the_agent_of_a_site_is_as_it_last_said(mesh: MeshOfThree) -> None:
-    [(silent_s, *rest)] = answer("site", "Its agent/A", mesh)
+    [(silent_s, *rest)] = answer("site", "Agent/A", mesh)
 
     assert silent_s > 3600
     assert rest == ["0.1.0", 7, 2, 0.25, 3, 1.5]
-    assert answer("site", "Its agent/A", mesh, site="anl") == []
+    assert answer("site", "Agent/A", mesh, site="anl") == []
 
 
 def test_deliveries_of_a_site_are_counted_by_day_with_the_missing(mesh: MeshOfThree) -> None:
     """81 to 90 never came."""
-    assert answer("site", "What it delivered, by day (results)/A", mesh) == [(DAY, 90, 10)]
-    assert answer("alerts", "Delivered, by site/A", mesh) == [("slac", 90, 10, 0.9)]
+    assert answer("site", "Completeness, by day (results)/A", mesh) == [(DAY, 90, 10)]
+    assert answer("alerts", "Completeness, by site/A", mesh) == [("slac", 90, 10, 0.9)]
 
 
 def test_incidents_of_a_site_are_those_of_its_paths(mesh: MeshOfThree) -> None:
-    assert [row[4] for row in answer("site", "Its incidents, newest first/A", mesh, site="anl")] == ["anl unreachable"]
+    assert [row[4] for row in answer("site", "Incidents, newest first/A", mesh, site="anl")] == ["anl unreachable"]
     assert [row[2] for row in answer("site", "@Incidents", mesh, site="anl")] == ["anl unreachable"]
     assert [row[2] for row in answer("site", "@Incidents", mesh)] == ["slac → cern loss", "anl unreachable"]
 
@@ -375,34 +375,32 @@ def test_incidents_of_a_site_are_those_of_its_paths(mesh: MeshOfThree) -> None:
 
 
 def test_a_path_with_tests_shows_measured_and_expected_throughput(mesh: MeshOfThree) -> None:
-    [row] = answer("throughput", "All paths with tests or a capacity, the slowest first/A", mesh)
+    [row] = answer("throughput", "Tested paths, slowest first/A", mesh)
 
     # Mathis with C = 1: 1460 bytes over 10 ms and the root of 1%.
     assert row[5:] == tuple(about(value) for value in (2.0, 2.0, 2e7, 3e7, 1460 * 8 / (0.010 * 0.1), None, 1e8))
 
 
 def test_what_became_of_the_planned_tests(mesh: MeshOfThree) -> None:
-    assert answer("throughput", "What became of the planned tests (tests)/A", mesh) == [
+    assert answer("throughput", "Test outcomes (tests)/A", mesh) == [
         (HOURS[0], 1, 0, 0),
         (HOURS[1], 1, 0, 1),
     ]
-    assert answer("throughput", "What limited the tests/A", mesh) == [("loss", 1, 1), ("window", 1, 1)]
+    assert answer("throughput", "Limiting factors/A", mesh) == [("loss", 1, 1), ("window", 1, 1)]
 
 
 # --- alerts and completeness
 
 
 def test_incidents_are_counted_by_day_and_rule(mesh: MeshOfThree) -> None:
-    found = answer(
-        "alerts", "Incidents that opened, by day and rule (incidents)/A", mesh, since=SINCE - timedelta(days=1)
-    )
+    found = answer("alerts", "Incidents opened, by day and rule (incidents)/A", mesh, since=SINCE - timedelta(days=1))
 
     assert found == [(DAY - timedelta(days=1), "none", 0), (DAY, "loss", 1), (DAY, "unreachable", 1)]
 
 
 def test_the_history_tells_how_long_and_why(mesh: MeshOfThree) -> None:
     [_, (opened_at, closed_at, lasted_s, _, state, rule, cause, _, why, _)] = answer(
-        "alerts", "Incidents of the period, newest first/A", mesh
+        "alerts", "Incidents, newest first/A", mesh
     )
 
     assert (opened_at, closed_at, lasted_s) == (SINCE, SINCE + timedelta(minutes=10), 600)
@@ -410,7 +408,7 @@ def test_the_history_tells_how_long_and_why(mesh: MeshOfThree) -> None:
 
 
 def test_the_path_in_most_incidents_comes_first(mesh: MeshOfThree) -> None:
-    found = answer("alerts", "The paths in most incidents/A", mesh)
+    found = answer("alerts", "Paths with the most incidents/A", mesh)
 
     assert [(row[2], *row[5:]) for row in found] == [
         ("slac → cern", 2, "loss, unreachable"),
@@ -419,23 +417,21 @@ def test_the_path_in_most_incidents_comes_first(mesh: MeshOfThree) -> None:
 
 
 def test_the_plan_of_a_site_is_counted_over_all_its_paths(mesh: MeshOfThree) -> None:
-    assert answer("alerts", "Measured of the plan, by site/A", mesh) == [
+    assert answer("alerts", "Measurement coverage, by site/A", mesh) == [
         ("slac", 240, 180, 0, 0.75),
         ("cern", 120, 120, 0, 1.0),
     ]
-    assert answer("alerts", "Results that were refused/A", mesh) == [
-        ("slac", "path 9 is unknown", 1, NOON - timedelta(hours=1))
-    ]
+    assert answer("alerts", "Rejected results/A", mesh) == [("slac", "path 9 is unknown", 1, NOON - timedelta(hours=1))]
 
 
 # --- the system
 
 STEPPED = [
-    ("Results that come in (results/s)/A", (10.0, 0.1), (1.0, 0.0)),
-    ("How far behind (s)/A", (20.0, 30.0), (20.0, 30.0)),
-    ("What waits at the centre (tasks, hours)/A", (4.0, 1.0), (None, 1.0)),
-    ("What waits at the agents (results)/A", (7.0,), (7.0,)),
-    ("The database on its disk (bytes)/A", (1e9,), (1e9,)),
+    ("Ingest rate (results/s)/A", (10.0, 0.1), (1.0, 0.0)),
+    ("Lag (s)/A", (20.0, 30.0), (20.0, 30.0)),
+    ("Centre backlog (tasks, hours)/A", (4.0, 1.0), (None, 1.0)),
+    ("Agent backlog (results)/A", (7.0,), (7.0,)),
+    ("Database size (bytes)/A", (1e9,), (1e9,)),
 ]
 
 
@@ -449,15 +445,15 @@ def test_the_samples_of_the_centre_are_shown_by_the_panels_interval(
 
 
 def test_the_spool_of_each_site_is_shown_for_the_last_day_only(mesh: MeshOfThree) -> None:
-    where = "What waits at each agent, in the last day of the period (results)/A"
+    where = "Backlog by agent, last day of the period (results)/A"
 
     assert answer("system", where, mesh) == [(HOURS[1].timestamp(), "slac", 7)]
     assert answer("system", where, mesh, until=NOON + timedelta(hours=23, minutes=30)) == []
 
 
 def test_how_the_system_is_now(mesh: MeshOfThree) -> None:
-    [(worker_s, delivery_s, waiting, queued, database_bytes)] = answer("system", "Now/A", mesh)
-    agents = answer("system", "Agents, the longest silent first/A", mesh)
+    [(worker_s, delivery_s, waiting, queued, database_bytes)] = answer("system", "Status/A", mesh)
+    agents = answer("system", "Agents, longest silent first/A", mesh)
 
     assert 0 < worker_s < delivery_s
     assert (waiting, queued, database_bytes) == (1, 7, 1e9)
@@ -519,6 +515,6 @@ def test_a_query_reads_the_summaries_that_its_period_wants(query: Query, mesh: M
 def test_a_path_without_a_plan_is_not_said_to_be_measured_in_full(mesh: MeshOfThree) -> None:
     BurstHour.objects.update(bursts_planned=None)
 
-    assert {row[-1] for row in answer("site", "Its paths, out and in/A", mesh)} == {None}
-    assert {row[-1] for row in answer("alerts", "Measured of the plan, by site/A", mesh)} == {None}
-    assert answer("mesh", "The mesh/A", mesh)[0][3] is None
+    assert {row[-1] for row in answer("site", "Paths, outgoing and incoming/A", mesh)} == {None}
+    assert {row[-1] for row in answer("alerts", "Measurement coverage, by site/A", mesh)} == {None}
+    assert answer("mesh", "Overview/A", mesh)[0][3] is None

@@ -256,14 +256,14 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
         [(hour(11) + timedelta(minutes=5), hour(12) + timedelta(minutes=10), "summary 0", "loss,resolved")],
     ),
     "$packet_bytes": (("__text", "__value"), [("100 bytes", "100"), ("1000 bytes", "1000")]),
-    "The period in numbers, by packet size/A": (
+    "Statistics by packet size/A": (
         PERIOD_COLUMNS,
         [
             (100, 128, 20, 1280, 106, 106 / 1280, None, 148, 152, 155),
             (1000, 0, 0, 2, 0, None, 1, 158, 160, 163),
         ],
     ),
-    "Round-trip time (ms)/A": (
+    "RTT (ms)/A": (
         RTT_COLUMNS,
         [
             (hour(10), 150, 151, 152, 153, 154, 155),
@@ -272,7 +272,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
             (hour(13), None, None, None, None, None, None),
         ],
     ),
-    "Delay variation, IPDV (ms)/A": (
+    "Jitter, IPDV (ms)/A": (
         ("time", "IPDV"),
         [(hour(10), 2.5), (hour(11), None), (hour(12), None), (hour(13), None)],
     ),
@@ -321,7 +321,7 @@ def test_a_query_returns_what_was_measured(where: str, archive: dict[str, str]) 
 
 
 def test_every_capacity_measurement_is_listed_with_why_it_found_none(archive: dict[str, str]) -> None:
-    sql = of_dashboard("throughput")["Capacity measurements of the chosen path, newest first/A"]
+    sql = of_dashboard("throughput")["Capacity measurements, newest first/A"]
     at = [hour(number) + timedelta(minutes=40) for number in (13, 12, 11)]
     method, packets = "dispersion", (184, 180)
 

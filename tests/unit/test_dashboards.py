@@ -20,7 +20,7 @@ from dashboards.postgres import SQL_DIR
 ROW_NAMES = "From\\To"
 """What Grafana's transformation calls the column of a matrix that names the rows."""
 GREY = "#8E8E8E"
-PACKETS_OR_COUNTS = {("The period in numbers, by packet size", "Packets lost")}
+PACKETS_OR_COUNTS = {("Statistics by packet size", "Packets lost")}
 PROVISIONING = Path(render.__file__).parent / "provisioning"
 DATA_SOURCES = yaml.safe_load((PROVISIONING / "datasources/soundings.yaml").read_text())["datasources"]
 [PROVIDER] = yaml.safe_load((PROVISIONING / "dashboards/soundings.yaml").read_text())["providers"]
@@ -82,7 +82,7 @@ def test_check_names_the_stale_file_and_what_to_run(
 
     assert command.main(["--check"]) == 1
 
-    assert capsys.readouterr().err == f"{tmp_path}/paths.json: stale; write it anew with: python -m dashboards\n"
+    assert capsys.readouterr().err == f"{tmp_path}/paths.json: stale; update it with: python -m dashboards\n"
     assert list(tmp_path.iterdir()) == []
 
 
