@@ -46,7 +46,7 @@ def close_slot(
 
 
 def note_served(slot_id: int, served: Mapping[str, Any]) -> None:
-    """Store the report of the listening end: the fields of `probes.throughput.spec.Served`."""
+    """Store the report of the listening end: the fields of `probes.throughput.spec.ServerReport`."""
     Slot.objects.filter(pk=slot_id).update(served=dict(served))
     _apply_far_end_outcome(slot_id)
 

@@ -261,7 +261,9 @@ class Slot(models.Model):
     ends_at = models.DateTimeField()
     outcome = models.TextField(null=True, choices=[(outcome.value, outcome.value) for outcome in Outcome])
     detail = models.TextField(blank=True)
-    served = models.JSONField(null=True, help_text="as probes.throughput.spec.Served; null where nothing was reported")
+    served = models.JSONField(
+        null=True, help_text="as probes.throughput.spec.ServerReport; null where nothing was reported"
+    )
     carried_bytes = models.BigIntegerField(null=True, help_text="what the test sent; null where it has no figures")
 
     objects = SlotQuerySet.as_manager()

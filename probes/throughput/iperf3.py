@@ -128,14 +128,14 @@ def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ServerStatistics:
     """Statistics sampled outside iperf3 while the server ran. `kernel` is set if the server sent the data."""
 
     wanted_ratio: float | None = None
     kernel: KernelCounts | None = None
 
 
-def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None) -> Seen | None:
+def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None) -> ServerStatistics | None:
     """Serve a single test on `spec.address` and `spec.port`; returns its statistics, None if no client connected.
 
     The client must connect from `spec.source`, or, if that is None, hold the one-time key. A server that ends without
@@ -149,7 +149,7 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
     with authentication.server_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
         while not deadline.passed:
             try:
-                report, seen = _serve_once(spec, address, peer, deadline, credentials, file)
+                report, statistics = _serve_once(spec, address, peer, deadline, credentials, file)
             except ToolFailure as error:
                 if error.permanent:
                     raise
@@ -157,7 +157,7 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
             else:
                 last_error = listening_failed(report)
                 if _served_peer(report, peer):
-                    return seen
+                    return statistics
             time.sleep(min(LISTEN_AGAIN_S, deadline.remaining_s))
     if last_error is not None:
         raise last_error
@@ -165,14 +165,14 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
 
 
 class Iperf3Server:
-    """The listening end of kind `throughput` (`probes.contract.FarEnd`)."""
+    """The server of a throughput test (`probes.contract.FarEnd`)."""
 
-    def serve(self, spec: ThroughputSpec, deadline: Deadline) -> Seen | None:
-        """As `serve`."""
+    def serve(self, spec: ThroughputSpec, deadline: Deadline) -> ServerStatistics | None:
+        """Run `serve`."""
         return serve(spec, deadline)
 
     def decline(self, spec: ThroughputSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-        """Nothing: the report of this end says why."""
+        """Do nothing: the server's report has the reason."""
 
 
 def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
@@ -214,7 +214,7 @@ def _serve_once(
     deadline: Deadline,
     credentials: Credentials,
     file: OpenFile | None,
-) -> tuple[Json, Seen]:
+) -> tuple[Json, ServerStatistics]:
     """Run a server until it ends or the deadline passes; returns its report (empty if unreadable) and statistics."""
     sends_to = StreamAddress(peer, spec.port, from_port=True) if peer is not None and spec.reverse else None
     with (
@@ -229,11 +229,11 @@ def _serve_once(
         output = _output(process, deadline, deadline_is_failure=False)
     if file is not None and process.returncode == -signal.SIGXFSZ:
         raise ToolFailure(f"iperf3 server: received more than the {file.max_bytes:,} bytes of the file", permanent=True)
-    seen = Seen(sampler.wanted_ratio(), sampler.kernel_counts())
+    statistics = ServerStatistics(sampler.wanted_ratio(), sampler.kernel_counts())
     try:
-        return decode(output), seen
+        return decode(output), statistics
     except ToolFailure:
-        return {}, seen
+        return {}, statistics
 
 
 def _served_peer(report: Json, peer: str | None) -> bool:

@@ -9,10 +9,10 @@ import msgspec
 
 from probes.contract import FarEnd, Outcome, Probe, SlotKind
 from probes.throughput.limits import ThroughputLimits
-from probes.throughput.spec import Served, ThroughputRun, ThroughputSlot, ThroughputSpec, not_measured
+from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec, not_measured
 
 if TYPE_CHECKING:
-    from probes.throughput.iperf3 import Seen
+    from probes.throughput.iperf3 import ServerStatistics
 
 
 def _probe() -> Probe[ThroughputSpec, ThroughputRun]:
@@ -40,17 +40,19 @@ def _carried_bits(run: ThroughputRun, length_s: float) -> float | None:
     return None if run.throughput_bps is None else run.throughput_bps * length_s
 
 
-def _report(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, seen: Seen | None) -> Served:
-    report = Served(family=spec.family, started_at=started_at, outcome=outcome, detail=detail, sends=spec.reverse)
-    if seen is None:
+def _report(
+    spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, statistics: ServerStatistics | None
+) -> ServerReport:
+    report = ServerReport(family=spec.family, started_at=started_at, outcome=outcome, detail=detail, sends=spec.reverse)
+    if statistics is None:
         return report
-    return msgspec.structs.replace(report, wanted_ratio=seen.wanted_ratio, kernel=seen.kernel)
+    return msgspec.structs.replace(report, wanted_ratio=statistics.wanted_ratio, kernel=statistics.kernel)
 
 
 KIND = SlotKind(
     name="throughput",
     task=ThroughputSlot,
-    results=(ThroughputRun, Served),
+    results=(ThroughputRun, ServerReport),
     hours="throughput",
     limits={"throughput": ThroughputLimits},
     probe=_probe,

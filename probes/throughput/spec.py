@@ -165,7 +165,7 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, tag="throughput",
     detail: str | None = None
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True, tag="served", tag_field="kind"):
+class ServerReport(msgspec.Struct, frozen=True, kw_only=True, tag="served", tag_field="kind"):
     """Report of the listening end on a slot, beside the `ThroughputRun` of the end that connected.
 
     The outcome is `measured` if it served the test, `missed` if no client connected; `detail` explains it. `sends` is
@@ -182,7 +182,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, tag="served", tag_field=
     kernel: KernelCounts | None = None
 
 
-def seen_from_both_ends(transfer: Transfer, served: Served) -> Transfer:
+def merge_server_report(transfer: Transfer, served: ServerReport) -> Transfer:
     """Add the figures that only the listening end could sample to a transfer."""
     end = "sender_cpu" if served.sends else "receiver_cpu"
     use: CpuUse | None = getattr(transfer, end)

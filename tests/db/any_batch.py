@@ -21,7 +21,7 @@ from probes.throughput.spec import (
     KernelCounts,
     ReceivedIntervals,
     SentIntervals,
-    Served,
+    ServerReport,
     Transfer,
     UdpCounts,
 )
@@ -158,7 +158,7 @@ def capacity(at: datetime, **fields: object) -> CapacityRun:
     return CapacityRun(**{**values, **fields})  # type: ignore[arg-type]
 
 
-def served(at: datetime, **fields: object) -> Served:
+def served(at: datetime, **fields: object) -> ServerReport:
     values: dict[str, object] = {
         "family": 4,
         "started_at": at,
@@ -167,7 +167,7 @@ def served(at: datetime, **fields: object) -> Served:
         "wanted_ratio": 0.3,
         "kernel": KERNEL,
     }
-    return Served(**{**values, **fields})  # type: ignore[arg-type]
+    return ServerReport(**{**values, **fields})  # type: ignore[arg-type]
 
 
 NUMBERS: list[Any] = [

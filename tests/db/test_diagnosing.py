@@ -14,7 +14,7 @@ from monitor.archive.models import ThroughputHour, ThroughputTest, UndiagnosedTe
 from monitor.archive.queries.transfers import transfer_of
 from monitor.archive.rollup.recompute import roll_up
 from probes.contract import Outcome
-from probes.throughput.spec import Served
+from probes.throughput.spec import ServerReport
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
 from tests.db.test_transfers import real
 
@@ -106,7 +106,7 @@ def test_a_fault_of_ours_is_told_and_keeps_no_other_test_waiting(mesh, monkeypat
 def test_the_receivers_wait_for_its_cpu_is_part_of_the_diagnosis(mesh, server_first):
     """A reader that is starved looks like a slow receiver; with its wait known it is told as CPU-bound."""
     slot = mesh.slot(mesh.slac_cern)
-    served = Served(family=4, started_at=HOUR, outcome=Outcome.MEASURED, detail="served it", wanted_ratio=0.97)
+    served = ServerReport(family=4, started_at=HOUR, outcome=Outcome.MEASURED, detail="served it", wanted_ratio=0.97)
 
     def serve():
         said = delivered(mesh.slac_cern, served, 1, slot_id=slot.pk)

@@ -34,7 +34,7 @@ from monitor.mesh.on_demand import (
 )
 from monitor.mesh.plan import plan_for
 from probes.contract import Deadline, Outcome
-from probes.throughput.spec import Served, ThroughputRun, not_measured
+from probes.throughput.spec import ServerReport, ThroughputRun, not_measured
 from tests.db.mesh_of_three import batch, delivered
 from tests.db.test_slots import document, overlapping, taken
 from tests.db.test_transfers import real
@@ -75,7 +75,7 @@ def measured(slot, bps=9e6, **fields):
 
 
 def said_by_server(slot, outcome, detail, **fields):
-    return Served(family=4, started_at=slot.starts_at, outcome=outcome, detail=detail, **fields)
+    return ServerReport(family=4, started_at=slot.starts_at, outcome=outcome, detail=detail, **fields)
 
 
 def test_an_on_demand_test_starts_in_15_s_and_both_ends_know_at_once(path):

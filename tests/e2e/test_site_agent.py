@@ -19,7 +19,7 @@ from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, Capa
 from probes.contract import Outcome
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.wire import Delivered, Plan
-from probes.throughput.spec import Served, ThroughputRun, ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
 from tests.unit.test_deliver import FakeCentre
 
 pytestmark = pytest.mark.skipif(
@@ -85,7 +85,7 @@ class Centre:
         return [one for one in self.results() if isinstance(one.result, ThroughputRun)]
 
     def served(self):
-        return [one for one in self.results() if isinstance(one.result, Served)]
+        return [one for one in self.results() if isinstance(one.result, ServerReport)]
 
 
 class Agent:

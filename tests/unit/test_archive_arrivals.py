@@ -27,7 +27,7 @@ from monitor.archive.ingest.checks import (
     CheckedError,
     CheckedKernel,
     CheckedRun,
-    CheckedServed,
+    CheckedServerReport,
     CheckedTransfer,
     CheckedUdp,
 )
@@ -273,7 +273,7 @@ def test_what_is_read_takes_bounded_memory_whatever_comes(kind):
 
 
 CHECKED = [CheckedDelivered, CheckedBurst, CheckedError, CheckedRun]
-CHECKED += [CheckedTransfer, CheckedCpu, CheckedKernel, CheckedUdp, CheckedServed]
+CHECKED += [CheckedTransfer, CheckedCpu, CheckedKernel, CheckedUdp, CheckedServerReport]
 
 
 @pytest.mark.parametrize("kind", CHECKED)

@@ -21,11 +21,11 @@ from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
 from probes.site.wire import Plan
 from probes.throughput import kind as throughput
-from probes.throughput.iperf3 import Iperf3Server, Seen
+from probes.throughput.iperf3 import Iperf3Server, ServerStatistics
 from probes.throughput.limits import ThroughputLimits
 from probes.throughput.report import ServerBusy, ToolFailure
 from probes.throughput.report import ServerRefused as Refused
-from probes.throughput.spec import KernelCounts, Served, ThroughputRun, ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import KernelCounts, ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
 from tests.unit.test_spool import next_batch
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -249,7 +249,7 @@ def slot(**fields):
     return ThroughputSlot(**{**given, **fields})
 
 
-def make_slots(spool, own_tests, clock, probe=None, serve=lambda spec, deadline: Seen(), limits=None):
+def make_slots(spool, own_tests, clock, probe=None, serve=lambda spec, deadline: ServerStatistics(), limits=None):
     probe = probe if probe is not None else ThroughputProbe(GOOD)
     far_end = SimpleNamespace(serve=serve, decline=Iperf3Server().decline)
     kind = replace(throughput.KIND, probe=lambda: probe, far_end=lambda: far_end)
@@ -406,7 +406,7 @@ def test_limits_hold_for_both_ends(spool, own_tests, clock):
     for result in (sent.result, received.result):
         assert result.outcome is Outcome.NOT_PERMITTED
         assert result.detail == "throughput.max_duration_s: 10 s wanted, 5 s allowed"
-    assert isinstance(received.result, Served)
+    assert isinstance(received.result, ServerReport)
     assert served == []
 
 
@@ -444,7 +444,7 @@ def test_a_server_reports_what_only_its_end_can_know(spool, own_tests, clock, re
         age_s=10.0, busy_s=9.0, peer_window_limited_s=0.0, send_buffer_limited_s=0.0, resent_bytes=0, duplicates=0,
         reordering_seen=0,
     )  # fmt: skip
-    seen = Seen(wanted_ratio=0.93, kernel=counts if reverse else None)
+    seen = ServerStatistics(wanted_ratio=0.93, kernel=counts if reverse else None)
     spec = ThroughputSpec(address="192.0.2.1", source="192.0.2.2", reverse=reverse)
 
     make_slots(spool, own_tests, clock, serve=lambda spec, deadline: seen).run(slot(role="server", spec=spec))

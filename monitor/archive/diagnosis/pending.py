@@ -24,7 +24,7 @@ from monitor.archive.models import ThroughputTest, UndiagnosedTest
 from monitor.archive.queries.transfers import backgrounds
 from monitor.mesh.models import Slot
 from probes.contract import Outcome
-from probes.throughput.spec import Served, ThroughputRun, Transfer, seen_from_both_ends
+from probes.throughput.spec import ServerReport, ThroughputRun, Transfer, merge_server_report
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +53,12 @@ def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
     return len(keys)
 
 
-def _server_reports(slot_ids: list[int]) -> Mapping[int, Served]:
+def _server_reports(slot_ids: list[int]) -> Mapping[int, ServerReport]:
     rows = Slot.objects.filter(pk__in=slot_ids).exclude(served=None).values_list("pk", "served")
-    return {slot_id: msgspec.convert(said, Served) for slot_id, said in rows}
+    return {slot_id: msgspec.convert(said, ServerReport) for slot_id, said in rows}
 
 
-def _diagnose(test: ThroughputTest, background: Background, served: Served | None) -> None:
+def _diagnose(test: ThroughputTest, background: Background, served: ServerReport | None) -> None:
     """Store the diagnosis of a test."""
     run = _run_of(test, served)
     said = _diagnose_run(run, background)
@@ -84,7 +84,7 @@ def _diagnose_run(run: ThroughputRun, background: Background) -> RunDiagnosis | 
         return RunDiagnosis.not_possible(f"{type(error).__name__}: {error}")
 
 
-def _run_of(test: ThroughputTest, served: Served | None) -> ThroughputRun:
+def _run_of(test: ThroughputTest, served: ServerReport | None) -> ThroughputRun:
     """Convert a stored test back to its delivered form, with the report of the other end."""
     transfer = None if test.transfer is None else msgspec.convert(test.transfer, Transfer)
     return ThroughputRun(
@@ -99,5 +99,5 @@ def _run_of(test: ThroughputTest, served: Served | None) -> ThroughputRun:
         duration_s=test.duration_s,
         throughput_bps=test.average_bps,
         congestion_control=test.congestion_control,
-        transfer=transfer if transfer is None or served is None else seen_from_both_ends(transfer, served),
+        transfer=transfer if transfer is None or served is None else merge_server_report(transfer, served),
     )

@@ -30,7 +30,7 @@ from monitor.archive.ingest.checks import (
     CheckedDelivered,
     CheckedDiskToDisk,
     CheckedRun,
-    CheckedServed,
+    CheckedServerReport,
     KnownPath,
     reason_to_refuse,
 )
@@ -54,7 +54,7 @@ KINDS: dict[type, str] = {
     CheckedBurst: "bursts",
     CheckedRun: "throughput",
     CheckedDiskToDisk: "throughput",
-    CheckedServed: "throughput",
+    CheckedServerReport: "throughput",
     CheckedCapacity: "capacity",
 }
 """Retention kind of each result type."""
@@ -152,7 +152,7 @@ def _store_results(results: SortedResults, now: datetime, *, all_new: bool) -> N
     """Store measurements in the tables of their kinds. Call within a transaction."""
     store_bursts(results.bursts, now, all_new=all_new)
     store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
-    end_slots([run for run in results.runs if isinstance(run.result, CheckedRun | CheckedServed)])
+    end_slots([run for run in results.runs if isinstance(run.result, CheckedRun | CheckedServerReport)])
     store_disk_to_disk([run for run in results.runs if isinstance(run.result, CheckedDiskToDisk)])
     store_capacities([run for run in results.runs if isinstance(run.result, CheckedCapacity)])
     record_cycles(results.cycles.values(), now + CLOCK_SKEW)

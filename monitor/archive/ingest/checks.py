@@ -27,7 +27,7 @@ from probes.throughput.spec import (
     KernelCounts,
     ReceivedIntervals,
     SentIntervals,
-    Served,
+    ServerReport,
     ThroughputRun,
     Transfer,
     UdpCounts,
@@ -285,7 +285,7 @@ class CheckedDiskToDisk(DiskToDiskRun, frozen=True, kw_only=True, gc=False, tag=
             raise ValueError(f"moved_bytes {self.moved_bytes} is more than file_bytes {self.file_bytes}")
 
 
-class CheckedServed(Served, frozen=True, kw_only=True, gc=False, tag="served", tag_field="kind"):
+class CheckedServerReport(ServerReport, frozen=True, kw_only=True, gc=False, tag="served", tag_field="kind"):
     """A plausible report of the listening end."""
 
     started_at: Moment
@@ -339,7 +339,7 @@ class CheckedDelivered(Delivered, frozen=True, kw_only=True, gc=False):
     test: Annotated[str, Meta(max_length=200)]
     every_s: Annotated[int, Meta(ge=1, le=LARGEST_INTEGER)] | None = None
     cycle: Integer | None = None
-    result: CheckedBurst | CheckedRun | CheckedCapacity | CheckedDiskToDisk | CheckedServed
+    result: CheckedBurst | CheckedRun | CheckedCapacity | CheckedDiskToDisk | CheckedServerReport
 
 
 @lru_cache(maxsize=4096)
@@ -386,7 +386,7 @@ def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
             return f"path {path_id} does not end at this site"
     elif path.site_id != scope.site_id:
         return f"path {path_id} does not start at this site"
-    if isinstance(result, CheckedServed) and slot_id is None:
+    if isinstance(result, CheckedServerReport) and slot_id is None:
         return "served report without a slot"
     if result.family != path.family:
         return f"IPv{result.family} was measured, path {path_id} is IPv{path.family}"
@@ -401,7 +401,7 @@ def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
 
 def _is_told_by_far_end(result: object) -> bool:
     """Whether the far end of the path delivers this result: a test where the receiver connects, or a served report."""
-    if isinstance(result, CheckedServed):
+    if isinstance(result, CheckedServerReport):
         return not result.sends
     return isinstance(result, CheckedRun) and result.reverse
 

@@ -20,7 +20,7 @@ from monitor.archive.statements import statement
 from monitor.mesh.endings import close_slot, note_served
 from probes.capacity.spec import CapacityRun
 from probes.site.wire import Delivered
-from probes.throughput.spec import Served, ThroughputRun
+from probes.throughput.spec import ServerReport, ThroughputRun
 
 HOUR_US = 3_600_000_000
 HOURS_OF_A_PATH = 2**32
@@ -93,13 +93,13 @@ def end_slots(results: Sequence[Delivered]) -> None:
         return
     for delivered in planned:
         said, slot_id = delivered.result, delivered.slot_id or 0
-        if isinstance(said, Served):
+        if isinstance(said, ServerReport):
             note_served(slot_id, for_jsonb(said))
         elif isinstance(said, ThroughputRun):
             close_slot(slot_id, said.outcome, said.detail, said.sent_bytes or said.received_bytes)
     with connection.cursor() as cursor:
         cursor.execute(statement("heed_far_end"), {"slot_ids": [delivered.slot_id for delivered in planned]})
-        served = [delivered.slot_id for delivered in planned if isinstance(delivered.result, Served)]
+        served = [delivered.slot_id for delivered in planned if isinstance(delivered.result, ServerReport)]
         cursor.execute(statement("await_diagnosis_of_slots"), {"slot_ids": served})
 
 

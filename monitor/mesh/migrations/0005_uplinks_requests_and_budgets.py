@@ -58,7 +58,7 @@ class Migration(migrations.Migration):
             model_name="slot",
             name="served",
             field=models.JSONField(
-                help_text="as probes.throughput.spec.Served; null where nothing was reported", null=True
+                help_text="as probes.throughput.spec.ServerReport; null where nothing was reported", null=True
             ),
         ),
         migrations.CreateModel(
