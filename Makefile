@@ -62,7 +62,7 @@ bench-faults: setup system-test ## 200 agents back at once with 100,000 results 
 screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for a quarter of an hour
 	$(BIN)/python -m tests.screenshots
 
-reference: setup ## docs/reference from the code: all keys of mesh.toml and limits.toml
+reference: setup ## docs/reference from the code: keys of mesh.toml and limits.toml, variables
 	DJANGO_SETTINGS_MODULE=monitor.settings $(BIN)/python -m scripts.reference
 
 audit: setup ## known vulnerabilities of the pinned packages, from an advisory service; AUDIT_SERVICE=pypi or osv

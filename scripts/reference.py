@@ -1,9 +1,9 @@
-"""Write docs/reference/mesh.md and limits.md: all keys of mesh.toml and limits.toml, from the code that reads them.
+"""Write docs/reference from the code: all keys of mesh.toml and limits.toml, and all environment variables.
 
-`python -m scripts.reference` (`make reference`) writes both; with `--check` it writes nothing and exits with 1 if a
-file is out of date. Types, bounds and defaults of mesh.toml are recorded while `monitor.mesh.document.Reader` reads a
-file that has every table. The sentences are those of `monitor.mesh.entries.Doc`, beside the fields. limits.toml comes
-from the structs of `probes.site.limits`.
+`python -m scripts.reference` (`make reference`) writes the pages; with `--check` it writes nothing and exits with 1 if
+a page is out of date. Types, bounds and defaults of mesh.toml are recorded while `monitor.mesh.document.Reader` reads
+a file that has every table. The sentences are those of `monitor.mesh.entries.Doc`, beside the fields. limits.toml
+comes from the structs of `probes.site.limits`, the variables from `monitor.environment`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from monitor.environment import VARIABLES
 from monitor.mesh import alert_rules, budgets, document, entries, notify_routes, service_levels
 from monitor.mesh.fields import Fields
 from monitor.mesh.kinds import MESH_KINDS
@@ -225,7 +226,20 @@ def limits_page() -> str:
     )
 
 
-PAGES = {"mesh.md": mesh_page, "limits.md": limits_page}
+def environment_page() -> str:
+    """Contents of docs/reference/environment.md."""
+    rows = [f"| `{name}` | {meaning[:1].upper()}{meaning[1:]}. |" for name, meaning in VARIABLES.items()]
+    introduction = (
+        "Written by `make reference` from the code; do not edit.\n"
+        "The centre reads these variables. Each can also be given as a file, `NAME_FILE`, which is better for secrets."
+    )
+    return (
+        "\n".join(["# Environment variables", "", introduction, "", "| variable | meaning |", "|---|---|", *rows])
+        + "\n"
+    )
+
+
+PAGES = {"mesh.md": mesh_page, "limits.md": limits_page, "environment.md": environment_page}
 
 
 def main(arguments: list[str]) -> int:
