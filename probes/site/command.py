@@ -1,8 +1,8 @@
 """`python -m probes site`: runs a site's agent until it is told to stop. `site join`, `site status`, `site doctor`
 and `site limits` are modules of their own, loaded when they are asked for.
 
-This process only supervises: it starts the agent's Redis (where none is given) and its worker, restarts what dies or
-has stopped working, and stops both. It measures nothing itself and stays small.
+This process only supervises: it starts the agent's Redis (unless given) and its worker, restarts them when they
+die or hang, and stops both. It measures nothing itself and stays small.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ WRITTEN = (
     "log",
     "socket",
 )
-"""What the agent writes into its data folder; a limits.toml there is its administrator's."""
+"""Files that the agent writes into its data folder; a limits.toml there is its administrator's."""
 
 
 class AlreadyRunning(Exception):
@@ -77,17 +77,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redis",
         metavar="URL|FILE",
-        help="a Redis of the agent's own, or a file with its URL; else one is started",
+        help="Redis for this agent alone, or a file with its URL (default: start a Redis)",
     )
     parser.add_argument(
         "--metrics",
         metavar="ADDRESS:PORT",
-        help="serve how the agent is for Prometheus, over plain HTTP, as at 127.0.0.1:9375; off by default",
+        help="serve the agent's metrics for Prometheus over plain HTTP, e.g. 127.0.0.1:9375 (default: off)",
     )
     verbs = parser.add_subparsers(metavar="VERB", title="besides running the agent")
 
     def add_verb(name: str, summary: str, module: str | None = None) -> argparse.ArgumentParser:
-        # A default of the verb's own would take the place of what was said before the verb.
+        # A default of the verb would override an option given before the verb.
         verb = verbs.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
         verb.set_defaults(run=functools.partial(_run_verb, f"probes.site.{module or name}"))
         return verb
@@ -99,20 +99,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_data(join)
     _add_plain_http(join)
-    status = add_verb("status", "what runs, what is queued, the last error")
+    status = add_verb("status", "show running tests, backlog and last error")
     _add_data(status)
-    doctor = add_verb("doctor", "look for what is wrong with this site, and say how to mend it", module="doctor.run")
+    doctor = add_verb("doctor", "check this site's set-up and print fixes", module="doctor.run")
     _add_options(doctor)
-    limits = add_verb("limits", "what this site lets be measured, and what was used of it", module="limits.command")
+    limits = add_verb("limits", "show the limits of this site and their use today", module="limits.command")
     _add_data(limits)
     _add_limits(limits)
     for verb in (status, doctor, limits):
-        verb.add_argument("--json", action="store_true", default=False, help="for programs")
+        verb.add_argument("--json", action="store_true", default=False, help="print JSON")
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--centre", metavar="URL", help="address of the centre, if not the one joined")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the site's token, if not that of joining")
+    parser.add_argument("--centre", metavar="URL", help="address of the centre (default: the joined centre)")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="file with the site's token (default: from join)"
+    )
     _add_limits(parser)
     _add_data(parser)
     _add_plain_http(parser)
@@ -123,7 +125,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         "--limits",
         type=Path,
         metavar="FILE",
-        help="limits.toml: what this site lets be measured (default the one in the data folder)",
+        help="limits.toml: limits on measurements (default: limits.toml in the data folder)",
     )
 
 
@@ -169,7 +171,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
-    """Check what we were told before anything is started."""
+    """Check the options before anything is started."""
     joined = read_joined(data) if args.centre is None else None
     centre = args.centre if joined is None else joined.centre
     if centre is None:
@@ -196,7 +198,7 @@ def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
 
 
 def _redis_url(given: str | None) -> str | None:
-    """The URL, or what is in the file of that name. Raises `SettingsError` for a password on the command line."""
+    """The URL, or the content of the file of that name. Raises `SettingsError` for a password on the command line."""
     if given is None:
         return None
     if "://" in given:
@@ -209,7 +211,7 @@ def _redis_url(given: str | None) -> str | None:
     try:
         return Path(given).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--redis {given}: {error}; give a URL, or a file with one") from error
+        raise SettingsError(f"--redis {given}: {error}; give a URL, or a file with a URL") from error
 
 
 @contextlib.contextmanager
@@ -241,7 +243,7 @@ def _metrics(given: str | None, data: Path) -> Iterator[None]:
 
 
 def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) -> None:
-    """Start what the agent consists of and look after it until `stop` is set."""
+    """Start the agent's processes and supervise them until `stop` is set."""
     supervisor = Supervisor(Path(settings.data) / "log", say)
     try:
         if own_redis:

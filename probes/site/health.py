@@ -1,7 +1,7 @@
-"""How an agent and its machine are: the struct that travels with each delivery, and what is read of the kernel for it.
+"""Health of an agent and its machine: the struct in each delivery, and the functions that read it from the kernel.
 
-`parse_…` and `kernel_clock_of` are pure; `read_…` read this machine and give None, or nothing, where it does not tell.
-What the agent itself knows is added in `probes.site.delivery.health_report`.
+`parse_…` and `kernel_clock_of` are pure; `read_…` read this machine and return None, or nothing, if they cannot.
+The agent's own state is added in `probes.site.delivery.health_report`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Real = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
 
 
 class KernelClock(msgspec.Struct, frozen=True, kw_only=True):
-    """What adjtimex(2) says. `offset_s` is what the kernel has still to slew; the errors are its own bounds."""
+    """The state of adjtimex(2). `offset_s` is still to be slewed by the kernel; the errors are its own bounds."""
 
     state: Word
     is_synchronised: bool
@@ -52,7 +52,7 @@ class InterfaceDrops(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of one kind that the agent's spool could not keep, ever, and why: `too_many`, `too_old`, `disk_full`."""
+    """Results of a kind ever dropped by the agent's spool, with the reason: `too_many`, `too_old`, `disk_full`."""
 
     kind: Word
     reason: Word
@@ -69,7 +69,7 @@ class ClockOff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """At the time of a delivery. What is not known is None.
+    """At the time of a delivery. Unknown values are None.
 
     `clock_offset_s` is this site's clock less the centre's. `load_1min` are processes that run or wait, for `cpus`
     CPUs. `stamp` is the poorest among the batch's bursts. `lost_ticks` are cycles that were due and did not begin,
@@ -110,7 +110,7 @@ TIMEX_BYTES = ctypes.sizeof(_Timex)
 
 
 def kernel_clock_of(state: int, timex: bytes) -> KernelClock:
-    """The clock by what adjtimex returned and the struct that it filled."""
+    """Parse the result of adjtimex(2) and its struct."""
     read = _Timex.from_buffer_copy(timex)
     per_second = 1e9 if read.status & NANOSECONDS else 1e6
     return KernelClock(
@@ -140,15 +140,15 @@ def parse_loadavg(text: str) -> float:
 
 
 def parse_net_dev(text: str) -> tuple[InterfaceDrops, ...]:
-    """The interfaces of /proc/net/dev that dropped something, the worst first; loopback is not asked."""
-    found = []
+    """The interfaces of /proc/net/dev that dropped something, the worst first, without loopback."""
+    dropping = []
     for line in text.splitlines()[2:]:
         name, _, figures = line.partition(":")
         columns = figures.split()
         drops = InterfaceDrops(interface=name.strip(), received=int(columns[3]), sent=int(columns[11]))
         if drops.interface != LOOPBACK and drops.received + drops.sent > 0:
-            found.append(drops)
-    return tuple(sorted(found, key=lambda drops: -(drops.received + drops.sent)))
+            dropping.append(drops)
+    return tuple(sorted(dropping, key=lambda drops: -(drops.received + drops.sent)))
 
 
 def read_load() -> float | None:
@@ -160,5 +160,5 @@ def read_drops() -> tuple[InterfaceDrops, ...]:
 
 
 def read_health() -> Health:
-    """What the machine tells."""
+    """The health of this machine."""
     return Health(kernel_clock=read_kernel_clock(), load_1min=read_load(), cpus=os.cpu_count(), drops=read_drops())

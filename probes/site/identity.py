@@ -2,7 +2,7 @@
 
 A folder draws the name of its instance when it is first used; its starts are numbered upwards, by the clock where that
 does not go back. The centre gives a token to the first instance that shows it, and to its latest start. So a second
-agent with the same token is refused, and so is the older one of two that run on copies of one folder.
+agent with the same token is refused, and so is the older of two agents on copies of the same folder.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 def begin(path: Path, now_us: int | None = None) -> Identity:
     """The identity of an agent that starts now; kept in `path`. Raises OSError where it cannot be kept."""
-    known = read(path)
+    previous = read(path)
     now_us = time.time_ns() // 1000 if now_us is None else now_us
-    if known is None:
+    if previous is None:
         begun = Identity(instance=secrets.token_hex(8), start=now_us)
     else:
-        begun = Identity(instance=known.instance, start=max(known.start + 1, now_us))
+        begun = Identity(instance=previous.instance, start=max(previous.start + 1, now_us))
     with replace_privately(path, path.with_suffix(".new")) as file:
         file.write(msgspec.json.encode(begun))
     return begun

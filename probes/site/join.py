@@ -1,8 +1,9 @@
 """`python -m probes site join URL CODE`: a site joins a centre.
 
-The one-time code becomes the site's token, which lies in the data folder readable by its owner only, beside the
-centre's address; from then on `python -m probes site` needs to be told nothing. What can be found wrong without the
-code is looked for first, so that a failure does not use it up. The kind of a failure is the first word of its message.
+The single-use code is exchanged for the site's token, which is stored in the data folder, readable by its owner only,
+with the centre's address; from then on `python -m probes site` needs no options. Everything that can be checked
+without the code is checked first, so that a failure does not use it up. The kind of a failure is the first word of its
+message.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ FAILURE_OF_STATUS = {403: Failure.CODE, 404: Failure.UNREACHABLE, 426: Failure.V
 
 
 class JoinError(Exception):
-    """The site has not joined; the message says why and what to do."""
+    """The site has not joined; the message says why, and how to fix it."""
 
     def __init__(self, failure: Failure, message: str) -> None:
         super().__init__(f"{failure.value}: {message}")
@@ -65,11 +66,11 @@ def run(args: argparse.Namespace) -> int:
 def join(
     url: str, code: str, data: Path, *, allow_plain_http: bool = False, clock: CentreClock | None = None
 ) -> Enrolment:
-    """Redeem `code` and keep what the agent needs in `data`. An earlier token there is replaced in the end, or not at
-    all. Raises `JoinError`, `SettingsError` for an address that would show the token, and OSError for the folder."""
+    """Redeem `code` and write the agent's token and centre to `data`. An earlier token there is replaced last, or not
+    at all. Raises `JoinError`, `SettingsError` for an address that would show the token, and OSError for the folder."""
     centre = Centre(url, None, allow_plain_http=allow_plain_http, timeout_s=TIMEOUT_S, clock=clock)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _look_around(centre)
+    _check_before_redeeming(centre)
     fresh = _open_private(token_file(data))
     try:
         enrolment = _redeem(centre, code)
@@ -82,7 +83,7 @@ def join(
     return enrolment
 
 
-def _look_around(centre: Centre) -> None:
+def _check_before_redeeming(centre: Centre) -> None:
     """Everything that has to be right before the code is shown."""
     try:
         welcome = [centre.welcome() for _ in range(EXCHANGES)][-1]

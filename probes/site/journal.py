@@ -1,6 +1,6 @@
-"""What an agent notes of itself while it works, and the state file in which it shows that to `probes.site.status`.
+"""Running tests and last problem of an agent, and the state file that `probes.site.status` reads them from.
 
-The worker writes the file every few seconds; a reader sees the old one or the new one. Nothing is read back from it by
+The worker writes the file every few seconds; a reader sees the old or the new content. Nothing is read back from it by
 the agent. Results and slots are not here: those are in the spool.
 """
 
@@ -38,7 +38,7 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the state file holds."""
+    """The content of the state file."""
 
     written_at: datetime
     started_at: datetime
@@ -108,7 +108,7 @@ class Journal:
 
 
 def write_state(path: Path, state: WorkerState) -> None:
-    """Replace the file as a whole. It need not survive a power cut: the next one comes within seconds."""
+    """Replace the file as a whole. It need not survive a power cut: the next follows within seconds."""
     beside = path.with_suffix(".new")
     beside.write_bytes(msgspec.json.encode(state))
     beside.replace(path)

@@ -107,8 +107,8 @@ def families(status: Status) -> Iterator[Metric]:
             "Results that the spool could not keep, ever",
             labels=[*site, "kind", "reason"],
         )
-        for one in spool.dropped_for:
-            dropped.add_metric([*site.values(), one.kind, one.reason], one.count)
+        for dropped_results in spool.dropped_for:
+            dropped.add_metric([*site.values(), dropped_results.kind, dropped_results.reason], dropped_results.count)
         yield dropped
 
 

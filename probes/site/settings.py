@@ -1,7 +1,7 @@
-"""What an agent is told when it is started: where the centre is, where its files are. No secret is in here.
+"""Settings of an agent at its start: address of the centre, paths of its files. They contain no secret.
 
-The supervisor checks the command line, or reads what `python -m probes site join` left in the data folder, makes
-`AgentSettings` and hands them to the worker through one environment variable as JSON.
+The supervisor checks the command line, or reads the file that `python -m probes site join` wrote, makes
+`AgentSettings` and hands them to the worker as JSON in an environment variable.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ VARIABLE = "SOUNDINGS_AGENT_SETTINGS"
 
 
 class SettingsError(Exception):
-    """Something the agent was told cannot be; says what and what to write."""
+    """A setting is invalid; says which, and gives a valid example."""
 
 
 class JoinedCentre(msgspec.Struct, frozen=True, kw_only=True):
-    """What a data folder says of the centre that its site has joined; the token lies beside it."""
+    """The centre that a data folder's site has joined; the token is in a file of its own."""
 
     centre: str
     site: str
@@ -30,7 +30,7 @@ class JoinedCentre(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`redis_url` is as Celery writes it; the files are absolute paths. `identity` is what the centre is told."""
+    """`redis_url` is as Celery writes it; the files are absolute paths. `identity` is sent to the centre."""
 
     centre: str
     token_file: str
@@ -59,7 +59,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state_file(self) -> Path:
-        """What the agent shows of itself, as `probes.site.journal.WorkerState`."""
+        """The state of the running agent, as `probes.site.journal.WorkerState`."""
         return state_file(Path(self.data))
 
     def environment(self) -> dict[str, str]:
@@ -75,7 +75,7 @@ def plan_file(data: Path) -> Path:
 
 
 def usage_file(data: Path) -> Path:
-    """What was used of the limits, as `probes.site.limits.usage` keeps it."""
+    """The use of the limits, as `probes.site.limits.usage` writes it."""
     return data / "usage.json"
 
 

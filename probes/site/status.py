@@ -1,7 +1,7 @@
-"""`python -m probes site status`: what runs, what is queued, the last error. Reads the data folder, asks nobody.
+"""`python -m probes site status`: agent, plan, running tests, queue and last error, from the data folder alone.
 
-In: the agent's state file, its plan, its spool and its lock. Out: a few lines, or one JSON object. Exit status 0 where
-an agent runs and works, 1 where it does not, or the centre refuses it.
+In: the agent's state file, its plan, its spool and its lock. Out: a few lines, or a JSON object. Exit status 0 if an
+agent runs and works, 1 if not, or if the centre refuses it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from probes.site.wire import Plan
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent. `process_id` is the supervisor's, None where none runs; the others are None where there are none."""
+    """Status of an agent. `process_id` is the supervisor's; fields are None if there is no such process or file."""
 
     data: str
     process_id: int | None
@@ -39,7 +39,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def refusal(self) -> Trouble | None:
-        """Why the centre takes nothing from it."""
+        """The centre's reason for refusing this agent."""
         return None if self.state is None else self.state.refusal
 
     @property
@@ -73,30 +73,32 @@ def read_status(data: Path, now: datetime) -> Status:
 
 
 def as_json(status: Status) -> str:
-    """The plan is told by its version."""
-    told = msgspec.to_builtins(status)
-    told["plan"] = None if status.plan is None else status.plan.version
-    return msgspec.json.encode({**told, "works": status.works}).decode()
+    """As JSON, with the version of the plan in place of the plan."""
+    fields = msgspec.to_builtins(status)
+    fields["plan"] = None if status.plan is None else status.plan.version
+    return msgspec.json.encode({**fields, "works": status.works}).decode()
 
 
 def lines(status: Status, now: datetime) -> list[str]:
-    """For people."""
-    told = {
+    """The status as lines of text."""
+    fields = {
         "agent": _agent(status),
         "plan": "none yet" if status.plan is None else _plan(status.plan),
         "running": _running(status, now),
         "queued": "no spool yet" if status.spool is None else _queued(status.spool, status.state, now),
     }
     if status.spool is not None and status.spool.set_aside:
-        told["aside"] = _aside(status.spool)
+        fields["quarantined"] = _aside(status.spool)
     if status.spool is not None and status.spool.dropped:
-        told["dropped"] = ", ".join(f"{one.count} {one.kind} ({one.reason})" for one in status.spool.dropped_for)
+        fields["dropped"] = ", ".join(
+            f"{dropped.count} {dropped.kind} ({dropped.reason})" for dropped in status.spool.dropped_for
+        )
     if status.state is not None and status.state.health is not None:
-        told["health"] = _health(status.state.health)
+        fields["health"] = _health(status.state.health)
     if status.refusal is not None:
-        told["refused"] = f"{_moment(status.refusal.at)} {status.refusal.message}"
-    told["error"] = _last_error(status.state)
-    return [f"{name:<8} {text}" for name, text in told.items()]
+        fields["refused"] = f"{_moment(status.refusal.at)} {status.refusal.message}"
+    fields["error"] = _last_error(status.state)
+    return [f"{name:<11} {text}" for name, text in fields.items()]
 
 
 def _supervisor(lock: Path) -> int | None:
@@ -115,15 +117,13 @@ def _supervisor(lock: Path) -> int | None:
 def _agent(status: Status) -> str:
     state = status.state
     if status.process_id is None:
-        return f"does not run on {status.data}; start it: python -m probes site --data {status.data}"
+        return f"not running on {status.data}; start it: python -m probes site --data {status.data}"
     if state is None or not status.measures:
-        return (
-            f"process {status.process_id} runs, but its worker shows no sign of life; see {status.data}/log/worker.log"
-        )
-    told = f"(process {status.process_id}, since {_moment(state.started_at)}, version {state.agent_version})"
+        return f"process {status.process_id} runs, but its worker does not respond; see {status.data}/log/worker.log"
+    process = f"(process {status.process_id}, since {_moment(state.started_at)}, version {state.agent_version})"
     if status.works:
-        return f"works {told} for {state.centre}"
-    return f"measures {told}, but {state.centre} refuses it; all is kept"
+        return f"works {process} for {state.centre}"
+    return f"measures {process}, but {state.centre} refuses its results; they stay in the backlog"
 
 
 def _plan(plan: Plan) -> str:
@@ -132,9 +132,9 @@ def _plan(plan: Plan) -> str:
 
 def _running(status: Status, now: datetime) -> str:
     cycles = status.state.running if status.measures and status.state is not None else ()
-    named = [f"{one.name} for {_age(now, one.since)}" for one in cycles]
+    named = [f"{cycle.name} for {_age(now, cycle.since)}" for cycle in cycles]
     named += [f"throughput slot {slot_id}" for slot_id in (status.spool.slots if status.spool is not None else ())]
-    return ", ".join(named) or "nothing at this moment"
+    return ", ".join(named) or "nothing"
 
 
 def _queued(spool: SpoolContents, state: WorkerState | None, now: datetime) -> str:
@@ -144,27 +144,28 @@ def _queued(spool: SpoolContents, state: WorkerState | None, now: datetime) -> s
         if accepted_at is None
         else f"last accepted {_age(now, accepted_at)} ago"
     )
-    return f"{spool.queued} results wait, {spool.set_aside} set aside, {spool.dropped} dropped ever; {accepted}"
+    counts = f"{spool.queued} results in the backlog, {spool.set_aside} quarantined, {spool.dropped} dropped in total"
+    return f"{counts}; {accepted}"
 
 
 def _aside(spool: SpoolContents) -> str:
-    """What the centre will never take, by its commonest reasons."""
+    """Quarantined results by their most frequent reasons."""
     reasons = "; ".join(f"{count} × {reason}" for reason, count in spool.set_aside_for)
     others = spool.set_aside - sum(count for _, count in spool.set_aside_for)
     return reasons + (f"; {others} for other reasons" if others else "")
 
 
 def _health(health: Health) -> str:
-    parts = ["clock not compared with the centre's yet"]
+    parts = ["clock offset from the centre unknown"]
     if health.clock_offset_s is not None and health.clock_uncertainty_s is not None:
         way = "ahead of" if health.clock_offset_s >= 0 else "behind"
         parts = [f"clock {abs(health.clock_offset_s):.3f} s {way} the centre's (± {health.clock_uncertainty_s:.3f} s)"]
     if health.kernel_clock is not None and not health.kernel_clock.is_synchronised:
-        parts.append("kept by no NTP")
+        parts.append("not synchronised by NTP")
     if health.load_1min is not None:
         parts.append(f"load {health.load_1min:.2f} on {health.cpus} CPUs")
-    parts.append(f"{health.lost_ticks} cycles lost")
-    parts += [f"{one.interface} dropped {one.received} in, {one.sent} out" for one in health.drops]
+    parts.append(f"{health.lost_ticks} missed cycles")
+    parts += [f"{drops.interface} dropped {drops.received} in, {drops.sent} out" for drops in health.drops]
     return ", ".join(parts)
 
 

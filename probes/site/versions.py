@@ -6,12 +6,12 @@ import re
 
 
 def is_older(version: str, than: str) -> bool:
-    """Whether `version` comes before `than`. What follows the numbers (rc1, +local) does not count."""
+    """Whether `version` precedes `than`. Suffixes (rc1, +local) are ignored."""
     return _numbers(version) < _numbers(than)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release's numbers without zeros at the end, so that 1.0 is 1.0.0; none for what is no version."""
+    """The release's numbers without zeros at the end, so that 1.0 equals 1.0.0; empty if it cannot be parsed."""
     leading = re.match(r"\d{1,9}(\.\d{1,9})*", version)
     numbers = [int(number) for number in leading[0].split(".")] if leading else []
     while numbers and numbers[-1] == 0:

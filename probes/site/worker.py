@@ -1,6 +1,6 @@
-"""The agent's one worker process: `python -m probes.site.worker`, started by `probes.site.command`.
+"""The agent's worker process: `python -m probes.site.worker`, started by `probes.site.command`.
 
-A Celery worker with a pool of threads, and beat in one more thread, so that a whole agent is one Python process beside
+A Celery worker with a pool of threads, and beat in another thread, so that an agent is a single Python process beside
 its supervisor. Settings come through the environment. It logs to standard error.
 """
 
@@ -29,7 +29,7 @@ STOP_GRACE_S = 1.0
 
 
 class BeatThread(bootsteps.StartStopStep):
-    """Beat as a thread of the worker: there is exactly one worker, and they end together."""
+    """Beat as a thread of the worker: there is exactly 1 worker, and they end together."""
 
     requires = ("celery.worker.components:Pool",)
 
@@ -49,7 +49,7 @@ def keep_logging(**_: Any) -> None:
 
 
 def leave_now(death: threading.ExceptHookArgs) -> None:
-    """A thread that died of a bug (beat's, say) must not leave half an agent: the supervisor starts a whole one."""
+    """Exit when a thread died of a bug (beat's, for example): the supervisor then restarts the whole agent."""
     logging.getLogger(__name__).critical("a thread died", exc_info=death.exc_value)
     os._exit(1)
 

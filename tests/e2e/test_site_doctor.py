@@ -211,7 +211,7 @@ def examined(folder, plan, limits=None):
         limits=limits if limits is not None else Limits(networks=LOOPBACK),
         centre=None,
         answer=None,
-        kept_plan=plan,
+        cached_plan=plan,
     )
 
 

@@ -1,4 +1,4 @@
-"""The doctor's checks that need no machine in a certain state: each finding with its mend."""
+"""The doctor's checks that need no machine in a certain state: each result with its fix."""
 
 import msgspec
 import pytest
@@ -43,13 +43,13 @@ def test_one_of_the_two_ways_to_a_socket_is_enough(capable, in_range):
         assert all('sysctl -w net.ipv4.ping_group_range="0 2147483647"' in finding.fix for finding in findings)
 
 
-def test_a_mend_stands_below_what_it_is_for():
+def test_a_fix_is_printed_below_the_failed_check():
     good = CheckResult(check="redis", detail="/usr/bin/redis-server")
-    bad = CheckResult(check="clock", detail="kept by no NTP", fix="timedatectl set-ntp true")
+    bad = CheckResult(check="clock", detail="not synchronised by NTP", fix="timedatectl set-ntp true")
 
     assert lines([good, bad]) == [
-        "ok  redis            /usr/bin/redis-server",
-        "BAD clock            kept by no NTP",
-        "                     mend: timedatectl set-ntp true",
+        "OK   redis            /usr/bin/redis-server",
+        "FAIL clock            not synchronised by NTP",
+        "                      fix: timedatectl set-ntp true",
     ]
     assert msgspec.to_builtins(good) == {"check": "redis", "found": "/usr/bin/redis-server", "mend": None}

@@ -356,7 +356,7 @@ def test_the_command_prints_what_holds_and_what_was_used(tmp_path, capsys):
     assert show_limits(arguments) == 0
 
     shown = capsys.readouterr().out
-    assert f"the rules of {tmp_path / 'limits.toml'}\n" in shown
+    assert f"limits in {tmp_path / 'limits.toml'}\n" in shown
     assert "ping.max_packets_per_s          50: total rate of this agent\n" in shown
     assert 'networks.allowed                ["0.0.0.0/0", "::/0"] (default): networks that may be measured\n' in shown
     assert "throughput.max_bits_per_day     no limit (default): " in shown

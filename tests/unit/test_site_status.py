@@ -73,12 +73,12 @@ def test_a_working_agent_is_told_with_all_that_it_does(agent, now):
     assert shown["agent"].endswith("version 0.1.0) for https://centre.example")
     assert shown["plan"].startswith("3f2a of site cern: 0 ping tests")
     assert shown["running"] == "ping pinger for 7 s"
-    assert shown["queued"] == "2 results wait, 1 set aside, 0 dropped ever; last accepted 4 s ago"
+    assert shown["queued"] == "2 results in the backlog, 1 quarantined, 0 dropped in total; last accepted 4 s ago"
     assert shown["health"] == (
-        "clock 0.002 s behind the centre's (± 0.004 s), kept by no NTP, load 0.31 on 2 CPUs, 3 cycles lost, "
+        "clock 0.002 s behind the centre's (± 0.004 s), not synchronised by NTP, load 0.31 on 2 CPUs, 3 missed cycles, "
         "eth0 dropped 5 in, 1 out"
     )
-    assert shown["aside"] == "1 × path 1 is unknown"
+    assert shown["quarantined"] == "1 × path 1 is unknown"
     assert "dropped" not in shown
     assert shown["error"].endswith("deliver: batch 7: away")
 
@@ -94,7 +94,7 @@ def test_what_was_set_aside_and_dropped_is_told_with_the_reasons(tmp_path, now):
 
     shown = told(tmp_path, now)
 
-    assert shown["aside"] == "3 × b; 1 × a; 1 × c; 1 × d; 1 × e; 2 for other reasons"
+    assert shown["quarantined"] == "3 × b; 1 × a; 1 × c; 1 × d; 1 × e; 2 for other reasons"
     assert shown["dropped"] == "1 ping (too_many)"
 
 
@@ -111,8 +111,8 @@ def test_a_worker_that_is_silent_does_not_work(agent, now):
     status = read_status(agent, now + timedelta(seconds=120))
 
     assert not status.works
-    assert "shows no sign of life" in lines(status, now)[0]
-    assert lines(status, now)[2] == "running  nothing at this moment"
+    assert "does not respond" in lines(status, now)[0]
+    assert lines(status, now)[2] == "running     nothing"
 
 
 def test_without_an_agent_the_spool_is_told_all_the_same(agent, now, tmp_path):
@@ -120,8 +120,8 @@ def test_without_an_agent_the_spool_is_told_all_the_same(agent, now, tmp_path):
 
     shown = told(agent, now)
 
-    assert "does not run" in shown["agent"]
-    assert shown["queued"].startswith("2 results wait, 1 set aside")
+    assert "not running" in shown["agent"]
+    assert shown["queued"].startswith("2 results in the backlog, 1 quarantined")
 
 
 def test_an_empty_folder_is_told_and_nothing_is_written_into_it(tmp_path, capsys):
@@ -146,7 +146,7 @@ def test_an_agent_that_the_centre_refuses_says_so_and_what_to_do(agent, now, cap
 
     shown = told(agent, now)
 
-    assert shown["agent"].endswith("but https://centre.example refuses it; all is kept")
+    assert shown["agent"].endswith("but https://centre.example refuses its results; they stay in the backlog")
     assert shown["agent"].startswith("measures (process")
     assert shown["running"] == "ping pinger for 7 s"
     assert shown["refused"].endswith(said)

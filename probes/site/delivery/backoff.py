@@ -1,4 +1,4 @@
-"""When to try the centre again: exponential pauses with jitter and a cap, or what the centre asked for."""
+"""Retries of requests to the centre: exponential backoff with jitter and a cap, or the centre's Retry-After."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_RETRY_AFTER_S = 600.0
 
 
 class BackOff:
-    """Counts failures in a row. `may_try` until one happens, and again after its pause.
+    """Counts failures in a row. `may_try` is true until a failure, and again after its pause.
 
     The pause doubles with each failure and is drawn between half of it and the whole, so that the agents of a mesh
     do not come back together; where the centre asks for a time, it begins after that.

@@ -1,7 +1,7 @@
 """The centre as an agent sees it: a few HTTP requests, with the token, over verified TLS.
 
-Each method of `Centre` sends one request and raises a `CentreError` that says what went wrong, whether the batch was
-too large, and when the centre wants to be asked again. Repeating is the caller's business. `Centre.clock` learns from
+Each method of `Centre` sends one request and raises a `CentreError` with the status, the centre's reason and its
+Retry-After. Retries are up to the caller. `Centre.clock` learns from
 each answer how far our clock is from the centre's.
 """
 
@@ -50,15 +50,15 @@ MAX_ANSWER_BYTES = 64 * 2**20
 ZSTD_LEVEL = 1
 AnswerT = TypeVar("AnswerT")
 ADVICE = {
-    400: "it cannot read what we sent. Are agent and centre of the same version?",
-    401: "it does not know this site's token; put the right one in the token file",
+    400: "it cannot parse the request. Are agent and centre of the same version?",
+    401: "it does not know this site's token; put the right token in the token file",
     403: "it does not allow this site; ask its operator",
     404: "there is no centre at this address; check --centre",
     409: "another agent works for this site; all is kept meanwhile",
     413: "the batch is too large for it",
-    415: "it cannot unpack what we sent; kept and sent again. Are agent and centre of the same version?",
+    415: "it cannot decompress the request; it will be retried. Are agent and centre of the same version?",
     426: "it and this agent are too far apart in version; all is kept",
-    422: "it cannot read what we sent. Are agent and centre of the same version?",
+    422: "it cannot parse the request. Are agent and centre of the same version?",
     429: "it wants to be asked less often",
     503: "it cannot store now",
 }
@@ -69,8 +69,8 @@ NOT_OURS = (401, 403, 409, 426)
 
 
 class CentreError(Exception):
-    """A request that did not succeed. `status` is None when there was no answer at all; `reason` is what the centre
-    said for people, where it is one of ours."""
+    """A request that did not succeed. `status` is None when there was no answer at all; `reason` is the error
+    message of the centre, if there is any."""
 
     def __init__(
         self, message: str, *, status: int | None = None, reason: str | None = None, retry_after_s: float | None = None
@@ -131,19 +131,19 @@ class Centre:
         return receipt
 
     def welcome(self) -> Welcome:
-        """What a centre says to whoever asks. Raises `CentreError`."""
+        """Fetch the versions that the centre supports; needs no token. Raises `CentreError`."""
         return _decoded(self._request("GET", "/api/agent/enrol", {}, None)[1], Welcome)
 
     def enrol(self, request: EnrolmentRequest) -> Enrolment:
-        """Redeem a one-time code. Raises `CentreError`."""
+        """Redeem a single-use code. Raises `CentreError`."""
         headers = {"Content-Type": "application/json"}
         return _decoded(self._request("POST", "/api/agent/enrol", headers, msgspec.json.encode(request))[1], Enrolment)
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, bytes]:
-        """Status (200 or 304) and body of the answer. Redirections are not followed: the token goes to one place."""
+        """Status (200 or 304) and body of the answer. Redirections are not followed, for the token's sake."""
         connection = self._connect()
         prefix = urlsplit(self.url).path
-        end = _End(4 * self._timeout_s)
+        end = _ExchangeDeadline(4 * self._timeout_s)
         try:
             headers = {PROTOCOL_HEADER: str(PROTOCOL), **self._authorization(), **headers}
             connection.connect()
@@ -153,12 +153,12 @@ class Centre:
             answer = connection.getresponse()
             received_s = self.clock.now_s()
             content = answer.read(MAX_ANSWER_BYTES)
-            if end.came:
+            if end.is_over:
                 raise TimeoutError
         except ssl.SSLCertVerificationError as error:
             raise BadCertificate(f"centre {self.url}: its certificate is not good: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
-            if end.came or isinstance(error, TimeoutError):
+            if end.is_over or isinstance(error, TimeoutError):
                 raise CentreTimeout(f"centre {self.url} cannot be reached: it takes too long") from error
             raise CentreUnreachable(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
         except SettingsError as error:
@@ -196,20 +196,20 @@ class Centre:
         return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
 
 
-class _End(threading.Timer):
-    """Ends an exchange that takes too long as a whole, though something comes now and then."""
+class _ExchangeDeadline(threading.Timer):
+    """Shuts the connection down when the whole exchange takes too long, even if bytes still trickle in."""
 
     def __init__(self, after_s: float) -> None:
-        super().__init__(after_s, self._hang_up)
+        super().__init__(after_s, self._shut_down)
         self.daemon = True
-        self.came = False
+        self.is_over = False
 
     def watch(self, connected: socket.socket) -> None:
         self._socket = connected
         self.start()
 
-    def _hang_up(self) -> None:
-        self.came = True
+    def _shut_down(self) -> None:
+        self.is_over = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -242,7 +242,7 @@ def _reason(content: bytes) -> str | None:
 
 
 def _said(content: bytes) -> str:
-    """The beginning of what the centre said to explain itself."""
+    """The beginning of the answer's body, for the error message."""
     text = " ".join(content[:300].decode(errors="replace").split())
     return f" (it said: {text})" if text else ""
 

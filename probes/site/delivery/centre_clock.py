@@ -1,4 +1,4 @@
-"""How far this site's clock is from the centre's, told by the requests that the agent makes anyway.
+"""Offset of this site's clock from the centre's, estimated from the requests that the agent sends anyway.
 
 Each request and its answer are four stamps, as in NTP (RFC 5905, section 8): ours when the request leaves and when the
 answer comes, the centre's when it takes the request up and when it answers. Our two are taken on a clock that nobody
@@ -25,7 +25,7 @@ STAMP_RESOLUTION_S = 5e-6
 
 
 def steady_s() -> float:
-    """Seconds on a clock that is never set; on Linux one that runs on while the machine sleeps."""
+    """Seconds on a clock that is never set; on Linux it also counts while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -74,8 +74,7 @@ class CentreClock:
         self._lock = threading.Lock()
 
     def note(self, sent_s: float, centre_received: str | None, centre_sent: str | None, received_s: float) -> None:
-        """An answer came; its stamps are as the headers have them. One without stamps, or with impossible ones, says
-        nothing."""
+        """Record an exchange with the timestamps of the answer's headers; ignored if they are missing or impossible."""
         try:
             exchange = Exchange(sent_s, float(centre_received or "nan"), float(centre_sent or "nan"), received_s)
         except ValueError:
@@ -85,7 +84,7 @@ class CentreClock:
                 self._exchanges.append(exchange)
 
     def offset(self) -> Offset | None:
-        """By the exchange that tells most closely; None before the first."""
+        """The offset by the exchange with the least uncertainty; None before the first exchange."""
         with self._lock:
             exchanges = list(self._exchanges)
         if not exchanges:
@@ -95,11 +94,11 @@ class CentreClock:
         return Offset(self._wall_s() - now_s - best.centre_ahead_s, best.uncertainty_s(now_s))
 
     def off_s(self) -> float | None:
-        """How far our clock is ahead where that is surely too much; None where it is right, or nobody knows."""
+        """Offset of our clock if it is surely wrong; None if it is right or unknown."""
         offset = self.offset()
         return offset.seconds if offset is not None and offset.is_surely_wrong else None
 
     def utc_now(self) -> datetime:
-        """The time by our clock, or by the centre's where ours is surely off. What is planned for a moment begins by
-        this: a clock that is an hour ahead would take all of the next hour's for what is over."""
+        """The time by our clock, or by the centre's where ours is surely wrong. Slots begin by this time: with a clock
+        an hour ahead, all slots of the next hour would be missed."""
         return datetime.fromtimestamp(self._wall_s() - (self.off_s() or 0.0), UTC)

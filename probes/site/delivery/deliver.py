@@ -1,11 +1,11 @@
 """Delivers the spool to the centre, oldest first, until it is empty or the centre fails.
 
 A batch leaves the spool only with its receipt. After a failure nothing is sent until the pause is over, then a small
-batch first; batches grow while the centre answers quickly. One that is too large, that the centre did not get whole in
-time, or that has no answer in time twice, is halved. One that the centre cannot read is halved until the result that
-spoils it stands alone and is set aside with the centre's reason, unless the centre cannot read even a batch of nothing:
-then all are kept. One that is answered 5xx several times is halved likewise, where the centre takes a batch of nothing;
-a result that stands alone then lets others go first, and is set aside only where the centre takes those and never it
+batch first; batches grow while the centre answers quickly. A batch is halved if it is too large, if the centre did not
+receive it in time, or if it timed out twice. A batch that the centre cannot parse is halved until the bad result is
+alone, which is then quarantined with the centre's reason, unless the centre rejects even an empty batch: then all
+results are kept. A batch with several 5xx answers is halved likewise, if the centre accepts an empty batch; a result
+that is alone then lets others go first, and is quarantined only if the centre accepts those and never that result
 (`probes.site.delivery.quarantine_candidates`).
 """
 
@@ -35,13 +35,13 @@ MAX_RESULTS = 8000
 MAX_BATCH_BYTES = 2 * 2**20
 QUICK_S, SLOW_S = 2.0, 10.0
 SPREAD_S = 30.0
-"""Over which the sites of a mesh begin to send what has gathered while the centre was away."""
+"""Period over which the sites of a mesh start to send their backlogs after an outage of the centre."""
 TOO_LARGE, TOO_SLOW = 413, 408
 UNREADABLE = (400, 422)
 SERVER_ERROR, NOT_NOW = 500, 503
 """503 is the centre's word that it cannot store now: a smaller batch may pass, and no result is at fault."""
 FAILURES = 3
-"""5xx for the same batch, one after the other, before it is halved."""
+"""Consecutive 5xx answers to the same batch before it is halved."""
 NOTHING = 0
 """The number of a batch without results, which only asks whether the centre can read our batches."""
 
@@ -51,8 +51,8 @@ def utc_now() -> datetime:
 
 
 class Delivery:
-    """Delivers one spool to one centre, each batch with the health that `health` gives for it. Any thread may call
-    `run`; one at a time delivers. `spread` is a number from 0 to 1 that belongs to the site."""
+    """Delivers a spool to a centre, each batch with the health report from `health`. Any thread may call
+    `run`; a single thread delivers at a time. `spread` is a number from 0 to 1 that belongs to the site."""
 
     def __init__(
         self,
@@ -74,35 +74,35 @@ class Delivery:
         self._now = now
         self._clock = clock
         self._max_results = FIRST_RESULTS
-        self._comes_back = True
+        self._is_after_outage = True
         self._not_before = clock()
         self._timed_out: int | None = None
         self._failing: tuple[int, int] = (NOTHING, 0)  # the batch that was answered 5xx last, and how often
-        self._suspects = QuarantineCandidates()
+        self._candidates = QuarantineCandidates()
         self._running = threading.Lock()
 
     def run(self) -> int:
-        """Deliver what waits; the number of results that the centre took charge of."""
+        """Deliver the backlog; the number of results that the centre acknowledged."""
         if not self._back_off.may_try() or self._clock() < self._not_before:
             return 0
         if not self._running.acquire(blocking=False):
             return 0
         try:
-            return self._until_empty()
+            return self._deliver_all()
         except NoRoom as error:
             logger.error("deliver: %s; again in %.0f s", error, self._back_off.failed())
             return 0
         finally:
             self._running.release()
 
-    def _until_empty(self) -> int:
+    def _deliver_all(self) -> int:
         delivered = 0
         while self._clock() >= self._not_before and (batch := self._next_batch()) is not None:
             began_s = self._clock()
             try:
                 receipt = self._centre.deliver(msgspec.structs.replace(batch, health=self._health(batch)))
             except CentreError as error:
-                if not self._can_mend(batch, error):
+                if not self._recover(batch, error):
                     self._give_up(batch, error)
                     return delivered
             else:
@@ -111,17 +111,17 @@ class Delivery:
         return delivered
 
     def _next_batch(self) -> Batch | None:
-        """A suspect whose turn it is, else the oldest of the others, else a suspect."""
-        due = self._suspects.due()
+        """A quarantine candidate that is due, else the oldest other results, else a candidate."""
+        due = self._candidates.due()
         if due is not None:
             batch = self._form(only=due)
             if batch is not None:
                 return batch
-            self._suspects.forget(due)  # the spool had to drop it
-        suspects = self._suspects.sequences
-        batch = self._form(without=suspects)
-        if batch is None and suspects:
-            batch = self._form(only=min(suspects)) or self._form()
+            self._candidates.forget(due)  # the spool had to drop it
+        candidates = self._candidates.sequences
+        batch = self._form(without=candidates)
+        if batch is None and candidates:
+            batch = self._form(only=min(candidates)) or self._form()
         return batch
 
     def _form(self, *, only: int | None = None, without: Collection[int] = ()) -> Batch | None:
@@ -137,31 +137,31 @@ class Delivery:
     def _accepted(self, batch: Batch, receipt: Receipt, took_s: float) -> None:
         self._back_off.succeeded()
         self._timed_out = None
-        self._suspects.accepted(delivered.sequence for delivered in batch.results)
+        self._candidates.accepted(delivered.sequence for delivered in batch.results)
         self.last_accepted_at = self._now()
         self._spool.acknowledge(batch.number, receipt.refused)
         if took_s < QUICK_S:
             self._max_results = min(MAX_RESULTS, self._max_results * 2)
         elif took_s > SLOW_S:
             self._max_results = max(1, self._max_results // 2)
-        if self._comes_back and batch.queued > FIRST_RESULTS:
+        if self._is_after_outage and batch.queued > FIRST_RESULTS:
             self._not_before = self._clock() + self._spread() * SPREAD_S
-        self._comes_back = False
+        self._is_after_outage = False
 
-    def _can_mend(self, batch: Batch, error: CentreError) -> bool:
-        """Whether the batch was made smaller, or freed of what spoils it, so that it can be sent at once."""
+    def _recover(self, batch: Batch, error: CentreError) -> bool:
+        """Halve the batch, or quarantine the bad result, where that helps; whether to retry at once."""
         if error.status == TOO_LARGE:
             self._halve(batch, str(error))
             return True
         if error.status is not None and error.status >= SERVER_ERROR:
-            return self._can_mend_failing(batch, error)
+            return self._recover_from_server_error(batch, error)
         if error.status not in UNREADABLE or error.reason is None or not self._reads_our_batches():
             return False
         self._halve(batch, f"the centre answered {error.status}: {error.reason}")
         return True
 
-    def _can_mend_failing(self, batch: Batch, error: CentreError) -> bool:
-        """As `_can_mend`, of a batch that is answered 5xx."""
+    def _recover_from_server_error(self, batch: Batch, error: CentreError) -> bool:
+        """As `_recover`, of a batch that is answered 5xx."""
         number, failures = self._failing
         failures = failures + 1 if number == batch.number else 1
         self._failing = batch.number, failures
@@ -174,9 +174,9 @@ class Delivery:
         if error.status == NOT_NOW:
             return False
         sequence = batch.results[0].sequence
-        if self._suspects.failed(sequence):
+        if self._candidates.failed(sequence):
             self._halve(batch, reason)
-            self._suspects.forget(sequence)
+            self._candidates.forget(sequence)
             return True
         logger.warning("deliver: the centre answers %s to result %d; others go first", error.status, sequence)
         self._spool.release_batch(batch.number)
@@ -198,7 +198,7 @@ class Delivery:
         logger.warning("deliver: batch %d of %d results: %s; now %d", batch.number, len(batch.results), reason, kept)
 
     def _give_up(self, batch: Batch, error: CentreError) -> None:
-        self._comes_back = True
+        self._is_after_outage = True
         self._max_results = min(self._max_results, FIRST_RESULTS)
         if isinstance(error, CentreTimeout) or error.status == TOO_SLOW:
             self._take_smaller(batch, is_stored=False if error.status == TOO_SLOW else None)
@@ -213,8 +213,8 @@ class Delivery:
         )
 
     def _take_smaller(self, batch: Batch, *, is_stored: bool | None) -> None:
-        """New batches at once. This one too where the centre says that it does not have it; where nobody knows
-        (None), when it takes too long again."""
+        """Make new batches smaller, and halve this batch too if the centre has not stored it; if that is unknown
+        (None), only when it times out again."""
         self._max_results = max(1, self._max_results // 2)
         if (is_stored is False or self._timed_out == batch.number) and len(batch.results) > 1:
             self._spool.halve_batch(batch.number, "it takes too long")

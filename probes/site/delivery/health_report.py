@@ -1,4 +1,4 @@
-"""The health that a delivery carries: what the machine tells, and what the agent knows of itself and of the batch."""
+"""The health report in each delivery: the state of the machine, of the agent and of the batch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STAMPS: tuple[Stamp, ...] = get_args(Stamp)
 
 
 class HealthReporter:
-    """One agent's."""
+    """Makes the health reports of an agent."""
 
     def __init__(self, clock: CentreClock, spool: Spool) -> None:
         self._clock = clock
         self._spool = spool
 
     def current(self) -> Health:
-        """With no batch in view."""
+        """The health now, without a batch."""
         offset = self._clock.offset()
         return msgspec.structs.replace(
             read_health(),
@@ -39,7 +39,7 @@ class HealthReporter:
         )
 
     def for_batch(self, batch: Batch) -> Health:
-        """As it travels with `batch`."""
+        """The health to send with `batch`."""
         return msgspec.structs.replace(
             self.current(), stamp=poorest_stamp(batch.results), clock_off=clock_off(batch.results)
         )
@@ -53,7 +53,11 @@ def poorest_stamp(results: Iterable[Delivered]) -> Stamp | None:
 
 def clock_off(results: Iterable[Delivered]) -> ClockOff | None:
     """The stretch of the results that were spooled with a wrong clock; None where there are none."""
-    flagged = [(one.result.started_at, one.clock_off_s) for one in results if one.clock_off_s is not None]
+    flagged = [
+        (delivered.result.started_at, delivered.clock_off_s)
+        for delivered in results
+        if delivered.clock_off_s is not None
+    ]
     if not flagged:
         return None
     return ClockOff(

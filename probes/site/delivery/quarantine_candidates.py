@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 FAILURES_ALONE = 4
-"""Until a result is given up. A centre that fails every other request would spoil a good one once in sixteen times."""
+"""Failures alone before a result is quarantined. With a centre that fails every other request, a good result is
+quarantined in 1 of 16 cases."""
 MAX_CANDIDATES = 1000
 """More of them are no culprits: the centre takes nothing."""
 

@@ -57,16 +57,16 @@ def _data_folder(data: Path) -> CheckResult:
             room_bytes = shutil.disk_usage(data).free
     except OSError as error:
         return CheckResult(
-            check="data folder", detail=f"{data}: {error.strerror}", fix="make it, and give it to the agent's user"
+            check="data folder", detail=f"{data}: {error.strerror}", fix="create it, owned by the agent's user"
         )
     detail = f"{data}, {room_bytes / 2**30:.1f} GiB free"
     if room_bytes < MIN_FREE_BYTES:
-        return CheckResult(check="data folder", detail=detail, fix="make room: results that find none are lost")
+        return CheckResult(check="data folder", detail=detail, fix="free disk space: results that do not fit are lost")
     return CheckResult(check="data folder", detail=detail)
 
 
 def check_programs(site: SiteSetup) -> Iterator[CheckResult]:
-    """What the agent starts."""
+    """Check the programs that the agent starts."""
     try:
         yield CheckResult(check="redis", detail=broker.find_server())
     except broker.BrokerError as error:
@@ -99,7 +99,7 @@ def about_privileges(capable: bool, in_range: bool, group_range: str) -> Iterato
             check="privileges", detail="neither CAP_NET_RAW nor the group for it", fix=LINUX_PERMISSION_ADVICE
         )
     else:
-        yield CheckResult(check="privileges", detail="CAP_NET_RAW" if capable else "no capability, and none is needed")
+        yield CheckResult(check="privileges", detail="CAP_NET_RAW" if capable else "CAP_NET_RAW not needed")
     standing = "a group of ours is in it" if in_range else "no group of ours is in it"
     yield CheckResult(
         check="ping_group_range",
@@ -115,7 +115,7 @@ def has_net_raw(process_status: str) -> bool:
 
 
 def is_in_range(group_range: str, groups: set[int]) -> bool:
-    """Whether one of the groups is within net.ipv4.ping_group_range; "1 0" has nobody."""
+    """Whether any of the groups is within net.ipv4.ping_group_range; "1 0" is empty."""
     first, last = map(int, group_range.split())
     return any(first <= group <= last for group in groups)
 
@@ -165,15 +165,17 @@ def _echo(check: str, family: int, kind: str, *, needed: bool) -> CheckResult:
 def check_disk(site: SiteSetup) -> Iterator[CheckResult]:
     """Whether disk-to-disk tests may and can write their file."""
     folder = site.limits.disk.folder
-    asked = max((slot.spec.file_bytes for slot in site.plan.disk_to_disk), default=0) if site.plan is not None else 0
+    slots = () if site.plan is None else site.plan.disk_to_disk
+    planned_bytes = max((slot.spec.file_bytes for slot in slots), default=0)
     if not folder:
-        if asked:
+        if planned_bytes:
             fix = "name a folder as disk.folder in limits.toml, or let the centre plan none here"
             yield CheckResult(check="disk", detail="the plan has disk-to-disk tests, and no folder is named", fix=fix)
         return
     try:
         with scratch_file(folder):
-            rule = site.limits.disk.forbids_file(asked) or site.limits.disk.forbids_room(asked, free_bytes(folder))
+            limits = site.limits.disk
+            rule = limits.forbids_file(planned_bytes) or limits.forbids_room(planned_bytes, free_bytes(folder))
     except DiskFailure as error:
         yield CheckResult(
             check="disk", detail=str(error), fix="let the agent's user write there, or name another folder"

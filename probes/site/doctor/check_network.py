@@ -1,4 +1,4 @@
-"""Checks of what is outside the host: the centre, the clock, names, limits, MTU, ports."""
+"""Checks outside the host: the centre, the clock, names, limits, MTU, ports."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from probes.site.wire import Plan
 
 CONNECTIONS_AT_ONCE = 16
 MIN_MTU_BYTES = 1280
-"""What IPv6 asks of every link (RFC 8200, section 5); certificates and batches go in larger packets than that."""
+"""IPv6's minimum link MTU (RFC 8200, section 5); certificates and batches need larger packets than that."""
 SHOWN_FORBIDDEN = 3
 NOBODY_LISTENS = (errno.ECONNREFUSED,)
 
 
 def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
-    """Whether it answers, is who it should be, and knows us."""
+    """Check that it answers, has a valid certificate and accepts the token."""
     answer = site.answer
     if answer is None:
-        yield CheckResult(check="centre", detail="this site has joined none", fix="python -m probes site join URL CODE")
+        yield CheckResult(check="centre", detail="not joined", fix="python -m probes site join URL CODE")
     elif isinstance(answer, Plan):
         yield CheckResult(check="centre", detail=f"it knows us as {answer.site}; plan {answer.version}")
     else:
@@ -52,15 +52,13 @@ def _mend(error: CentreError) -> str:
 
 
 def check_clock(site: SiteSetup) -> Iterator[CheckResult]:
-    """By the kernel, and by the centre."""
+    """Check the clock by the kernel's status and against the centre's clock."""
     kernel = read_kernel_clock()
-    ntp = "let NTP keep the clock: timedatectl set-ntp true, or install chrony"
+    ntp = "synchronise the clock by NTP: timedatectl set-ntp true, or install chrony"
     if kernel is None:
-        yield CheckResult(
-            check="clock", detail="the kernel does not tell how it keeps the clock (a sandbox may forbid it)"
-        )
+        yield CheckResult(check="clock", detail="the kernel gives no clock status (a sandbox may forbid it)")
     else:
-        kept = "kept by NTP" if kernel.is_synchronised else "kept by no NTP"
+        kept = "synchronised by NTP" if kernel.is_synchronised else "not synchronised by NTP"
         detail = f"{kept} (adjtimex: {kernel.state}, error at most {kernel.max_error_s:.3f} s)"
         yield CheckResult(check="clock", detail=detail, fix=None if kernel.is_synchronised else ntp)
     offset = None if site.centre is None else site.centre.clock.offset()
@@ -71,7 +69,7 @@ def check_clock(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def check_names(site: SiteSetup) -> Iterator[CheckResult]:
-    """Whether all names of the plan, and the centre's, have an address."""
+    """Check that the centre's name and all names of the plan resolve."""
     names = site.names()
     host = None if site.centre is None else urlsplit(site.centre.url).hostname
     answers = resolve(names, Deadline(RESOLVE_S))
@@ -94,7 +92,7 @@ def check_names(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def check_limits(site: SiteSetup) -> Iterator[CheckResult]:
-    """What the limits take from the plan: no fault, but easily not what was meant."""
+    """How many targets the limits allow. Never a failure, but a forbidden target may be a mistake."""
     rules = {name: site.limits.forbids_address(address[0]) for name, address in _addresses(site.names())}
     forbidden = [f"{name[0]} not: {rule}" for name, rule in rules.items() if rule is not None]
     detail = f"{len(rules) - len(forbidden)} of {len(rules)} targets may be measured"
@@ -102,7 +100,7 @@ def check_limits(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def check_mtu(site: SiteSetup) -> Iterator[CheckResult]:
-    """Whether packets of the plan's sizes go whole, as far as this machine's kernel knows."""
+    """Check that packets of the plan's sizes fit the path MTU that this machine's kernel knows."""
     sizes: dict[Name, int] = {}
     for task in site.plan.ping if site.plan is not None else ():
         for target in task.spec.targets:
@@ -117,7 +115,7 @@ def check_mtu(site: SiteSetup) -> Iterator[CheckResult]:
             continue
         yield CheckResult(
             check="MTU",
-            detail=f"{name}: packets of {wanted} bytes do not fit, the way there takes {mtu_bytes}",
+            detail=f"{name}: packets of {wanted} bytes do not fit the path MTU of {mtu_bytes}",
             fix="raise the MTU of the interface or tunnel, or ask for smaller packet_bytes in mesh.toml",
         )
     yield CheckResult(check="MTU", detail=f"large enough to {good} of {len(sizes)} targets, as far as the kernel knows")
@@ -142,7 +140,7 @@ def check_ports(site: SiteSetup) -> Iterator[CheckResult]:
 
 
 def _addresses(names: Iterable[Name]) -> list[tuple[Name, SocketAddress]]:
-    """Those that have one."""
+    """The addresses of the names that resolve."""
     answers = resolve(names, Deadline(RESOLVE_S))
     return [(name, answer) for name, answer in sorted(answers.items()) if not isinstance(answer, ProbeError)]
 
@@ -156,7 +154,7 @@ def _own_port(port: int) -> CheckResult:
             return CheckResult(
                 check="ports",
                 detail=f"our port {port}: {error.strerror}",
-                fix=f"end what listens there (ss -ltnp 'sport = {port}'), unless it is a test of ours that runs now",
+                fix=f"stop the process that listens there (ss -ltnp 'sport = {port}'), unless a test runs now",
             )
     return CheckResult(check="ports", detail=f"our port {port} is free for tests; let it pass this site's firewall")
 

@@ -40,11 +40,11 @@ class SiteSetup:
     limits: Limits
     centre: Centre | None
     answer: Plan | CentreError | None
-    kept_plan: Plan | None
+    cached_plan: Plan | None
 
     @property
     def plan(self) -> Plan | None:
-        return self.answer if isinstance(self.answer, Plan) else self.kept_plan
+        return self.answer if isinstance(self.answer, Plan) else self.cached_plan
 
     def names(self) -> set[Name]:
         """Addresses and families of all targets in the plan."""

@@ -1,9 +1,8 @@
-"""`python -m probes site doctor`: looks for what is wrong with this site, and says how to mend it.
+"""`python -m probes site doctor`: checks this site's set-up, with a fix for each failed check.
 
-A check is a small function: what is known of the site goes in, findings come out, each with its mend where something
-is wrong. Nothing is changed, and nothing is sent but the question for the plan, name look-ups, echoes to loopback and
-connections to the ports of the plan that the limits allow. Exit status 0 where all is well, 1 where something is not.
-Run it as the agent's user: root may do what the agent may not.
+A check is a small function from `SiteSetup` to `CheckResult`s. Nothing is changed, and nothing is sent but requests for
+the plan, DNS queries, echoes to loopback and connections to the ports of the plan that the limits allow. Exit status 0
+if all checks pass, else 1. Run it as the agent's user: root has permissions that the agent lacks.
 """
 
 from __future__ import annotations
@@ -39,48 +38,48 @@ from probes.site.settings import (
 from probes.site.wire import Plan
 
 CLOCK_EXCHANGES = 3
-"""Questions more, so that the clock is told by the fastest answer."""
+"""Further requests: the fastest gives the best estimate of the clock offset."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings; 0 where all are good."""
-    findings = examine(_examined(args))
+    """Print the results; 0 if all checks pass."""
+    findings = examine(_read_setup(args))
     print(msgspec.json.encode(findings).decode() if args.json else "\n".join(lines(findings)))
     return 0 if all(finding.is_good for finding in findings) else 1
 
 
 def examine(site: SiteSetup) -> list[CheckResult]:
-    """All checks, one after the other."""
+    """Run all checks in order."""
     return [finding for check in CHECKS for finding in check(site)]
 
 
 def lines(findings: list[CheckResult]) -> list[str]:
-    """For people."""
+    """The results as lines of text."""
     shown = []
     for finding in findings:
-        shown.append(f"{'ok ' if finding.is_good else 'BAD'} {finding.check:<16} {finding.detail}")
+        shown.append(f"{'OK  ' if finding.is_good else 'FAIL'} {finding.check:<16} {finding.detail}")
         if finding.fix is not None:
-            shown.append(f"    {'':<16} mend: {finding.fix}")
+            shown.append(f"    {'':<17}fix: {finding.fix}")
     return shown
 
 
-def _examined(args: argparse.Namespace) -> SiteSetup:
+def _read_setup(args: argparse.Namespace) -> SiteSetup:
     data = args.data.resolve()
     token = args.token_file or token_file(data)
     file = limits_file(data, args.limits)
     try:
         limits = read_limits(file)
-    except LimitsError:  # told by the check of files
+    except LimitsError:  # reported by check_files
         limits = Limits()
     centre, answer = _ask(args.centre, data, token, allow_plain_http=args.allow_plain_http)
-    kept_plan = PlanCache(plan_file(data)).current()
-    return SiteSetup(data, token, file, limits, centre, answer, kept_plan)
+    cached_plan = PlanCache(plan_file(data)).current()
+    return SiteSetup(data, token, file, limits, centre, answer, cached_plan)
 
 
 def _ask(
     url: str | None, data: Path, token: Path, *, allow_plain_http: bool
 ) -> tuple[Centre | None, Plan | CentreError | None]:
-    """The centre, and what it answers when it is asked for the plan."""
+    """The centre, and its answer to a request for the plan."""
     try:
         joined = read_joined(data) if url is None else None
         if joined is not None:

@@ -1,6 +1,6 @@
-"""`python -m probes site limits`: the rules of this site as they hold, and what was used of them. Asks nobody.
+"""`python -m probes site limits`: the limits in force at this site, and their use today, from the data folder.
 
-In: the limits file, and the counts in the data folder. Out: one line a rule, or one JSON object. Exit status 1 where a
+In: the limits file, and the counts in the data folder. Out: a line per rule, or a JSON object. Exit status 1 if a
 file cannot be used.
 """
 
@@ -28,14 +28,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"site: limits: {error}", file=sys.stderr)
         return 1
     if args.json:
-        told = {
+        fields = {
             "file": None if file is None else str(file),
             "rules": {rule.name: rule.value for rule in rules(limits)},
             "used_today": {"throughput_minutes": used_s / 60, "throughput_bits": used_bits},
         }
-        print(msgspec.json.encode(told).decode())
+        print(msgspec.json.encode(fields).decode())
         return 0
-    print(f"the rules of {file}" if file is not None else f"no limits.toml in {data}: the defaults hold")
+    print(f"limits in {file}" if file is not None else f"no limits.toml in {data}: defaults apply")
     print("\n".join(_line(rule) for rule in rules(limits)))
     print(f"used today (UTC): {used_s / 60:.1f} minutes and {used_bits:.3g} bits of throughput tests")
     return 0

@@ -1,8 +1,8 @@
 """The limits that a site sets for its agent, which the centre cannot widen, and the checks against them.
 
-`Limits` are the rules as `probes.site.limits.read` reads them from limits.toml; `limits.example.toml` shows every one.
-Its `forbids_…` methods give the rule against a measurement, beginning with the rule's name, or None. The use of the
-rules that count a day or an hour is kept by `probes.site.limits.usage`.
+`Limits` are the rules as `probes.site.limits.read` reads them from limits.toml; `limits.example.toml` shows all of
+them. Its `forbids_…` methods give the rule against a measurement, beginning with the rule's name, or None. The use of
+the rules that count a day or an hour is kept by `probes.site.limits.usage`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILLING = "throughput"
 
 
 class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one site, those of each kind aside. Methods name the rule that forbids something, or give None."""
+    """The rules of a site that apply to all kinds. Methods return the rule that forbids a measurement, or None."""
 
     networks: Networks = Networks()
 
@@ -33,7 +33,7 @@ class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
         return getattr(self, name)
 
     def forbids_address(self, address: str) -> str | None:
-        """The rule against measuring a literal address. One that carries an IPv4 address counts as both."""
+        """The rule against measuring a literal address. An IPv6 address that embeds an IPv4 address counts as both."""
         return forbids_address(self.networks, address)
 
     def forbids_peer(self, address: str | None) -> str | None:
@@ -43,7 +43,9 @@ class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
             return None if address is None else self.forbids_address(address)
         if address is None:
             return "throughput.peers: the plan does not say who comes"
-        for network in (one for one in self.networks.forbidden if is_within(ipaddress.ip_address(address), (one,))):
+        for network in (
+            network for network in self.networks.forbidden if is_within(ipaddress.ip_address(address), (network,))
+        ):
             return f"networks.forbidden: {address} is in {network}"
         if not is_within(ipaddress.ip_address(address), peers):
             return f"throughput.peers: {address} is in none of them"
@@ -63,7 +65,7 @@ class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
         return rule
 
     def forbids_share(self, length_s: float, used_s: float, expected_bits: float, used_bits: float) -> str | None:
-        """The rule against a test that fills its path for what was used of this day."""
+        """The rule against a test that fills its path for the use of this day."""
         rule: str | None = self.section(FILLING).forbids_share(length_s, used_s, expected_bits, used_bits)
         return rule
 

@@ -1,4 +1,4 @@
-"""Which addresses the rules of `[networks]` allow: `forbids_address` gives the rule against an address, or None."""
+"""The rules of `[networks]`: `forbids_address` returns the rule against measuring an address, or None."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ NEVER = (
     ("networks.broadcast", ("255.255.255.255/32",)),
     ("networks.unspecified", ("0.0.0.0/8", "::/128")),
 )
-"""One packet there has many answers, or none, and each from another address: none is the answer of who was asked, so
-that there would be nothing but loss. No rule opens them."""
+"""Not the address of a host: replies, if any, come from other addresses and cannot be matched, so that a measurement
+would show 100% loss. No rule opens them."""
 WHY_NEVER = "no host's address: whoever answers has another, so nothing could be measured; no rule opens it"
 GUARDED = (
     ("loopback", ("127.0.0.0/8", "::1/128")),
     ("private", ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")),
     ("link_local", ("169.254.0.0/16", "fe80::/10")),
 )
-"""RFC 6890: places that mean something else at each site. Only an allowed network that lies inside one opens it."""
+"""RFC 6890: addresses with a meaning of their own at each site. Only an allowed network inside opens them."""
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -53,17 +53,17 @@ class Networks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_network(text: str, *, is_allowed: bool) -> None:
-    """Raises ValueError; an allowed network must not lie in one of `NEVER`."""
+    """Raises ValueError; an allowed network must not lie in a network of `NEVER`."""
     network = ipaddress.ip_network(text)
     for rule, never in NEVER if is_allowed else ():
-        if any(network.version == _network(one).version and network.subnet_of(_network(one)) for one in never):  # type: ignore[arg-type]
+        if any(network.version == _network(other).version and network.subnet_of(_network(other)) for other in never):  # type: ignore[arg-type]
             raise ValueError(f"{text} ({rule}) is {WHY_NEVER}")
 
 
 def forbids_address(networks: Networks, address: str) -> str | None:
-    """The rule against measuring a literal address. One that carries an IPv4 address counts as both."""
+    """The rule against measuring a literal address. An IPv6 address that embeds an IPv4 address counts as both."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    return next((rule for one in (parsed, *_carried(parsed)) if (rule := _forbids(networks, one))), None)
+    return next((rule for each in (parsed, *_carried(parsed)) if (rule := _forbids(networks, each))), None)
 
 
 def _forbids(networks: Networks, address: Address) -> str | None:
@@ -84,21 +84,21 @@ def _forbidden(networks: Networks, address: Address) -> str | None:
             return f"{rule}: {address} is {WHY_NEVER}"
     for network in (network for network in networks.forbidden if is_within(address, (network,))):
         return f"networks.forbidden: {address} is in {network}"
-    for rule, guarded, what in _guards(networks, address):
+    for rule, guarded, description in _guards(networks, address):
         if not _opens(networks, guarded, address):
-            return _guard(rule, address, what, guarded)
+            return _guard(rule, address, description, guarded)
     if not is_within(address, networks.allowed):
         return f"networks.allowed: {address} is in none of them"
     return None
 
 
-def _guard(rule: str, address: Address, what: str, guarded: str) -> str:
-    return f"networks.{rule}: {address} is {what}; a network inside {guarded} in networks.allowed would open it"
+def _guard(rule: str, address: Address, description: str, guarded: str) -> str:
+    return f"networks.{rule}: {address} is {description}; a network inside {guarded} in networks.allowed would open it"
 
 
 def _guards(networks: Networks, address: Address) -> Iterator[tuple[str, str, str]]:
     """The rules by which this address is measured only if it is allowed by more than a network around it: name of the
-    rule, its network, and what the address is. Links of two (RFC 3021) have no broadcast address."""
+    rule, its network, and a description of the address. Links of two (RFC 3021) have no broadcast address."""
     ours = (("management", networks.management), ("own", networks.own))
     for rule, guarded in (*ours, *GUARDED):
         for network in (network for network in guarded if is_within(address, (network,))):
@@ -110,12 +110,12 @@ def _guards(networks: Networks, address: Address) -> Iterator[tuple[str, str, st
 
 
 def _opens(networks: Networks, guarded: str, address: Address) -> bool:
-    """Whether an allowed network with this address lies inside the guarded one."""
+    """Whether an allowed network with this address is inside the guarded network."""
     outer = _network(guarded)
     return any(
-        _network(one).version == outer.version and _network(one).subnet_of(outer)  # type: ignore[arg-type]
-        for one in networks.allowed
-        if address in _network(one)
+        _network(allowed).version == outer.version and _network(allowed).subnet_of(outer)  # type: ignore[arg-type]
+        for allowed in networks.allowed
+        if address in _network(allowed)
     )
 
 
@@ -125,14 +125,14 @@ def _network(text: str) -> Network:
 
 
 def is_within(address: Address, networks: tuple[str, ...]) -> bool:
-    return any(address in _network(one) for one in networks)
+    return any(address in _network(network) for network in networks)
 
 
 def _carried(address: Address) -> list[ipaddress.IPv4Address]:
-    """IPv4 addresses that packets to an IPv6 one may end at: mapped, NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo."""
+    """IPv4 addresses that packets to an IPv6 address may end at: mapped, NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     carried = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     if address in NAT64:
         carried.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return [one for one in carried if one is not None]
+    return [address for address in carried if address is not None]

@@ -25,7 +25,7 @@ class LimitsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One key of the file: what it means, and what holds."""
+    """A key of the file with its meaning and the value in force."""
 
     name: str
     meaning: str
@@ -35,14 +35,14 @@ class Rule:
 
 def rules(limits: Limits) -> list[Rule]:
     """All rules as they hold."""
-    found = []
+    listed = []
     for section in Limits.__struct_fields__:
         for key, hint in _hints(section).items():
             value = getattr(getattr(limits, section), key)
             default = getattr(getattr(Limits(), section), key)
             meta = hint.__metadata__[-1]
-            found.append(Rule(f"{section}.{key}", meta.description, value, value == default))
-    return found
+            listed.append(Rule(f"{section}.{key}", meta.description, value, value == default))
+    return listed
 
 
 def read_limits(path: Path | None) -> Limits:
@@ -59,9 +59,9 @@ def read_limits(path: Path | None) -> Limits:
     wrong: list[tuple[int, str]] = []
     for section, table in root.value.items():
         if section not in Limits.__struct_fields__ or not isinstance(table.value, dict):
-            known = ", ".join(f"[{name}]" for name in Limits.__struct_fields__)
+            tables = ", ".join(f"[{name}]" for name in Limits.__struct_fields__)
             likely = suggestion(section, Limits.__struct_fields__)
-            wrong.append((table.line, f'unknown table "{section}"{likely}; there are {known}'))
+            wrong.append((table.line, f'unknown table "{section}"{likely}; there are {tables}'))
             continue
         sections[section] = {key: _value(section, key, node, wrong) for key, node in table.value.items()}
     if wrong:
@@ -70,7 +70,7 @@ def read_limits(path: Path | None) -> Limits:
 
 
 def _value(section: str, key: str, node: Node, wrong: list[tuple[int, str]]) -> object:
-    """The value of one key as it stands in the file; what is wrong with it is noted."""
+    """The value of a key as in the file; mistakes are appended to `wrong`."""
     hints = _hints(section)
     if key not in hints:
         likely = suggestion(key, hints)
@@ -80,11 +80,11 @@ def _value(section: str, key: str, node: Node, wrong: list[tuple[int, str]]) -> 
     try:
         checked = msgspec.convert(plain, type=hints[key])
         if isinstance(checked, tuple):
-            for one in checked:
-                check_hours(one) if key == "hours" else check_network(one, is_allowed=key == "allowed")
+            for item in checked:
+                check_hours(item) if key == "hours" else check_network(item, is_allowed=key == "allowed")
         if key == "folder" and checked and not Path(checked).is_absolute():
             raise ValueError(f"{checked!r} is not an absolute path")
-    except ValueError as error:  # msgspec's is one
+    except ValueError as error:  # msgspec.ValidationError is a ValueError
         example = hints[key].__metadata__[-1].examples[0]
         wrong.append((node.line, f"{section}.{key}: {error}; write for example {key} = {toml(example)}"))
     return plain
@@ -92,14 +92,14 @@ def _value(section: str, key: str, node: Node, wrong: list[tuple[int, str]]) -> 
 
 def _plain(node: Node) -> object:
     if isinstance(node.value, list):
-        return [_plain(one) for one in node.value]
+        return [_plain(item) for item in node.value]
     return node.value
 
 
 def toml(value: object) -> str:
     """A value as it is written in the file."""
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(toml(one) for one in value)}]"
+        return f"[{', '.join(toml(item) for item in value)}]"
     return f'"{value}"' if isinstance(value, str) else f"{value:g}"
 
 

@@ -1,7 +1,7 @@
-"""What of the limits was used: throughput tests of this day, and packets of capacity tests of this hour.
+"""The use of the limits: throughput tests of this day, and packets of capacity tests of this hour.
 
-Kept in a small file that is replaced as a whole, so that neither a restart nor a kill in the middle of a test gives
-anything back: a test counts with what it may take from the moment it begins, and with what it took when it has ended.
+Kept in a small file that is replaced as a whole, so that neither a restart nor a kill in the middle of a test resets
+the counts: a test counts with its maximum from its start, and with its actual use from its end.
 Where the disk is full the counts go on in memory, and that is logged. The rules are in `probes.site.limits.limits`.
 """
 
@@ -27,7 +27,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 class UsageEntry(msgspec.Struct, kw_only=True):
-    """One test: of throughput with its length and bits, or of capacity with its packets."""
+    """A test that counts: throughput with its length and bits, or capacity with its packets."""
 
     at: datetime
     address: str
@@ -44,11 +44,11 @@ class UsageCounts(msgspec.Struct, kw_only=True):
 
 
 class UsageError(Exception):
-    """The file cannot be read; says which, why, and what to do. Measuring as if nothing were used would be wrong."""
+    """The file cannot be read; says which, why, and how to fix it. Starting from zero would exceed the limits."""
 
 
 class Usage:
-    """The counts of one agent. Without a file they end with the process. Safe to use from any thread."""
+    """The counts of an agent. Without a file they end with the process. Safe to use from any thread."""
 
     def __init__(
         self, limits: Limits, file: Path | None = None, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -61,7 +61,7 @@ class Usage:
 
     @contextlib.contextmanager
     def testing(self, spec: FillsThePath, address: str) -> Iterator[UsageEntry]:
-        """A test with `address`, which says in what it is given how many bits it carried. Raises ProbeError
+        """Count a test with `address` while the context lasts; the caller sets the bits of the entry. Raises ProbeError
         where the day has no room for it."""
         length_s = spec.length_s
         with self._lock:
@@ -88,7 +88,7 @@ class Usage:
     def packets_within_hour(self, address: str) -> int:
         since = self._now() - HOUR
         with self._lock:
-            return sum(one.packets for one in self._kept.capacity if one.address == address and one.at > since)
+            return sum(entry.packets for entry in self._kept.capacity if entry.address == address and entry.at > since)
 
     def today(self) -> tuple[float, float]:
         """Seconds of throughput tests, and bits, of this day in UTC."""
@@ -96,18 +96,19 @@ class Usage:
             return usage_of_day(self._kept, self._now())
 
     def _likely_bits(self, spec: FillsThePath, address: str, length_s: float) -> float:
-        """What it is told to send, else what the fastest test with this address within a day would carry in this time;
-        0 before the first one."""
+        """The bits at the test's set rate, else at that of the fastest test with this address within a day; else 0."""
         if spec.rate_bps is not None:
             return spec.rate_bps * length_s
-        rates = [one.bits / one.seconds for one in self._kept.throughput if one.address == address and one.seconds]
+        rates = [
+            entry.bits / entry.seconds for entry in self._kept.throughput if entry.address == address and entry.seconds
+        ]
         return max(rates, default=0.0) * length_s
 
     def _write(self) -> None:
-        """Forget what no rule asks for any more, and keep the rest. To be called with the lock held."""
+        """Delete entries older than any rule counts, and write the file. To be called with the lock held."""
         now = self._now()
-        self._kept.throughput = [one for one in self._kept.throughput if one.at > now - DAY]
-        self._kept.capacity = [one for one in self._kept.capacity if one.at > now - HOUR]
+        self._kept.throughput = [entry for entry in self._kept.throughput if entry.at > now - DAY]
+        self._kept.capacity = [entry for entry in self._kept.capacity if entry.at > now - HOUR]
         if self._file is None:
             return
         try:
@@ -120,12 +121,12 @@ class Usage:
 def usage_of_day(kept: UsageCounts, now: datetime) -> tuple[float, float]:
     """Seconds and bits of the throughput tests since midnight, UTC."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    today = [one for one in kept.throughput if one.at >= midnight]
-    return sum(one.seconds for one in today), sum(one.bits for one in today)
+    today = [entry for entry in kept.throughput if entry.at >= midnight]
+    return sum(entry.seconds for entry in today), sum(entry.bits for entry in today)
 
 
 def read_usage(file: Path | None) -> UsageCounts:
-    """What the file says; nothing where there is none. Raises `UsageError`."""
+    """The counts in the file; empty if there is no file. Raises `UsageError`."""
     if file is None:
         return UsageCounts()
     try:

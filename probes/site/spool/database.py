@@ -1,7 +1,7 @@
 """The spool's SQLite file: opened, brought up to date, mended, and written in transactions that end with a sync.
 
-One process writes; any of its threads may. A file that is damaged is moved aside and a new one begun. What the rows
-mean is in `results`, `losses`, `slots` and `ledger` beside it.
+A single process writes, from any of its threads. A damaged file is moved aside and a new file created. The rows
+are described in `results`, `losses`, `slots` and `ledger` beside it.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ CANNOT_WRITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READON
 
 
 class SpoolError(Exception):
-    """The spool cannot be used; says why and what to do."""
+    """The spool cannot be used; says why, and how to fix it."""
 
 
 class NoRoom(SpoolError):
-    """Nothing can be written now; what is in the file is as it was."""
+    """The disk is full or read-only; the content of the file is unchanged."""
 
 
 class SpoolDatabase:
@@ -118,12 +118,12 @@ class SpoolDatabase:
 
 
 def value(connection: sqlite3.Connection, name: str) -> int:
-    found: int = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()[0]
-    return found
+    stored: int = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()[0]
+    return stored
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the spool file, or begin one. A damaged file is moved aside and a new spool begun in its place."""
+    """Open the spool file, or create it. A damaged file is moved aside and a new spool begun in its place."""
     try:
         return _connect(path)
     except sqlite3.DatabaseError as error:
@@ -153,7 +153,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _close_to_others(path: Path) -> None:
-    """The file holds one-time keys of coming tests. SQLite gives its journals the rights of the file."""
+    """The file holds single-use keys of coming tests. SQLite gives its journals the rights of the file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
     except OSError as error:
@@ -182,13 +182,13 @@ def _begin(connection: sqlite3.Connection) -> None:
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     if value(connection, "format") == 1:
         connection.executescript(FROM_FORMAT_1)
-    found = value(connection, "format")
-    if found != FORMAT:
-        raise SpoolError(f"spool {path} has format {found}, this agent reads {FORMAT}; run the agent that wrote it")
+    stored = value(connection, "format")
+    if stored != FORMAT:
+        raise SpoolError(f"spool {path} has format {stored}, this agent reads {FORMAT}; run the agent that wrote it")
 
 
 def _move_aside(path: Path) -> Path:
-    """Rename the file and its journal, so that what is in it can still be looked at."""
+    """Rename the file and its journal, so that their content can still be examined."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     aside = path.with_name(f"{path.stem}.damaged-{stamp}{path.suffix}")
     for end in ("", "-wal", "-shm"):

@@ -1,8 +1,8 @@
 """The agent's ledger of cycles: each that was planned leaves a result, or lies in a gap that says why not.
 
-Functions on the spool's own SQLite file, called by `probes.site.spool.spool` within its transactions: what is measured
-and what is accounted for survive together. A cycle is taken when it begins; what was to begin since the one before, and
-did not, is a gap. Gaps are stretches of time, however many cycles and paths they hold. Times are seconds since the
+Functions on the spool's own SQLite file, called by `probes.site.spool.spool` within its transactions: results and
+ledger survive a crash together. A cycle is claimed when it begins; the cycles since the previous claim that did not
+begin are a gap. Gaps are periods of time, however many cycles and paths they contain. Times are seconds since the
 epoch.
 """
 
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from probes.site.wire import GAPS_AT_ONCE, Account, Gap, GapReason
 
 SCHEMA = """
-CREATE TABLE test (                 -- what the plan repeats
+CREATE TABLE test (                 -- the tests that the plan repeats
     name TEXT NOT NULL,
     every_s INTEGER NOT NULL,
     newest INTEGER NOT NULL,        -- number of the newest cycle that was taken, or that began before it was planned
@@ -30,7 +30,7 @@ CREATE TABLE running (
     number INTEGER NOT NULL,
     PRIMARY KEY (name, every_s, number)
 ) WITHOUT ROWID;
-CREATE TABLE gap (                  -- what the centre was not sent_up_to yet
+CREATE TABLE gap (                  -- gaps not yet acknowledged by the centre
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     test TEXT,                      -- null, as the next, for all
     every_s INTEGER,
@@ -43,7 +43,7 @@ CREATE TABLE gap (                  -- what the centre was not sent_up_to yet
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """One execution of a test that is repeated; it was to begin at `number * every_s`."""
+    """An execution of a repeated test, due at `number * every_s` seconds since the epoch."""
 
     test: str
     every_s: int
@@ -51,11 +51,11 @@ class Cycle:
 
     @classmethod
     def at(cls, test: str, every_s: int, now: datetime, phase_s: float = 0.0) -> Cycle:
-        """The newest that has begun, where cycles begin `phase_s` after their time."""
+        """The newest cycle that has begun, where cycles begin `phase_s` after their time."""
         return cls(test, every_s, math.floor((now.timestamp() - phase_s) / every_s))
 
     def by_centre_clock(self, off_s: float) -> Cycle:
-        """The cycle that it is by the centre's clock, with ours ahead by so much."""
+        """The same cycle numbered by the centre's clock; `off_s` is how far ours is ahead."""
         return Cycle(self.test, self.every_s, self.number - round(off_s / self.every_s))
 
     @property
@@ -72,16 +72,16 @@ class Cycle:
 
 
 def record_start(connection: sqlite3.Connection, now_s: float, off_s: float, last_heartbeat_s: float | None) -> None:
-    """The agent starts: what ran when it ended is a gap, and so is all since its last sign of life: what it wrote here,
-    or its last pulse."""
+    """Record the agent's start: the cycles that ran when it ended, and the time since its last write or heartbeat, are
+    gaps."""
     running = connection.execute("SELECT name, every_s, number FROM running").fetchall()
     for cycle in (Cycle(*row).by_centre_clock(off_s) for row in running):
         add_gap(connection, GapReason.AGENT_OFFLINE, cycle, cycle)
     connection.execute("DELETE FROM running")
     (alive_s,) = connection.execute("SELECT value FROM meta WHERE name = 'alive_s'").fetchone()
-    signs = [sign_s for sign_s in (alive_s, last_heartbeat_s) if sign_s is not None]
-    if signs:
-        _note(connection, GapReason.AGENT_OFFLINE, max(signs) - off_s, now_s - off_s)
+    alive_at_s = [at_s for at_s in (alive_s, last_heartbeat_s) if at_s is not None]
+    if alive_at_s:
+        _note(connection, GapReason.AGENT_OFFLINE, max(alive_at_s) - off_s, now_s - off_s)
     record_heartbeat(connection, now_s)
 
 
@@ -90,18 +90,18 @@ def record_heartbeat(connection: sqlite3.Connection, now_s: float) -> None:
 
 
 def set_planned(connection: sqlite3.Connection, newest: Iterable[Cycle], now_s: float, off_s: float) -> None:
-    """The plan repeats these tests and no others; the newest cycle of one that is new began before it was planned."""
+    """The plan repeats these tests and no others; the newest cycle of a new test began before it was planned."""
     planned = {(cycle.test, cycle.every_s): cycle for cycle in newest}
-    known = connection.execute("SELECT name, every_s, newest FROM test").fetchall()
-    for name, every_s, number in known:
+    stored = connection.execute("SELECT name, every_s, newest FROM test").fetchall()
+    for name, every_s, number in stored:
         if (name, every_s) not in planned:
             _forget(connection, Cycle(name, every_s, number), now_s, off_s)
-    for key in planned.keys() - {(name, every_s) for name, every_s, _ in known}:
+    for key in planned.keys() - {(name, every_s) for name, every_s, _ in stored}:
         _set_newest(connection, planned[key], taken=False)
 
 
 def _forget(connection: sqlite3.Connection, newest: Cycle, now_s: float, off_s: float) -> None:
-    """A test has left the plan: what was to begin before that, and did not, is a gap."""
+    """Remove a test that left the plan; its cycles that were due before that and did not begin are a gap."""
     last = Cycle(newest.test, newest.every_s, math.floor(now_s / newest.every_s))
     add_gap(connection, GapReason.LATE, newest.next.by_centre_clock(off_s), last.by_centre_clock(off_s))
     connection.execute("DELETE FROM test WHERE name = ? AND every_s = ?", (newest.test, newest.every_s))
@@ -160,7 +160,7 @@ def _note(
     *,
     sent_up_to: int = 0,
 ) -> None:
-    """Note a gap, as one with those that it touches."""
+    """Insert a gap, merged with the gaps that it touches."""
     if since_s >= until_s:
         return
     test, every_s = (None, None) if of is None else (of.test, of.every_s)
@@ -171,8 +171,8 @@ def _note(
     ).fetchall()
     for number, _, _ in touched:
         connection.execute("DELETE FROM gap WHERE id = ?", (number,))
-    since_s = min([since_s, *(one[1] for one in touched)])
-    until_s = max([until_s, *(one[2] for one in touched)])
+    since_s = min([since_s, *(gap_since_s for _, gap_since_s, _ in touched)])
+    until_s = max([until_s, *(gap_until_s for _, _, gap_until_s in touched)])
     connection.execute(
         "INSERT INTO gap (test, every_s, since_s, until_s, reason) VALUES (?, ?, ?, ?, ?)",
         (test, every_s, since_s, until_s, reason.value),

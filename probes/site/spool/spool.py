@@ -1,7 +1,7 @@
 """The spool: a queue on disk where each result is stored before it is delivered to the centre, at least once.
 
-One SQLite file (WAL, full sync) with one writing process; any of its threads may call. Results go in with `put`, come
-out in numbered batches with `next_batch`, and leave with `acknowledge`. A batch, once formed, is the same at each
+An SQLite file (WAL, full sync) with a single writing process; any of its threads may call. Results go in with `put`,
+come out in numbered batches with `next_batch`, and leave with `acknowledge`. A batch, once formed, is the same at each
 `next_batch` until it is acknowledged or split, also after a crash. The file also remembers which throughput slots and
 which cycles were taken, so that each is run once and none is forgotten (`probes.site.spool.ledger`). Nothing here uses
 the network: that is `probes.site.delivery.deliver`.
@@ -39,7 +39,7 @@ MAX_AGE = timedelta(days=90)
 
 class Spool:
     """An open spool. `max_bytes` and `max_age` bound the results in it; beyond, the oldest that wait are dropped and
-    counted. `clock_off_s` gives the error of this site's clock where there is one; results are flagged with it."""
+    counted. `clock_off_s` gives the error of this site's clock, or None; results are flagged with it."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Spool:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that also writes what found no room before. Raises `NoRoom`."""
+        """A transaction that also writes the changes that found no room before. Raises `NoRoom`."""
         try:
             with self._database.transaction(self._unsaved.clear) as connection:
                 self._unsaved.write(connection, self._clock_off_s() or 0.0, sent_up_to=self._sent_gap_id)
@@ -168,8 +168,7 @@ class Spool:
             ledger.add_gap(connection, reason, cycle, cycle, sent_up_to=self._sent_gap_id)
 
     def record_start(self, last_heartbeat_s: float | None = None) -> None:
-        """The agent starts: what it did not run while it was away, since its last pulse, is accounted for. To be called
-        once, before all."""
+        """Record the agent's start: cycles missed since its last heartbeat become a gap. To be called once, first."""
         self._began_s = self._now_s()
         self._unsaved.add_start(self._began_s, last_heartbeat_s)
         self._try_to_write()
@@ -198,7 +197,7 @@ class Spool:
         return True
 
     def end_cycle(self, cycle: Cycle, *, failed: bool = False) -> None:
-        """A cycle leaves no more results; one that failed may have left none."""
+        """End a cycle that will store no more results; a failed cycle may have stored none."""
         off_s = self._off_s_at_start.pop(cycle, None) or 0.0
 
         def end(connection: sqlite3.Connection) -> None:
@@ -219,11 +218,11 @@ class Spool:
         only: int | None = None,
         without: Collection[int] = (),
     ) -> Batch | None:
-        """The batch to send now: the one that is not acknowledged yet, else a new one of the oldest results.
+        """The batch to send now: the unacknowledged batch, else a new batch of the oldest results.
 
-        None when nothing waits. `max_results` and `max_bytes` (of JSON) shape new batches only; one result always fits.
-        So do `only`, the sequence of the one result to take, and `without`, those to leave waiting. Raises `NoRoom`
-        where a new one cannot be noted.
+        None when nothing waits. `max_results` and `max_bytes` (of JSON) limit new batches only; a single result always
+        fits. `only` is the sequence of the only result to take; the results in `without` stay queued. Raises `NoRoom`
+        where a new batch cannot be stored.
         """
         with self._transaction() as connection:
             number = value(connection, "acknowledged") + 1
@@ -250,7 +249,7 @@ class Spool:
             )
 
     def _read_batch(self, connection: sqlite3.Connection, number: int) -> list[Delivered]:
-        """The results of a batch, in order. What cannot be read any more is set aside."""
+        """The results of a batch, in order. Unreadable results are quarantined."""
         batch = []
         for sequence, body in results.bodies_of_batch(connection, number):
             try:
@@ -296,7 +295,7 @@ class Spool:
         body = results.read_body(connection, sequence)
         if body is None:
             return
-        logger.error("spool: result %d set aside: %s", sequence, reason)
+        logger.error("spool: result %d quarantined: %s", sequence, reason)
         losses.quarantine(connection, sequence, reason, body)
         results.delete(connection, sequence)
         self._bytes -= len(body)
@@ -313,22 +312,22 @@ class Spool:
             return results.count(connection)
 
     def count_dropped(self) -> int:
-        """Results that this spool had to drop, ever."""
+        """Results dropped since this spool was created."""
         with self._database.reading() as connection:
             return losses.count_dropped(connection) + self._unsaved.count
 
     def dropped_by_kind(self) -> tuple[Dropped, ...]:
-        """The same by kind and reason, but for what is not written yet."""
+        """Dropped results by kind and reason, without those not written yet."""
         with self._database.reading() as connection:
             return losses.dropped_by_kind(connection)
 
     def count_quarantined(self) -> int:
-        """How many results are set aside."""
+        """Number of quarantined results."""
         with self._database.reading() as connection:
             return losses.count_quarantined(connection)
 
     def quarantined(self) -> list[Refusal]:
-        """What was set aside, oldest first."""
+        """Quarantined results, oldest first."""
         with self._database.reading() as connection:
             return losses.quarantined(connection)
 
@@ -353,7 +352,7 @@ class Spool:
             return slots.claimed_numbers(connection) | self._slots_unsaved
 
     def unfinished_slots(self) -> list[Slot]:
-        """Slots that were taken and never ended: what ran when the agent was killed."""
+        """Slots that were claimed and never ended: they ran when the agent was killed."""
         with self._database.reading() as connection:
             return slots.unfinished(connection)
 

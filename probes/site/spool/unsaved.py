@@ -1,4 +1,4 @@
-"""What a full disk kept from the spool's SQLite file: counted in memory, written as soon as there is room again."""
+"""Changes that a full disk kept from the spool: counted in memory, written as soon as there is room again."""
 
 from __future__ import annotations
 
