@@ -179,7 +179,7 @@ def get_estimate(
         "capacity_bps": made.transfer.capacity_bps,
         "congestion_control": made.sender,
         "streams": made.transfer.streams,
-        "estimate": _estimate(made.found),
+        "estimate": _estimate(made.estimate),
         "uncalibrated": None if made.uncalibrated is None else _estimate(made.uncalibrated),
         "calibration": None if made.calibration is None else _calibration(made.calibration),
     }
@@ -200,5 +200,5 @@ def _estimate(estimate: ThroughputEstimate) -> dict[str, Any]:
 
 def _calibration(learnt: PathCalibration) -> dict[str, Any]:
     nothing = dict.fromkeys(("loss_factor", "error_factor", "raw_error_factor", "low_ratio", "high_ratio"))
-    figures = {} if learnt.found is None else asdict(learnt.found)
+    figures = {} if learnt.calibration is None else asdict(learnt.calibration)
     return {**nothing, **figures, "used": learnt.used is not None, "stretches": learnt.stretches}

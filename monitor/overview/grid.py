@@ -169,7 +169,7 @@ def load_grid(
     paths = [path for path in _planned_paths(metric, sites) if _is_in_group(path, chosen)]
     incidents = open_incidents()
     planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now))
-    load = _of_tests if metric is Metric.THROUGHPUT else partial(_of_bursts, metric, size)
+    load = _test_figures if metric is Metric.THROUGHPUT else partial(_burst_figures, metric, size)
     figures = load(planned, since, now)
     if against is not None:
         earlier = load(planned, since - against.earlier, now - against.earlier)
@@ -293,7 +293,7 @@ def _planned_fields(paths: list[_PlannedPath], incidents: list[Incident], in_mai
     ]
 
 
-def _of_bursts(
+def _burst_figures(
     metric: Metric, packet_bytes: int, planned: list[_Known], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
     """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""
@@ -337,7 +337,7 @@ def _ping_state(metric: Metric, cell: tables.GridCell) -> PathState:
     return PathState.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else PathState.VALUE
 
 
-def _of_tests(planned: list[_Known], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
+def _test_figures(planned: list[_Known], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
     """The paths with the figures of their throughput tests."""
     summaries = {summary.path_id: summary for summary in throughput_summaries(since, until)}
     return tuple(_with_tests(path, summaries.get(path[0])) for path in planned)

@@ -107,7 +107,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         now=now,
         paths=told,
         sizes=sizes,
-        summaries=_of_sizes(summaries, sizes),
+        summaries=_by_size(summaries, sizes),
         before=_summaries(period.before, sizes),
         year_before=_summaries(period.year_before, sizes),
         planned={path_id: planned[path_id, size] for path_id, size in series if (path_id, size) in planned},
@@ -177,10 +177,10 @@ def _sizes(measured: Iterable[Key], planned: Iterable[Key]) -> dict[int, int]:
 
 
 def _summaries(period: Period, sizes: Mapping[int, int]) -> dict[int, PathSummary]:
-    return _of_sizes(path_summaries(period.since, period.until, path_ids=list(sizes), exact=True), sizes)
+    return _by_size(path_summaries(period.since, period.until, path_ids=list(sizes), exact=True), sizes)
 
 
-def _of_sizes(summaries: Iterable[PathSummary], sizes: Mapping[int, int]) -> dict[int, PathSummary]:
+def _by_size(summaries: Iterable[PathSummary], sizes: Mapping[int, int]) -> dict[int, PathSummary]:
     return {summary.path_id: summary for summary in summaries if sizes.get(summary.path_id) == summary.packet_bytes}
 
 

@@ -18,7 +18,7 @@ def target_results(
     """The targets with measurements; targets without are left out."""
     targets = []
     if summary is not None and summary.loss_ratio is not None and level.loss_ratio is not None:
-        targets.append(_share(ServiceTarget.LOSS, level.loss_ratio, summary.loss_ratio, level.loss_ratio))
+        targets.append(_share_result(ServiceTarget.LOSS, level.loss_ratio, summary.loss_ratio, level.loss_ratio))
     if summary is not None and summary.bursts and level.availability_ratio is not None:
         away = summary.bursts_all_lost / summary.bursts
         budget_used = away / (1.0 - level.availability_ratio)
@@ -26,16 +26,16 @@ def target_results(
             TargetResult(ServiceTarget.AVAILABILITY, level.availability_ratio, None, 1.0 - away, budget_used)
         )
     if hours_above is not None and level.rtt_ms is not None:
-        targets.append(_of_many(ServiceTarget.RTT, level.rtt_ms, level.kept_ratio, hours_above))
+        targets.append(_count_result(ServiceTarget.RTT, level.rtt_ms, level.kept_ratio, hours_above))
     if tests_below is not None and level.throughput_bps is not None:
-        targets.append(_of_many(ServiceTarget.THROUGHPUT, level.throughput_bps, level.kept_ratio, tests_below))
+        targets.append(_count_result(ServiceTarget.THROUGHPUT, level.throughput_bps, level.kept_ratio, tests_below))
     return tuple(targets)
 
 
-def _share(target: ServiceTarget, limit: float, actual: float, budget: float) -> TargetResult:
+def _share_result(target: ServiceTarget, limit: float, actual: float, budget: float) -> TargetResult:
     return TargetResult(target, limit, None, actual, actual / budget)
 
 
-def _of_many(target: ServiceTarget, limit: float, kept_ratio: float, counted: TargetCounts) -> TargetResult:
+def _count_result(target: ServiceTarget, limit: float, kept_ratio: float, counted: TargetCounts) -> TargetResult:
     worse = counted.worse / counted.of
     return TargetResult(target, limit, kept_ratio, 1.0 - worse, worse / (1.0 - kept_ratio))

@@ -157,17 +157,17 @@ def _levels(report: Report, numbers: Numbers) -> Sentence | None:
 
 def _dead(report: Report, numbers: Numbers) -> Sentence | None:
     names = [path.name for path in report.paths if 0 < path.sent == path.lost]
-    return _of_paths("all lost", "100% loss on", names, numbers)
+    return _path_sentence("all lost", "100% loss on", names, numbers)
 
 
 def _silent(report: Report, numbers: Numbers) -> Sentence | None:
     names = [path.name for path in report.paths if path.sent == 0]
-    return _of_paths("no data", "No data of", names, numbers)
+    return _path_sentence("no data", "No data of", names, numbers)
 
 
 def _thin(report: Report, numbers: Numbers) -> Sentence | None:
     names = [path.name for path in report.paths if path.sent and _is_thin(path)]
-    return _of_paths("coverage", "Under 95% of the planned bursts were measured on", names, numbers)
+    return _path_sentence("coverage", "Under 95% of the planned bursts were measured on", names, numbers)
 
 
 def _is_thin(path: PathReport) -> bool:
@@ -175,7 +175,7 @@ def _is_thin(path: PathReport) -> bool:
     return planned is not None and path.bursts_measured < COVERAGE_WORTH_A_MENTION_RATIO * planned
 
 
-def _of_paths(rule: str, what: str, names: Sequence[str], numbers: Numbers) -> Sentence | None:
+def _path_sentence(rule: str, what: str, names: Sequence[str], numbers: Numbers) -> Sentence | None:
     if not names:
         return None
     words = f"{what} {paths(len(names), numbers)}: {listed(names, numbers)}."

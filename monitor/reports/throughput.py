@@ -174,11 +174,11 @@ def scores(
     learnt = [(by_tests[path.path_id], rate_bps) for path, rate_bps in measured if path.path_id in by_tests]
     return (
         _score("Mathis (Reno) index", [(_reno(path), rate_bps) for path, rate_bps in measured]),
-        _score("CUBIC", [(_of(limits.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
-        _score("calibrated", [(_of(calibration.limit), rate_bps) for calibration, rate_bps in learnt]),
+        _score("CUBIC", [(_as_estimate(limits.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
+        _score("calibrated", [(_as_estimate(calibration.limit), rate_bps) for calibration, rate_bps in learnt]),
         _score(
             "same paths, not calibrated",
-            [(_of(calibration.uncalibrated), rate_bps) for calibration, rate_bps in learnt],
+            [(_as_estimate(calibration.uncalibrated), rate_bps) for calibration, rate_bps in learnt],
         ),
     )
 
@@ -192,7 +192,7 @@ def _reno(path: PathReport) -> Estimated:
     return path.summary.estimate_bps, Sign.AT_LEAST if path.summary.estimate_is_floor else Sign.ABOUT
 
 
-def _of(limit: PathLimit | None) -> Estimated:
+def _as_estimate(limit: PathLimit | None) -> Estimated:
     return None if limit is None else (limit.rate_bps, limit.sign)
 
 

@@ -73,22 +73,22 @@ def test_a_path_whose_tests_meet_half_of_the_loss_is_estimated_so(path):
     made = found_for(path)
 
     assert made.calibration.used.loss_factor == pytest.approx(0.5, rel=0.03)
-    assert (made.found.binding, made.found.sign) == (LimitName.LOSS, Sign.AT_MOST)
-    assert made.found.throughput_bps == pytest.approx(HALF_LOSS_BPS, rel=0.02)
+    assert (made.estimate.binding, made.estimate.sign) == (LimitName.LOSS, Sign.AT_MOST)
+    assert made.estimate.throughput_bps == pytest.approx(HALF_LOSS_BPS, rel=0.02)
     assert made.uncalibrated.throughput_bps == pytest.approx(4.38e6, rel=0.01)
 
 
 def test_what_is_tested_in_the_period_has_no_part_in_it(path):
     history(path, before=TODAY - DAY)
     hour(path, 20_000, 19_980, 100.0)
-    before = found_for(path).calibration.found
+    before = found_for(path).calibration.calibration
 
     for minute in range(40):
         a_test(path, SINCE + timedelta(minutes=minute + 1), 80e6)
         a_test(path, TODAY - DAY + timedelta(minutes=minute + 1), 80e6)
     pings(path, TODAY - DAY, lost=5000)
 
-    assert found_for(path).calibration.found == before
+    assert found_for(path).calibration.calibration == before
 
 
 def test_unfinished_and_too_old_days_are_not_queried(path):

@@ -43,7 +43,7 @@ def test_all_paths_of_a_site_are_the_site():
     (cause,) = explain(SIX, touching(SIX, "cern"))
 
     assert (cause.kind, cause.name) == (CauseKind.SITE, "cern")
-    assert (cause.bad, cause.known, cause.elsewhere_bad, cause.elsewhere_known) == (10, 10, 0, 20)
+    assert (cause.bad, cause.measured, cause.elsewhere_bad, cause.elsewhere_known) == (10, 10, 0, 20)
 
 
 def test_four_of_five_outbound_with_inbound_clean_are_that_direction():
@@ -52,7 +52,7 @@ def test_four_of_five_outbound_with_inbound_clean_are_that_direction():
     (cause,) = explain(SIX, set(sorted(out)[:4]))
 
     assert (cause.kind, cause.name) == (CauseKind.OUTBOUND, "cern")
-    assert (cause.bad, cause.known, cause.reverse_bad, cause.reverse_known) == (4, 5, 0, 5)
+    assert (cause.bad, cause.measured, cause.reverse_bad, cause.reverse_known) == (4, 5, 0, 5)
 
 
 def test_what_is_not_known_speaks_against_nothing():
@@ -60,7 +60,7 @@ def test_what_is_not_known_speaks_against_nothing():
 
     (cause,) = explain(SIX, set(out[:2]), unknown=set(out[2:]))
 
-    assert (cause.kind, cause.known) == (CauseKind.OUTBOUND, 2)
+    assert (cause.kind, cause.measured) == (CauseKind.OUTBOUND, 2)
 
 
 def test_both_bad_directions_make_a_pair_a_single_one_a_path():

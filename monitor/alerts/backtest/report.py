@@ -38,7 +38,7 @@ def counts(rules: Iterable[str], findings: Iterable[RuleFinding], alarms: Iterab
     return [AlarmCounts(rule, fired[rule], opened[rule]) for rule in rules]
 
 
-def of_archive(rules: Sequence[str], outcome: archived.ArchiveReplay) -> dict[str, Any]:
+def archive_report(rules: Sequence[str], outcome: archived.ArchiveReplay) -> dict[str, Any]:
     """All figures of a replay of the archive, as JSON."""
     findings = [finding for _, finding in outcome.findings]
     return {
@@ -49,7 +49,7 @@ def of_archive(rules: Sequence[str], outcome: archived.ArchiveReplay) -> dict[st
     }
 
 
-def of_labelled(rules: Sequence[str], outcome: labelled.LabelledReplay) -> dict[str, Any]:
+def labelled_report(rules: Sequence[str], outcome: labelled.LabelledReplay) -> dict[str, Any]:
     """All figures of a replay of labelled series, as JSON."""
     findings = [finding for _, finding in outcome.findings]
     measured_s = sum(float(trace.at_s[-1] - trace.at_s[0]) for trace in outcome.traces)

@@ -175,7 +175,7 @@ def _evidence_text(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
     name = {CauseKind.OUTBOUND: f"{cause.name} outbound", CauseKind.INBOUND: f"{cause.name} inbound"}.get(
         cause.kind, cause.name
     )
-    parts = [f"{name or 'everywhere'}: {cause.bad} of {cause.known} paths"]
+    parts = [f"{name or 'everywhere'}: {cause.bad} of {cause.measured} paths"]
     if cause.kind in (CauseKind.OUTBOUND, CauseKind.INBOUND):
         reverse = "inbound" if cause.kind is CauseKind.OUTBOUND else "outbound"
         parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known))

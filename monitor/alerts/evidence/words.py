@@ -95,7 +95,7 @@ def body(incident: Incident, change: str, evidence: Evidence) -> str:
     if evidence.began_text:
         lines.append(f"Began: {evidence.began_text}.")
     if evidence.shares:
-        lines.append(f"Where: {'; '.join(one.text for one in evidence.shares)}.")
+        lines.append(f"Where: {'; '.join(share.text for share in evidence.shares)}.")
     lines += ["", *finding_lines(incident), "", link(incident.pk)]
     return "\n".join(lines)
 

@@ -31,7 +31,7 @@ def correct(now: datetime) -> int:
     corrections: dict[int, list[str]] = {}
     void: Counter[int] = Counter()
     for row in rows.select_related("path__source", "path__destination").order_by("pk"):
-        sentence = _of_loss(row) if row.rule == "loss" else _of_no_data(row)
+        sentence = _corrected_loss(row) if row.rule == "loss" else _corrected_no_data(row)
         if sentence is not None:
             corrections.setdefault(row.incident_id, []).append(f"{row.path}: {sentence}")
             void[row.incident_id] += sentence.endswith(WOULD_NOT)
@@ -43,7 +43,7 @@ def correct(now: datetime) -> int:
     )
 
 
-def _of_loss(row: IncidentPath) -> str | None:
+def _corrected_loss(row: IncidentPath) -> str | None:
     if "until" not in row.figures:
         return None  # of an old version, which did not store it
     until, window_s = datetime.fromisoformat(row.figures["until"]), row.figures["window_s"]
@@ -59,7 +59,7 @@ def _of_loss(row: IncidentPath) -> str | None:
     return None
 
 
-def _of_no_data(row: IncidentPath) -> str | None:
+def _corrected_no_data(row: IncidentPath) -> str | None:
     """Bursts of the time without data that were measured, but delivered late."""
     found_at = datetime.fromisoformat(row.figures["found"])
     since = max(datetime.fromisoformat(row.figures["since"]) + timedelta(microseconds=1), found_at - LONGEST_RAW)

@@ -29,7 +29,7 @@ from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.detect.snapshot import Key
-from monitor.alerts.incidents.outbox import channels_told, enqueue, withdraw
+from monitor.alerts.incidents.outbox import enqueue, notified_channels, withdraw
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, IncidentTurn, Severity
 
 CONFIRM_S = 20
@@ -115,7 +115,7 @@ def queue_notifications(incident_id: int, now: datetime) -> bool:
         if told:
             incident = Incident.objects.get(pk=incident_id)
             change = IncidentChange.REOPENED if incident.notifications.exists() else IncidentChange.OPENED
-            know = withdraw(incident_id, IncidentChange.CLOSED) | channels_told(incident_id, incident.reopenings)
+            know = withdraw(incident_id, IncidentChange.CLOSED) | notified_channels(incident_id, incident.reopenings)
             enqueue(incident_id, change, now, reopening=incident.reopenings, but=know)
     return told == 1
 

@@ -27,10 +27,10 @@ def enqueue(
     incident = Incident.objects.get(pk=incident_id)
     targets = _targets(incident)
     if change not in OPENINGS:
-        channels_told = (
+        notified_channels = (
             incident.notifications.filter(change__in=OPENINGS).order_by("channel").values_list("channel", flat=True)
         )
-        targets = {channel: targets.get(channel, Route(channel)) for channel in channels_told.distinct()}
+        targets = {channel: targets.get(channel, Route(channel)) for channel in notified_channels.distinct()}
     rows = [
         Notification(
             incident_id=incident_id,
@@ -47,7 +47,7 @@ def enqueue(
     return len(rows)
 
 
-def channels_told(incident_id: int, reopening: int) -> set[str]:
+def notified_channels(incident_id: int, reopening: int) -> set[str]:
     """The channels with a notification, sent or queued, for the nth opening."""
     rows = Notification.objects.filter(incident_id=incident_id, reopening=reopening, change__in=OPENINGS)
     return set(rows.values_list("channel", flat=True))

@@ -75,7 +75,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A cause. `path_ids` are the bad paths it accounts for; of the `known` paths it would make bad, `bad` are.
+    """A cause. `path_ids` are the bad paths it accounts for; of the `measured` paths it would make bad, `bad` are.
 
     Of the `elsewhere_known` other paths `elsewhere_bad` are bad. For a direction of a site, `reverse_bad` of
     `reverse_known` paths in the opposite direction are bad; otherwise both are 0.
@@ -85,7 +85,7 @@ class Cause:
     name: str
     path_ids: frozenset[int]
     bad: int
-    known: int
+    measured: int
     reverse_bad: int
     reverse_known: int
     elsewhere_bad: int
@@ -261,7 +261,7 @@ class _Facts:
             name=candidate.name,
             path_ids=explained,
             bad=bad,
-            known=len(said),
+            measured=len(said),
             reverse_bad=reverse_bad,
             reverse_known=len(reverse),
             elsewhere_bad=len(self._bad) - bad - reverse_bad,

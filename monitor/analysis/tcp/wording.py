@@ -98,7 +98,7 @@ def advice_rows(advice: SpeedUp, loss_seen: Loss, transfer: TransferSettings) ->
     if advice.capacity_bps is not None:
         rows.append(("capacity", f"at least {rate(advice.capacity_bps)}", _now(transfer.capacity_bps, rate)))
     if advice.streams is not None:
-        now = f"now {figures.count(transfer.streams)}{_in_place_of(advice)}"
+        now = f"now {figures.count(transfer.streams)}{_replaced_limits(advice)}"
         rows.append(("streams", figures.count(advice.streams), now))
     return rows
 
@@ -146,7 +146,7 @@ def _time(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 10.0 else figures.duration(seconds)
 
 
-def _in_place_of(advice: SpeedUp) -> str:
+def _replaced_limits(advice: SpeedUp) -> str:
     """Changes that additional streams replace."""
     spared = (LimitName.WINDOW, advice.window_bytes), (LimitName.LOSS, advice.loss_ratio)
     names = [name for name, wanted in spared if wanted is not None]

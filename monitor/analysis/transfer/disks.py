@@ -76,7 +76,7 @@ def network_or_disk(rates: DiskToDisk) -> DiskFinding:
     return DiskFinding(
         DiskLimit.NEITHER,
         f"neither: {bit_rate(rates.disk_to_disk_bps)} from disk to disk, {percent(share)} of the slowest part"
-        f" alone; {_all(parts)}; {_why(rates, parts)}",
+        f" alone; {_all(parts)}; {_explain_shortfall(rates, parts)}",
     )
 
 
@@ -103,7 +103,7 @@ def _reached(rates: DiskToDisk, parts: dict[DiskLimit, float], slowest: DiskLimi
     others = [limit for limit in parts if limit is not slowest]
     close = [limit for limit in others if parts[limit] <= HARDLY_FASTER * parts[slowest]]
     far = [limit for limit in others if limit not in close]
-    text = f"{bit_rate(rates.disk_to_disk_bps)} from disk to disk, and {_alone(slowest, parts)}"
+    text = f"{bit_rate(rates.disk_to_disk_bps)} from disk to disk, and {_rate_alone(slowest, parts)}"
     if share > HARDLY_FASTER:
         text += ", less than this transfer"
     if close:
@@ -111,7 +111,7 @@ def _reached(rates: DiskToDisk, parts: dict[DiskLimit, float], slowest: DiskLimi
     return text + (f"; {_list(far, parts)}" if far else "")
 
 
-def _why(rates: DiskToDisk, parts: dict[DiskLimit, float]) -> str:
+def _explain_shortfall(rates: DiskToDisk, parts: dict[DiskLimit, float]) -> str:
     """Compare with parts that alternate, where each bit takes the sum of their times."""
     in_turn_bps = 1.0 / sum(1.0 / rate_bps for rate_bps in parts.values())
     if rates.disk_to_disk_bps >= REACHED * in_turn_bps:
@@ -127,8 +127,8 @@ def _all(parts: dict[DiskLimit, float]) -> str:
 
 
 def _list(limits: list[DiskLimit], parts: dict[DiskLimit, float]) -> str:
-    return ", ".join(_alone(limit, parts) for limit in limits)
+    return ", ".join(_rate_alone(limit, parts) for limit in limits)
 
 
-def _alone(limit: DiskLimit, parts: dict[DiskLimit, float]) -> str:
+def _rate_alone(limit: DiskLimit, parts: dict[DiskLimit, float]) -> str:
     return ALONE[limit].format(bit_rate(parts[limit]))

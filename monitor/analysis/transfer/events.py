@@ -74,7 +74,7 @@ def loss_starts(series: IntervalSeries) -> list[int]:
     starts: list[int] = []
     for index in np.flatnonzero(series.lossy).tolist():
         apart = not starts or not series.lossy[index - 1]
-        if apart or _cut_anew(series, starts[-1], index):
+        if apart or _reduced_again(series, starts[-1], index):
             starts.append(index)
     return starts
 
@@ -103,7 +103,7 @@ def silent_intervals(series: IntervalSeries) -> Bools:
     return np.asarray(frozen & (series.sent_bytes <= 0.0) & ~used_up)
 
 
-def _cut_anew(series: IntervalSeries, start: int, index: int) -> bool:
+def _reduced_again(series: IntervalSeries, start: int, index: int) -> bool:
     later = series.start_s[index] - series.start_s[start] >= series.base_rtt_s
     return bool(later and series.cwnd_bytes[index] < CUT * series.cwnd_bytes[index - 1])
 

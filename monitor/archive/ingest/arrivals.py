@@ -192,14 +192,14 @@ def read(body: bytes, how: Format) -> ParsedBatch:
         if str(error) == TOO_MANY:
             raise BatchTooLarge(f"more than {LARGEST_BATCH} results; send smaller batches") from error
         if how is JSON and not isinstance(error, msgspec.ValidationError):
-            rewritten = _with_what_json_has_not(body)
+            rewritten = _encode_for_json(body)
             if rewritten is not None:
                 return read(rewritten, MESSAGE_PACK)
         raise BatchRejected(f"not a batch: {_reason(error)}") from error
     return ParsedBatch(envelope, how)
 
 
-def _with_what_json_has_not(body: bytes) -> bytes | None:
+def _encode_for_json(body: bytes) -> bytes | None:
     """Convert a JSON batch with NaN or Infinity to MessagePack, which has them, so that only the results holding them
     are refused. None where the batch is malformed otherwise.
 

@@ -301,12 +301,12 @@ class CheckedCapacity(CapacityRun, frozen=True, kw_only=True, gc=False, tag="cap
     started_at: Moment
 
     def __post_init__(self) -> None:
-        reason = _of_verdict(self) or _of_capacities(self)
+        reason = _verdict_refusal(self) or _capacities_refusal(self)
         if reason is not None:
             raise ValueError(reason)
 
 
-def _of_verdict(run: CapacityRun) -> str | None:
+def _verdict_refusal(run: CapacityRun) -> str | None:
     measured = run.outcome is MEASURED
     if measured != (run.verdict is not None):
         return f"{run.outcome}, but with verdict {run.verdict}"
@@ -315,7 +315,7 @@ def _of_verdict(run: CapacityRun) -> str | None:
     return None
 
 
-def _of_capacities(run: CapacityRun) -> str | None:
+def _capacities_refusal(run: CapacityRun) -> str | None:
     for name in ("capacity_bps", "capacity_low_bps", "capacity_high_bps"):
         value = getattr(run, name)
         if value is not None and not 0.0 < value <= LARGEST_AMOUNT:
@@ -395,7 +395,7 @@ def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
         return f"slot {slot_id} is not of path {path_id}"
     earliest = scope.earliest[type(result)]
     if not earliest <= result.started_at <= scope.latest:
-        return _of_start(result.started_at, earliest, scope.latest)
+        return _start_refusal(result.started_at, earliest, scope.latest)
     return None
 
 
@@ -406,7 +406,7 @@ def _is_told_by_far_end(result: object) -> bool:
     return isinstance(result, CheckedRun) and result.reverse
 
 
-def _of_start(started_at: datetime, earliest: datetime, latest: datetime) -> str:
+def _start_refusal(started_at: datetime, earliest: datetime, latest: datetime) -> str:
     if started_at > latest:
         return f"started_at {started_at.isoformat()} is in the future; is the clock of the site right?"
     if started_at < EARLIEST:

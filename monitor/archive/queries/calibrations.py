@@ -48,15 +48,15 @@ class DayOfTests:
 
 @dataclass(frozen=True, slots=True)
 class PathCalibration:
-    """Calibration for a kind of transfer; `found` is None with too few days."""
+    """Calibration for a kind of transfer; `calibration` is None with too few days."""
 
-    found: Calibration | None
+    calibration: Calibration | None
     stretches: int
 
     @property
     def used(self) -> Calibration | None:
         """The calibration if it would have improved the estimate."""
-        return self.found if self.found is not None and self.found.helps else None
+        return self.calibration if self.calibration is not None and self.calibration.helps else None
 
 
 def days_of_tests(before: datetime, sizes: Mapping[int, int]) -> dict[int, list[DayOfTests]]:

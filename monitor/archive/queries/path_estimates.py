@@ -46,11 +46,11 @@ class PathEstimate:
     """An estimate with its inputs. `sender` is the congestion control of the tests, None where no test reports it;
     where it has no model, that of `transfer` differs.
 
-    `found` is the answer; where a calibration is used, `uncalibrated` is the answer without it. `calibration` is the
+    `estimate` is the answer; where a calibration is used, `uncalibrated` is the answer without it. `calibration` is the
     available calibration, used or not; None where no test before the period qualifies.
     """
 
-    found: ThroughputEstimate
+    estimate: ThroughputEstimate
     rtt: Rtt
     loss: Loss
     transfer: TransferSettings

@@ -173,10 +173,10 @@ def _compute_hours(cursor: Any, marks: list[Mark]) -> None:
     parameters = {"path_ids": list(path_ids), "hours": list(hours), "since": min(hours), "until": max(hours) + HOUR}
     bursts = _fetch(cursor, _with_plan("raw_of_hours", "planned_bursts", tier="hour"), parameters)
     if bursts:
-        _store(cursor, BurstHour, {**bursts, **_of_bursts(bursts)})
+        _store(cursor, BurstHour, {**bursts, **_burst_rows(bursts)})
     tests = _fetch(cursor, _with_plan("throughput_of_hours", "planned_slots", tier="hour"), parameters)
     if tests:
-        _store(cursor, ThroughputHour, {**tests, **_of_tests(tests)})
+        _store(cursor, ThroughputHour, {**tests, **_test_rows(tests)})
 
 
 def _compute_merged(cursor: Any, tier: Tier, marks: list[Mark]) -> None:
@@ -185,18 +185,18 @@ def _compute_merged(cursor: Any, tier: Tier, marks: list[Mark]) -> None:
     text = _with_plan("merge_of_smaller", "planned_bursts", **tier.names, loss_max_ratio=tier.loss_max_ratio)
     bursts = _fetch(cursor, text, parameters)
     if bursts:
-        _store(cursor, tier.bursts, {**bursts, **_of_sketches(bursts)})
+        _store(cursor, tier.bursts, {**bursts, **_sketch_columns(bursts)})
     text = _with_plan("merge_of_smaller_throughput", "planned_slots", **tier.names)
     tests = _fetch(cursor, text, parameters)
     if tests:
-        _store(cursor, tier.throughput, {**tests, **_of_throughput_sketches(tests)})
+        _store(cursor, tier.throughput, {**tests, **_throughput_sketch_columns(tests)})
 
 
 def _with_plan(name: str, plan: str, **parts: str) -> str:
     return statement(name, planned=statement(plan, tier=parts["tier"]), **parts)
 
 
-def _of_bursts(rows: Columns) -> Columns:
+def _burst_rows(rows: Columns) -> Columns:
     """Columns of hours computed from single RTTs."""
     group, packets, rtts_ms = unpack_groups(rows["packets"], rows["rtts"])
     figures = burst_figures(group, rtts_ms, packets, len(rows["packets"]))
@@ -211,7 +211,7 @@ def _figure_columns(figures: BurstFigures) -> Columns:
     return columns
 
 
-def _of_sketches(rows: Columns) -> Columns:
+def _sketch_columns(rows: Columns) -> Columns:
     """Columns of longer summaries computed from merged sketches."""
     rtt, ipdv = Sketches.of_bytes(rows["rtt_sketch"]), Sketches.of_bytes(rows["ipdv_sketch"])
     least, greatest = (np.array(rows[name], dtype=np.float64) for name in ("rtt_min_ms", "rtt_max_ms"))
@@ -231,7 +231,7 @@ def _estimate_columns(rows: Columns, rtt_avg_ms: Sequence[float | None]) -> Colu
     return {"estimate_bps": list(rates_bps), "estimate_is_floor": list(floors)}
 
 
-def _of_tests(rows: Columns) -> Columns:
+def _test_rows(rows: Columns) -> Columns:
     """Columns of throughput hours computed from single tests."""
     rates_of: Sequence[list[float]] = rows["rates_bps"]
     group = np.repeat(np.arange(len(rates_of)), [len(rates_bps) for rates_bps in rates_of])
@@ -245,7 +245,7 @@ def _of_tests(rows: Columns) -> Columns:
     }
 
 
-def _of_throughput_sketches(rows: Columns) -> Columns:
+def _throughput_sketch_columns(rows: Columns) -> Columns:
     sketches = Sketches.of_bytes(rows["throughput_sketch"])
     bounds = [np.array(rows[f"throughput_{name}_bps"], dtype=np.float64) for name in ("min", "max")]
     medians = sketches.quantiles((0.5,), RATE_BPS)[:, 0].clip(*bounds)

@@ -36,14 +36,14 @@ def check_database(databases: Sequence[str] | None = None, **_: Any) -> list[Che
 
 def problems(current: Server, space: Disk | None, plain: Sequence[str]) -> Iterator[CheckMessage]:
     """Problems of a server. `plain` are the tables that could be hypertables."""
-    yield from _of_time_zone(current)
+    yield from _check_time_zone(current)
     if current.major not in range(POSTGRESQL_TESTED[0], POSTGRESQL_TESTED[1] + 1):
         yield checks.Warning(
             f"PostgreSQL {current.version} is not a tested version ({POSTGRESQL_TESTED[0]} to {POSTGRESQL_TESTED[1]})",
             hint="Back up, then migrate to a tested version with pg_upgrade or `manage.py archive restore`.",
             id="archive.W002",
         )
-    yield from _of_timescaledb(current, plain)
+    yield from _check_timescaledb(current, plain)
     if space is not None and space.is_low:
         yield checks.Warning(
             f"the disk of the database has {space.free_bytes / 1e9:.1f} of {space.total_bytes / 1e9:.1f} GB free",
@@ -59,7 +59,7 @@ def problems(current: Server, space: Disk | None, plain: Sequence[str]) -> Itera
         )
 
 
-def _of_time_zone(current: Server) -> Iterator[CheckMessage]:
+def _check_time_zone(current: Server) -> Iterator[CheckMessage]:
     if current.session_time_zone not in UTC_NAMES:
         yield checks.Error(
             f"the sessions of the centre have the time zone {current.session_time_zone}",
@@ -74,7 +74,7 @@ def _of_time_zone(current: Server) -> Iterator[CheckMessage]:
         )
 
 
-def _of_timescaledb(current: Server, plain: Sequence[str]) -> Iterator[CheckMessage]:
+def _check_timescaledb(current: Server, plain: Sequence[str]) -> Iterator[CheckMessage]:
     if current.timescaledb is None:
         if current.timescaledb_versions and current.preloads_timescaledb is False:
             yield checks.Warning(

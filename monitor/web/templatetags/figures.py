@@ -78,7 +78,7 @@ def change_sign(change: PathChange) -> SafeString:
 
 
 @register.simple_tag
-def now_known_troubles() -> list[trouble.DatabaseTrouble]:
+def database_troubles() -> list[trouble.DatabaseTrouble]:
     """Known reasons why nothing can be stored now; empty if none."""
     return trouble.current_trouble()
 
@@ -96,7 +96,7 @@ class Current:
 
 
 @register.simple_tag(takes_context=True)
-def what_is_current(context: Context) -> Current:
+def current_state(context: Context) -> Current:
     """Pages of errors are made without a request, and without the database."""
     return Current("request" in context)
 

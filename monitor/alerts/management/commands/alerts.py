@@ -74,7 +74,9 @@ class Command(BaseCommand):
         if dataset is None and (since is None or until is None):
             raise CommandError("give --from and --to, or --dataset DIR", returncode=USAGE)
         figures = (
-            _of_archive(since, until, rules, every_s) if dataset is None else _of_labelled(dataset, rules, every_s)
+            _backtest_archive(since, until, rules, every_s)
+            if dataset is None
+            else _backtest_labelled(dataset, rules, every_s)
         )
         if as_json:
             self.stdout.write(json.dumps(figures))
@@ -89,13 +91,15 @@ class Command(BaseCommand):
             self.stdout.write("\n" + "\n".join(lines))
 
 
-def _of_archive(since: datetime, until: datetime, rules: Sequence[str] | None, every_s: float | None) -> dict[str, Any]:
+def _backtest_archive(
+    since: datetime, until: datetime, rules: Sequence[str] | None, every_s: float | None
+) -> dict[str, Any]:
     if since >= until:
         raise CommandError(f"--to {until:%Y-%m-%dT%H:%M} is not after --from {since:%Y-%m-%dT%H:%M}", returncode=USAGE)
     ordered = _in_order(rules or RULES)
     try:
         with _progress(since, until) as show:
-            return report.of_archive(ordered, archived.replay(since, until, ordered, every_s, show))
+            return report.archive_report(ordered, archived.replay(since, until, ordered, every_s, show))
     except archived.NoBurstsError as error:
         raise CommandError(str(error)) from error
     except OperationalError as error:
@@ -109,7 +113,7 @@ def _of_archive(since: datetime, until: datetime, rules: Sequence[str] | None, e
         ) from error
 
 
-def _of_labelled(folder: Path, rules: Sequence[str] | None, every_s: float | None) -> dict[str, Any]:
+def _backtest_labelled(folder: Path, rules: Sequence[str] | None, every_s: float | None) -> dict[str, Any]:
     ordered = _in_order(rules or (RTT.name,))
     try:
         traces = labelled.load(folder)
@@ -119,7 +123,7 @@ def _of_labelled(folder: Path, rules: Sequence[str] | None, every_s: float | Non
     until = max(trace.series.measured_at[-1] for trace in traces)
     with _progress(since, until) as show:
         outcome = labelled.replay(traces, {}, ordered, labelled.EVERY_S if every_s is None else every_s, show)
-    return report.of_labelled(ordered, outcome)
+    return report.labelled_report(ordered, outcome)
 
 
 def _in_order(rules: Sequence[str] | Any) -> tuple[str, ...]:

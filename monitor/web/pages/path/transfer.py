@@ -47,14 +47,14 @@ def transfer_view(stored: StoredTransfer) -> TransferView:
     return TransferView(
         stored=stored,
         evidence=() if findings is None else tuple(_evidence(figure) for figure in findings.evidence),
-        facts=(*_rates(stored), *_of_findings(findings), *_of_transfer(stored.transfer)),
+        facts=(*_rates(stored), *_finding_facts(findings), *_transfer_facts(stored.transfer)),
         charts=transfer_charts(stored),
     )
 
 
 def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this path") -> EstimateView:
     """An estimate for a page. `capacity_from` says where its capacity is from."""
-    result = made.found
+    result = made.estimate
     limits = [
         (
             str(limit.name),
@@ -70,23 +70,23 @@ def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this 
     limits.append(("Mathis (Reno)", index, "", "Mathis, C = 1, one stream: for comparison only"))
     return EstimateView(
         headline=wording.headline(result),
-        notes=(*wording.notes(made.loss, result), *_of_calibration(made), *_of_sender(made)),
+        notes=(*wording.notes(made.loss, result), *_calibration_facts(made), *_sender_facts(made)),
         limits=tuple(limits),
         advice=() if result.advice is None else tuple(wording.advice_rows(result.advice, made.loss, made.transfer)),
         target="" if result.advice is None else wording.rate(result.advice.target_bps),
     )
 
 
-def _of_calibration(made: PathEstimate) -> tuple[str, ...]:
+def _calibration_facts(made: PathEstimate) -> tuple[str, ...]:
     learnt = made.calibration
     if learnt is None:
         return ()
     if learnt.used is None or made.uncalibrated is None:
-        return (wording.not_calibrated(learnt.found, learnt.stretches),)
+        return (wording.not_calibrated(learnt.calibration, learnt.stretches),)
     return tuple(wording.calibrated(learnt.used, made.uncalibrated))
 
 
-def _of_sender(made: PathEstimate) -> tuple[str, ...]:
+def _sender_facts(made: PathEstimate) -> tuple[str, ...]:
     if made.sender is None or made.sender == made.transfer.control:
         return ()
     if made.sender.startswith("bbr"):
@@ -123,7 +123,7 @@ def _rates(stored: StoredTransfer) -> list[Fact]:
     return facts
 
 
-def _of_findings(findings: Findings | None) -> list[Fact]:
+def _finding_facts(findings: Findings | None) -> list[Fact]:
     if findings is None:
         return []
     start = f"{findings.start_s:.2f} s of {findings.duration_s:.1f} s"
@@ -155,7 +155,7 @@ def _rfc6349(findings: Findings) -> list[Fact]:
     return facts
 
 
-def _of_transfer(transfer: Transfer | None) -> list[Fact]:
+def _transfer_facts(transfer: Transfer | None) -> list[Fact]:
     if transfer is None:
         return []
     facts = []

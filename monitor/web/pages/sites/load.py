@@ -107,7 +107,7 @@ def load_sites(now: datetime) -> SitesView:
     states = list(AgentState)
     seconds = second_agents(now)
     cards = [
-        SiteCard(site, report, (*_of_second(site, seconds.get(site.pk), now), *_findings(report)))
+        SiteCard(site, report, (*_second_agent_problems(site, seconds.get(site.pk), now), *_findings(report)))
         for site in sites
         for report in [reports.get(site.pk)]
     ]
@@ -122,7 +122,7 @@ def load_sites(now: datetime) -> SitesView:
     )
 
 
-def _of_second(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[AgentProblem]:
+def _second_agent_problems(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[AgentProblem]:
     if second is None:
         return
     ago = figures.duration((now - second.refused_at).total_seconds())
@@ -152,10 +152,10 @@ def _findings(report: AgentReport | None) -> Iterator[AgentProblem]:
             AgentState.NOTICE, f"version {report.agent_version} is older than the centre's, {probes.__version__}"
         )
     if report.health is not None:
-        yield from _of_health(report.health)
+        yield from _health_problems(report.health)
 
 
-def _of_health(health: Health) -> Iterator[AgentProblem]:
+def _health_problems(health: Health) -> Iterator[AgentProblem]:
     for drops in health.dropped:
         yield AgentProblem(
             AgentState.NOTICE, f"its spool dropped {drops.count:,} results of kind {drops.kind}: {_words(drops.reason)}"
