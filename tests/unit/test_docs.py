@@ -1,6 +1,9 @@
 """Links, paths, commands and names in the documents exist, and every picture is shown and can be made again."""
 
+import contextlib
+import doctest
 import importlib
+import io
 import re
 from functools import cache
 from pathlib import Path
@@ -69,6 +72,28 @@ def test_every_option_named_stands_in_the_code(document):
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", document.read_text()))
 
     assert sorted(options - _words_of_the_tree() - OPTIONS_OF_OTHERS) == []
+
+
+@pytest.mark.parametrize(
+    "document", [path for path in DOCUMENTS if "```pycon" in path.read_text()], ids=lambda path: path.stem
+)
+def test_python_sessions_run_as_printed(document, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    session = "\n".join(re.findall(r"^```pycon\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL))
+    example = doctest.DocTestParser().get_doctest(session, {}, document.name, str(document), 0)
+
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example).failed == 0
+
+
+def test_the_example_of_changes_runs_as_printed():
+    text = (ROOT / "docs/method/changes.md").read_text()
+    program, output = re.findall(r"^```python\n(.*?)^```\n\n^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
+    printed = io.StringIO()
+
+    with contextlib.redirect_stdout(printed):
+        exec(program, {})
+
+    assert printed.getvalue() == output
 
 
 def test_every_page_is_in_the_index():
