@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from probes.capacity.spec import Verdict
+from probes.capacity.spec import CapacityVerdict
 from probes.capacity.trains import MIN_KEPT, NS_PER_S, EchoTrain, least_delayed, rate_bps
 
 RESOLUTION_NS = 3_000
@@ -57,7 +57,7 @@ class Estimate:
     `method` names the trains that the estimate is based on.
     """
 
-    verdict: Verdict
+    verdict: CapacityVerdict
     detail: str | None = None
     capacity_bps: float | None = None
     low_bps: float | None = None
@@ -99,9 +99,9 @@ def estimate(trains: Sequence[EchoTrain]) -> Estimate:
     Needs pairs and longer trains of the same size, and long trains of a clearly smaller size.
     """
     if not any(train.answered.any() for train in trains):
-        return Estimate(Verdict.NO_REPLY, "no echo request was answered")
+        return Estimate(CapacityVerdict.NO_REPLY, "no echo request was answered")
     if not any((train.answered & train.stamped).any() for train in trains):
-        return Estimate(Verdict.UNSTAMPED, "no kernel timestamps, which the estimate requires")
+        return Estimate(CapacityVerdict.UNSTAMPED, "no kernel timestamps, which the estimate requires")
     kinds = _by_kind(trains)
     result = (
         _check_loss(kinds)
@@ -134,7 +134,7 @@ def _check_loss(kinds: _TrainsByPurpose) -> Estimate | None:
     detail = (
         f"only {complete} of {len(kinds.pairs)} pairs were answered completely, in order and with kernel timestamps"
     )
-    return Estimate(Verdict.LOSSY, detail)
+    return Estimate(CapacityVerdict.LOSSY, detail)
 
 
 def _check_batching(kinds: _TrainsByPurpose) -> Estimate | None:
@@ -150,7 +150,7 @@ def _check_batching(kinds: _TrainsByPurpose) -> Estimate | None:
         f"replies arrived in batches of about {1 / (1 - share):.1f}: interrupt coalescing at either end or at a hop "
         "(on this host, disable it with `ethtool -C INTERFACE rx-usecs 0`)"
     )
-    return Estimate(Verdict.BATCHED, detail)
+    return Estimate(CapacityVerdict.BATCHED, detail)
 
 
 def _check_resolution(kinds: _TrainsByPurpose) -> Estimate | None:
@@ -163,7 +163,7 @@ def _check_resolution(kinds: _TrainsByPurpose) -> Estimate | None:
         detail = (
             f"replies are {gap_ns / 1000:.1f} µs apart, below the timestamp resolution of {RESOLUTION_NS / 1000:g} µs"
         )
-        return Estimate(Verdict.RESOLUTION, detail)
+        return Estimate(CapacityVerdict.RESOLUTION, detail)
     if sum(train.is_spread_by(OWN_SHARE) for train in trains) >= ENOUGH_SHARE * len(trains):
         return None
     sent_gap_ns = statistics.median(train.sent_gap_ns for train in trains)
@@ -171,7 +171,7 @@ def _check_resolution(kinds: _TrainsByPurpose) -> Estimate | None:
         f"replies are {gap_ns / 1000:.1f} µs apart, but the requests already left {sent_gap_ns / 1000:.1f} µs apart: "
         "this host or its interface is the limit"
     )
-    return Estimate(Verdict.OWN_LIMIT, detail, low_bps=rate_bps(trains[0].ip_bytes, max(gap_ns, sent_gap_ns)))
+    return Estimate(CapacityVerdict.OWN_LIMIT, detail, low_bps=rate_bps(trains[0].ip_bytes, max(gap_ns, sent_gap_ns)))
 
 
 def _check_per_packet(kinds: _TrainsByPurpose) -> Estimate | None:
@@ -186,7 +186,7 @@ def _check_per_packet(kinds: _TrainsByPurpose) -> Estimate | None:
         f"bytes {large.gap_ns / 1000:.0f} µs: a limit of about {NS_PER_S / large.gap_ns:.0f} echoes/s "
         "independent of packet size, not a link rate"
     )
-    return Estimate(Verdict.PER_PACKET, detail)
+    return Estimate(CapacityVerdict.PER_PACKET, detail)
 
 
 def _combine(kinds: _TrainsByPurpose) -> Estimate:
@@ -201,7 +201,7 @@ def _combine(kinds: _TrainsByPurpose) -> Estimate:
         settled = settled[:1]
     capacity_bps = statistics.harmonic_mean(rates.median_bps for rates in settled)
     return Estimate(
-        Verdict.MEASURED,
+        CapacityVerdict.MEASURED,
         capacity_bps=capacity_bps,
         # If all gaps are equal, rounding may put the mean outside the quartiles.
         low_bps=min(capacity_bps, *(rates.low_bps for rates in settled)),
@@ -212,11 +212,11 @@ def _combine(kinds: _TrainsByPurpose) -> Estimate:
 
 def _unsettled(candidates: Sequence[_GapRates]) -> Estimate:
     if not candidates:
-        return Estimate(Verdict.UNSETTLED, "too few trains were sent back to back: this host is too busy")
+        return Estimate(CapacityVerdict.UNSETTLED, "too few trains were sent back to back: this host is too busy")
     ranges = (f"{rates.kind} {rates.low_bps / 1e6:.3g} to {rates.high_bps / 1e6:.3g} Mbit/s" for rates in candidates)
     detail = f"gaps of the least delayed trains differ too much ({'; '.join(ranges)}): path or host too busy"
     return Estimate(
-        Verdict.UNSETTLED,
+        CapacityVerdict.UNSETTLED,
         detail,
         low_bps=min(rates.low_bps for rates in candidates),
         high_bps=max(rates.high_bps for rates in candidates),
@@ -248,6 +248,6 @@ def _check_rate_limit(result: Estimate, kinds: _TrainsByPurpose) -> Estimate:
         f"{head_share:.0%} of the first packets of trains were answered, but only {tail_share:.0%} in the second half "
         "of long trains: ICMP is rate-limited on the path or at the far end, or a queue is very short"
     )
-    if result.verdict is Verdict.MEASURED:
+    if result.verdict is CapacityVerdict.MEASURED:
         return replace(result, detail=detail)
-    return Estimate(Verdict.RATE_LIMITED, detail)
+    return Estimate(CapacityVerdict.RATE_LIMITED, detail)

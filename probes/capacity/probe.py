@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from probes.capacity.echo_trains import LONGEST_PAUSE, PACKETS, TRAINS, send_trains
 from probes.capacity.estimate import Estimate, estimate
-from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict, not_measured
+from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityVerdict, not_measured
 from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress, path_mtu_bytes
@@ -115,7 +115,7 @@ def _measured(spec: CapacitySpec, started_at: datetime, deadline: Deadline) -> C
 
 def _no_reply(singles: Burst) -> Estimate:
     detail = f"none of {singles.sent} echo requests of {singles.packet_bytes} bytes was answered"
-    return Estimate(Verdict.NO_REPLY, detail if singles.detail is None else f"{detail}; {singles.detail}")
+    return Estimate(CapacityVerdict.NO_REPLY, detail if singles.detail is None else f"{detail}; {singles.detail}")
 
 
 def _singles(spec: CapacitySpec, address: SocketAddress, deadline: Deadline) -> list[Burst]:

@@ -14,7 +14,7 @@ USUAL_S = 30.0
 """Duration of a measurement by an agent, with the spacing of the default limits."""
 
 
-class Verdict(StrEnum):
+class CapacityVerdict(StrEnum):
     """Whether the replies give an estimate (`MEASURED`), and if not, the reason."""
 
     MEASURED = "measured"
@@ -71,7 +71,7 @@ class CapacityRun(msgspec.Struct, frozen=True, kw_only=True, tag="capacity", tag
     family: Literal[4, 6]
     started_at: datetime
     outcome: Outcome
-    verdict: Verdict | None = None
+    verdict: CapacityVerdict | None = None
     capacity_bps: float | None = None
     capacity_low_bps: float | None = None
     capacity_high_bps: float | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from probes.capacity.spec import CapacityRun, Verdict
+from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import IcmpError
@@ -145,7 +145,7 @@ def capacity(at: datetime, **fields: object) -> CapacityRun:
         "family": 4,
         "started_at": at,
         "outcome": Outcome.MEASURED,
-        "verdict": Verdict.MEASURED,
+        "verdict": CapacityVerdict.MEASURED,
         "capacity_bps": 1e9,
         "capacity_low_bps": 9e8,
         "capacity_high_bps": 1.1e9,

@@ -15,7 +15,7 @@ from monitor.archive.ingest.arrivals import arrival_of
 from monitor.archive.ingest.batches import receive
 from monitor.archive.models import ThroughputTest
 from monitor.archive.rollup.recompute import roll_up
-from probes.capacity.spec import Verdict
+from probes.capacity.spec import CapacityVerdict
 from probes.contract import Outcome
 from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.any_batch import capacity, disk_to_disk
@@ -114,7 +114,7 @@ files = st.fixed_dictionaries(
 )
 links = st.fixed_dictionaries(
     {
-        "verdict": st.sampled_from(Verdict),
+        "verdict": st.sampled_from(CapacityVerdict),
         "method": texts,
         "detail": texts,
         "packet_bytes": st.none() | st.sampled_from([0, 65_527]),

@@ -17,7 +17,7 @@ from monitor.mesh.document import read
 from monitor.mesh.kinds.capacity import CapacityEntry
 from monitor.mesh.models import Path, Site, Slot
 from monitor.mesh.plan import plan_for
-from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, Verdict
+from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, CapacityVerdict
 from probes.contract import Outcome
 from probes.site.wire import Batch, Delivered, Plan
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, make_mesh, throughput
@@ -40,7 +40,7 @@ def run(capacity_bps=50e6, *, at=HOUR, **fields):
         "family": 4,
         "started_at": at,
         "outcome": Outcome.MEASURED,
-        "verdict": Verdict.MEASURED,
+        "verdict": CapacityVerdict.MEASURED,
         "capacity_bps": capacity_bps,
         "capacity_low_bps": 48e6,
         "capacity_high_bps": 52e6,
@@ -54,7 +54,7 @@ def run(capacity_bps=50e6, *, at=HOUR, **fields):
 
 def cannot_tell(**fields):
     nothing = {"capacity_bps": None, "capacity_low_bps": None, "capacity_high_bps": None, "method": None}
-    return run(**{**nothing, "verdict": Verdict.RATE_LIMITED, "detail": "ICMP is rate-limited", **fields})
+    return run(**{**nothing, "verdict": CapacityVerdict.RATE_LIMITED, "detail": "ICMP is rate-limited", **fields})
 
 
 def not_measured(**fields):
@@ -120,7 +120,7 @@ def test_undetermined_and_failed_measurements_have_no_capacity(mesh):
 
 
 def test_a_lower_bound_alone_is_stored(mesh):
-    bound = cannot_tell(verdict=Verdict.OWN_LIMIT, capacity_low_bps=1.4e9)
+    bound = cannot_tell(verdict=CapacityVerdict.OWN_LIMIT, capacity_low_bps=1.4e9)
 
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, bound)), NOW)
 
@@ -150,7 +150,7 @@ def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
     ("result", "reason"),
     [
         (run(verdict=None), "measured, but with verdict None"),
-        (not_measured(verdict=Verdict.LOSSY), "no_route, but with verdict lossy"),
+        (not_measured(verdict=CapacityVerdict.LOSSY), "no_route, but with verdict lossy"),
         (run(capacity_bps=None), "verdict measured, but with capacity_bps None"),
         (cannot_tell(capacity_bps=1e6), "verdict rate_limited, but with capacity_bps 1000000.0"),
         (run(capacity_bps=-1.0), "capacity_bps -1.0 is out of range"),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.capacity.estimate import Estimate, estimate
-from probes.capacity.spec import Verdict
+from probes.capacity.spec import CapacityVerdict
 from probes.capacity.trains import EchoTrain, least_delayed
 
 LARGE, SMALL = 1500, 375
@@ -91,7 +91,7 @@ def test_over_an_idle_path_the_narrowest_link_is_found_wherever_it_is(narrow, ra
 
     found = estimate(trains_over(*hops))
 
-    assert (found.verdict, found.method) == (Verdict.MEASURED, "pairs and trains")
+    assert (found.verdict, found.method) == (CapacityVerdict.MEASURED, "pairs and trains")
     assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.01)
     assert found.low_bps <= found.capacity_bps <= found.high_bps
 
@@ -101,7 +101,7 @@ def test_over_an_idle_path_the_narrowest_link_is_found_wherever_it_is(narrow, ra
 def test_other_traffic_on_the_narrow_link_does_not_hide_it(narrow, load, seed):
     found = estimate(trains_over(Hop(1000), Hop(narrow, load), Hop(1000), seed=seed))
 
-    assert found.verdict is Verdict.MEASURED
+    assert found.verdict is CapacityVerdict.MEASURED
     assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.1)
 
 
@@ -110,7 +110,7 @@ def test_other_traffic_on_the_narrow_link_does_not_hide_it(narrow, load, seed):
 def test_cross_traffic_does_not_hide_the_narrow_link(narrow, seed):
     found = estimate(trains_over(Hop(2 * narrow, 0.3), Hop(narrow), Hop(2 * narrow, 0.3), seed=seed))
 
-    assert found.verdict is Verdict.MEASURED
+    assert found.verdict is CapacityVerdict.MEASURED
     assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.2)
 
 
@@ -127,16 +127,16 @@ def wavering(mbps: float, seed: int, deviation_ns: float):
 def test_stamps_that_waver_by_10_us_do_not_hide_it(mbps):
     found = [wavering(mbps, seed, 10_000) for seed in range(200)]
 
-    assert {one.verdict for one in found} == {Verdict.MEASURED}
+    assert {one.verdict for one in found} == {CapacityVerdict.MEASURED}
     assert sum(one.capacity_bps == pytest.approx(mbps * 1e6, rel=0.2) for one in found) >= 198
 
 
 @pytest.mark.parametrize("mbps", [10.0, 50.0, 100.0])
 def test_stamps_that_waver_more_may_hide_it_but_make_no_false_figure(mbps):
     found = [wavering(mbps, seed, 20_000) for seed in range(200)]
-    told = [one.capacity_bps for one in found if one.verdict is Verdict.MEASURED]
+    told = [one.capacity_bps for one in found if one.verdict is CapacityVerdict.MEASURED]
 
-    assert {one.verdict for one in found} <= {Verdict.MEASURED, Verdict.UNSETTLED}
+    assert {one.verdict for one in found} <= {CapacityVerdict.MEASURED, CapacityVerdict.UNSETTLED}
     assert sum(bps == pytest.approx(mbps * 1e6, rel=0.2) for bps in told) >= 0.98 * len(told)
 
 
@@ -171,7 +171,7 @@ def test_one_hold_up_of_the_sender_in_each_train_does_not_matter():
 
     found = changed(trains_over(Hop(1000), Hop(50)), held_up)
 
-    assert found.verdict is Verdict.MEASURED
+    assert found.verdict is CapacityVerdict.MEASURED
     assert found.capacity_bps == pytest.approx(50e6, rel=0.01)
 
 
@@ -180,7 +180,7 @@ def test_random_loss_is_no_limit_on_icmp():
 
     found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.1))
 
-    assert (found.verdict, found.detail) == (Verdict.MEASURED, None)
+    assert (found.verdict, found.detail) == (CapacityVerdict.MEASURED, None)
     assert found.capacity_bps == pytest.approx(20e6, rel=0.01)
 
 
@@ -189,14 +189,14 @@ def test_so_much_loss_that_few_pairs_are_left_is_said():
 
     found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.5))
 
-    assert (found.verdict, found.capacity_bps) == (Verdict.LOSSY, None)
+    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.LOSSY, None)
     assert "of 30 pairs" in found.detail
 
 
 def test_trains_that_keep_only_their_heads_met_a_limit_on_icmp():
     found = changed(trains_over(Hop(5000)), lambda train: without(train, np.arange(len(train)) >= 1))
 
-    assert (found.verdict, found.capacity_bps) == (Verdict.RATE_LIMITED, None)
+    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.RATE_LIMITED, None)
     assert "100%" in found.detail
     assert "0%" in found.detail
 
@@ -204,7 +204,7 @@ def test_trains_that_keep_only_their_heads_met_a_limit_on_icmp():
 def test_pairs_that_pass_a_limit_on_icmp_whole_say_the_capacity():
     found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, np.arange(len(train)) >= 4))
 
-    assert (found.verdict, found.method) == (Verdict.MEASURED, "pairs")
+    assert (found.verdict, found.method) == (CapacityVerdict.MEASURED, "pairs")
     assert found.capacity_bps == pytest.approx(20e6, rel=0.01)
     assert "rate-limited" in found.detail
 
@@ -212,13 +212,13 @@ def test_pairs_that_pass_a_limit_on_icmp_whole_say_the_capacity():
 def test_no_reply_at_all_is_said():
     found = changed(trains_over(Hop(20)), lambda train: without(train, np.ones(len(train), bool)))
 
-    assert (found.verdict, found.capacity_bps, found.low_bps) == (Verdict.NO_REPLY, None, None)
+    assert (found.verdict, found.capacity_bps, found.low_bps) == (CapacityVerdict.NO_REPLY, None, None)
 
 
 def test_without_stamps_of_the_kernel_nothing_is_told():
     found = changed(trains_over(Hop(20)), lambda train: replace(train, stamped=np.zeros(len(train), bool)))
 
-    assert (found.verdict, found.capacity_bps, found.low_bps) == (Verdict.UNSTAMPED, None, None)
+    assert (found.verdict, found.capacity_bps, found.low_bps) == (CapacityVerdict.UNSTAMPED, None, None)
 
 
 def test_gaps_that_the_requests_already_had_are_a_lower_bound():
@@ -227,7 +227,7 @@ def test_gaps_that_the_requests_already_had_are_a_lower_bound():
 
     found = changed(trains_over(Hop(1000), Hop(50)), sent_as_slowly)
 
-    assert (found.verdict, found.capacity_bps, found.high_bps) == (Verdict.OWN_LIMIT, None, None)
+    assert (found.verdict, found.capacity_bps, found.high_bps) == (CapacityVerdict.OWN_LIMIT, None, None)
     assert found.low_bps == pytest.approx(50e6, rel=0.01)
 
 
@@ -237,13 +237,13 @@ def test_gaps_below_what_stamps_can_tell_tell_nothing():
 
     found = changed(trains_over(Hop(5000)), drawn_together)
 
-    assert (found.verdict, found.capacity_bps, found.low_bps) == (Verdict.RESOLUTION, None, None)
+    assert (found.verdict, found.capacity_bps, found.low_bps) == (CapacityVerdict.RESOLUTION, None, None)
 
 
 def test_identical_stamps_tell_nothing():
     found = changed(trains_over(Hop(1000)), lambda train: arriving(train, np.full(len(train), train.arrived_ns[-1])))
 
-    assert (found.verdict, found.capacity_bps) == (Verdict.RESOLUTION, None)
+    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.RESOLUTION, None)
 
 
 @given(every_us=st.integers(30, 60))
@@ -256,13 +256,13 @@ def test_replies_in_batches_tell_nothing(every_us):
 
     found = changed(trains_over(Hop(5000), Hop(900)), coalesced)
 
-    assert (found.verdict, found.capacity_bps) == (Verdict.BATCHED, None)
+    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.BATCHED, None)
 
 
 def test_spacing_by_packets_is_not_the_rate_of_a_link():
     found = estimate(trains_over(Hop(1000), Hop(1000, per_packet_s=0.001), Hop(1000)))
 
-    assert (found.verdict, found.capacity_bps) == (Verdict.PER_PACKET, None)
+    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.PER_PACKET, None)
     assert "988 echoes/s" in found.detail  # 1 ms, and 12 µs on the link
 
 
@@ -271,7 +271,7 @@ def test_the_headers_of_a_link_are_not_taken_for_spacing_by_packets():
 
     found = estimate(trains_over(Hop(1000), Hop(100, per_packet_s=ethernet_s)))
 
-    assert found.verdict is Verdict.MEASURED
+    assert found.verdict is CapacityVerdict.MEASURED
     assert found.capacity_bps == pytest.approx(100e6 * 1500 / 1538, rel=0.01)
 
 
@@ -282,7 +282,7 @@ def test_trains_outweigh_pairs_sent_on_a_shapers_saved_credit():
 
     found = changed(trains_over(Hop(1000), Hop(50)), credited)
 
-    assert (found.verdict, found.method) == (Verdict.MEASURED, "trains")
+    assert (found.verdict, found.method) == (CapacityVerdict.MEASURED, "trains")
     assert found.capacity_bps == pytest.approx(50e6, rel=0.01)
 
 
@@ -295,7 +295,7 @@ def test_gaps_of_all_sizes_are_unsettled():
 
     found = changed(trains_over(Hop(1000)), scattered)
 
-    assert (found.verdict, found.capacity_bps) == (Verdict.UNSETTLED, None)
+    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.UNSETTLED, None)
     assert 0 < found.low_bps < found.high_bps
     assert "pairs" in found.detail
 

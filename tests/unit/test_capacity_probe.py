@@ -13,7 +13,7 @@ from probes.__main__ import main
 from probes.capacity.command import as_json, as_text, rate
 from probes.capacity.echo_trains import LONG, PACKETS, shapes
 from probes.capacity.probe import MAX_PACKETS, problems
-from probes.capacity.spec import CapacityRun, CapacitySpec, Verdict
+from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityVerdict
 from probes.contract import Outcome
 from probes.kinds import KINDS
 
@@ -23,7 +23,7 @@ RUN = CapacityRun(
     family=4,
     started_at=datetime(2026, 11, 21, 15, 0, tzinfo=UTC),
     outcome=Outcome.MEASURED,
-    verdict=Verdict.MEASURED,
+    verdict=CapacityVerdict.MEASURED,
     capacity_bps=49_900_000.0,
     capacity_low_bps=48_000_000.0,
     capacity_high_bps=51_260_000.0,
@@ -93,7 +93,7 @@ def test_where_it_cannot_tell_it_says_why_and_what_it_knows():
     unknown = msgspec.structs.replace(
         RUN,
         address="far.example",
-        verdict=Verdict.OWN_LIMIT,
+        verdict=CapacityVerdict.OWN_LIMIT,
         capacity_bps=None,
         capacity_low_bps=1_470_000_000.0,
         capacity_high_bps=None,

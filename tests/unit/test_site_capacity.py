@@ -12,7 +12,7 @@ import pytest
 from probes.capacity.kind import KIND
 from probes.capacity.limits import CapacityLimits
 from probes.capacity.probe import MAX_PACKETS
-from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, Verdict
+from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, CapacityVerdict
 from probes.contract import Outcome, ProbeError
 from probes.ping.limits import PingLimits
 from probes.site.limits.limits import Limits
@@ -60,7 +60,7 @@ class CapacityProbe:
             family=spec.family,
             started_at=started_at,
             outcome=Outcome.MEASURED,
-            verdict=Verdict.MEASURED,
+            verdict=CapacityVerdict.MEASURED,
             capacity_bps=50e6,
             sent=self.sent,
             received=self.sent,

@@ -17,7 +17,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from probes.capacity.spec import CapacityRun, Verdict
+from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import Burst, IcmpError
@@ -310,7 +310,7 @@ def _verdict_refusal(run: CapacityRun) -> str | None:
     measured = run.outcome is MEASURED
     if measured != (run.verdict is not None):
         return f"{run.outcome}, but with verdict {run.verdict}"
-    if run.verdict is not None and (run.verdict is Verdict.MEASURED) != (run.capacity_bps is not None):
+    if run.verdict is not None and (run.verdict is CapacityVerdict.MEASURED) != (run.capacity_bps is not None):
         return f"verdict {run.verdict}, but with capacity_bps {run.capacity_bps}"
     return None
 
