@@ -203,7 +203,7 @@ def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypa
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((400, b"bad"), "cannot read what we sent"),
+        ((400, b"bad"), "cannot parse the request"),
         ((401, b"no"), "does not know this site's token"),
         ((403, b"no"), "does not allow this site"),
         ((404, b""), "check --centre"),
