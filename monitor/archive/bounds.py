@@ -16,6 +16,8 @@ class Bound:
 
     key: str | None
     text: str
+    is_raw: bool = False
+    """Whether its rows are results, as the agents delivered them."""
 
     @property
     def variable(self) -> str | None:
@@ -37,10 +39,10 @@ def _per_period(rows_a_year: str, of: str) -> Bound:
 
 BOUNDS = {
     # Measurements and their summaries.
-    "burst": Bound("bursts", "by age, once its hour is summarized"),
-    "throughput_test": Bound("throughput", "by age, once its hour is summarized"),
-    "disk_to_disk_test": Bound("throughput", "by age"),
-    "capacity_result": Bound("capacity", "by age"),
+    "burst": Bound("bursts", "by age, once its hour is summarized", is_raw=True),
+    "throughput_test": Bound("throughput", "by age, once its hour is summarized", is_raw=True),
+    "disk_to_disk_test": Bound("throughput", "by age", is_raw=True),
+    "capacity_result": Bound("capacity", "by age", is_raw=True),
     "burst_hour": _per_period("8,784 rows", "path and packet size"),
     "burst_day": _per_period("366 rows", "path and packet size"),
     "burst_month": _per_period("12 rows", "path and packet size"),

@@ -23,7 +23,6 @@ from monitor.archive.ingest.arrivals import (
 from monitor.archive.ingest.checks import (
     CheckedBurst,
     CheckedCpu,
-    CheckedDelivered,
     CheckedError,
     CheckedKernel,
     CheckedRun,
@@ -31,6 +30,7 @@ from monitor.archive.ingest.checks import (
     CheckedTransfer,
     CheckedUdp,
 )
+from monitor.archive.ingest.delivered import CheckedDelivered
 from tests.db.mesh_of_three import batch, burst, delivered
 
 SENT_AT = "2026-03-14T12:30:00Z"

@@ -14,7 +14,9 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from monitor.archive.ingest.checks import LARGEST_BIGINT, NO_NUL, CheckedDelivered, Integer, Moment, Text
+from monitor.archive.ingest.checks import LARGEST_BIGINT, NO_NUL, Integer, Moment, Text
+from monitor.archive.ingest.delivered import CheckedDelivered
+from monitor.archive.ingest.jsonb import for_jsonb
 from probes.site.health import Health
 from probes.site.wire import Account, Batch
 
@@ -175,11 +177,6 @@ def _reason(error: Exception) -> str:
     """Message of a msgspec error without regular expressions."""
     said = str(error).replace(f"Expected `str` matching regex {NO_NUL!r}", "A text holds a NUL character")
     return said.replace("\0", "\ufffd")
-
-
-def for_jsonb(value: Any) -> Any:
-    """`value` as PostgreSQL's jsonb can hold it: NaN as null, and no NUL characters."""
-    return msgspec.json.decode(msgspec.json.encode(value).replace(b"\\u0000", b"\\ufffd"))
 
 
 def read(body: bytes, how: Format) -> ParsedBatch:

@@ -25,20 +25,15 @@ from monitor.archive.ingest.checks import (
     LARGEST_INTEGER,
     LARGEST_SEQUENCE,
     CheckContext,
-    CheckedBurst,
-    CheckedCapacity,
-    CheckedDelivered,
-    CheckedDiskToDisk,
-    CheckedRun,
-    CheckedServerReport,
     KnownPath,
     reason_to_refuse,
 )
 from monitor.archive.ingest.copying import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
 from monitor.archive.ingest.culprits import CANNOT_BE_STORED, find_culprits, reason_of
-from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
+from monitor.archive.ingest.delivered import CheckedDelivered
+from monitor.archive.ingest.kinds import KIND_OF_RESULT, STORED_KINDS
 from monitor.archive.ingest.ledger import ReportedCycle, record_account, record_cycles, reported_cycle
-from monitor.archive.ingest.storing import end_slots, store_bursts, store_capacities, store_throughput
+from monitor.archive.ingest.storing import store_bursts
 from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention
@@ -50,14 +45,6 @@ REFUSED_AT_ONCE = 500
 LOCK_TIMEOUT_S = 5
 STATEMENT_TIMEOUT_S = 20
 """Statement timeout; an agent closes the connection after 30 s."""
-KINDS: dict[type, str] = {
-    CheckedBurst: "bursts",
-    CheckedRun: "throughput",
-    CheckedDiskToDisk: "throughput",
-    CheckedServerReport: "throughput",
-    CheckedCapacity: "capacity",
-}
-"""Retention kind of each result type."""
 DAY_US = 86_400_000_000
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 """Latest accepted time; well below Python's last year, so that no conversion to a time zone overflows."""
@@ -67,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SortedResults:
-    """Results of a batch, sorted by table; `runs` are throughput tests and capacities. `cycles` are the cycles they
+    """Results of a batch, sorted by table; `runs` are all that are not bursts. `cycles` are the cycles they
     belong to; `reasons` and `places` are those of refused results, by sequence number."""
 
     bursts: Rows = field(default_factory=lambda: concatenate_rows([]))
@@ -151,10 +138,11 @@ def _store_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now
 def _store_results(results: SortedResults, now: datetime, *, all_new: bool) -> None:
     """Store measurements in the tables of their kinds. Call within a transaction."""
     store_bursts(results.bursts, now, all_new=all_new)
-    store_throughput([run for run in results.runs if isinstance(run.result, CheckedRun)], now)
-    end_slots([run for run in results.runs if isinstance(run.result, CheckedRun | CheckedServerReport)])
-    store_disk_to_disk([run for run in results.runs if isinstance(run.result, CheckedDiskToDisk)])
-    store_capacities([run for run in results.runs if isinstance(run.result, CheckedCapacity)])
+    for stored in STORED_KINDS.values():
+        if stored.store is not None:
+            of_kind = [run for run in results.runs if KIND_OF_RESULT[type(run.result)] is stored]
+            if of_kind:
+                stored.store(of_kind, now)
     record_cycles(results.cycles.values(), now + CLOCK_SKEW)
 
 
@@ -188,20 +176,26 @@ def _record_account(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
 
 def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
     """Parse and check all results. Raises `BatchTooLarge`."""
-    earliest = {kind: max(EARLIEST, retention.kept_since(name, now)) for kind, name in KINDS.items()}
+    earliest = {
+        result: max(EARLIEST, retention.kept_since(stored.retention, now)) for result, stored in KIND_OF_RESULT.items()
+    }
     scope = CheckContext(site_id, {}, {}, earliest, now + CLOCK_SKEW)
     results = SortedResults()
     rows = []
     packed_bytes = 0
     for places in arrival.portions():
         sound = _valid_results(arrival, places, scope, results)
-        rows.append(pack([delivered for delivered in sound if type(delivered.result) is CheckedBurst]))
+        rows.append(pack([delivered for delivered in sound if _is_burst(delivered)]))
         packed_bytes += sum(map(len, rows[-1].packed))
         if packed_bytes > LARGEST_PACKED_BYTES:
             raise BatchTooLarge(f"its rows take more than {LARGEST_PACKED_BYTES} bytes; send smaller batches")
-        results.runs += [delivered for delivered in sound if type(delivered.result) is not CheckedBurst]
+        results.runs += [delivered for delivered in sound if not _is_burst(delivered)]
     results.bursts = concatenate_rows(rows)
     return results
+
+
+def _is_burst(delivered: CheckedDelivered) -> bool:
+    return KIND_OF_RESULT[type(delivered.result)].store is None
 
 
 def _valid_results(

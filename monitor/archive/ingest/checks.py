@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -248,6 +248,10 @@ class CheckedRun(ThroughputRun, frozen=True, kw_only=True, gc=False, tag="throug
     transfer: CheckedTransfer | None = None
     detail: Text | None = None
 
+    @property
+    def is_told_by_far_end(self) -> bool:
+        return self.reverse
+
     def __post_init__(self) -> None:
         measured = self.outcome is MEASURED
         if measured and self.throughput_bps is None:
@@ -289,9 +293,15 @@ class CheckedServerReport(ServerReport, frozen=True, kw_only=True, gc=False, tag
     """A plausible report of the listening end."""
 
     started_at: Moment
+    needs_slot: ClassVar[bool] = True
+
     detail: Text
     wanted_ratio: Amount | None = None
     kernel: CheckedKernel | None = None
+
+    @property
+    def is_told_by_far_end(self) -> bool:
+        return not self.sends
 
 
 class CheckedCapacity(CapacityRun, frozen=True, kw_only=True, gc=False, tag="capacity", tag_field="kind"):
@@ -330,16 +340,6 @@ def _capacities_refusal(run: CapacityRun) -> str | None:
     if run.address is not None and not is_address(run.address):
         return f"address {run.address!r} is not an IP address"
     return None
-
-
-class CheckedDelivered(Delivered, frozen=True, kw_only=True, gc=False):
-    """A delivered result of a kind that has a table, within its bounds."""
-
-    sequence: Sequence
-    test: Annotated[str, Meta(max_length=200)]
-    every_s: Annotated[int, Meta(ge=1, le=LARGEST_INTEGER)] | None = None
-    cycle: Integer | None = None
-    result: CheckedBurst | CheckedRun | CheckedCapacity | CheckedDiskToDisk | CheckedServerReport
 
 
 @lru_cache(maxsize=4096)
@@ -386,7 +386,7 @@ def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
             return f"path {path_id} does not end at this site"
     elif path.site_id != scope.site_id:
         return f"path {path_id} does not start at this site"
-    if isinstance(result, CheckedServerReport) and slot_id is None:
+    if slot_id is None and getattr(result, "needs_slot", False):
         return "served report without a slot"
     if result.family != path.family:
         return f"IPv{result.family} was measured, path {path_id} is IPv{path.family}"
@@ -401,9 +401,8 @@ def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
 
 def _is_told_by_far_end(result: object) -> bool:
     """Whether the far end of the path delivers this result: a test where the receiver connects, or a served report."""
-    if isinstance(result, CheckedServerReport):
-        return not result.sends
-    return isinstance(result, CheckedRun) and result.reverse
+    is_told: bool = getattr(result, "is_told_by_far_end", False)
+    return is_told
 
 
 def _start_refusal(started_at: datetime, earliest: datetime, latest: datetime) -> str:

@@ -7,6 +7,7 @@ transfer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from monitor.analysis.transfer import DiskFinding, DiskToDisk, network_or_disk
 from monitor.archive.models import DiskToDiskTest
@@ -15,7 +16,7 @@ from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.site.wire import Delivered
 
 
-def store_disk_to_disk(runs: Sequence[Delivered]) -> None:
+def store_disk_to_disk(runs: Sequence[Delivered], now: datetime) -> None:
     """Store new measurements and the outcomes of their slots; existing rows are left unchanged."""
     ordered = sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
     DiskToDiskTest.objects.bulk_create([_row(delivered) for delivered in ordered], ignore_conflicts=True)

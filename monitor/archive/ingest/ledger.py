@@ -12,7 +12,8 @@ from itertools import pairwise
 
 from django.db import connection
 
-from monitor.archive.ingest.checks import EARLIEST, CheckedDelivered
+from monitor.archive.ingest.checks import EARLIEST
+from monitor.archive.ingest.delivered import CheckedDelivered
 from monitor.archive.queries.ledger import DAY_S
 from monitor.archive.statements import statement
 from probes.site.wire import Account

@@ -13,8 +13,8 @@ from datetime import datetime
 import numpy as np
 from django.db import IntegrityError, connection, transaction
 
-from monitor.archive.ingest.arrivals import for_jsonb
 from monitor.archive.ingest.copying import Integers, Rows, copy_into, microseconds
+from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.models import CapacityResult, ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
 from monitor.mesh.endings import close_slot, note_served
@@ -59,7 +59,13 @@ def mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
         cursor.execute(statement("mark_dirty"), {"path_ids": path_of.tolist(), "hours": hour_of.tolist(), "now": now})
 
 
-def store_throughput(runs: Sequence[Delivered], now: datetime) -> None:
+def store_throughput(results: Sequence[Delivered], now: datetime) -> None:
+    """Store throughput tests, and close slots by the reports of both ends."""
+    _store_runs([delivered for delivered in results if isinstance(delivered.result, ThroughputRun)], now)
+    _end_slots(results)
+
+
+def _store_runs(runs: Sequence[Delivered], now: datetime) -> None:
     """Store throughput tests; queue those with intervals for diagnosis."""
     if not runs:
         return
@@ -79,7 +85,7 @@ def store_throughput(runs: Sequence[Delivered], now: datetime) -> None:
     mark_dirty(path_ids, np.array([microseconds(at) for _, at in new], np.int64), now)
 
 
-def end_slots(results: Sequence[Delivered]) -> None:
+def _end_slots(results: Sequence[Delivered]) -> None:
     """Close slots by the reports of both ends: tests of connecting ends, served reports of listening ends. A test whose
     other end reports later is queued for diagnosis again.
 
@@ -111,7 +117,7 @@ def _tests_stored(keys: set[tuple[int, datetime]]) -> set[tuple[int, datetime]]:
     return set(stored.values_list("path_id", "measured_at"))
 
 
-def store_capacities(runs: Sequence[Delivered]) -> None:
+def store_capacities(runs: Sequence[Delivered], now: datetime) -> None:
     """Store estimates of bottleneck capacity."""
     if runs:
         CapacityResult.objects.bulk_create(

@@ -16,6 +16,7 @@ from enum import StrEnum
 from monitor.archive.statements import check_period, records, run_statement
 from monitor.mesh.budgets import RULE
 from monitor.mesh.endings import NOT_REPORTED, ONE_REPORTED
+from probes.kinds import CYCLE_KINDS
 from probes.site.wire import GapReason
 
 AWAITED = "awaited"
@@ -65,9 +66,13 @@ def _lines(
 ) -> list[LedgerLine]:
     check_period(since, until)
     parameters = {"since": since, "until": until, "path_ids": path_ids, "site_id": site_id}
-    return records(LedgerLine, *run_statement("ledger", **parameters, reasons=[*GapReason], **_SLOTS))
+    return records(
+        LedgerLine,
+        *run_statement("ledger", **parameters, reasons=[*GapReason], kinds_in_cycles=_IN_CYCLES, **_SLOTS),
+    )
 
 
+_IN_CYCLES = [kind.name for kind in CYCLE_KINDS]
 _SLOTS = {"not_reported": [f"{NOT_REPORTED}%", f"{ONE_REPORTED}%"], "budget": f"{RULE}%"}
 """Prefixes of the details of slots."""
 

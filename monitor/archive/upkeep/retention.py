@@ -15,16 +15,12 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
+from monitor.archive.bounds import BOUNDS
 from monitor.archive.statements import statement
 from probes.contract import Deadline
 
-RAW_TABLES = {
-    "burst": "bursts",
-    "throughput_test": "throughput",
-    "disk_to_disk_test": "throughput",
-    "capacity_result": "capacity",
-}
-"""Retention kind of each table."""
+RAW_TABLES = {table: bound.key for table, bound in BOUNDS.items() if bound.is_raw and bound.key is not None}
+"""Retention key of each table of results."""
 MOST_REFUSED = 10_000
 """Maximum rejected results kept of a site, newest first."""
 COMPRESS_AFTER = timedelta(days=7)

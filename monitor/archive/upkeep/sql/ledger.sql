@@ -30,7 +30,7 @@ planned AS (
     INNER JOIN host ON host.id = path.source_id
     CROSS JOIN kept
     WHERE
-        test.kind IN ('ping', 'capacity')
+        test.kind = ANY(%(kinds_in_cycles)s::text[])
         AND (%(path_ids)s::integer[] IS NULL OR measurement.path_id = ANY(%(path_ids)s::integer[]))
         AND (%(site_id)s::integer IS NULL OR host.site_id = %(site_id)s::integer)
         AND plan.started_at < %(until)s::timestamptz

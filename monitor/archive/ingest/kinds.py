@@ -1,0 +1,56 @@
+"""How the results of each kind are checked and stored: a registry by the name of the kind.
+
+The order is that in which a batch is stored. Retention and size of a table are in `monitor.archive.bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.archive.ingest.checks import (
+    CheckedBurst,
+    CheckedCapacity,
+    CheckedDiskToDisk,
+    CheckedRun,
+    CheckedServerReport,
+)
+from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
+from monitor.archive.ingest.storing import store_capacities, store_throughput
+from probes.capacity.kind import KIND as CAPACITY
+from probes.contract import Kind
+from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
+from probes.ping.kind import KIND as PING
+from probes.site.wire import Delivered
+from probes.throughput.kind import KIND as THROUGHPUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredKind:
+    """A kind whose results the archive stores.
+
+    `results` are the kind's structs with bounds, which `checks` explains. `retention` is the key of RETENTION_DAYS:
+    older results are refused. `store(results, now)` stores results within the transaction of their batch, and changes
+    nothing where they are stored already. Without `store` the results are bursts: they are packed while a batch is
+    parsed, and stored together.
+    """
+
+    kind: Kind
+    results: tuple[type, ...]
+    retention: str
+    store: Callable[[Sequence[Delivered], datetime], None] | None = None
+
+
+STORED_KINDS: dict[str, StoredKind] = {
+    stored.kind.name: stored
+    for stored in (
+        StoredKind(kind=PING, results=(CheckedBurst,), retention="bursts"),
+        StoredKind(
+            kind=THROUGHPUT, results=(CheckedRun, CheckedServerReport), retention="throughput", store=store_throughput
+        ),
+        StoredKind(kind=DISK_TO_DISK, results=(CheckedDiskToDisk,), retention="throughput", store=store_disk_to_disk),
+        StoredKind(kind=CAPACITY, results=(CheckedCapacity,), retention="capacity", store=store_capacities),
+    )
+}
+KIND_OF_RESULT = {result: stored for stored in STORED_KINDS.values() for result in stored.results}
