@@ -1,0 +1,25 @@
+"""Kinds of measurement as plug-ins: a kind from outside the tree needs nothing but its entries in the registries."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_kind_from_outside_the_tree_runs_the_whole_way():
+    """In a process of its own: the wire, the limits and the checks are built from the registries when imported."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.toy_kind.registered", "-p", "no:cacheprovider"]
+    run = subprocess.run(
+        [*command, "tests/toy_kind/whole_way.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+    assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]
+    assert "2 passed" in run.stdout

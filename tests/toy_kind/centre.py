@@ -1,0 +1,85 @@
+"""The centre's half of the toy kind: its table of mesh.toml, its part of a plan, its checks and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from monitor.archive.ingest.checks import Amount, Moment, Text
+from monitor.archive.ingest.kinds import StoredKind
+from monitor.mesh.fields import Fields
+from monitor.mesh.kinds.kind import MeshKind
+from probes.site.wire import Delivered
+from tests.toy_kind.kind import KIND, LookupRun, LookupTarget, LookupTask
+
+TABLE = """
+CREATE TABLE lookup_result (
+    path_id integer, measured_at timestamptz, test text, outcome text, lookup_ms float8, detail text,
+    PRIMARY KEY (path_id, measured_at)
+)
+"""
+STORE = """
+INSERT INTO lookup_result VALUES (%(path_id)s, %(measured_at)s, %(test)s, %(outcome)s, %(lookup_ms)s, %(detail)s)
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LookupEntry:
+    name: str
+    every_s: int
+    times: int = 1
+
+    kind: str = field(default=KIND.name, init=False)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        return {"times": self.times}
+
+
+def _read(table: Fields, name: str) -> LookupEntry:
+    return LookupEntry(
+        name=name,
+        every_s=table.integer("every_s", low=1, high=3600, example="60"),
+        times=table.integer("times", low=1, high=100, default=1),
+    )
+
+
+def _task(name: str, measurements: Sequence[Any]) -> LookupTask:
+    test = measurements[0].test
+    targets = tuple(
+        LookupTarget(path_id=row.path_id, address=row.path.destination.address, family=row.path.family)
+        for row in measurements
+    )
+    return LookupTask(test=name, every_s=test.every_s, targets=targets, times=test.parameters["times"])
+
+
+class CheckedLookup(LookupRun, frozen=True, kw_only=True, gc=False, tag="lookup", tag_field="kind"):
+    started_at: Moment
+    lookup_ms: Amount | None = None
+    detail: Text | None = None
+
+
+def _store(results: Sequence[Delivered], now: datetime) -> None:
+    with connection.cursor() as cursor:
+        for delivered in results:
+            run: Any = delivered.result
+            cursor.execute(
+                STORE,
+                {
+                    "path_id": delivered.path_id,
+                    "measured_at": run.started_at,
+                    "test": delivered.test,
+                    "outcome": run.outcome.value,
+                    "lookup_ms": run.lookup_ms,
+                    "detail": run.detail,
+                },
+            )
+
+
+MESH_KIND = MeshKind(kind=KIND, entry=LookupEntry, read=_read, task=_task)
+STORED_KIND = StoredKind(kind=KIND, results=(CheckedLookup,), retention="capacity", store=_store)

@@ -1,0 +1,107 @@
+"""A kind of measurement from outside the tree: how long this host takes to look an address up. The agent's half."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from probes.contract import CycleKind, Deadline, Load, Outcome, Target
+from probes.limit_keys import ALL_DAY, Hours, described
+
+FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+
+class LookupTarget(msgspec.Struct, frozen=True, kw_only=True):
+    path_id: int
+    address: str
+    family: Literal[4, 6] = 4
+
+
+class LookupTask(msgspec.Struct, frozen=True, kw_only=True):
+    test: str
+    every_s: int
+    targets: tuple[LookupTarget, ...]
+    times: int = 1
+
+
+class LookupSpec(msgspec.Struct, frozen=True, kw_only=True):
+    targets: tuple[LookupTarget, ...]
+    times: int
+
+
+class LookupRun(msgspec.Struct, frozen=True, kw_only=True, tag="lookup", tag_field="kind"):
+    target: str
+    family: Literal[4, 6]
+    started_at: datetime
+    outcome: Outcome
+    lookup_ms: float | None = None
+    detail: str | None = None
+
+
+class LookupLimits(msgspec.Struct, frozen=True, kw_only=True):
+    max_targets: Annotated[int, described("in one cycle", 100)] = 100
+    hours: Hours = ALL_DAY
+
+
+class LookupProbe:
+    def can_run(self, spec: LookupSpec) -> list[str]:
+        return []
+
+    def run(self, spec: LookupSpec, deadline: Deadline) -> tuple[LookupRun, ...]:
+        return tuple(self._look_up(target, spec.times) for target in spec.targets)
+
+    @staticmethod
+    def _look_up(target: LookupTarget, times: int) -> LookupRun:
+        started_at, began_s = datetime.now(UTC), time.monotonic()
+        for _ in range(times):
+            socket.getaddrinfo(target.address, None, FAMILY[target.family])
+        lookup_ms = 1000 * (time.monotonic() - began_s) / times
+        return LookupRun(
+            target=target.address,
+            family=target.family,
+            started_at=started_at,
+            outcome=Outcome.MEASURED,
+            lookup_ms=lookup_ms,
+        )
+
+
+def _targets(task: LookupTask) -> tuple[Target, ...]:
+    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.targets)
+
+
+def _spec(task: LookupTask, targets: Sequence[Target], limits: Any) -> LookupSpec:
+    permitted = (msgspec.structs.replace(target.planned, address=target.address) for target in targets)
+    return LookupSpec(targets=tuple(permitted), times=task.times)
+
+
+def _forbids(limits: Any, task: LookupTask, targets: Sequence[Target], load: Load) -> list[str | None]:
+    most = limits.lookup.max_targets
+    return [None if place < most else f"lookup.max_targets: {most} allowed" for place, _ in enumerate(targets)]
+
+
+def _not_measured(
+    task: LookupTask, target: Target, started_at: datetime, outcome: Outcome, detail: str
+) -> tuple[LookupRun, ...]:
+    run = LookupRun(target=target.address, family=target.family, started_at=started_at, outcome=outcome, detail=detail)
+    return (run,)
+
+
+KIND = CycleKind(
+    name="lookup",
+    task=LookupTask,
+    results=(LookupRun,),
+    hours="lookup",
+    limits={"lookup": LookupLimits},
+    probe=LookupProbe,
+    targets=_targets,
+    spec=_spec,
+    length_s=lambda task: 1.0,
+    longest_s=lambda spec: 10.0,
+    not_measured=_not_measured,
+    forbids=_forbids,
+)

@@ -1,0 +1,27 @@
+"""Pytest plugin: adds the toy kind to the registries, before the modules that are built from them are imported."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from probes import kinds
+from tests.toy_kind.kind import KIND
+
+assert "probes.site.wire" not in sys.modules, "the wire is built already"
+kinds.KINDS[KIND.name] = KIND
+kinds.CYCLE_KINDS += (KIND,)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Django is set up by now, and nothing has been ingested."""
+    from monitor.archive.ingest.kinds import KIND_OF_RESULT, STORED_KINDS
+    from monitor.mesh.kinds import MESH_KINDS
+    from tests.toy_kind.centre import MESH_KIND, STORED_KIND
+
+    assert "monitor.archive.ingest.delivered" not in sys.modules, "the checks are built already"
+    MESH_KINDS[KIND.name] = MESH_KIND
+    STORED_KINDS[KIND.name] = STORED_KIND
+    KIND_OF_RESULT.update(dict.fromkeys(STORED_KIND.results, STORED_KIND))

@@ -1,0 +1,167 @@
+"""The toy kind's whole way: mesh.toml, plan, agent with limits, spool, delivery over HTTP, ingest, row, completeness.
+
+Run by tests/db/test_kinds.py in a process of its own, with `-p tests.toy_kind.registered`.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from monitor.agents.models import issue_token
+from monitor.archive.queries.completeness import by_site_and_day
+from monitor.archive.queries.ledger import ledger_of_site
+from monitor.mesh.models import Path, Site
+from probes.contract import Outcome
+from probes.site import identity
+from probes.site.agent import Agent
+from probes.site.settings import AgentSettings
+from tests.toy_kind.centre import TABLE
+from tests.toy_kind.kind import KIND
+
+MESH = """
+[mesh]
+name = "toy"
+[[site]]
+name = "here"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+[[site.host]]
+address = "127.0.0.1"
+[[site]]
+name = "near"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+agent = false
+[[site.host]]
+address = "127.0.0.2"
+[[site]]
+name = "far"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+agent = false
+[[site.host]]
+address = "127.0.0.3"
+[[site]]
+name = "off"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+agent = false
+[[site.host]]
+address = "127.0.0.4"
+[[test]]
+name = "names"
+kind = "lookup"
+every_s = 1
+times = 3
+[[group]]
+name = "all"
+shape = "between"
+from = ["here"]
+to = ["near", "far", "off"]
+tests = ["names"]
+"""
+LIMITS = """
+[networks]
+allowed = ["127.0.0.0/24"]
+forbidden = ["127.0.0.4/32"]
+[lookup]
+max_targets = 1
+"""
+
+
+@pytest.fixture
+def table(transactional_db):
+    with connection.cursor() as cursor:
+        cursor.execute(TABLE)
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE lookup_result")
+
+
+def rows():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT path_id, outcome, lookup_ms, detail FROM lookup_result ORDER BY path_id")
+        return cursor.fetchall()
+
+
+def apply_mesh(tmp_path):
+    file = tmp_path / "mesh.toml"
+    file.write_text(MESH)
+    call_command("mesh", "check", str(file), verbosity=0)
+    call_command("mesh", "apply", str(file), verbosity=0)
+    return timezone.now()
+
+
+def make_agent(tmp_path, url):
+    (tmp_path / "limits.toml").write_text(LIMITS)
+    token_file = tmp_path / "token"
+    token_file.write_text(issue_token(Site.objects.get(name="here").pk, timezone.now()))
+    token_file.chmod(0o600)
+    settings = AgentSettings(
+        centre=url,
+        token_file=str(token_file),
+        data=str(tmp_path),
+        redis_url="redis://localhost:1",
+        identity=str(identity.begin(tmp_path / "identity.json")),
+        limits_file=str(tmp_path / "limits.toml"),
+    )
+    return Agent(settings)
+
+
+def test_a_toy_kind_runs_from_mesh_toml_to_its_row(table, live_server, tmp_path):
+    applied_at = apply_mesh(tmp_path)
+    agent = make_agent(tmp_path, live_server.url)
+    agent.begin()
+    assert agent.puller.run()
+    (task,) = agent.plans.current().of(KIND)
+    assert (task.test, task.every_s, task.times, len(task.targets)) == ("names", 1, 3, 3)
+
+    while datetime.now(UTC) < applied_at + timedelta(seconds=1.2):  # the first cycle that was planned as a whole
+        time.sleep(0.05)
+    agent.cycle(KIND, "names")
+    assert agent.spool.count_queued() == 3
+    agent.delivery.run()
+
+    assert agent.spool.count_queued() == 0
+    of = {path.destination.name: path.pk for path in Path.objects.in_use()}
+    stored = {path_id: (outcome, lookup_ms, detail) for path_id, outcome, lookup_ms, detail in rows()}
+    assert stored.keys() == set(of.values())
+    assert stored[of["off"]] == (
+        "not_permitted", None, "networks.forbidden: 127.0.0.4 is in 127.0.0.4/32"
+    )  # fmt: skip
+    by_outcome = sorted(stored[of[name]][0] for name in ("near", "far"))
+    assert by_outcome == ["measured", "not_permitted"]
+    (measured,) = (row for row in stored.values() if row[0] == "measured")
+    assert 0 <= measured[1] < 10_000
+    assert "lookup.max_targets: 1 allowed" in {row[2] for row in stored.values()}
+
+
+def test_completeness_counts_the_cycles_of_a_toy_kind(table, live_server, tmp_path):
+    applied_at = apply_mesh(tmp_path)
+    agent = make_agent(tmp_path, live_server.url)
+    agent.begin()
+    agent.puller.run()
+    while datetime.now(UTC) < applied_at + timedelta(seconds=1.2):
+        time.sleep(0.05)
+    agent.cycle(KIND, "names")
+    agent.delivery.run()
+
+    site = Site.objects.get(name="here")
+    until = datetime.now(UTC)
+    lines = ledger_of_site(site.pk, applied_at - timedelta(seconds=1), until)
+    counted = {line.outcome: 0 for line in lines}
+    for line in lines:
+        assert line.test == "names"
+        counted[line.outcome] += line.count
+    assert (counted[Outcome.MEASURED], counted[Outcome.NOT_PERMITTED]) == (1, 2)
+    assert sum(counted.values()) % 3 == 0, "each of three paths has the same number of planned cycles"
+    (day,) = by_site_and_day(until.date(), until.date() + timedelta(days=1))
+    assert (day.site_id, day.delivered, day.missing) == (site.pk, 3, 0)
