@@ -12,9 +12,11 @@ import dataclasses
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import django
 import msgspec
 
 from monitor.environment import VARIABLES
@@ -190,7 +192,7 @@ def mesh_tables() -> list[Table]:
                 key.default = NONE
         if table.header.startswith("alerts.") and table.header.removeprefix("alerts.") in alert_rules.RULES:
             name = table.header.removeprefix("alerts.")
-            table.keys["severity"].default = alert_rules.severity_of(name, alert_rules.RULES[name]())
+            table.keys["severity"].default = alert_rules.severity_of(alert_rules.RULES[name]())
     return sorted(tables, key=lambda table: _order(table.header))
 
 
@@ -244,6 +246,7 @@ PAGES = {"mesh.md": mesh_page, "limits.md": limits_page, "environment.md": envir
 
 def main(arguments: list[str]) -> int:
     """Write the pages, or with --check compare them; the exit status."""
+    django.setup()  # registers the alert rules
     outdated = [name for name, page in PAGES.items() if not _is_current(FOLDER / name, page())]
     if "--check" in arguments:
         for name in outdated:
@@ -321,21 +324,24 @@ def _default(value: Any) -> object:
     return NONE if isinstance(value, str) and (not value or value.startswith("sample")) else value
 
 
-STRUCTS: Mapping[tuple[str, str], type] = {
-    ("mesh", ""): entries.MeshDocument,
-    ("site", ""): entries.SiteEntry,
-    ("site.host", ""): entries.HostEntry,
-    **{("test", name): mesh_kind.entry for name, mesh_kind in MESH_KINDS.items()},
-    ("alerts.notify", ""): notify_routes.Route,
-    ("service_level", ""): service_levels.ServiceLevel,
-    ("service_level.for", ""): service_levels.ServiceLevel,
-    **{("group", shape): entries.GroupEntry for shape in entries.SHAPES},
-    **{(f"alerts.{name}", ""): rule for name, rule in alert_rules.RULES.items()},
-}
+@cache
+def _structs() -> Mapping[tuple[str, str], type]:
+    """Structs of the tables by header and variant, once the alert rules are registered."""
+    return {
+        ("mesh", ""): entries.MeshDocument,
+        ("site", ""): entries.SiteEntry,
+        ("site.host", ""): entries.HostEntry,
+        **{("test", name): mesh_kind.entry for name, mesh_kind in MESH_KINDS.items()},
+        ("alerts.notify", ""): notify_routes.Route,
+        ("service_level", ""): service_levels.ServiceLevel,
+        ("service_level.for", ""): service_levels.ServiceLevel,
+        **{("group", shape): entries.GroupEntry for shape in entries.SHAPES},
+        **{(f"alerts.{name}", ""): rule for name, rule in alert_rules.RULES.items()},
+    }
 
 
 def _struct(table: Table) -> type | None:
-    return STRUCTS.get((table.header, _variant(table)))
+    return _structs().get((table.header, _variant(table)))
 
 
 def _variant(table: Table) -> str:

@@ -19,6 +19,7 @@ from monitor.alerts.detect import causes, judged
 from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Baselines, Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
@@ -28,7 +29,7 @@ from monitor.alerts.models import Incident, IncidentState
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import LossRule, RuleSettings
+from monitor.mesh.alert_rules import RuleSettings
 from monitor.mesh.models import Kind
 from monitor.mesh.queries import MeasuredPath, alerts, measured_paths
 
@@ -115,14 +116,14 @@ def snapshot_at(
     source: Source = STORED,
 ) -> Snapshot:
     """Take the snapshot of all paths of the scope."""
-    losses = {path_id: cast("LossRule", rule) for path_id, rule in scope.settings["loss"].items()}
-    return take_snapshot(now, scope.pinged, scope.tested, losses, judged_s, watched, baselines, source)
+    windows_s = {float(cast("LossRule", settings).window_s) for settings in scope.settings["loss"].values()}
+    return take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source)
 
 
 def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES) -> list[RuleFinding]:
     """The findings of these rules, with the severities of mesh.toml."""
     return [
-        replace(finding, severity=alert_rules.severity_of(name, scope.settings[name][finding.path_id]))
+        replace(finding, severity=alert_rules.severity_of(scope.settings[name][finding.path_id]))
         for name in names
         for finding in RULES[name].judge(snapshot, scope.settings[name])
     ]

@@ -1,9 +1,9 @@
-"""Alert rules that mesh.toml can set, their defaults, and the settings that apply to each path.
+"""Settings of alert rules in mesh.toml, and those that apply to each path.
 
-A rule is a frozen struct; each field is a key of its table with the allowed values. `[alerts.loss]` sets a rule for the
+A rule of `monitor.alerts.detect.rules` declares its keys as a frozen struct, each field with its default, bounds and
+description, and registers it here. `[alerts.loss]` sets a rule for the
 whole mesh, `[[alerts.for]]` for a group, for paths from or to a site, or for a single path; later tables override
-earlier ones key by key. Unset keys have the default; `enabled = false` disables a rule. `monitor.alerts` evaluates the
-rules.
+earlier ones key by key. Unset keys have the default; `enabled = false` disables a rule.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 DAY_S = 86_400
 
@@ -19,17 +19,6 @@ SEVERITIES = ("notice", "warning", "critical")
 """Severity of an incident, lowest first."""
 
 SEVERITY = "severity"
-SEVERITY_OF = {
-    "unreachable": "critical",
-    "rtt_drift": "notice",
-    "jitter": "notice",
-    "estimate": "notice",
-    "reordering": "notice",
-    "duplicates": "notice",
-}
-"""Default severity of each rule; warning for rules not listed."""
-
-
 DOC = "doc"
 """Key of a field's metadata: its description in docs/reference/mesh.md."""
 
@@ -51,116 +40,28 @@ class Key:
     limits: Bounds | None
 
 
-def _key(default: float, low: float, high: float, sentence: str, *, are_open: bool = False) -> Any:
+def key(default: float, low: float, high: float, sentence: str, *, are_open: bool = False) -> Any:
+    """Key with a number: default, bounds, description for the docs."""
     return field(default=default, metadata={"limits": Bounds(low, high, are_open), DOC: sentence})
 
 
-def _flag(sentence: str, *, default: bool) -> Any:
+def flag(sentence: str, *, default: bool) -> Any:
+    """Key with a boolean."""
     return field(default=default, metadata={DOC: sentence})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings:
-    """Keys that every rule has. `severity` is empty where mesh.toml does not set it."""
+    """Keys that every rule has. `severity` is empty where mesh.toml does not set it: it is then `default_severity`."""
 
-    enabled: bool = _flag("Whether the rule is on.", default=True)
+    default_severity: ClassVar[str] = "warning"
+
+    enabled: bool = flag("Whether the rule is on.", default=True)
     severity: str = field(default="", metadata={DOC: "Severity of the rule's incidents."})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossRule(RuleSettings):
-    """Loss is significantly above `above_ratio`, over half of `window_s` or longer; resolved after `window_s`."""
-
-    above_ratio: float = _key(0.01, 0, 1, "Loss, lost over sent, above which an incident opens.", are_open=True)
-    window_s: int = _key(
-        600, 10, DAY_S, "Loss must last half as long at least; without it for this time the incident is resolved."
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegressionRule(RuleSettings):
-    """Loss has risen above the path's own baseline by at least `least_rise_ratio`."""
-
-    least_rise_ratio: float = _key(0.001, 0, 1, "Minimum rise of the loss above the baseline.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppearanceRule(RuleSettings):
-    """Reordering or duplicates have become more frequent by at least this share of the bursts."""
-
-    least_rise_ratio: float = _key(0.02, 0, 1, "Minimum rise of the share of bursts with such packets.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTripRule(RuleSettings):
-    """RTT has risen suddenly, by `least_rise_ms` or by `least_rise_ratio` of its baseline; with `every_change`, any
-    significant step, falls included."""
-
-    least_rise_ms: float = _key(6.0, 0.1, 10_000, "Minimum rise of the RTT.")
-    least_rise_ratio: float = _key(
-        0.08, 0.01, 100, "Minimum rise as a share of the baseline; the lower of the two minima counts."
-    )
-    every_change: bool = _flag("Report every significant step, falls included.", default=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JitterRule(RuleSettings):
-    """Jitter has risen suddenly, by at least `least_rise_ms`."""
-
-    least_rise_ms: float = _key(6.0, 0.1, 10_000, "Minimum rise of the jitter.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRule(RuleSettings):
-    """The throughput estimate from loss and RTT of whole days is significantly lower than before, and its median is
-    below `below_ratio` of the baseline median."""
-
-    below_ratio: float = _key(0.5, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftRule(RuleSettings):
-    """RTT of whole days has risen slowly, by at least `least_rise_ms`."""
-
-    least_rise_ms: float = _key(6.0, 0.1, 10_000, "Minimum rise of the daily median RTT.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreachableRule(RuleSettings):
-    """No reply for `after_s`, and for at least three cycles."""
-
-    after_s: int = _key(180, 10, DAY_S, "Time without a reply after which an incident opens.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThroughputRule(RuleSettings):
-    """The newest tests are significantly slower than those before, and their median is below `below_ratio` of
-    theirs."""
-
-    below_ratio: float = _key(0.85, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoDataRule(RuleSettings):
-    """No measurement for `after_s`, and for at least three cycles."""
-
-    after_s: int = _key(300, 10, DAY_S, "Time without a measurement after which an incident opens.")
-
-
-RULES: dict[str, type[RuleSettings]] = {
-    "loss": LossRule,
-    "loss_regression": RegressionRule,
-    "unreachable": UnreachableRule,
-    "rtt": RoundTripRule,
-    "rtt_drift": DriftRule,
-    "jitter": JitterRule,
-    "reordering": AppearanceRule,
-    "duplicates": AppearanceRule,
-    "throughput": ThroughputRule,
-    "estimate": EstimateRule,
-    "no_data": NoDataRule,
-}
-"""Rules by the name of their table."""
+RULES: dict[str, type[RuleSettings]] = {}
+"""Settings of each rule by the name of its table; `monitor.alerts` registers its rules."""
 
 SELECTORS = {
     "group": "Selects the paths within this group.",
@@ -216,9 +117,14 @@ def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Plac
     return settings
 
 
-def severity_of(name: str, rule: RuleSettings) -> str:
-    """Severity of an incident of rule `name` with these settings."""
-    return rule.severity or SEVERITY_OF.get(name, "warning")
+def severity_of(rule: RuleSettings) -> str:
+    """Severity of an incident of a rule with these settings."""
+    return rule.severity or rule.default_severity
+
+
+def register(name: str, rule: type[RuleSettings]) -> None:
+    """Make `name` a table of [alerts] with the keys of these settings."""
+    RULES[name] = rule
 
 
 def keys_of(rule: type[RuleSettings]) -> Iterator[tuple[str, Key]]:

@@ -23,7 +23,6 @@ from monitor.alerts.detect.rules import counts, loss, throughput, windows
 from monitor.alerts.evaluate import RuleScope, findings
 from monitor.analysis.alarms import ranks, rises
 from monitor.analysis.changes import detector
-from monitor.mesh.alert_rules import LossRule
 from monitor.mesh.queries import MeasuredPath
 from tests.planted import paths, theory
 from tests.planted.paths import BEGAN, CYCLE_S, SIZES
@@ -38,7 +37,7 @@ BEFORE_CYCLES = 60
 FOUND_CYCLES = 240
 ABOVE_CYCLES = 600
 LOOKS_AN_HOUR = windows.LOOKS_A_CYCLE * 3600 / CYCLE_S
-THRESHOLD = LossRule().above_ratio
+THRESHOLD = loss.LossRule().above_ratio
 THRESHOLD_SIZE = loss.ALARMS_AN_HOUR / (LOOKS_AN_HOUR * loss.COMPARISONS)
 PATHS = 200
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerts.detect.rules import loss as rules
-from monitor.alerts.detect.rules.loss import LossCounts
+from monitor.alerts.detect.rules.loss import LossCounts, LossRule
 from monitor.analysis import binomial
-from monitor.mesh.alert_rules import LossRule
 from tests.planted import paths, simulated
 
 SIZE = 6e-8

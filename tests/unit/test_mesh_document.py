@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.rules.round_trips import RoundTripRule
 from monitor.mesh import addresses, expansion, service_levels
-from monitor.mesh.alert_rules import LossRule, Place, RoundTripRule, settings_for
+from monitor.mesh.alert_rules import Place, settings_for
 from monitor.mesh.document import MeshError, parse, read
 from monitor.mesh.entries import HostEntry, SiteEntry
 from monitor.mesh.kinds.ping import PingEntry

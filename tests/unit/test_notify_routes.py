@@ -123,7 +123,7 @@ def test_the_severity_of_a_rule_is_its_default_or_what_mesh_toml_says():
     )
 
     def severity(name):
-        return alert_rules.severity_of(name, alert_rules.settings_for(asked, name, places)[1])
+        return alert_rules.severity_of(alert_rules.settings_for(asked, name, places)[1])
 
     assert [severity(name) for name in ("loss", "rtt", "unreachable", "jitter", "no_data")] == [
         "critical", "notice", "critical", "notice", "warning",

@@ -23,7 +23,7 @@ from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.detect.rules.round_trips import RTT
+from monitor.alerts.detect.rules.round_trips import RTT, RoundTripRule
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.evaluate import RuleScope
 from monitor.analysis.changes import scoring
@@ -31,7 +31,7 @@ from monitor.analysis.changes.detector import BEFORE
 from monitor.analysis.changes.labelled import LabelledSeries, UnreadableSeriesError, read
 from monitor.analysis.changes.scoring import DetectionScore
 from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import Place, RoundTripRule, RuleSettings
+from monitor.mesh.alert_rules import Place, RuleSettings
 from monitor.mesh.queries import MeasuredPath
 
 LEAST_SAMPLES = 2

@@ -21,7 +21,6 @@ from monitor.analysis.alarms import ranks
 from monitor.archive.periods import start_of
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.for_alerts import COUNTS, TIMES
-from monitor.mesh.alert_rules import LossRule
 from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
@@ -128,7 +127,7 @@ def take_snapshot(
     now: datetime,
     paths: dict[int, MeasuredPath],
     tested_paths: dict[int, MeasuredPath],
-    losses: Mapping[int, LossRule],
+    windows_s: Iterable[float],
     judged_s: Mapping[int, float],
     watched: Iterable[int] = (),
     baselines: Baselines | None = None,
@@ -136,8 +135,8 @@ def take_snapshot(
 ) -> Snapshot:
     """Load all inputs of the rules at `now` from `source`.
 
-    `losses` has the loss rule of each path, `judged_s` the time of the newest judged burst. RTTs of the paths `watched`
-    are loaded even without new bursts. `baselines` of the same hour are used again instead of being loaded.
+    Counts come over windows of `windows_s` too; `judged_s` has the time of the newest judged burst. RTTs of the paths
+    `watched` are loaded even without new bursts. `baselines` of the same hour are used again instead of being loaded.
     """
     rows = {path_id: row for row, path_id in enumerate(paths)}
     step_s = max(RECENT_S, RECENT_CYCLES * max((path.every_s for path in paths.values()), default=0)) / RECENT_STEPS
@@ -160,7 +159,7 @@ def take_snapshot(
         baseline=_by_path_array(baselines.columns, rows),
         windows={
             window_s: _by_path(source.recent_counts(now, window_s, 1), COUNTS, rows, 1)
-            for window_s in sorted({float(rule.window_s) for rule in losses.values()})
+            for window_s in sorted(set(windows_s))
             if window_s > RECENT_STEPS * step_s or window_s % step_s
         },
         trips=trip_windows(now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source),

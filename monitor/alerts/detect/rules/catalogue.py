@@ -1,4 +1,7 @@
-"""All rules by their names in mesh.toml, gravest first: the gravest rule of an incident is its headline."""
+"""All rules by their names in mesh.toml, gravest first: the gravest rule of an incident is its headline.
+
+`register` makes their keys known to the reader of mesh.toml.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from monitor.alerts.detect.rules.loss import Threshold
 from monitor.alerts.detect.rules.reach import NO_DATA, UNREACHABLE
 from monitor.alerts.detect.rules.round_trips import DRIFT, JITTER, RTT
 from monitor.alerts.detect.rules.throughput import THROUGHPUT
+from monitor.mesh import alert_rules
 
 LOSS = Threshold()
 
@@ -18,3 +22,9 @@ RULES: dict[str, AlertRule] = {
         UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, DRIFT, JITTER, THROUGHPUT, ESTIMATE, REORDERING, DUPLICATES, NO_DATA
     )
 }  # fmt: skip
+
+
+def register() -> None:
+    """Make the keys of all rules known to the reader of mesh.toml."""
+    for rule in RULES.values():
+        alert_rules.register(rule.name, rule.settings)

@@ -13,6 +13,7 @@ before the end of its incident cannot fire again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
@@ -24,8 +25,7 @@ from monitor.alerts.detect.rules.windows import Windows, looks_an_hour, pooled, 
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import rises
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import AppearanceRule, RegressionRule
+from monitor.mesh.alert_rules import RuleSettings, key
 
 Floats = NDArray[np.float64]
 
@@ -38,16 +38,33 @@ LEAST_STEPS_TO_CLEAR = 6
 CLEAR_SHARE_OF_RISE = 0.5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegressionRule(RuleSettings):
+    """Loss has risen above the path's own baseline by at least `least_rise_ratio`."""
+
+    least_rise_ratio: float = key(0.001, 0, 1, "Minimum rise of the loss above the baseline.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppearanceRule(RuleSettings):
+    """Reordering or duplicates have become more frequent by at least this share of the bursts."""
+
+    default_severity = "notice"
+
+    least_rise_ratio: float = key(0.02, 0, 1, "Minimum rise of the share of bursts with such packets.")
+
+
 class Rise:
     """A rule on the frequency of an event. Texts give its ratio in packets for loss, otherwise in bursts."""
 
-    def __init__(self, name: str, event: str, alarms_an_hour: float, words: str) -> None:
+    def __init__(self, name: str, settings: type[RuleSettings], event: str, alarms_an_hour: float, words: str) -> None:
         self.name = name
+        self.settings = settings
         self._event = event
         self.alarms_an_hour = alarms_an_hour
         self._words = words
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
             return []
         windows, base = pooled(snapshot, ("bursts", self._event, "sent", "received")), snapshot.baseline
@@ -131,6 +148,6 @@ def _ratio(hits: Floats, of: Floats) -> Floats:
     return hits / np.maximum(of, 1.0)
 
 
-LOSS_REGRESSION = Rise("loss_regression", "lossy", 1e-4, "loss")
-REORDERING = Rise("reordering", "reordered", 1e-5, "replies out of order in")
-DUPLICATES = Rise("duplicates", "duplicated", 1e-5, "duplicates in")
+LOSS_REGRESSION = Rise("loss_regression", RegressionRule, "lossy", 1e-4, "loss")
+REORDERING = Rise("reordering", AppearanceRule, "reordered", 1e-5, "replies out of order in")
+DUPLICATES = Rise("duplicates", AppearanceRule, "duplicated", 1e-5, "duplicates in")

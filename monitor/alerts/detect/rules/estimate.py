@@ -10,6 +10,7 @@ whole day is back above half way, or after a week.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -19,8 +20,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import EstimateRule
+from monitor.mesh.alert_rules import RuleSettings, key
 
 CHANCE_A_DAY = 24 * 1e-5
 """For a single test per day: a false alarm in 100,000 path-hours."""
@@ -29,12 +29,23 @@ CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRule(RuleSettings):
+    """The throughput estimate from loss and RTT of whole days is significantly lower than before, and its median is
+    below `below_ratio` of the baseline median."""
+
+    default_severity = "notice"
+
+    below_ratio: float = key(0.5, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
+
+
 class EstimateDrop:
     """A significant fall of the estimated throughput."""
 
     name = "estimate"
+    settings = EstimateRule
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
             return []
         widest = max(cast("EstimateRule", rule).below_ratio for rule in settings.values())

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from monitor.alerts.detect.snapshot import Snapshot
-from monitor.mesh.alert_rules import RuleSettings as Settings
+from monitor.mesh.alert_rules import RuleSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,17 @@ class RuleFinding:
 
 
 class AlertRule(Protocol):
-    """A rule. Its only input is a snapshot, and it is stateless."""
+    """A rule. Its only input is a snapshot, and it is stateless.
+
+    `name` is the name of its table in mesh.toml, `settings` declares the keys and the default severity.
+    """
 
     name: str
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, Settings]) -> list[RuleFinding]:
+    @property
+    def settings(self) -> type[RuleSettings]: ...
+
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         """Return a finding for each path of `settings` that fires."""
         ...
 

@@ -36,8 +36,7 @@ from monitor.alerts.detect.rules.windows import WINDOWS, Windows, looks_an_hour,
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import LossRule
+from monitor.mesh.alert_rules import DAY_S, RuleSettings, key
 
 Floats = NDArray[np.float64]
 
@@ -105,12 +104,23 @@ def loss_window(counts: Iterable[float], threshold_ratio: float, window_s: float
     return LossCounts(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossRule(RuleSettings):
+    """Loss is significantly above `above_ratio`, over half of `window_s` or longer; resolved after `window_s`."""
+
+    above_ratio: float = key(0.01, 0, 1, "Loss, lost over sent, above which an incident opens.", are_open=True)
+    window_s: int = key(
+        600, 10, DAY_S, "Loss must last half as long at least; without it for this time the incident is resolved."
+    )
+
+
 class Threshold:
     """Loss above a threshold."""
 
     name = "loss"
+    settings = LossRule
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         by_rule: dict[LossRule, list[int]] = {}
         for path_id, rule in settings.items():
             by_rule.setdefault(cast("LossRule", rule), []).append(path_id)

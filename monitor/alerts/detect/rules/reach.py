@@ -8,6 +8,7 @@ about loss, neither opens nor closes an incident about loss, and clears with the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -16,19 +17,35 @@ import numpy as np
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import NoDataRule, UnreachableRule
+from monitor.mesh.alert_rules import DAY_S, RuleSettings, key
 
 CYCLES = 3
 CLEAR_CYCLES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreachableRule(RuleSettings):
+    """No reply for `after_s`, and for at least three cycles."""
+
+    default_severity = "critical"
+
+    after_s: int = key(180, 10, DAY_S, "Time without a reply after which an incident opens.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoDataRule(RuleSettings):
+    """No measurement for `after_s`, and for at least three cycles."""
+
+    after_s: int = key(300, 10, DAY_S, "Time without a measurement after which an incident opens.")
 
 
 class UnreachablePath:
     """100% loss."""
 
     name = "unreachable"
+    settings = UnreachableRule
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured, answered = snapshot.newest("measured_s"), snapshot.newest("answered_s")
         began = np.where(np.isnan(answered), _began(snapshot), answered)
         findings = []
@@ -71,8 +88,9 @@ class NoData:
     """No measurements."""
 
     name = "no_data"
+    settings = NoDataRule
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured = snapshot.newest("measured_s")
         findings = []
         for path_id, rule in settings.items():

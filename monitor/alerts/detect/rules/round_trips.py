@@ -15,6 +15,7 @@ week.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -27,8 +28,7 @@ from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.analysis.changes import detector
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import DriftRule, JitterRule, RoundTripRule
+from monitor.mesh.alert_rules import RuleSettings, flag, key
 
 Floats = NDArray[np.float64]
 
@@ -45,15 +45,46 @@ DRIFT_CHANCE_A_DAY = 24 * 1e-5
 """For a single test per day: a false alarm in 100,000 path-hours."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTripRule(RuleSettings):
+    """RTT has risen suddenly, by `least_rise_ms` or by `least_rise_ratio` of its baseline; with `every_change`, any
+    significant step, falls included."""
+
+    least_rise_ms: float = key(6.0, 0.1, 10_000, "Minimum rise of the RTT.")
+    least_rise_ratio: float = key(
+        0.08, 0.01, 100, "Minimum rise as a share of the baseline; the lower of the two minima counts."
+    )
+    every_change: bool = flag("Report every significant step, falls included.", default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JitterRule(RuleSettings):
+    """Jitter has risen suddenly, by at least `least_rise_ms`."""
+
+    default_severity = "notice"
+
+    least_rise_ms: float = key(6.0, 0.1, 10_000, "Minimum rise of the jitter.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRule(RuleSettings):
+    """RTT of whole days has risen slowly, by at least `least_rise_ms`."""
+
+    default_severity = "notice"
+
+    least_rise_ms: float = key(6.0, 0.1, 10_000, "Minimum rise of the daily median RTT.")
+
+
 class RttStep:
     """A sudden rise of any of the figures `watched` of `rtt_windows`, of which texts give the first."""
 
-    def __init__(self, name: str, watched: tuple[str, ...], words: str) -> None:
+    def __init__(self, name: str, settings: type[RuleSettings], watched: tuple[str, ...], words: str) -> None:
         self.name = name
+        self.settings = settings
         self._watched = watched
         self._words = words
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         findings: dict[int, RuleFinding] = {}
         for window, figure, change in self.raised(snapshot, settings):
             path_id = int(snapshot.trips.path_id[window])
@@ -61,9 +92,7 @@ class RttStep:
                 findings[path_id] = self._finding(snapshot, path_id, window, figure, change)
         return list(findings.values())
 
-    def raised(
-        self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]
-    ) -> Iterator[tuple[int, str, RttChange]]:
+    def raised(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[tuple[int, str, RttChange]]:
         """All changes that `settings` select, of all new bursts: the window, the figure that changed, the change."""
         asks_for_every_change = any(getattr(rule, "every_change", False) for rule in settings.values())
         for figure in self._watched:
@@ -119,8 +148,9 @@ class RttDrift:
     """A slow rise of the median RTT, over whole days."""
 
     name = "rtt_drift"
+    settings = DriftRule
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
             return []
         least_ms = min(cast("DriftRule", rule).least_rise_ms for rule in settings.values())
@@ -163,7 +193,7 @@ class RttDrift:
         )
 
 
-def _is_asked_for(change: RttChange, rule: alert_rules.RuleSettings) -> bool:
+def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
     """Whether the rule selects a change of this size."""
     limits = cast("RoundTripRule | JitterRule", rule)
     if not isinstance(limits, RoundTripRule):
@@ -199,6 +229,6 @@ def _cause(floor_ms: float, rise_ms: float, ttl_before: int | None, ttl_after: i
     return f"; the minimum rose by {shown.milliseconds(max(floor_ms, 0.0))} only: a queue"
 
 
-RTT = RttStep("rtt", ("median", "minimum"), "RTT")
-JITTER = RttStep("jitter", ("jitter",), "jitter")
+RTT = RttStep("rtt", RoundTripRule, ("median", "minimum"), "RTT")
+JITTER = RttStep("jitter", JitterRule, ("jitter",), "jitter")
 DRIFT = RttDrift()

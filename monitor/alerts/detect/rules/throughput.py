@@ -8,6 +8,7 @@ over when the median of the last three tests is back above half way, or after a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -17,8 +18,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import ThroughputRule
+from monitor.mesh.alert_rules import RuleSettings, key
 
 ALARMS_AN_HOUR = 2e-5
 CLEAR_TESTS = 3
@@ -26,12 +26,21 @@ CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputRule(RuleSettings):
+    """The newest tests are significantly slower than those before, and their median is below `below_ratio` of
+    theirs."""
+
+    below_ratio: float = key(0.85, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
+
+
 class ThroughputDrop:
     """A significant fall of the measured throughput."""
 
     name = "throughput"
+    settings = ThroughputRule
 
-    def judge(self, snapshot: Snapshot, settings: Mapping[int, alert_rules.RuleSettings]) -> list[RuleFinding]:
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.tested_paths:
             return []
         falls = ranks.falls(snapshot.tests_bps)
