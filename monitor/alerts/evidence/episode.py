@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.rtt_windows import figures as burst_figures
+from monitor.alerts.detect.rules.finding import BadBursts, BurstLevel
 from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial
 from monitor.analysis.changes import onset
@@ -28,14 +29,6 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOST_SAMPLES = 3000
 """The maximum number of bursts that are searched for a beginning; of more, the newest."""
 
-EVENTS = {
-    "loss": "bursts with loss",
-    "loss_regression": "bursts with loss",
-    "unreachable": "bursts without a reply",
-    "reordering": "bursts with replies out of order",
-    "duplicates": "bursts with duplicates",
-}
-LEVELS = {"rtt": "median", "jitter": "jitter"}
 _LEVEL_WORDS = {
     "median": "median RTT of each burst",
     "minimum": "minimum RTT of each burst",
@@ -106,24 +99,20 @@ def figures(
 
 
 def find_beginning(
-    bursts: BurstColumns, path: str, path_id: int, rule: str, finding: Mapping[str, Any]
+    bursts: BurstColumns, path: str, path_id: int, by: BadBursts | BurstLevel, finding: Mapping[str, Any]
 ) -> Beginning | None:
-    """When the finding of `rule` on a path began, by the bursts of that path; None if they show no change.
+    """When a finding on a path began, by the bursts of that path that its rule names; None if they show no change.
 
     A path may be bad at some hours of the day only: pass the period in which the change must lie.
     """
     own = select_bursts(bursts, (bursts.path_id == path_id) & (bursts.during_test == 0))
-    level = str(finding.get("figure", LEVELS.get(rule, "")))
-    if rule in EVENTS:
-        samples, place = own, onset.onset_of_events(_affected_bursts(_newest(own), rule))
-        words = EVENTS[rule]
-    elif rule in LEVELS:
-        small = smallest(own)
-        samples = select_bursts(small, small.received > 0)
-        place = onset.onset_of_values(burst_figures(_newest(samples).rtts_ms)[level])
-        words = _LEVEL_WORDS[level]
+    if isinstance(by, BadBursts):
+        samples, words = own, by.words
+        place = onset.onset_of_events(by.are_bad(_newest(own)))
     else:
-        return None
+        small, level = smallest(own), str(finding.get("figure", by.figure))
+        samples, words = select_bursts(small, small.received > 0), _LEVEL_WORDS[level]
+        place = onset.onset_of_values(burst_figures(_newest(samples).rtts_ms)[level])
     return None if place is None else _to_beginning(_newest(samples).at_s, place, path, words)
 
 
@@ -134,15 +123,6 @@ def smallest(bursts: BurstColumns) -> BurstColumns:
 
 def _newest(bursts: BurstColumns) -> BurstColumns:
     return select_bursts(bursts, np.arange(len(bursts.at_s)) >= len(bursts.at_s) - MOST_SAMPLES)
-
-
-def _affected_bursts(bursts: BurstColumns, rule: str) -> NDArray[np.bool_]:
-    hits = {
-        "unreachable": bursts.received == 0,
-        "reordering": bursts.reordered > 0,
-        "duplicates": bursts.duplicates > 0,
-    }.get(rule, bursts.received < bursts.sent)
-    return np.asarray(hits)
 
 
 def _to_beginning(at_s: Floats, place: Onset, path: str, words: str) -> Beginning:

@@ -54,8 +54,6 @@ LEAST_SEARCH = timedelta(hours=1)
 NOW_S = 3600
 INCIDENTS_PER_RUN = 20
 LOOK_BACK = timedelta(days=30)
-RULES_BY_DAYS = ("rtt_drift", "throughput", "estimate")
-"""Rules whose findings began days ago; the newest day shows the present state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +210,8 @@ def _began(
     """When the trouble began on a path by its own bursts; otherwise by its rule."""
     row = pair.rows[0]
     by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
-    if row.rule in RULES_BY_DAYS or row.rule == "no_data":
+    by = RULES[row.rule].began_by if row.rule in RULES else None
+    if by is None:
         return by_rule
     search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
     near = episode.concatenate_bursts(
@@ -220,7 +219,7 @@ def _began(
         episode.bursts_between(after, pair.path.pk, since, until),
     )
     near = episode.bursts_between(near, pair.path.pk, row.since - search, until)
-    return episode.find_beginning(near, str(pair.path), pair.path.pk, row.rule, row.figures) or by_rule
+    return episode.find_beginning(near, str(pair.path), pair.path.pk, by, row.figures) or by_rule
 
 
 def _narrowest(beginnings: Sequence[Beginning | None]) -> Beginning | None:

@@ -12,24 +12,12 @@ from typing import Any
 
 from django.conf import settings
 
+from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.gather import gravest_first
 from monitor.alerts.models import Incident, IncidentChange
 from monitor.analysis import figures as shown
 
-RULE_WORDS = {
-    "unreachable": "unreachable",
-    "loss": "loss",
-    "loss_regression": "loss",
-    "rtt": "RTT",
-    "rtt_drift": "RTT",
-    "jitter": "jitter",
-    "throughput": "throughput",
-    "estimate": "estimated throughput",
-    "reordering": "replies out of order in",
-    "duplicates": "duplicates in",
-    "no_data": "no data",
-}
 CHANGE_WORDS = {
     IncidentChange.OPENED: "OPEN",
     IncidentChange.REOPENED: "REOPENED",
@@ -46,7 +34,7 @@ def link(incident_id: int) -> str:
 
 def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
     """The figure of a finding in short: `loss 2.1%`, `RTT 45.2 ms (was 20.1 ms)`."""
-    words = RULE_WORDS.get(rule, rule)
+    words = _words(rule)
     if "lost" in figures and "sent" in figures:
         return f"{words} {shown.loss(figures['lost'], figures['sent'])}"
     if "hits" in figures and "of" in figures:
@@ -63,7 +51,7 @@ def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
 def headline(incident: Incident, evidence: Evidence | None = None) -> str:
     """For example `loss 2.1% on slac → cern, since 2026-11-21 10:00 UTC`; gives the number of paths if several."""
     rows = gravest_first(incident.paths.all())
-    symptom = figure_text(rows[0].rule, rows[0].figures) if rows else RULE_WORDS.get(incident.rule, incident.rule)
+    symptom = figure_text(rows[0].rule, rows[0].figures) if rows else _words(incident.rule)
     paths = len({row.path_id for row in rows})
     several = f", {paths} paths" if paths > 1 else ""
     return f"{symptom} on {_where(incident)}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"
@@ -112,6 +100,11 @@ def open_duration(incident: Incident) -> str:
     """The time it was open, in words."""
     until = incident.closed_at
     return "" if until is None else shown.duration((until - incident.opened_at).total_seconds())
+
+
+def _words(rule: str) -> str:
+    """The symptom; a stored rule that is no more keeps its name."""
+    return RULES[rule].words if rule in RULES else rule
 
 
 def _state(incident: Incident, change: str) -> str:

@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, RuleFinding
 from monitor.alerts.detect.rules.windows import Windows, looks_an_hour, pooled, unjudged
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
@@ -57,12 +57,21 @@ class AppearanceRule(RuleSettings):
 class Rise:
     """A rule on the frequency of an event. Texts give its ratio in packets for loss, otherwise in bursts."""
 
-    def __init__(self, name: str, settings: type[RuleSettings], event: str, alarms_an_hour: float, words: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: type[RuleSettings],
+        event: str,
+        alarms_an_hour: float,
+        words: str,
+        began_by: BadBursts,
+    ) -> None:
         self.name = name
         self.settings = settings
         self._event = event
         self.alarms_an_hour = alarms_an_hour
-        self._words = words
+        self.words = words
+        self.began_by = began_by
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
@@ -102,7 +111,7 @@ class Rise:
         ratio, base, fired = hits / max(of, 1.0), float(figures["base_ratio"]), float(figures["ratio"])
         if ratio > base + CLEAR_SHARE_OF_RISE * (fired - base):
             return None
-        return f"{self._words} {self._shown(hits, of)} in {shown.duration(steps * snapshot.step_s)}"
+        return f"{self.words} {self._shown(hits, of)} in {shown.duration(steps * snapshot.step_s)}"
 
     def _finding(
         self, snapshot: Snapshot, path_id: int, row: int, window: int, of: Windows, chance: float
@@ -111,7 +120,7 @@ class Rise:
         base_hits, base_of = (float(column[row]) for column in self._ratio_columns(snapshot.baseline))
         lasting_s = of.lasting_s[window]
         sentence = (
-            f"{self._words} {self._shown(hits, number)} in {shown.duration(lasting_s)} to "
+            f"{self.words} {self._shown(hits, number)} in {shown.duration(lasting_s)} to "
             f"{snapshot.now:%Y-%m-%d %H:%M} UTC, was {self._shown(base_hits, base_of)}; "
             f"probability by chance {chance:.0e}"
         )
@@ -148,6 +157,20 @@ def _ratio(hits: Floats, of: Floats) -> Floats:
     return hits / np.maximum(of, 1.0)
 
 
-LOSS_REGRESSION = Rise("loss_regression", RegressionRule, "lossy", 1e-4, "loss")
-REORDERING = Rise("reordering", AppearanceRule, "reordered", 1e-5, "replies out of order in")
-DUPLICATES = Rise("duplicates", AppearanceRule, "duplicated", 1e-5, "duplicates in")
+LOSS_REGRESSION = Rise("loss_regression", RegressionRule, "lossy", 1e-4, "loss", LOSSY)
+REORDERING = Rise(
+    "reordering",
+    AppearanceRule,
+    "reordered",
+    1e-5,
+    "replies out of order in",
+    BadBursts("bursts with replies out of order", lambda bursts: bursts.reordered > 0),
+)
+DUPLICATES = Rise(
+    "duplicates",
+    AppearanceRule,
+    "duplicated",
+    1e-5,
+    "duplicates in",
+    BadBursts("bursts with duplicates", lambda bursts: bursts.duplicates > 0),
+)

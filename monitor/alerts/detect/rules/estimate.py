@@ -44,6 +44,8 @@ class EstimateDrop:
 
     name = "estimate"
     settings = EstimateRule
+    words = "estimated throughput"
+    began_by = None
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:

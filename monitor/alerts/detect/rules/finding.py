@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from monitor.alerts.detect.snapshot import Snapshot
+from monitor.archive.queries.around import BurstColumns
 from monitor.mesh.alert_rules import RuleSettings
 
 
@@ -27,16 +31,39 @@ class RuleFinding:
     severity: str = "warning"
 
 
+@dataclass(frozen=True, slots=True)
+class BadBursts:
+    """Bursts with the event of a rule: the first of a run is the beginning. `words` name them."""
+
+    words: str
+    are_bad: Callable[[BurstColumns], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class BurstLevel:
+    """Figure of `rtt_windows` whose level in single bursts changes at the beginning."""
+
+    figure: str
+
+
+LOSSY = BadBursts("bursts with loss", lambda bursts: bursts.received < bursts.sent)
+
+
 class AlertRule(Protocol):
     """A rule. Its only input is a snapshot, and it is stateless.
 
-    `name` is the name of its table in mesh.toml, `settings` declares the keys and the default severity.
+    `name` is the name of its table in mesh.toml, `settings` declares the keys and the default severity, `words` is the
+    symptom in headlines. `began_by` says which bursts show when a finding began; None where the rule itself dates it.
     """
 
     name: str
+    words: str
 
     @property
     def settings(self) -> type[RuleSettings]: ...
+
+    @property
+    def began_by(self) -> BadBursts | BurstLevel | None: ...
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         """Return a finding for each path of `settings` that fires."""

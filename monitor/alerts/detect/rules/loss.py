@@ -31,7 +31,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.rules.finding import LOSSY, RuleFinding
 from monitor.alerts.detect.rules.windows import WINDOWS, Windows, looks_an_hour, pooled, unjudged
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import binomial
@@ -119,6 +119,8 @@ class Threshold:
 
     name = "loss"
     settings = LossRule
+    words = "loss"
+    began_by = LOSSY
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         by_rule: dict[LossRule, list[int]] = {}

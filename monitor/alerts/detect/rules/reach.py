@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.rules.finding import BadBursts, RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.mesh.alert_rules import DAY_S, RuleSettings, key
@@ -44,6 +44,8 @@ class UnreachablePath:
 
     name = "unreachable"
     settings = UnreachableRule
+    words = "unreachable"
+    began_by = BadBursts("bursts without a reply", lambda bursts: bursts.received == 0)
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured, answered = snapshot.newest("measured_s"), snapshot.newest("answered_s")
@@ -89,6 +91,8 @@ class NoData:
 
     name = "no_data"
     settings = NoDataRule
+    words = "no data"
+    began_by = None
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured = snapshot.newest("measured_s")

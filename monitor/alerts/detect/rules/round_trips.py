@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.rules.finding import BurstLevel, RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -82,7 +82,8 @@ class RttStep:
         self.name = name
         self.settings = settings
         self._watched = watched
-        self._words = words
+        self.words = words
+        self.began_by = BurstLevel(watched[0])
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         findings: dict[int, RuleFinding] = {}
@@ -109,9 +110,9 @@ class RttStep:
             return None
         level = float(np.median(levels[figures["figure"]]))
         if (after - level) * np.sign(after - before) >= CLEAR_SHARE_OF_RISE * abs(after - before):
-            return f"{self._words} {shown.milliseconds(level)} again"
+            return f"{self.words} {shown.milliseconds(level)} again"
         if snapshot.now - since >= NEW_NORMAL_AFTER:
-            return f"{self._words} {shown.milliseconds(level)} for a day: accepted as the new baseline"
+            return f"{self.words} {shown.milliseconds(level)} for a day: accepted as the new baseline"
         return None
 
     def _finding(self, snapshot: Snapshot, path_id: int, window: int, figure: str, change: RttChange) -> RuleFinding:
@@ -121,7 +122,7 @@ class RttStep:
         floor = _rise(snapshot.trips.values_ms["minimum"][window])
         why = _cause(floor, change.after_ms - change.before_ms, ttl_before, ttl_after) if self.name == "rtt" else ""
         sentence = (
-            f"{self._words} {shown.milliseconds(change.after_ms)} since {at:%Y-%m-%d %H:%M} UTC, was "
+            f"{self.words} {shown.milliseconds(change.after_ms)} since {at:%Y-%m-%d %H:%M} UTC, was "
             f"{shown.milliseconds(change.before_ms)}{why}"
         )
         return RuleFinding(
@@ -149,6 +150,8 @@ class RttDrift:
 
     name = "rtt_drift"
     settings = DriftRule
+    words = "RTT"
+    began_by = None
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:

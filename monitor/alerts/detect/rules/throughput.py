@@ -39,6 +39,8 @@ class ThroughputDrop:
 
     name = "throughput"
     settings = ThroughputRule
+    words = "throughput"
+    began_by = None
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.tested_paths:
