@@ -17,6 +17,7 @@ from pydantic import Field
 
 from monitor.accounts.roles import Action, may
 from monitor.api.parameters import ProblemOut
+from monitor.archive.columns import LARGEST_BIGINT
 from monitor.archive.queries import on_demand as outcomes
 from monitor.archive.queries.on_demand import OnDemand
 from monitor.mesh import on_demand
@@ -24,8 +25,6 @@ from monitor.mesh.entries import IntegerRange
 from monitor.mesh.kinds.throughput import RATE_BPS, THROUGHPUT_NUMBERS
 from monitor.mesh.models import Path
 from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
-
-LARGEST_ID = 2**63 - 1
 
 router = Router(tags=["on demand"])
 
@@ -35,7 +34,7 @@ def _number(of: IntegerRange, meaning: str) -> Any:
 
 
 _OF = THROUGHPUT_NUMBERS
-SlotId = Annotated[int, Field(ge=1, le=LARGEST_ID)]
+SlotId = Annotated[int, Field(ge=1, le=LARGEST_BIGINT)]
 
 
 class SettingsIn(Schema, extra="forbid"):

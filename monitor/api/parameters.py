@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any
 
 from ninja import Schema
 from ninja.errors import HttpError
 from pydantic import AfterValidator, AwareDatetime, Field
 
+from monitor.overview.moments import day_in_bounds, in_bounds
+
 DAY = timedelta(days=1)
 LONGEST_RANGE = timedelta(days=5 * 366)
-# Nothing was measured before, nothing is planned after, and the years around them are room for arithmetic, which fails
-# at the years 1 and 9999.
-EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-OUT_OF_BOUNDS = "must be within the years 1970 to 2199, in UTC"
 
 
 class ProblemOut(Schema):
@@ -23,25 +21,8 @@ class ProblemOut(Schema):
     detail: str | list[dict[str, Any]]
 
 
-def in_bounds(at: datetime) -> datetime:
-    """The moment in UTC. Raises ValueError outside `EARLIEST` and `LATEST`."""
-    try:
-        at = at.astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError(OUT_OF_BOUNDS) from error
-    if not EARLIEST <= at < LATEST:
-        raise ValueError(OUT_OF_BOUNDS)
-    return at
-
-
-def _day_in_bounds(day: date) -> date:
-    if not EARLIEST.date() <= day < LATEST.date():
-        raise ValueError(OUT_OF_BOUNDS)
-    return day
-
-
 Moment = Annotated[AwareDatetime, AfterValidator(in_bounds)]
-Day = Annotated[date, AfterValidator(_day_in_bounds)]
+Day = Annotated[date, AfterValidator(day_in_bounds)]
 
 
 class Range(Schema):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import cache
@@ -53,6 +53,11 @@ def records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
     if names != expected:
         raise TypeError(f"{kind.__name__} has the fields {expected}, the statement returned {names}")
     return [kind(*row) for row in rows]
+
+
+def optional_list(numbers: Sequence[int] | None) -> list[int] | None:
+    """Numbers as a parameter that PostgreSQL takes for an array; None stays null."""
+    return None if numbers is None else list(numbers)
 
 
 def check_period(since: datetime, until: datetime) -> None:

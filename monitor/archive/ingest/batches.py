@@ -17,12 +17,11 @@ import numpy as np
 from django.db import connection, transaction
 from django.db.models import JSONField, Value
 
+from monitor.archive.columns import LARGEST_BIGINT, LARGEST_INTEGER
 from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch, arrival_of
 from monitor.archive.ingest.checks import (
     CLOCK_SKEW,
     EARLIEST,
-    LARGEST_BIGINT,
-    LARGEST_INTEGER,
     LARGEST_SEQUENCE,
     CheckContext,
     KnownPath,

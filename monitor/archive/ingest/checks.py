@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from monitor.archive.columns import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SMALLINT
 from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
@@ -40,9 +41,6 @@ LARGEST_PACKET_BYTES = 65_527
 LONGEST_RTT_MS = 60_000.0
 """Maximum RTT: the longest timeout that mesh.toml allows, 60 s. The timeout configured today is no bound, since the
 mesh may have changed after the measurement."""
-LARGEST_SMALLINT = 2**15 - 1
-LARGEST_INTEGER = 2**31 - 1
-LARGEST_BIGINT = 2**63 - 1
 LARGEST_SEQUENCE = 2**40
 """Maximum sequence number: a spool with 1,000 results a second reaches it after 34 years, so a larger number is a fault
 of its sender."""

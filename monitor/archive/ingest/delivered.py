@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Union
 
 from msgspec import Meta
 
-from monitor.archive.ingest.checks import LARGEST_INTEGER, Integer, Sequence
+from monitor.archive.columns import LARGEST_INTEGER
+from monitor.archive.ingest.checks import Integer, Sequence
 from monitor.archive.ingest.kinds import STORED_KINDS
 from probes.contract import Result
 from probes.site.wire import Delivered

@@ -21,7 +21,15 @@ from monitor.archive.estimates import estimates
 from monitor.archive.periods import start_of
 from monitor.archive.queries.pooling import pooled, quantiles_of
 from monitor.archive.round_trips import unpack_groups
-from monitor.archive.statements import LONGEST_RAW, Rows, check_period, check_raw_period, records, run_statement
+from monitor.archive.statements import (
+    LONGEST_RAW,
+    Rows,
+    check_period,
+    check_raw_period,
+    optional_list,
+    records,
+    run_statement,
+)
 
 RAW_STEP_S = 60
 RAW_QUANTILE_SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -223,7 +231,9 @@ def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | 
     check_period(since, until)
     if until - since > LONGEST_RAW:
         raise ValueError(f"a window of {until - since} would scan raw bursts for more than a day; ask path_summaries")
-    return records(LossWindow, *run_statement("loss_windows", since=since, until=until, path_ids=_as_list(path_ids)))
+    return records(
+        LossWindow, *run_statement("loss_windows", since=since, until=until, path_ids=optional_list(path_ids))
+    )
 
 
 def newest_measurement_at() -> datetime | None:
@@ -251,7 +261,3 @@ def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
     figures = [nullable(quantile) for quantile in quantiles]
     columns = (at, sent, received, not_measured, *figures, rates_bps, floors, loss_max_ratio)
     return [SeriesPoint(*point) for point in zip(*columns, strict=True)]
-
-
-def _as_list(path_ids: Sequence[int] | None) -> list[int] | None:
-    return None if path_ids is None else list(path_ids)

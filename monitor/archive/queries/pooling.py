@@ -16,7 +16,7 @@ from monitor.analysis.summaries import grouped_weighted_medians
 from monitor.archive.columns import nullable
 from monitor.archive.models import BurstSummary
 from monitor.archive.periods import Stretch, cover, cover_exactly
-from monitor.archive.statements import statement
+from monitor.archive.statements import optional_list, statement
 
 _SKETCHES = ("rtt_sketch", "ipdv_sketch")
 COLUMNS = ", ".join(field.attname for field in BurstSummary._meta.fields if field.attname not in _SKETCHES)
@@ -37,7 +37,7 @@ def pooled(
     stretches = (cover_exactly if exact else cover)(since, until) or [Stretch("hour", since, since)]
     parameters: dict[str, Any] = {
         "packet_bytes": packet_bytes,
-        "path_ids": None if path_ids is None else list(path_ids),
+        "path_ids": optional_list(path_ids),
     }
     pieces = []
     for number, stretch in enumerate(stretches):

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from monitor.archive.queries.paths import _as_list
-from monitor.archive.statements import check_period, records, run_statement
+from monitor.archive.statements import check_period, optional_list, records, run_statement
 
 CAPACITY_HOLDS = timedelta(days=30)
 """Maximum age of a capacity estimate shown for a path; links change seldom."""
@@ -89,7 +88,7 @@ def throughput_summaries(
 ) -> list[PathThroughput]:
     """Each path with a throughput test that began in the period, by path."""
     check_period(since, until)
-    answer = run_statement("throughput_summaries", since=since, until=until, path_ids=_as_list(path_ids))
+    answer = run_statement("throughput_summaries", since=since, until=until, path_ids=optional_list(path_ids))
     return records(PathThroughput, *answer)
 
 

@@ -37,7 +37,7 @@ from monitor.archive.models import (
 )
 from monitor.archive.periods import end_of, next_start, start_of
 from monitor.archive.round_trips import unpack_groups
-from monitor.archive.statements import statement
+from monitor.archive.statements import optional_list, statement
 
 HOUR = timedelta(hours=1)
 LAG_TO_WARN_OF = timedelta(minutes=1)
@@ -131,7 +131,7 @@ def recompute(
     """
     if since > until:
         raise ValueError(f"the period ends, {until.isoformat()}, before it begins, {since.isoformat()}")
-    parameters = {"path_ids": None if path_ids is None else list(path_ids), "now": now}
+    parameters = {"path_ids": optional_list(path_ids), "now": now}
     day = start_of("day", since)
     while day < until:
         following = next_start("day", day)

@@ -21,14 +21,15 @@ ENDS = ("since", "until")
 GRID_PERIODS = (GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
 
 
-def _load_grid(request: HttpRequest, now: datetime) -> Grid:
+def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
+    """The grid that the address asks for. Raises Http404 for a choice that does not exist."""
     period = parameters.choice(request, "period", GridPeriod, GridPeriod.DAY)
     try:
         return load_grid(
             _metric(request).metric,
             period,
             now,
-            packet_bytes=_size(request),
+            packet_bytes=chosen_packet_bytes(request),
             group=request.GET.get("group") or None,
             against=_against(request),
         )
@@ -48,7 +49,8 @@ def _metric(request: HttpRequest) -> measures.MetricChoice:
     return parameters.choice(request, "metric", measures.MetricChoice, measures.MetricChoice.LOSS)
 
 
-def _size(request: HttpRequest) -> int | None:
+def chosen_packet_bytes(request: HttpRequest) -> int | None:
+    """Packet size in the address, None without one. Raises Http404 if it is not a whole number."""
     given = request.GET.get("size")
     if given is None:
         return None
@@ -57,7 +59,7 @@ def _size(request: HttpRequest) -> int | None:
     return int(given)
 
 
-def _grid_choices(request: HttpRequest, grid: Grid) -> dict[str, list[parameters.Option]]:
+def options_of_grid(request: HttpRequest, grid: Grid) -> dict[str, list[parameters.Option]]:
     """The rows of choices of a page that shows a grid."""
     metrics: list[tuple[str, Any]] = [(MEASURES[choice.metric].short, choice) for choice in measures.MetricChoice]
     return {

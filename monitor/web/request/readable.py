@@ -10,9 +10,7 @@ from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 
 from monitor.accounts.access import FOR_PROGRAMS
-
-# The largest number of PostgreSQL's bigint, which all keys are.
-LARGEST_KEY = 2**63 - 1
+from monitor.archive.columns import LARGEST_BIGINT
 
 
 class RejectUnreadable:
@@ -30,7 +28,7 @@ class RejectUnreadable:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> None:
-        if any(isinstance(value, int) and value > LARGEST_KEY for value in kwargs.values()):
+        if any(isinstance(value, int) and value > LARGEST_BIGINT for value in kwargs.values()):
             raise Http404("No number is that large.")
         # Programs send no forms, and a body of theirs is not read before it is known who sends it.
         is_form = request.method == "POST" and not request.path.startswith(FOR_PROGRAMS)

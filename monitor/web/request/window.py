@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest
 
-from monitor.api.parameters import in_bounds
 from monitor.archive.statements import LONGEST_RAW
 from monitor.overview.grid import GridPeriod
+from monitor.overview.moments import in_bounds
 from monitor.web.request import parameters
 
 LEAST = timedelta(minutes=1)

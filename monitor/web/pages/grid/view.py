@@ -19,7 +19,7 @@ from monitor.reports.files import written_reports
 from monitor.web.pages.first_run import first_run
 from monitor.web.pages.grid import matrix
 from monitor.web.pages.sites.load import LATE_AFTER
-from monitor.web.request.grid_choices import _grid_choices, _load_grid
+from monitor.web.request.grid_choices import load_chosen_grid, options_of_grid
 
 CLOSED_INCIDENTS = 5
 REFUSED_SHOWN = 20
@@ -39,7 +39,7 @@ class AgentRow:
 def grid_page(request: HttpRequest) -> HttpResponse:
     """The first page: every path at a glance."""
     now = timezone.now()
-    grid = _load_grid(request, now)
+    grid = load_chosen_grid(request, now)
     contacts = agent_contacts()
     refused = newest_refused(REFUSED_SHOWN)
     context = {
@@ -47,7 +47,7 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "grid": grid,
         "now": now,
         "title": MEASURES[grid.metric].title,
-        **_grid_choices(request, grid),
+        **options_of_grid(request, grid),
         "body": matrix.body_html(grid),
         "counts": matrix.counts(grid),
         "legend": matrix.legend(grid),

@@ -22,8 +22,8 @@ from monitor.accounts.roles import Action, may
 from monitor.alerts.incidents import actions
 from monitor.alerts.models import Quiet
 from monitor.api.incidents import status_of, user_name
-from monitor.api.parameters import in_bounds
 from monitor.mesh.models import Group, Path, Site
+from monitor.overview.moments import in_bounds
 
 MINUTE_FORMAT = "%Y-%m-%dT%H:%M"
 HOUR_S = 3600

@@ -13,14 +13,14 @@ from monitor.overview.measures import MEASURES
 from monitor.web.pages.first_run import first_run
 from monitor.web.pages.grid import matrix
 from monitor.web.pages.map import world_map
-from monitor.web.request.grid_choices import _grid_choices, _load_grid
+from monitor.web.request.grid_choices import load_chosen_grid, options_of_grid
 
 
 @require_safe
 def map_page(request: HttpRequest) -> HttpResponse:
     """The grid on a map of the world."""
     now = timezone.now()
-    grid = _load_grid(request, now)
+    grid = load_chosen_grid(request, now)
     rows = Site.objects.in_use().values_list("id", "latitude_deg", "longitude_deg")
     where = {key: (latitude, longitude) for key, latitude, longitude in rows}
     context = {
@@ -28,7 +28,7 @@ def map_page(request: HttpRequest) -> HttpResponse:
         "grid": grid,
         "now": now,
         "title": MEASURES[grid.metric].title,
-        **_grid_choices(request, grid),
+        **options_of_grid(request, grid),
         "map": world_map.world_map(grid, where),
         "query": matrix.query(grid),
         "legend": matrix.legend(grid),

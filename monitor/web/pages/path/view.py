@@ -9,16 +9,16 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from monitor.api.parameters import in_bounds
 from monitor.mesh.models import Path
 from monitor.overview.grid import GridPeriod, UnknownChoice
+from monitor.overview.moments import in_bounds
 from monitor.web.charts import bundle
 from monitor.web.charts.marks import CHANGE_SIGNS
 from monitor.web.pages.first_run import path_waits
 from monitor.web.pages.path.load import load_path
 from monitor.web.pages.path.run_now import run_now_of
 from monitor.web.request import parameters
-from monitor.web.request.grid_choices import ENDS, _size
+from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
 from monitor.web.request.window import minute, shown_period
 
 
@@ -28,7 +28,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     now = timezone.now()
     shown = shown_period(request, now)
     try:
-        view = load_path(path_id, shown, _size(request), _test_at(request))
+        view = load_path(path_id, shown, chosen_packet_bytes(request), _test_at(request))
     except Path.DoesNotExist as error:
         raise Http404(f"There is no path {path_id}; the grid links to those that there are.") from error
     except UnknownChoice as error:

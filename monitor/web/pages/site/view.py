@@ -12,7 +12,7 @@ from monitor.overview.grid import GridPeriod, UnknownChoice
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.site.load import load_site
 from monitor.web.request import parameters
-from monitor.web.request.grid_choices import ENDS, _size
+from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
 from monitor.web.request.window import shown_period
 
 
@@ -22,7 +22,7 @@ def site_page(request: HttpRequest, name: str) -> HttpResponse:
     now = timezone.now()
     shown = shown_period(request, now)
     try:
-        view = load_site(name, shown, _size(request), now)
+        view = load_site(name, shown, chosen_packet_bytes(request), now)
     except Site.DoesNotExist as error:
         raise Http404(f"There is no site {name}; /sites/ lists those that there are.") from error
     except UnknownChoice as error:
