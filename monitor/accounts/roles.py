@@ -28,10 +28,6 @@ class Action(StrEnum):
     OPERATE = "operate"
 
 
-MEANING = {
-    Action.READ: "see pages, charts, reports and the API",
-    Action.OPERATE: "acknowledge, silence and comment incidents, run tests",
-}
 MAY = {
     Role.VIEWER: frozenset({Action.READ}),
     Role.OPERATOR: frozenset({Action.READ, Action.OPERATE}),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from monitor.mesh.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
@@ -82,17 +82,6 @@ def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanCha
             ended[ended_at, test] = schedule
     moments = sorted((at, test) for at, test in {*began, *ended} if since <= at < until)
     return [PlanChange(*moment, ended.get(moment), began.get(moment)) for moment in moments]
-
-
-def slot_outcomes(
-    since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
-) -> dict[tuple[int, str | None], int]:
-    """Number of throughput slots of each (path_id, outcome) started in [since, until). None: not reported yet."""
-    rows = Slot.objects.filter(starts_at__gte=since, starts_at__lt=until)
-    if path_ids is not None:
-        rows = rows.filter(measurement__path__in=path_ids)
-    counted = rows.values_list("measurement__path_id", "outcome").annotate(slots=Count("pk")).order_by()
-    return {(path_id, outcome): slots for path_id, outcome, slots in counted}
 
 
 def home_site() -> Site | None:

@@ -11,7 +11,7 @@ from django.db import IntegrityError, connections, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.mesh import queries, slots, tasks
+from monitor.mesh import slots, tasks
 from monitor.mesh.apply import apply
 from monitor.mesh.endings import GRACE_S, NOT_REPORTED, close_slot, expire_slots
 from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
@@ -302,17 +302,6 @@ def test_missed_does_not_take_the_place_of_anything():
     close_slot(slot.pk, Outcome.REFUSED)
 
     assert not close_slot(slot.pk, Outcome.MISSED)
-
-
-def test_outcomes_are_counted_by_path():
-    slot = one_slot()
-    close_slot(slot.pk, Outcome.MEASURED)
-    path_id = slot.measurement.path_id
-
-    counts = queries.slot_outcomes(NOW, NOW + HOUR, path_ids=[path_id])
-
-    others = Slot.objects.filter(measurement__path=path_id, outcome=None, starts_at__lt=NOW + HOUR).count()
-    assert counts == {(path_id, "measured"): 1} | ({(path_id, None): others} if others else {})
 
 
 def test_the_task_plans_and_expires(monkeypatch):

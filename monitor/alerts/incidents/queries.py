@@ -11,7 +11,7 @@ from datetime import datetime
 
 from django.db.models import Count, Max, OuterRef, Prefetch, Q, QuerySet, Subquery
 
-from monitor.alerts.models import UNTOLD, DeliveryState, HistoryEvent, Incident, IncidentPath, Notification
+from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,6 @@ def without_evidence(since: datetime, most: int) -> list[Incident]:
     newest = IncidentPath.objects.filter(incident=OuterRef("pk")).order_by("-added_at").values("added_at")[:1]
     lacking = Q(kept_evidence=None) | Q(kept_evidence__gathered_at__lt=Subquery(newest))
     return list(_with_paths().filter(lacking, opened_at__gte=since)[:most])
-
-
-def dead_letter_count() -> int:
-    """The number of dead letters: notifications without attempts left, neither retried nor dropped."""
-    return Notification.objects.filter(state=DeliveryState.DEAD).count()
 
 
 _EVERY = Q()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from monitor.archive.statements import check_period, records, run_statement
 from monitor.mesh.budgets import RULE
@@ -26,18 +25,11 @@ UNKNOWN = "unknown"
 DAY_S = 86_400
 
 
-class LedgerReason(StrEnum):
-    """Reasons for a missed measurement beyond the `GapReason`s, and for a refusal by the centre."""
-
-    NOT_IN_PLAN = "not_in_plan"
-    NOT_REPORTED = "not_reported"
-    OVER_BUDGET = "over_budget"
-
-
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """Number of scheduled measurements of a path's test with the same outcome. `reason` is a `GapReason` or a `Reason`
-    where the outcome is `missed`, `over_budget` where a budget of mesh.toml did not permit it, else None."""
+    """Number of scheduled measurements of a path's test with the same outcome. `reason` is a `GapReason`, `not_in_plan`
+    or `not_reported` where the outcome is `missed`, `over_budget` where a budget of mesh.toml did not permit it, else
+    None."""
 
     path_id: int
     test: str
