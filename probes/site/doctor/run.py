@@ -59,7 +59,7 @@ def lines(findings: list[CheckResult]) -> list[str]:
     for finding in findings:
         shown.append(f"{'OK  ' if finding.is_good else 'FAIL'} {finding.check:<16} {finding.detail}")
         if finding.fix is not None:
-            shown.append(f"    {'':<17}fix: {finding.fix}")
+            shown.append(f"{'':<22}fix: {finding.fix}")
     return shown
 
 
