@@ -521,7 +521,7 @@ def test_a_thousand_hosts_each_have_their_outcome(sites, near_route, family):
     assert {burst.received for burst in bursts if burst.target in live} == {2}
     assert all(burst.detail for burst in bursts if burst.outcome is not Outcome.MEASURED)
     [own] = {burst.detail for burst in bursts if burst.target == NEAR[family]}
-    assert "own address" in (own or "")
+    assert "local address" in (own or "")
 
 
 def test_a_link_local_address_is_measured_with_its_interface(sites):

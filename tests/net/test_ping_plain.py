@@ -123,7 +123,8 @@ def test_requests_of_every_size_are_answered_and_program_timed(measure, kind, fa
     for burst in bursts:
         assert (burst.outcome, burst.address, burst.family) == (Outcome.MEASURED, FAR[family], family)
         assert (burst.sent, burst.received, burst.duplicates, burst.reordered) == (5, 5, 0, 0)
-        assert (burst.stamp, burst.detail) == ("user", OWN_CLOCK)
+        assert burst.stamp == "user"
+        assert OWN_CLOCK in (burst.detail or "")
         assert burst.ttl == (64 if (family, kind) == (4, "raw") else None)
         assert all(rtt_ms is not None and 0 < rtt_ms < 100 for rtt_ms in burst.rtts_ms)
 
@@ -208,7 +209,7 @@ def test_an_own_address_is_said_to_be_one_however_long_it_took(measure, family):
     [burst] = measure(far(family, address=NEAR[family]), count=2)
 
     assert (burst.received, burst.stamp) == (2, "user")
-    assert "own address" in (burst.detail or "")
+    assert "local address" in (burst.detail or "")
 
 
 @families
