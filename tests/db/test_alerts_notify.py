@@ -461,14 +461,14 @@ def _url() -> str:
 
 def test_a_message_that_cannot_be_composed_does_not_stop_others(webhook, paths, monkeypatch, caplog):
     bad, good = opened(finding(paths["slac → cern"])), opened(finding(paths["niit → cern"]), cause="cern ↔ niit")
-    whole = Composer.of_change
+    change_message = Composer.change_message
 
     def fail(self, row):
         if row.incident_id == bad.pk:
             raise KeyError("figure")
-        return whole(self, row)
+        return change_message(self, row)
 
-    monkeypatch.setattr(Composer, "of_change", fail)
+    monkeypatch.setattr(Composer, "change_message", fail)
 
     assert deliver(NOW) == 1
 
