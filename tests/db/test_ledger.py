@@ -247,7 +247,7 @@ def test_api_and_page_tell_the_same_hour_up_to_now(mesh, client, monkeypatch):
     ]
     row = page[page.index("<td>pinger</td>") :]
     assert row.startswith(
-        '<td>pinger</td><td class="number">30</td><td class="number">20</td><td>agent offline 5, awaited 5</td>'
+        '<td>pinger</td><td class="number">30</td><td class="number">20</td><td>5 agent offline, 5 pending</td>'
     )
     assert unknown.status_code == 404
 

@@ -223,7 +223,7 @@ def test_pings_that_do_not_fit_the_way_are_told(folder):
     findings = list(check_mtu(examined(folder, plan)))
 
     assert [finding.detail for finding in findings] == [
-        "::1: packets of 65555 bytes do not fit, the way there takes 65536",
+        "::1: packets of 65555 bytes do not fit the path MTU of 65536",
         "large enough to 1 of 2 targets, as far as the kernel knows",
     ]
     assert "raise the MTU" in findings[0].fix

@@ -35,5 +35,5 @@ def test_it_can_be_in_a_file(tmp_path):
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(SettingsError, match="give a URL, or a file with one"):
+    with pytest.raises(SettingsError, match="give a URL, or a file with a URL"):
         redis_url(tmp_path, str(tmp_path / "nowhere"))
