@@ -252,7 +252,7 @@ def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):
 
     assert bounds["slot"]["key"] == "slots"
     assert of_table["slot"].endswith(f"730 days: {bounds['slot']['text']}")
-    assert of_table["incident"].endswith("never, by SOUNDINGS_RETENTION_INCIDENTS_DAYS=0")
+    assert of_table["incident"].endswith("kept forever (SOUNDINGS_RETENTION_INCIDENTS_DAYS=0)")
     assert of_table["site"].endswith(f"bounded by {bounds['site']['text']}")
 
 

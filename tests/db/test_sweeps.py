@@ -207,7 +207,7 @@ def test_a_sweep_that_has_not_run_has_a_page(client, path):
     html = client.get(f"/sweeps/{a_sweep(path)}/", headers={"host": "localhost"}).content.decode()
 
     assert "0 of 4 cells done" in html
-    assert "not run yet 4" in html
+    assert "4 not run yet" in html
 
 
 def test_an_unknown_sweep_is_not_found(client):
