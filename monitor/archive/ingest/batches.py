@@ -30,7 +30,7 @@ from monitor.archive.ingest.checks import (
 from monitor.archive.ingest.copying import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
 from monitor.archive.ingest.culprits import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.delivered import CheckedDelivered
-from monitor.archive.ingest.kinds import KIND_OF_RESULT, STORED_KINDS
+from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS
 from monitor.archive.ingest.ledger import ReportedCycle, record_account, record_cycles, reported_cycle
 from monitor.archive.ingest.storing import store_bursts
 from monitor.archive.models import RefusedResult
@@ -184,17 +184,13 @@ def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
     packed_bytes = 0
     for places in arrival.portions():
         sound = _valid_results(arrival, places, scope, results)
-        rows.append(pack([delivered for delivered in sound if _is_burst(delivered)]))
+        rows.append(pack([delivered for delivered in sound if type(delivered.result) in BURSTS]))
         packed_bytes += sum(map(len, rows[-1].packed))
         if packed_bytes > LARGEST_PACKED_BYTES:
             raise BatchTooLarge(f"its rows take more than {LARGEST_PACKED_BYTES} bytes; send smaller batches")
-        results.runs += [delivered for delivered in sound if not _is_burst(delivered)]
+        results.runs += [delivered for delivered in sound if type(delivered.result) not in BURSTS]
     results.bursts = concatenate_rows(rows)
     return results
-
-
-def _is_burst(delivered: CheckedDelivered) -> bool:
-    return KIND_OF_RESULT[type(delivered.result)].store is None
 
 
 def _valid_results(

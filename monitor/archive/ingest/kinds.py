@@ -54,3 +54,5 @@ STORED_KINDS: dict[str, StoredKind] = {
     )
 }
 KIND_OF_RESULT = {result: stored for stored in STORED_KINDS.values() for result in stored.results}
+BURSTS = frozenset(result for result, stored in KIND_OF_RESULT.items() if stored.store is None)
+"""Structs of results that are packed as bursts."""

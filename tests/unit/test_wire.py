@@ -1,0 +1,77 @@
+"""The wire format: agents and centres of other versions read what this version writes, byte for byte as before."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask
+from probes.contract import CycleKind, Outcome, SlotKind
+from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec
+from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
+from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.site.wire import Batch, Delivered, Plan, read_slot
+from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
+
+WIRE = Path(__file__).parents[1] / "fixtures" / "wire"
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+WINDOW = {"starts_at": AT, "ends_at": AT, "slot_id": 1, "path_id": 2, "test": "t"}
+PLAN = Plan(
+    version="v",
+    site="s",
+    mesh="m",
+    ping=(PingTask(test="p", every_s=60, spec=PingSpec(targets=(PingTarget(address="a", path_id=1),))),),
+    throughput=(ThroughputSlot(role="client", spec=ThroughputSpec(address="x"), **WINDOW),),
+    capacity=(
+        CapacityTask(test="c", every_s=600, targets=(CapacityTarget(path_id=1, spec=CapacitySpec(address="y")),)),
+    ),
+    disk_to_disk=(DiskToDiskSlot(role="server", spec=DiskToDiskSpec(address="x", source="y"), **WINDOW),),
+)
+MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
+RESULTS = (
+    Burst(packet_bytes=100, **MISSED),
+    ThroughputRun(**MISSED),
+    CapacityRun(**MISSED),
+    DiskToDiskRun(**MISSED),
+    ServerReport(family=4, started_at=AT, outcome=Outcome.MISSED, detail="d"),
+)
+BATCH = Batch(
+    spool="s",
+    number=1,
+    agent_version="1",
+    sent_at=AT,
+    results=tuple(
+        Delivered(sequence=number, path_id=1, test="t", result=result) for number, result in enumerate(RESULTS)
+    ),
+)
+
+
+@pytest.mark.parametrize(("message", "file"), [(PLAN, "plan.json"), (BATCH, "batch.json")])
+def test_json_of_plans_and_batches_stays_as_released(message, file):
+    written = (WIRE / file).read_bytes().rstrip(b"\n")
+
+    assert msgspec.json.encode(message) == written
+    assert msgspec.json.decode(written, type=type(message)) == message
+
+
+def test_slots_are_told_apart_by_their_tag():
+    assert [read_slot(msgspec.json.encode(slot)) for slot in PLAN.slots] == list(PLAN.slots)
+    with pytest.raises(msgspec.ValidationError, match="telepathy"):
+        read_slot(b'{"kind": "telepathy"}')
+
+
+def test_a_plan_with_kinds_of_a_later_version_is_read():
+    later = msgspec.json.decode((WIRE / "plan.json").read_bytes()) | {"telepathy": [{"test": "x"}]}
+
+    assert msgspec.json.decode(msgspec.json.encode(later), type=Plan) == PLAN
+
+
+def test_every_kind_is_registered_once_and_loads_its_probe():
+    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk"]
+    assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
+    for name, kind in KINDS.items():
+        assert (kind.name, callable(kind.probe().run)) == (name, True)
+        assert isinstance(kind, SlotKind if kind.schedule == "slot" else CycleKind)
+    tags = [result.__struct_config__.tag for kind in KINDS.values() for result in kind.results]
+    assert len(set(tags)) == len(tags)
