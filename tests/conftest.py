@@ -1,4 +1,4 @@
-"""What all tests share. The database server itself is in `tests/postgres.py`."""
+"""Fixtures and settings that all tests share. The database server is in `tests/postgres.py`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from probes.lab.namespaces import namespaces_available
 from tests.postgres import given_database_url
+
+# A busy machine is slow at times. In CI the examples are the same in each run; elsewhere new ones are tried.
+settings.register_profile(
+    "soundings", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
+)
+settings.load_profile("soundings")
 
 END_TO_END = "tests/e2e/"
 SHARED = "tests/e2e/lab/"
