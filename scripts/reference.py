@@ -1,9 +1,9 @@
 """Write docs/reference from the code: all keys of mesh.toml and limits.toml, and all environment variables.
 
 `python -m scripts.reference` (`make reference`) writes the pages; with `--check` it writes nothing and exits with 1 if
-a page is out of date. Types, bounds and defaults of mesh.toml are recorded while `monitor.mesh.document.Reader` reads
-a file that has every table. The sentences are those of `monitor.mesh.entries.Doc`, beside the fields. limits.toml
-comes from the structs of `probes.site.limits`, the variables from `monitor.environment`.
+a page is out of date. Types, bounds and defaults of mesh.toml are recorded while `monitor.mesh.document.reader.Reader`
+reads a file that has every table. The sentences are those of `monitor.mesh.document.entries.Doc`, beside the fields.
+limits.toml comes from the structs of `probes.site.limits`, the variables from `monitor.environment`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import django
 import msgspec
 
 from monitor.environment import VARIABLES
-from monitor.mesh import alert_rules, budgets, document, entries, notify_routes, service_levels
-from monitor.mesh.fields import Fields
+from monitor.mesh.document import alert_rules, budgets, entries, notify_routes, reader, service_levels
+from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds import MESH_KINDS
 from probes import toml_lines
 from probes.site.limits.limits import Limits
@@ -166,7 +166,7 @@ class RecordedFields(Fields):
         )
 
 
-class RecordingReader(document.Reader):
+class RecordingReader(reader.Reader):
     """Reader that records the keys of its tables."""
 
     fields = RecordedFields

@@ -28,8 +28,8 @@ from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import RuleSettings
+from monitor.mesh.document import alert_rules
+from monitor.mesh.document.alert_rules import RuleSettings
 from monitor.mesh.models import Kind
 from monitor.mesh.queries import MeasuredPath, alerts, measured_paths
 

@@ -20,11 +20,11 @@ from monitor.api.parameters import ProblemOut
 from monitor.archive.columns import LARGEST_BIGINT
 from monitor.archive.queries import on_demand as outcomes
 from monitor.archive.queries.on_demand import OnDemand
-from monitor.mesh import on_demand
-from monitor.mesh.entries import IntegerRange
+from monitor.mesh.document.entries import IntegerRange
 from monitor.mesh.kinds.throughput import RATE_BPS, THROUGHPUT_NUMBERS
 from monitor.mesh.models import Path
-from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
+from monitor.mesh.schedule import on_demand
+from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
 
 router = Router(tags=["on demand"])
 

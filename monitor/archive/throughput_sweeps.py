@@ -23,7 +23,7 @@ from monitor.archive.queries import on_demand
 from monitor.archive.queries.on_demand import OnDemand, TestState
 from monitor.archive.queries.transfers import backgrounds, transfer_of
 from monitor.mesh.models import Path
-from monitor.mesh.on_demand import OnDemandError, Settings, ask, cancel, faults
+from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, cancel, faults
 from probes.contract import Deadline, Outcome
 
 AHEAD = 2

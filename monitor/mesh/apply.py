@@ -17,11 +17,12 @@ from django.db import models, transaction
 from django.db.models import F, Q
 from django.dispatch import Signal
 
-from monitor.mesh import expansion, lock
-from monitor.mesh.entries import MeshDocument
+from monitor.mesh.document import expansion
+from monitor.mesh.document.entries import MeshDocument
 from monitor.mesh.kinds import packet_sizes
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test, Uplink
-from monitor.mesh.slots import IN_HAND_S
+from monitor.mesh.schedule import lock
+from monitor.mesh.schedule.slots import IN_HAND_S
 from probes.contract import Outcome
 
 Action = Literal["added", "changed", "retired"]

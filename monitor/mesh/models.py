@@ -1,8 +1,8 @@
 """The mesh: sites, hosts, paths, tests, and the measurements and slots derived from them.
 
-`monitor.mesh.apply` writes the rows from `mesh.toml`, `monitor.mesh.slots` writes slots. An apply deletes only slots
-that have not begun; rows no longer in the file get `retired_at`, so that their history keeps its name. The querysets
-here and the functions of `queries` read them.
+`monitor.mesh.apply` writes the rows from `mesh.toml`, `monitor.mesh.schedule.slots` writes slots. An apply deletes only
+slots that have not begun; rows no longer in the file get `retired_at`, so that their history keeps its name. The
+querysets here and the functions of `queries` read them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Mesh(models.Model):
     id = models.SmallIntegerField(primary_key=True, default=1)
     name = models.TextField()
     home_site = models.TextField(blank=True, help_text="Site whose agent `manage.py up` runs.")
-    alerts = models.JSONField(default=dict, help_text="The [alerts] tables, as monitor.mesh.document reads them.")
+    alerts = models.JSONField(
+        default=dict, help_text="The [alerts] tables, as monitor.mesh.document.reader reads them."
+    )
     service_levels = models.JSONField(default=dict, help_text="The [service_level] table, likewise.")
     budgets = models.JSONField(default=dict, help_text="The [budget] tables, likewise.")
     applied_at = models.DateTimeField()

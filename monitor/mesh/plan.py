@@ -13,7 +13,7 @@ from django.utils.crypto import salted_hmac
 
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, Mesh, Site, Slot
-from monitor.mesh.slots import HORIZON_S
+from monitor.mesh.schedule.slots import HORIZON_S
 from probes.site.wire import Plan
 
 _IN_CYCLES = tuple(name for name, mesh_kind in MESH_KINDS.items() if mesh_kind.task is not None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from monitor.mesh.alert_rules import Place
+from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
 
 
@@ -91,7 +91,7 @@ def home_site() -> Site | None:
 
 
 def alerts() -> Mapping[str, Any]:
-    """The [alerts] table for `monitor.mesh.alert_rules`; empty before the first apply."""
+    """The [alerts] table for `monitor.mesh.document.alert_rules`; empty before the first apply."""
     mesh = Mesh.objects.first()
     return {} if mesh is None else mesh.alerts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.mesh import endings, slots
+from monitor.mesh.schedule import endings, slots
 
 
 @shared_task(name="mesh.plan_slots")

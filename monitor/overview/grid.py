@@ -21,7 +21,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, newest_failures, newest_measurement_at
 from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
 from monitor.archive.statements import LONGEST_RAW
-from monitor.mesh.alert_rules import Place
+from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Path, Site
 from probes.contract import Outcome
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from django.conf import settings
 
-from monitor.reports import page, pdf
-from monitor.reports.compose import report_of
+from monitor.reports.contents.compose import report_of
+from monitor.reports.contents.report import Report, ReportScope
+from monitor.reports.formats import page, pdf
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Report, ReportScope
 
 SUFFIXES = (".html", ".pdf")
 
@@ -56,7 +56,7 @@ def write_report(
     """Write the report to `path`, in the format of its suffix, or as HTML and PDF to its default place. Returns the
     files.
 
-    Raises OSError, and `monitor.reports.collect.UnknownScope`.
+    Raises OSError, and `monitor.reports.contents.collect.UnknownScope`.
     """
     report = report_of(scope, period, now, numbers)
     paths = [path] if path is not None else [report_path(period, scope, suffix) for suffix in SUFFIXES]

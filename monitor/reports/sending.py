@@ -18,13 +18,13 @@ from django.core.mail import EmailMultiAlternatives, get_connection
 from django.db.models import F, QuerySet
 
 from monitor.reports import subscribers
-from monitor.reports.collect import UnknownScope
-from monitor.reports.compose import report_of
-from monitor.reports.mail import message
+from monitor.reports.contents.collect import UnknownScope
+from monitor.reports.contents.compose import report_of
+from monitor.reports.contents.report import Report, ReportScope
+from monitor.reports.formats.mail import message
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Report, ReportScope
 
 MOST_WEEKS_BACK = 5
 MAX_ATTEMPTS = 10

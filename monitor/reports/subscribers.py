@@ -17,10 +17,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from monitor.reports.collect import check_scope
-from monitor.reports.mail import Format
+from monitor.reports.contents.collect import check_scope
+from monitor.reports.contents.report import ReportScope
+from monitor.reports.formats.mail import Format
 from monitor.reports.models import Subscriber
-from monitor.reports.report import ReportScope
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 TOKEN_BYTES = 24
@@ -44,7 +44,7 @@ class Subscription:
 
 
 def subscribe(wish: Subscription, now: datetime) -> Subscriber:
-    """A new subscription. Raises `SubscriptionError`, and `monitor.reports.collect.UnknownScope`."""
+    """A new subscription. Raises `SubscriptionError`, and `monitor.reports.contents.collect.UnknownScope`."""
     try:
         validate_email(wish.recipient)
     except ValidationError as error:

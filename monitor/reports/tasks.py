@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 from celery import shared_task
 from django.utils import timezone
 
+from monitor.reports.contents.report import ReportScope
 from monitor.reports.files import SUFFIXES, report_path, write_report
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import ReportScope
 from monitor.reports.sending import send_due
 
 UTC = ZoneInfo("UTC")

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress
-from probes.ping.channel import Channel
 from probes.ping.engine import PingSession, run_sessions
-from probes.ping.icmp_errors import HEADER_BYTES
+from probes.ping.icmp.channel import Channel
+from probes.ping.icmp.icmp_errors import HEADER_BYTES
 from probes.ping.packet_table import NS_PER_MS, SendPattern
 
 PAIRS = 30

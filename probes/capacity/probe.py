@@ -16,8 +16,8 @@ from probes.contract import Deadline, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress, path_mtu_bytes
 from probes.ping.burst import IcmpProbe
 from probes.ping.burst import measure as ping
-from probes.ping.channel import Channel
-from probes.ping.icmp_errors import HEADER_BYTES
+from probes.ping.icmp.channel import Channel
+from probes.ping.icmp.icmp_errors import HEADER_BYTES
 from probes.ping.resolve import RESOLVE_S, resolve
 from probes.ping.spec import Burst, PingSpec, PingTarget
 

@@ -25,7 +25,7 @@ from probes.disk_to_disk.control_connection import (
     server_handshake,
 )
 from probes.disk_to_disk.spec import DiskToDiskSpec
-from probes.ping.packet_filter import attach
+from probes.ping.icmp.packet_filter import attach
 from probes.throughput.address import is_local, resolve
 from probes.throughput.source_filter import source_program
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from probes.ping.arrays import Bools, Bytes, Int64s
-from probes.ping.icmp_errors import Errors
+from probes.ping.icmp.icmp_errors import Errors
 
 NS_PER_MS = 1_000_000
 

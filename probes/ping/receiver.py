@@ -11,13 +11,13 @@ from functools import cached_property
 
 import numpy as np
 
-from probes.ping import echo, icmp_errors, kernel
 from probes.ping.arrays import Bools, Bytes, Int64s
-from probes.ping.channel import Channel, ReceiveBatch
-from probes.ping.clock import StampClock
-from probes.ping.icmp_errors import Errors
+from probes.ping.icmp import echo, icmp_errors, kernel
+from probes.ping.icmp.channel import Channel, ReceiveBatch
+from probes.ping.icmp.clock import StampClock
+from probes.ping.icmp.icmp_errors import Errors
+from probes.ping.icmp.stamp_keys import StampKeys
 from probes.ping.packet_table import PacketTable
-from probes.ping.stamp_keys import StampKeys
 
 HOST_COLUMNS = {4: slice(4, 8), 6: slice(8, 24)}
 """Position of the address in a sockaddr."""

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from probes.ping import echo, kernel
 from probes.ping.addresses import FAMILY, SocketAddress
-from probes.ping.channel import Channel
+from probes.ping.icmp import echo, kernel
+from probes.ping.icmp.channel import Channel
+from probes.ping.icmp.stamp_keys import StampKeys
 from probes.ping.packet_table import PacketTable
-from probes.ping.stamp_keys import StampKeys
 
 SEND_BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
 

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from probes.contract import Deadline
-from probes.ping.packet_filter import JUMP_IF_EQUAL, RETURN, WHOLE, Instruction, attach
+from probes.ping.icmp.packet_filter import JUMP_IF_EQUAL, RETURN, WHOLE, Instruction, attach
 
 SYS_PIDFD_GETFD = 438
 LOAD_WORD = 0x20

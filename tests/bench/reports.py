@@ -111,10 +111,10 @@ _DATA = (
 
 def report() -> None:
     """Prints what it took."""
-    from monitor.reports import mail, page, pdf
-    from monitor.reports.compose import report_of
+    from monitor.reports.contents.compose import report_of
+    from monitor.reports.contents.report import ReportScope
+    from monitor.reports.formats import mail, page, pdf
     from monitor.reports.numbers import Numbers
-    from monitor.reports.report import ReportScope
 
     numbers = Numbers()
     began = time.perf_counter()

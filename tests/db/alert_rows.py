@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.db import connection
 
 from monitor.archive.models import Burst
-from monitor.mesh.alert_rules import RULES
+from monitor.mesh.document.alert_rules import RULES
 from monitor.mesh.models import Host, Kind, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
 
 T = TypeVar("T")

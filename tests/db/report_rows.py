@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 from monitor.analysis.sketches import IPDV_MS, Sketches
 from monitor.archive.models import BurstHour, ThroughputTest
 from monitor.mesh.models import Path
-from monitor.reports.compose import report_of
+from monitor.reports.contents.compose import report_of
+from monitor.reports.contents.report import Report, ReportScope
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Report, ReportScope
 from tests.db.merging import merge_hours, sketch_of
 
 UTC = ZoneInfo("UTC")

@@ -26,7 +26,7 @@ from monitor.alerts.notify import channels
 from monitor.alerts.notify.channels import Message
 from monitor.alerts.notify.deliver import LEASE_S, NO_CHANNEL, Composer, deliver
 from monitor.alerts.notify.sender import scrubbed
-from monitor.mesh import notify_routes
+from monitor.mesh.document import notify_routes
 from monitor.mesh.models import Mesh
 from tests.db.alert_rows import at_once, make_mesh
 from tests.db.notify_servers import http_server, mail_server

@@ -11,12 +11,12 @@ from monitor.archive.ingest.batches import store
 from monitor.archive.models import CapacityResult, RefusedResult
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.queries.throughput import capacity_series
-from monitor.mesh import slots
 from monitor.mesh.apply import apply
-from monitor.mesh.document import read
+from monitor.mesh.document.reader import read
 from monitor.mesh.kinds.capacity import CapacityEntry
 from monitor.mesh.models import Path, Site, Slot
 from monitor.mesh.plan import plan_for
+from monitor.mesh.schedule import slots
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask, CapacityVerdict
 from probes.contract import Outcome
 from probes.site.wire import Batch, Delivered, Plan

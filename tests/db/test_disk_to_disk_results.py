@@ -14,13 +14,13 @@ from monitor.archive.models import DiskToDiskTest, RefusedResult, ThroughputTest
 from monitor.archive.queries.disk_to_disk import disk_to_disk_series
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.upkeep.retention import delete_old
-from monitor.mesh import slots
 from monitor.mesh.apply import apply
-from monitor.mesh.document import read
+from monitor.mesh.document.reader import read
 from monitor.mesh.kinds.disk_to_disk import DiskToDiskEntry
 from monitor.mesh.models import Measurement, Site, Slot
 from monitor.mesh.models import Test as MeshTest
 from monitor.mesh.plan import plan_for
+from monitor.mesh.schedule import slots
 from probes.contract import Deadline, Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.site.wire import Batch, Delivered, Plan

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from monitor.archive.ingest.batches import store
 from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
 from monitor.archive.queries.ledger import LedgerLine, count_planned, ledger_of_path, ledger_of_site
-from monitor.mesh.endings import NOT_REPORTED, expire_slots
 from monitor.mesh.models import Measurement, MeasurementPeriod, SlotRequest, Test
+from monitor.mesh.schedule.endings import NOT_REPORTED, expire_slots
 from probes.contract import Outcome
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool

@@ -13,14 +13,16 @@ from django.db import connections, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.mesh import expansion, models, queries, slots
+from monitor.mesh import models, queries
 from monitor.mesh.apply import MeshChange, apply
-from monitor.mesh.document import read
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document import expansion
+from monitor.mesh.document.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.reader import read
 from monitor.mesh.kinds.ping import PingEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
-from monitor.mesh.slots import plan_slots
+from monitor.mesh.schedule import slots
+from monitor.mesh.schedule.slots import plan_slots
 
 pytestmark = pytest.mark.django_db
 

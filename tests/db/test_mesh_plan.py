@@ -7,11 +7,11 @@ from pathlib import Path as FilePath
 import msgspec
 import pytest
 
-from monitor.mesh import endings, slots
 from monitor.mesh.apply import apply
-from monitor.mesh.document import read
+from monitor.mesh.document.reader import read
 from monitor.mesh.models import Mesh, Path, Site, Slot
 from monitor.mesh.plan import plan_for
+from monitor.mesh.schedule import endings, slots
 from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.wire import Plan
 from probes.throughput.spec import ThroughputSpec

@@ -16,13 +16,14 @@ from monitor.archive.queries import on_demand as outcomes
 from monitor.archive.queries.on_demand import TestState, on_demand, wait
 from monitor.archive.queries.throughput import throughput_series, throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
-from monitor.mesh import slots
 from monitor.mesh.apply import apply
-from monitor.mesh.endings import GRACE_S, expire_slots
 from monitor.mesh.kinds.ping import PingEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Measurement, Path, Site, Slot, SlotHost
-from monitor.mesh.on_demand import (
+from monitor.mesh.plan import plan_for
+from monitor.mesh.schedule import slots
+from monitor.mesh.schedule.endings import GRACE_S, expire_slots
+from monitor.mesh.schedule.on_demand import (
     ON_DEMAND_LEAD_S,
     NoFreeSlot,
     OnDemandError,
@@ -32,7 +33,6 @@ from monitor.mesh.on_demand import (
     cancel,
     find_path,
 )
-from monitor.mesh.plan import plan_for
 from probes.contract import Deadline, Outcome
 from probes.throughput.spec import ServerReport, ThroughputRun, not_measured
 from tests.db.mesh_of_three import batch, delivered

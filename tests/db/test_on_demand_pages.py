@@ -12,7 +12,7 @@ from monitor.archive.ingest.batches import store
 from monitor.mesh.apply import apply
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Mesh, Slot
-from monitor.mesh.on_demand import find_path
+from monitor.mesh.schedule.on_demand import find_path
 from probes.contract import Outcome
 from probes.throughput.spec import ThroughputRun
 from tests.db.mesh_of_three import batch, delivered

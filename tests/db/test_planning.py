@@ -10,17 +10,17 @@ from django.db import IntegrityError, transaction
 from monitor.archive.ingest.batches import store
 from monitor.archive.queries.ledger import ledger_of_path
 from monitor.archive.queries.throughput import throughput_series
-from monitor.mesh import slots
 from monitor.mesh.apply import apply
-from monitor.mesh.document import MeshError, parse
-from monitor.mesh.endings import close_slot
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.reader import MeshError, parse
 from monitor.mesh.kinds.ping import PingEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Host, Slot, SlotUplink, Uplink
-from monitor.mesh.on_demand import NoFreeSlot, Settings, ask, find_path
 from monitor.mesh.plan import plan_for
-from monitor.mesh.slots import plan_slots
+from monitor.mesh.schedule import slots
+from monitor.mesh.schedule.endings import close_slot
+from monitor.mesh.schedule.on_demand import NoFreeSlot, Settings, ask, find_path
+from monitor.mesh.schedule.slots import plan_slots
 from probes.contract import Outcome
 from probes.throughput.spec import ThroughputRun
 from tests.db.mesh_of_three import batch, delivered

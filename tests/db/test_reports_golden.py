@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader
 
-from monitor.reports import mail, page, pdf
-from monitor.reports.compose import report_of
-from monitor.reports.report import ReportScope
-from monitor.reports.sentences import RULES
+from monitor.reports.contents.compose import report_of
+from monitor.reports.contents.report import ReportScope
+from monitor.reports.contents.sentences import RULES
+from monitor.reports.formats import mail, page, pdf
 from tests.db.report_golden import PLANTED, make_golden
 from tests.db.report_rows import ENGLISH, NOW, WEEK, Text
 

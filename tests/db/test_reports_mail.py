@@ -16,9 +16,9 @@ from django.test import Client
 
 from monitor.environment import mail_server
 from monitor.reports import sending, subscribers
+from monitor.reports.contents.report import ReportScope
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.periods import Week
-from monitor.reports.report import ReportScope
 from monitor.reports.sending import FIRST_RETRY_S, MAX_ATTEMPTS, send_due
 from monitor.reports.subscribers import Subscription, SubscriptionError, subscribe
 from tests.db.alert_rows import at_once, make_mesh

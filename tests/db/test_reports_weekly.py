@@ -17,13 +17,13 @@ from monitor.archive.queries.paths import path_summaries
 from monitor.archive.queries.tables import grid
 from monitor.mesh.models import Group, Measurement, Mesh, Site
 from monitor.mesh.queries import planned_bursts
-from monitor.reports import page
-from monitor.reports.cells import row
-from monitor.reports.compose import report_of
+from monitor.reports.contents.compose import report_of
+from monitor.reports.contents.report import Goal, ReportScope, ServiceTarget
 from monitor.reports.files import report_path, write_report, written_reports
+from monitor.reports.formats import page
+from monitor.reports.formats.cells import row
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
-from monitor.reports.report import Goal, ReportScope, ServiceTarget
 from monitor.reports.tasks import write_last_week
 from tests.db.alert_rows import make_mesh
 from tests.db.report_rows import BEFORE, ENGLISH, NOW, UTC, WEEK, Text, hour, make_hours, make_throughput, report

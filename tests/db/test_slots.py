@@ -11,14 +11,15 @@ from django.db import IntegrityError, connections, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.mesh import slots, tasks
+from monitor.mesh import tasks
 from monitor.mesh.apply import apply
-from monitor.mesh.endings import GRACE_S, NOT_REPORTED, close_slot, expire_slots
-from monitor.mesh.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Measurement, Slot, SlotHost
-from monitor.mesh.slots import plan_slots
-from monitor.mesh.timetable import Timetable
+from monitor.mesh.schedule import slots
+from monitor.mesh.schedule.endings import GRACE_S, NOT_REPORTED, close_slot, expire_slots
+from monitor.mesh.schedule.slots import plan_slots
+from monitor.mesh.schedule.timetable import Timetable
 from probes.contract import Outcome
 
 pytestmark = pytest.mark.django_db

@@ -17,7 +17,7 @@ from django.utils import timezone
 from monitor.archive import throughput_sweeps
 from monitor.archive.models import SweepCell, ThroughputTest, UndiagnosedTest
 from monitor.mesh.models import Slot
-from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
+from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
 from tests.db.pages_mesh import make_mesh, throughput
 
 pytestmark = pytest.mark.django_db

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from probes.ping import kernel
+from probes.ping.icmp import kernel
 
 SET = struct.Struct("=ddd")
 

@@ -13,10 +13,10 @@ from django.utils import timezone
 from monitor.agents.models import issue_token
 from monitor.analysis.transfer import DiskToDisk, network_or_disk
 from monitor.archive.models import DiskToDiskTest
-from monitor.mesh import slots
 from monitor.mesh.apply import apply
-from monitor.mesh.document import read
+from monitor.mesh.document.reader import read
 from monitor.mesh.models import Site, Slot
+from monitor.mesh.schedule import slots
 from tests.e2e.centre import free_port, web_server
 from tests.e2e.stack import wait_for
 from tests.e2e.test_site_agent import Agent

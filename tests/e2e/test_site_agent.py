@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.mesh.on_demand import ON_DEMAND_LEAD_S
+from monitor.mesh.schedule.on_demand import ON_DEMAND_LEAD_S
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask
 from probes.contract import Outcome
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask

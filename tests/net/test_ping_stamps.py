@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from probes.contract import Deadline
-from probes.ping import clock, kernel
 from probes.ping.burst import measure
+from probes.ping.icmp import clock, kernel
 from probes.ping.spec import Burst, PingSpec, PingTarget
 
 MS = 1_000_000

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from monitor.alerts.backtest.recorded import HourlyPast, RecordedBursts
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.evaluate import RuleScope
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import Place
+from monitor.mesh.document import alert_rules
+from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from django.db import connection
 
 from monitor.archive.ingest.checks import Amount, Moment, Text
 from monitor.archive.ingest.kinds import StoredKind
-from monitor.mesh.fields import Fields
+from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds.kind import MeshKind
 from probes.site.wire import Delivered
 from tests.toy_kind.kind import KIND, LookupRun, LookupTarget, LookupTask

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probes.ping import kernel
-from probes.ping.clock import StampClock
-from probes.ping.echo import EchoFormat
+from probes.ping.icmp import kernel
+from probes.ping.icmp.clock import StampClock
+from probes.ping.icmp.echo import EchoFormat
 from probes.ping.packet_table import PacketTable, SendPattern
 from probes.ping.receiver import ReplyMatcher, message_bytes
 

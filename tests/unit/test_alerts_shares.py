@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from monitor.alerts.detect.shares import Share, Shares
-from monitor.mesh.alert_rules import Place
+from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
 
 SITES = ("cern", "slac", "niit", "ictp", "kek")

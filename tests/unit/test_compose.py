@@ -29,7 +29,7 @@ from gunicorn.util import import_app
 
 from dashboards import __main__ as dashboards_command
 from monitor.environment import VARIABLES
-from monitor.mesh import document
+from monitor.mesh.document import reader
 from monitor.stack.postgres import TUNING
 from probes.__main__ import COMMANDS as PROBES_COMMANDS
 
@@ -436,7 +436,7 @@ def test_folders_that_volumes_cover_belong_to_the_user_of_the_image() -> None:
 def test_the_mesh_of_compose_is_valid_and_its_home_site_has_the_agent() -> None:
     (source,) = [mount.source for mount in mounts("migrate") if mount.is_file]
     mesh = tomllib.loads((ROOT / source).read_text())
-    document.read(ROOT / source)
+    reader.read(ROOT / source)
 
     (token,) = [line for line in command_lines("migrate") if line[2:4] == ["site", "token"]]
     assert mesh["mesh"]["home"] in token

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.mesh.budgets import DAY_S, Budgets, Cost
+from monitor.mesh.document.budgets import DAY_S, Budgets, Cost
 
 SLAC, CERN = ("host", "slac"), ("host", "cern")
 

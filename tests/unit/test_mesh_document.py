@@ -1,5 +1,5 @@
-"""What `monitor.mesh.document` takes and refuses. Each file in fixtures/mesh/bad breaks one rule, and its first lines
-say with which message; each in fixtures/mesh/good says which measurements follow from it."""
+"""What `monitor.mesh.document.reader` takes and refuses. Each file in fixtures/mesh/bad breaks one rule, and its first
+lines say with which message; each in fixtures/mesh/good says which measurements follow from it."""
 
 from pathlib import Path
 
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.rules.round_trips import RoundTripRule
-from monitor.mesh import addresses, expansion, service_levels
-from monitor.mesh.alert_rules import Place, settings_for
-from monitor.mesh.document import MeshError, parse, read
-from monitor.mesh.entries import HostEntry, SiteEntry
+from monitor.mesh.document import addresses, expansion, service_levels
+from monitor.mesh.document.alert_rules import Place, settings_for
+from monitor.mesh.document.entries import HostEntry, SiteEntry
+from monitor.mesh.document.reader import MeshError, parse, read
+from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.kinds.ping import PingEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
-from monitor.mesh.service_levels import ServiceLevel
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "mesh"
 EXAMPLE = Path(__file__).parent.parent.parent / "mesh.example.toml"

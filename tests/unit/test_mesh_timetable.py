@@ -6,7 +6,7 @@ from itertools import combinations, pairwise, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.mesh.timetable import ExistingSlot, Job, Timetable, arrange, place
+from monitor.mesh.schedule.timetable import ExistingSlot, Job, Timetable, arrange, place
 
 NOW_S = 1_800_000_000
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.mesh import expansion
-from monitor.mesh.document import MeshError, parse
+from monitor.mesh.document import expansion
+from monitor.mesh.document.reader import MeshError, parse
 from probes.site.limits.read import LimitsError, read_limits
 
 ROOT = Path(__file__).parents[2]

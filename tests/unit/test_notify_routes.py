@@ -6,10 +6,10 @@ from datetime import UTC, datetime, time
 
 import pytest
 
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import Place
-from monitor.mesh.document import MeshError, parse
-from monitor.mesh.notify_routes import Route, chosen, routes
+from monitor.mesh.document import alert_rules
+from monitor.mesh.document.alert_rules import Place
+from monitor.mesh.document.notify_routes import Route, chosen, routes
+from monitor.mesh.document.reader import MeshError, parse
 
 CERN_OUT = Place("cern", "slac", frozenset({"hep"}))
 MESH = """

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.ping.burst_counts import BurstCounts, changes, reordered
-from probes.ping.icmp_errors import Errors, name_of
+from probes.ping.icmp.icmp_errors import Errors, name_of
 from probes.ping.packet_table import PacketTable, SendPattern
 
 SECOND = 1_000_000_000

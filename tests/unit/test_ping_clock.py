@@ -1,6 +1,6 @@
 import numpy as np
 
-from probes.ping.clock import StampClock
+from probes.ping.icmp.clock import StampClock
 
 MS = 1_000_000
 WALL = 1_700_000_000_000 * MS

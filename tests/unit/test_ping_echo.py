@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ping.echo import EchoFormat, has_valid_checksum, internet_checksum, word_sum
+from probes.ping.icmp.echo import EchoFormat, has_valid_checksum, internet_checksum, word_sum
 
 SECRET = b"twelve bytes"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.ping.icmp_errors import TYPES, name_of
+from probes.ping.icmp.icmp_errors import TYPES, name_of
 from tests.unit.ping_wire import (
     OTHER_SECRET,
     OUR_HOST,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.ping.kernel import CONTROL_WORDS, IOVEC, MMSGHDR, read_controls
+from probes.ping.icmp.kernel import CONTROL_WORDS, IOVEC, MMSGHDR, read_controls
 
 STAMP = (1, 37, struct.pack("=6q", 1_700_000_000, 123_456_789, 0, 0, 0, 0))
 TTL = (0, 2, struct.pack("=i", 57))

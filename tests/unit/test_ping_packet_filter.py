@@ -2,7 +2,7 @@ import struct
 
 import pytest
 
-from probes.ping.packet_filter import Instruction, program
+from probes.ping.icmp.packet_filter import Instruction, program
 
 IDENTIFIER = 0xBEEF
 OTHER = 0xBEEE

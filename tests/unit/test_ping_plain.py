@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from probes.choice import Choice
 from probes.contract import Deadline, NoRoute, NotPermitted, ProbeError
-from probes.ping import kernel, plain
 from probes.ping.burst import PING, IcmpProbe, PlainIcmpProbe
-from probes.ping.icmp_errors import MOST_BYTES
+from probes.ping.icmp import kernel, plain
+from probes.ping.icmp.icmp_errors import MOST_BYTES
 from probes.ping.receiver import HOST_COLUMNS
 from probes.ping.sender import pack_address
 from probes.ping.spec import PingSpec, PingTarget

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ping import kernel, plain
 from probes.ping.burst_counts import BurstCounts
+from probes.ping.icmp import kernel, plain
+from probes.ping.icmp.stamp_keys import StampKeys
 from probes.ping.packet_table import HARDWARE_SLACK_NS
 from probes.ping.receiver import DOUBT_NS, Receiver
-from probes.ping.stamp_keys import StampKeys
 from tests.unit.ping_wire import (
     CLOCK_OFFSET_NS,
     FORMS,

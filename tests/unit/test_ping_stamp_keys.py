@@ -1,6 +1,6 @@
 import numpy as np
 
-from probes.ping.stamp_keys import StampKeys
+from probes.ping.icmp.stamp_keys import StampKeys
 
 
 def packets(keys: StampKeys, *numbers: int) -> list[int]:

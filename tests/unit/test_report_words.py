@@ -2,8 +2,8 @@
 
 import pytest
 
+from monitor.reports.formats.sparklines import svg_path, text
 from monitor.reports.numbers import Numbers
-from monitor.reports.sparklines import svg_path, text
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ from monitor.analysis.changes import scoring
 from monitor.analysis.changes.detector import BEFORE
 from monitor.analysis.changes.labelled import LabelledSeries, UnreadableSeriesError, read
 from monitor.analysis.changes.scoring import DetectionScore
-from monitor.mesh import alert_rules
-from monitor.mesh.alert_rules import Place, RuleSettings
+from monitor.mesh.document import alert_rules
+from monitor.mesh.document.alert_rules import Place, RuleSettings
 from monitor.mesh.queries import MeasuredPath
 
 LEAST_SAMPLES = 2

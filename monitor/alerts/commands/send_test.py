@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from monitor.alerts.notify.deliver import send_test_message
-from monitor.mesh.notify_routes import channels
+from monitor.mesh.document.notify_routes import channels
 from probes.toml_lines import suggestion
 
 HELP = "send a test message through a channel, report errors"

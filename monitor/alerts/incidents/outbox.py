@@ -8,9 +8,9 @@ from datetime import datetime
 from django.db import transaction
 
 from monitor.alerts.models import DeliveryState, Incident, IncidentChange, Notification
-from monitor.mesh import notify_routes
-from monitor.mesh.alert_rules import Place
-from monitor.mesh.notify_routes import Route
+from monitor.mesh.document import notify_routes
+from monitor.mesh.document.alert_rules import Place
+from monitor.mesh.document.notify_routes import Route
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
 
 OPENINGS = (IncidentChange.OPENED, IncidentChange.REOPENED)

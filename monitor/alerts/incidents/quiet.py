@@ -14,7 +14,7 @@ from enum import StrEnum
 from django.db.models import F, Q
 
 from monitor.alerts.models import Quiet
-from monitor.mesh.alert_rules import Place
+from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
 
 

@@ -1,8 +1,8 @@
 """Send messages to a notification channel, in a process that is killed after a timeout.
 
-In: the URL of a channel, from `monitor.mesh.notify_routes.channels`. Out: for each message whether the channel accepted
-it. A URL may hold passwords: it is passed by standard input, and error messages never contain it. `log://` writes to
-the logger `monitor.alerts`, in this process.
+In: the URL of a channel, from `monitor.mesh.document.notify_routes.channels`. Out: for each message whether the channel
+accepted it. A URL may hold passwords: it is passed by standard input, and error messages never contain it. `log://`
+writes to the logger `monitor.alerts`, in this process.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Deliver notifications: each change of an incident is sent once to each channel of its routes
-(`monitor.mesh.notify_routes`).
+(`monitor.mesh.document.notify_routes`).
 
 In: notifications queued by `enqueue` in the transaction of the change. Out: messages, sent by `deliver` in a task of
 its own, so that it never delays the evaluation. A single run at a time sends to all channels in parallel, each in a
@@ -27,7 +27,7 @@ from monitor.alerts.notify.channels import Message, SendResult
 from monitor.alerts.notify.messages import Composer
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
-from monitor.mesh import notify_routes
+from monitor.mesh.document import notify_routes
 
 MAX_ATTEMPTS = 10
 FIRST_RETRY_S = 30

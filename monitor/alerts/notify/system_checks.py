@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import WARNING, CheckMessage, Error, Tags, register
 
-from monitor.mesh.notify_routes import named
+from monitor.mesh.document.notify_routes import named
 
 VARIABLE = "SOUNDINGS_NOTIFY_URLS"
 OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from monitor.analysis import figures
 from monitor.archive.queries.on_demand import OnDemand, TestState, on_demand, wait
-from monitor.mesh.endings import GRACE_S
-from monitor.mesh.on_demand import OnDemandError, Settings, ask, find_path
+from monitor.mesh.schedule.endings import GRACE_S
+from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, find_path
 from probes.contract import Deadline, Outcome
 
 REPORTED_S = 60

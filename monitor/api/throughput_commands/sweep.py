@@ -26,7 +26,7 @@ from monitor.analysis.transfer.sweep import knees, lacking, plane_label, sentenc
 from monitor.api.sweeps import sweep_out
 from monitor.archive import throughput_sweeps
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
-from monitor.mesh.on_demand import OnDemandError, Settings, find_path
+from monitor.mesh.schedule.on_demand import OnDemandError, Settings, find_path
 
 SCALES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 HEATS = ((0.9, "black on green"), (0.75, "black on yellow"), (0.5, "black on dark_orange"), (0.0, "white on red"))

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from monitor.analysis.transfer import DiskFinding, DiskToDisk, network_or_disk
 from monitor.archive.models import DiskToDiskTest
-from monitor.mesh.endings import close_slot
+from monitor.mesh.schedule.endings import close_slot
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.site.wire import Delivered
 

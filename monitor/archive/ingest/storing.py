@@ -17,7 +17,7 @@ from monitor.archive.ingest.copying import Integers, Rows, copy_into, microsecon
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.models import CapacityResult, ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
-from monitor.mesh.endings import close_slot, note_served
+from monitor.mesh.schedule.endings import close_slot, note_served
 from probes.capacity.spec import CapacityRun
 from probes.site.wire import Delivered
 from probes.throughput.spec import ServerReport, ThroughputRun

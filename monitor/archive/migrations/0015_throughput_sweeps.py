@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("place", models.SmallIntegerField(help_text="in the order of running")),
-                ("parameters", models.JSONField(help_text="as monitor.mesh.on_demand.Settings")),
+                ("parameters", models.JSONField(help_text="as monitor.mesh.schedule.on_demand.Settings")),
                 ("slot_id", models.BigIntegerField(null=True)),
                 ("outcome", models.TextField(null=True)),
                 ("detail", models.TextField(null=True)),

@@ -23,7 +23,7 @@ class SweepCell(models.Model):
 
     sweep = models.ForeignKey(ThroughputSweep, on_delete=models.CASCADE, related_name="cells", db_index=False)
     place = models.SmallIntegerField(help_text="in the order of running")
-    parameters = models.JSONField(help_text="as monitor.mesh.on_demand.Settings")
+    parameters = models.JSONField(help_text="as monitor.mesh.schedule.on_demand.Settings")
     slot_id = models.BigIntegerField(null=True)
     outcome = models.TextField(null=True)
     detail = models.TextField(null=True)

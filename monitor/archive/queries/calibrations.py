@@ -17,7 +17,7 @@ from monitor.analysis.tcp import Calibration, CongestionControl
 from monitor.analysis.transfer import Verdict
 from monitor.archive.periods import start_of
 from monitor.archive.statements import records, run_statement
-from monitor.mesh.entries import ON_DEMAND
+from monitor.mesh.document.entries import ON_DEMAND
 
 LOOKBACK = timedelta(days=56)
 HELD_BY_PATH = (

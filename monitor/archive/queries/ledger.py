@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.archive.statements import check_period, records, run_statement
-from monitor.mesh.budgets import RULE
-from monitor.mesh.endings import NOT_REPORTED, ONE_REPORTED
+from monitor.mesh.document.budgets import RULE
+from monitor.mesh.schedule.endings import NOT_REPORTED, ONE_REPORTED
 from probes.kinds import CYCLE_KINDS
 from probes.site.wire import GapReason
 

@@ -1,4 +1,4 @@
-"""State and result of on-demand tests (`monitor.mesh.on_demand`): planned, running, awaited, ended.
+"""State and result of on-demand tests (`monitor.mesh.schedule.on_demand`): planned, running, awaited, ended.
 
 In: the id of a slot. Out: an `OnDemand` with its outcome and, where measured, its figures.
 """

@@ -35,7 +35,7 @@ from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput import ThroughputPoint
 from monitor.archive.queries.transfers import backgrounds
 from monitor.archive.statements import run_statement, statement
-from monitor.mesh.entries import ON_DEMAND
+from monitor.mesh.document.entries import ON_DEMAND
 
 TAILS = (0.1, 0.9)
 """RTT percentiles; the 80% interval lies between them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from monitor.mesh.entries import TestEntry
+from monitor.mesh.document.entries import TestEntry
 from monitor.mesh.kinds import capacity, disk_to_disk, ping, throughput
 from monitor.mesh.kinds.kind import MeshKind
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from monitor.mesh.entries import Doc, TestKind, TestName
-from monitor.mesh.fields import Fields
+from monitor.mesh.document.entries import Doc, TestKind, TestName
+from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds.kind import DAY_S, MeshKind, ends
 from probes.capacity.kind import KIND as CAPACITY
 from probes.capacity.spec import USUAL_S, CapacitySpec, CapacityTarget, CapacityTask

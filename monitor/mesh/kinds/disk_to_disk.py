@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from monitor.mesh.entries import Doc, TestKind, TestName
-from monitor.mesh.fields import Fields
+from monitor.mesh.document.entries import Doc, TestKind, TestName
+from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.disk_to_disk.spec import SLOT_MARGIN_S, STEPS, DiskToDiskSlot, DiskToDiskSpec, slot_length_s

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from monitor.mesh import addresses
-from monitor.mesh.entries import TestEntry
-from monitor.mesh.fields import Fields
+from monitor.mesh.document import addresses
+from monitor.mesh.document.entries import TestEntry
+from monitor.mesh.document.fields import Fields
 from probes.contract import Kind
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from monitor.mesh.entries import Doc, TestKind, TestName
-from monitor.mesh.fields import Fields
+from monitor.mesh.document.entries import Doc, TestKind, TestName
+from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
 from probes.ping.kind import KIND as PING
 from probes.ping.spec import PingSpec, PingTask

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from monitor.mesh.entries import Doc, IntegerRange, TestKind, TestName
-from monitor.mesh.fields import Fields
+from monitor.mesh.document.entries import Doc, IntegerRange, TestKind, TestName
+from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, own_address
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec

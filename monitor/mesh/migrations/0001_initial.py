@@ -77,7 +77,7 @@ class Migration(migrations.Migration):
                 (
                     "alerts",
                     models.JSONField(
-                        default=dict, help_text="The [alerts] tables, as monitor.mesh.document reads them."
+                        default=dict, help_text="The [alerts] tables, as monitor.mesh.document.reader reads them."
                     ),
                 ),
                 ("applied_at", models.DateTimeField()),

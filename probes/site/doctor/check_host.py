@@ -14,7 +14,7 @@ from probes.contract import Deadline, NoRoute, Outcome, ProbeError
 from probes.disk_to_disk.scratch import DiskFailure, free_bytes, scratch_file
 from probes.ping.addresses import FAMILY
 from probes.ping.burst import PING
-from probes.ping.channel import LINUX_PERMISSION_ADVICE, Channel
+from probes.ping.icmp.channel import LINUX_PERMISSION_ADVICE, Channel
 from probes.ping.spec import PingSpec, PingTarget
 from probes.site.doctor.check_result import CENTRE_TIMEOUT_S, CONNECT_TIMEOUT_S, CheckResult, SiteSetup
 from probes.site.limits.read import LimitsError, read_limits

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from probes.contract import Deadline, ProbeError
 from probes.kinds import KIND_OF_SLOT
 from probes.ping.addresses import FAMILY, SocketAddress, path_mtu_bytes
-from probes.ping.icmp_errors import HEADER_BYTES
+from probes.ping.icmp.icmp_errors import HEADER_BYTES
 from probes.ping.resolve import RESOLVE_S, Name, resolve
 from probes.site.delivery.centre import BadCertificate, CentreError
 from probes.site.doctor.check_result import CONNECT_TIMEOUT_S, CheckResult, SiteSetup

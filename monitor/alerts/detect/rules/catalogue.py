@@ -12,7 +12,7 @@ from monitor.alerts.detect.rules.loss import Threshold
 from monitor.alerts.detect.rules.reach import NO_DATA, UNREACHABLE
 from monitor.alerts.detect.rules.round_trips import DRIFT, JITTER, RTT
 from monitor.alerts.detect.rules.throughput import THROUGHPUT
-from monitor.mesh import alert_rules
+from monitor.mesh.document import alert_rules
 
 LOSS = Threshold()
 

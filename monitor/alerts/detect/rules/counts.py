@@ -25,7 +25,7 @@ from monitor.alerts.detect.rules.windows import Windows, looks_an_hour, pooled, 
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import rises
-from monitor.mesh.alert_rules import RuleSettings, key
+from monitor.mesh.document.alert_rules import RuleSettings, key
 
 Floats = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
-from monitor.mesh.alert_rules import RuleSettings, key
+from monitor.mesh.document.alert_rules import RuleSettings, key
 
 CHANCE_A_DAY = 24 * 1e-5
 """For a single test per day: a false alarm in 100,000 path-hours."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.archive.queries.around import BurstColumns
-from monitor.mesh.alert_rules import RuleSettings
+from monitor.mesh.document.alert_rules import RuleSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from monitor.alerts.detect.rules.windows import WINDOWS, Windows, looks_an_hour,
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
-from monitor.mesh.alert_rules import DAY_S, RuleSettings, key
+from monitor.mesh.document.alert_rules import DAY_S, RuleSettings, key
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ import numpy as np
 from monitor.alerts.detect.rules.finding import BadBursts, RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
-from monitor.mesh.alert_rules import DAY_S, RuleSettings, key
+from monitor.mesh.document.alert_rules import DAY_S, RuleSettings, key
 
 CYCLES = 3
 CLEAR_CYCLES = 2

@@ -28,7 +28,7 @@ from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.analysis.changes import detector
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
-from monitor.mesh.alert_rules import RuleSettings, flag, key
+from monitor.mesh.document.alert_rules import RuleSettings, flag, key
 
 Floats = NDArray[np.float64]
 

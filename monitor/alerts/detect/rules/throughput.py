@@ -18,7 +18,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
-from monitor.mesh.alert_rules import RuleSettings, key
+from monitor.mesh.document.alert_rules import RuleSettings, key
 
 ALARMS_AN_HOUR = 2e-5
 CLEAR_TESTS = 3

@@ -13,11 +13,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, ProgrammingError
 from django.utils import timezone
 
-from monitor.mesh import expansion
 from monitor.mesh.apply import ACTIONS, MeshChanges, apply
-from monitor.mesh.document import MeshDocument, MeshError, read
-from monitor.mesh.notify_routes import channels, unknown_channels
-from monitor.mesh.slots import plan_slots
+from monitor.mesh.document import expansion
+from monitor.mesh.document.notify_routes import channels, unknown_channels
+from monitor.mesh.document.reader import MeshDocument, MeshError, read
+from monitor.mesh.schedule.slots import plan_slots
 from probes.toml_lines import suggestion
 
 

@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from monitor.reports.collect import UnknownScope, check_scope
+from monitor.reports.contents.collect import UnknownScope, check_scope
+from monitor.reports.contents.report import ReportScope
 from monitor.reports.files import SUFFIXES, report_path, write_report
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.numbers import MARKS, Numbers
 from monitor.reports.periods import Period, Week, zone_named
-from monitor.reports.report import ReportScope
 from monitor.reports.sending import send_at, send_now
 from monitor.reports.subscribers import (
     WEEKDAYS,

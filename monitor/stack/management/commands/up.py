@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from monitor.mesh import document
+from monitor.mesh.document import reader
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import Stack, require_free_port
 from probes.broker import BrokerError
@@ -63,10 +63,10 @@ class Command(BaseCommand):
             with _only_one(folder):
                 require_free_port(port)
                 if mesh is not None:
-                    document.read(mesh)
+                    reader.read(mesh)
                 read_limits(limits)
                 self._run(Stack.in_folder(folder, port, self._say), lab, mesh, limits, stop)
-        except (StartError, PostgresError, LabError, BrokerError, LimitsError, document.MeshError) as error:
+        except (StartError, PostgresError, LabError, BrokerError, LimitsError, reader.MeshError) as error:
             if not stop.is_set():
                 raise CommandError(str(error)) from error
 

@@ -34,7 +34,7 @@ from monitor.archive.queries.throughput import (
 )
 from monitor.archive.queries.transfers import transfer_of
 from monitor.archive.statements import LONGEST_RAW
-from monitor.mesh.entries import ON_DEMAND
+from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes

@@ -14,10 +14,10 @@ from django.views.decorators.http import require_POST
 from monitor.api.incidents import user_name
 from monitor.archive.queries import on_demand as outcomes
 from monitor.archive.queries.on_demand import OnDemand, TestState
-from monitor.mesh import on_demand
 from monitor.mesh.kinds.throughput import PROTOCOLS
 from monitor.mesh.models import Path
-from monitor.mesh.on_demand import NoFreeSlot, OnDemandError, Settings
+from monitor.mesh.schedule import on_demand
+from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
 from monitor.web.pages.incidents.operate import may_operate, problems, refusal
 
 SHOWN_FOR = timedelta(hours=1)
@@ -27,7 +27,7 @@ BITS_PER_MEGABIT = 1e6
 
 
 class SettingsForm(forms.Form):
-    """Fields are named as the keys of a test in mesh.toml. Values are checked by `monitor.mesh.on_demand`."""
+    """Fields are named as the keys of a test in mesh.toml. Values are checked by `monitor.mesh.schedule.on_demand`."""
 
     duration_s = forms.IntegerField(label="duration (s)", initial=10)
     streams = forms.IntegerField(label="streams", initial=1)

@@ -1,7 +1,8 @@
 """Report targets of mesh.toml, and the targets of each path.
 
 `[service_level]` applies to the whole mesh, `[[service_level.for]]` to a group or to paths from or to a site; later
-tables override earlier ones key by key. Unset keys are no target. `monitor.reports.levels` computes compliance.
+tables override earlier ones key by key. Unset keys are no target. `monitor.reports.contents.levels` computes
+compliance.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-from monitor.mesh.alert_rules import FOR, Bounds, Place
-from monitor.mesh.entries import Doc
+from monitor.mesh.document.alert_rules import FOR, Bounds, Place
+from monitor.mesh.document.entries import Doc
 
 KEYS = {
     "loss_ratio": Bounds(0, 1, are_open=True),

@@ -9,9 +9,9 @@ import ctypes
 import socket
 import struct
 
-from probes.ping import kernel
-from probes.ping.echo import ECHO_REPLY, ECHO_REQUEST
-from probes.ping.icmp_errors import FRAGMENT_HEADER, FRAGMENT_HEADER_BYTES, IPV6_HEADER_BYTES, PROTOCOL_ICMP, TYPES
+from probes.ping.icmp import kernel
+from probes.ping.icmp.echo import ECHO_REPLY, ECHO_REQUEST
+from probes.ping.icmp.icmp_errors import FRAGMENT_HEADER, FRAGMENT_HEADER_BYTES, IPV6_HEADER_BYTES, PROTOCOL_ICMP, TYPES
 
 Instruction = tuple[int, int, int, int]
 """A classic BPF instruction: code, jump if true, jump if false, operand (bpf(4); McCanne and Jacobson 1993)."""

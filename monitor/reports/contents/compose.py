@@ -1,4 +1,4 @@
-"""Compute the report. In: `Material`. Out: the tree of `monitor.reports.report`. No queries here."""
+"""Compute the report. In: `Material`. Out: the tree of `monitor.reports.contents.report`. No queries here."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from monitor.alerts.models import Incident
 from monitor.archive.queries.for_reports import PathDay
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput import PathThroughput
-from monitor.mesh.service_levels import ServiceLevel
-from monitor.reports import changes, levels, sentences, throughput
-from monitor.reports.collect import DAYS_BEFORE, SPARKLINE_DAYS, Material, PathInMesh, collect
+from monitor.mesh.document.service_levels import ServiceLevel
+from monitor.reports.contents import changes, levels, sentences, throughput
+from monitor.reports.contents.collect import DAYS_BEFORE, SPARKLINE_DAYS, Material, PathInMesh, collect
+from monitor.reports.contents.report import (
+    CoverageLine,
+    IncidentReport,
+    PathReport,
+    Report,
+    ReportScope,
+    ScopeFigures,
+    goal_of,
+)
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period
-from monitor.reports.report import CoverageLine, IncidentReport, PathReport, Report, ReportScope, ScopeFigures, goal_of
 
 
 def report_of(scope: ReportScope, period: Period, now: datetime, numbers: Numbers) -> Report:
-    """Load and compute the report at `now`. Raises `monitor.reports.collect.UnknownScope`."""
+    """Load and compute the report at `now`. Raises `monitor.reports.contents.collect.UnknownScope`."""
     return compose(collect(scope, period, now), numbers)
 
 

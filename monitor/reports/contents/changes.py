@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from monitor.analysis import noise
 from monitor.archive.queries.for_reports import PathDay, PathThroughputDay
-from monitor.reports.report import ComparedFigure, FigureChange, FigureChanges, PathReport
+from monitor.reports.contents.report import ComparedFigure, FigureChange, FigureChanges, PathReport
 
 FALSE_SHARE = 0.05
 LEAST_LOSS_RATIO = 0.0002

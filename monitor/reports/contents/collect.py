@@ -22,13 +22,13 @@ from monitor.archive.queries.calibrations import DayOfTests, days_of_tests
 from monitor.archive.queries.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
 from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
-from monitor.mesh import service_levels
-from monitor.mesh.alert_rules import Place
+from monitor.mesh.document import service_levels
+from monitor.mesh.document.alert_rules import Place
+from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.models import Group, Kind, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import groups_of_sites, place_of, planned_bursts
-from monitor.mesh.service_levels import ServiceLevel
+from monitor.reports.contents.report import ReportScope
 from monitor.reports.periods import Period
-from monitor.reports.report import ReportScope
 
 DAYS_BEFORE = 56
 """The days before a period that define a path's noise: eight weeks."""

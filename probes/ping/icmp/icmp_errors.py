@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probes.ping.arrays import Bools, Bytes, Int64s
-from probes.ping.echo import (
+from probes.ping.icmp.echo import (
     ECHO_REQUEST,
     HEAD,
     HEAD_BYTES,

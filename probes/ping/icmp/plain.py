@@ -1,7 +1,7 @@
 """A portable ICMP socket on Python's `socket`: a `sendto` and a `recvfrom` per packet, on any system.
 
-The fallback for `probes.ping.channel` where the kernel has no batch calls or packet timestamps. RTTs are measured with
-this program's clock and include its scheduling delays.
+The fallback for `probes.ping.icmp.channel` where the kernel has no batch calls or packet timestamps. RTTs are measured
+with this program's clock and include its scheduling delays.
 
 Systems differ in the messages they return: with or without IPv4 header (macOS includes it on datagram sockets too),
 with our identifier or the kernel's (Linux writes its own on datagram sockets). The code detects this from each message;
@@ -20,10 +20,10 @@ from contextlib import suppress
 
 import numpy as np
 
-from probes.ping import echo, kernel
 from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.arrays import Bytes, Int64s
-from probes.ping.channel import RECEIVE_BUFFER_BYTES, Channel
+from probes.ping.icmp import echo, kernel
+from probes.ping.icmp.channel import RECEIVE_BUFFER_BYTES, Channel
 from probes.ping.receiver import HOST_COLUMNS
 from probes.ping.sender import pack_address
 
@@ -107,7 +107,7 @@ class PlainChannel(Channel):
 
 
 class PlainSendBatch:
-    """Up to `rows` messages to send (`probes.ping.channel.SendBatch`)."""
+    """Up to `rows` messages to send (`probes.ping.icmp.channel.SendBatch`)."""
 
     def __init__(
         self, opened: socket.socket, addresses: Sequence[SocketAddress], rows: int, head_bytes: int, tail: bytes
@@ -136,8 +136,8 @@ class PlainSendBatch:
 
 
 class PlainReceiveBatch:
-    """Up to `rows` received messages (`probes.ping.channel.ReceiveBatch`), normalised: without IP header, and with the
-    identifier that we wrote. The secret proves that a reply is ours."""
+    """Up to `rows` received messages (`probes.ping.icmp.channel.ReceiveBatch`), normalised: without IP header, and with
+    the identifier that we wrote. The secret proves that a reply is ours."""
 
     def __init__(self, opened: socket.socket, family: int, identifier: int, rows: int, data_bytes: int) -> None:
         self.rows = rows

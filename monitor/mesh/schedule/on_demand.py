@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
 
-from monitor.mesh import lock, slots
-from monitor.mesh.entries import ON_DEMAND
+from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.kinds import slot_s
 from monitor.mesh.kinds.throughput import PROTOCOLS, RATE_BPS, THROUGHPUT_NUMBERS, ThroughputSettings
 from monitor.mesh.models import Kind, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
-from monitor.mesh.spending import Spending
-from monitor.mesh.timetable import ExistingSlot
+from monitor.mesh.schedule import lock, slots
+from monitor.mesh.schedule.spending import Spending
+from monitor.mesh.schedule.timetable import ExistingSlot
 
 ON_DEMAND_LEAD_S = 15
 """Time from request to start: agents poll the plan every 10 s, and the server starts 2 s before."""

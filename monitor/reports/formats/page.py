@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.template.loader import render_to_string
 
+from monitor.reports.contents.report import Report
+from monitor.reports.formats.sparklines import svg_path
+from monitor.reports.formats.view import view_of
 from monitor.reports.numbers import Numbers
-from monitor.reports.report import Report
-from monitor.reports.sparklines import svg_path
-from monitor.reports.view import view_of
 
 SPARKLINE_WIDTH, SPARKLINE_HEIGHT = 84, 14
 

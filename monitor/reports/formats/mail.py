@@ -14,12 +14,12 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 
-from monitor.reports import pdf
+from monitor.reports.contents.report import PathReport, Report
+from monitor.reports.formats import pdf
+from monitor.reports.formats.page import HEADS
+from monitor.reports.formats.sparklines import text
+from monitor.reports.formats.view import View, view_of
 from monitor.reports.numbers import Numbers
-from monitor.reports.page import HEADS
-from monitor.reports.report import PathReport, Report
-from monitor.reports.sparklines import text
-from monitor.reports.view import View, view_of
 
 MOST_PATHS = 60
 MOST_LINES = 25

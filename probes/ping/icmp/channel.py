@@ -2,7 +2,7 @@
 
 A raw socket if permitted, else an unprivileged datagram ICMP socket, else `NotPermitted` with the setting to change.
 A datagram socket uses its port as the ICMP identifier and strips the IP header from replies.
-64-bit Linux only; `probes.ping.plain` is the fallback for other systems.
+64-bit Linux only; `probes.ping.icmp.plain` is the fallback for other systems.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from contextlib import suppress
 from typing import Protocol
 
 from probes.contract import NoRoute, NotPermitted, ProbeError
-from probes.ping import echo, icmp_errors, kernel
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bytes, Int64s
-from probes.ping.packet_filter import attach, program
+from probes.ping.icmp import echo, icmp_errors, kernel
+from probes.ping.icmp.packet_filter import attach, program
 
 RECEIVE_BUFFER_BYTES = 16 << 20
 BIND_ATTEMPTS = 16
@@ -50,7 +50,7 @@ LINUX_PERMISSION_ADVICE = (
 
 
 class SendBatch(Protocol):
-    """A batch of messages to send, such as `probes.ping.kernel.KernelSendBatch`."""
+    """A batch of messages to send, such as `probes.ping.icmp.kernel.KernelSendBatch`."""
 
     heads: Bytes
 
@@ -59,7 +59,7 @@ class SendBatch(Protocol):
 
 
 class ReceiveBatch(Protocol):
-    """A batch of received messages, such as `probes.ping.kernel.KernelReceiveBatch`."""
+    """A batch of received messages, such as `probes.ping.icmp.kernel.KernelReceiveBatch`."""
 
     rows: int
     data: Bytes

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from monitor.archive.queries.for_reports import TargetCounts
 from monitor.archive.queries.paths import PathSummary
-from monitor.mesh.service_levels import ServiceLevel
-from monitor.reports.report import ServiceTarget, TargetResult
+from monitor.mesh.document.service_levels import ServiceLevel
+from monitor.reports.contents.report import ServiceTarget, TargetResult
 
 
 def target_results(

@@ -15,12 +15,12 @@ from datetime import UTC, datetime, timedelta
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
 
-from monitor.mesh import lock
-from monitor.mesh.entries import WITH_SLOTS
+from monitor.mesh.document.entries import WITH_SLOTS
 from monitor.mesh.kinds import slot_s
 from monitor.mesh.models import MeasurementPeriod, Path, Slot, SlotHost, SlotUplink
-from monitor.mesh.spending import Spending
-from monitor.mesh.timetable import ExistingSlot, Job, Placement, Timetable, arrange
+from monitor.mesh.schedule import lock
+from monitor.mesh.schedule.spending import Spending
+from monitor.mesh.schedule.timetable import ExistingSlot, Job, Placement, Timetable, arrange
 from probes.contract import Outcome
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
-from monitor.mesh.addresses import Family
+from monitor.mesh.document.addresses import Family
 from probes.kinds import SLOT_KINDS
 
 HostKind = Literal["ping", "throughput"]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from monitor.reports.numbers import Numbers
-from monitor.reports.report import (
+from monitor.reports.contents.report import (
     ComparedFigure,
     FigureChange,
     Goal,
@@ -19,6 +18,7 @@ from monitor.reports.report import (
     ScopeFigures,
     Sentence,
 )
+from monitor.reports.numbers import Numbers
 
 MOST_NAMED = 5
 MOST_CHANGES = 3

@@ -1,6 +1,6 @@
 """A report as text, section by section. In: a `Report`. Out: a `View` for page, mail and PDF.
 
-The paths' own figures are worded in `monitor.reports.cells`.
+The paths' own figures are worded in `monitor.reports.formats.cells`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from monitor.reports.cells import SIGN_WORDS, Row, TextCell, measured, row
-from monitor.reports.changes import FALSE_SHARE
-from monitor.reports.collect import SPARKLINE_DAYS
-from monitor.reports.numbers import Numbers
-from monitor.reports.report import (
+from monitor.reports.contents.changes import FALSE_SHARE
+from monitor.reports.contents.collect import SPARKLINE_DAYS
+from monitor.reports.contents.report import (
     FigureChange,
     IncidentReport,
     ModelScore,
@@ -26,7 +24,9 @@ from monitor.reports.report import (
     ServiceTarget,
     TargetResult,
 )
-from monitor.reports.sentences import advice_words, change_figures, met_of, the_time_before
+from monitor.reports.contents.sentences import advice_words, change_figures, met_of, the_time_before
+from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, row
+from monitor.reports.numbers import Numbers
 
 MOST_EXTREMES = 5
 Line = tuple[str, ...]

@@ -1,7 +1,7 @@
 """A report as typed data: a tree of frozen dataclasses, the source of page, mail and PDF.
 
-`monitor.reports.compose` builds it from the data of `monitor.reports.collect`. Ratios are 0 to 1; absence is None. The
-only text for readers is the sentences of the summary.
+`monitor.reports.contents.compose` builds it from the data of `monitor.reports.contents.collect`. Ratios are 0 to 1;
+absence is None. The only text for readers is the sentences of the summary.
 """
 
 from __future__ import annotations

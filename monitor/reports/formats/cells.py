@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from monitor.analysis import figures
 from monitor.analysis.loss import LossBand, loss_band, loss_bound_ratio
+from monitor.reports.contents.report import Goal, PathReport, Report
 from monitor.reports.numbers import LEAST_CHANGE, Numbers
-from monitor.reports.report import Goal, PathReport, Report
 
 
 @dataclass(frozen=True, slots=True)

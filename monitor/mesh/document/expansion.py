@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.mesh.entries import WITH_SLOTS, GroupEntry, HostEntry, MeshDocument, SiteEntry, TestEntry
+from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, HostEntry, MeshDocument, SiteEntry, TestEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from monitor.analysis.tcp import (
 )
 from monitor.analysis.transfer import Verdict
 from monitor.archive.queries.calibrations import DayOfTests, calibration, control_of, newest_kind
-from monitor.reports.report import Improvement, ModelScore, PathReport, SiteAdvice
+from monitor.reports.contents.report import Improvement, ModelScore, PathReport, SiteAdvice
 
 MOST_ADVICE = 3
 LEAST_TIMES = 1.1

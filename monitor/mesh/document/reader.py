@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import available_timezones
 
-from monitor.mesh import addresses, alert_rules, budgets, countries, notify_routes, rules, service_levels
-from monitor.mesh.entries import (
+from monitor.mesh.document import addresses, alert_rules, budgets, countries, notify_routes, rules, service_levels
+from monitor.mesh.document.entries import (
     HOST_KINDS,
     ON_DEMAND,
     SHAPES,
@@ -22,7 +22,7 @@ from monitor.mesh.entries import (
     SiteEntry,
     TestEntry,
 )
-from monitor.mesh.fields import Fields, Problem, quoted
+from monitor.mesh.document.fields import Fields, Problem, quoted
 from monitor.mesh.kinds import MESH_KINDS
 from probes import toml_lines
 from probes.toml_lines import suggestion

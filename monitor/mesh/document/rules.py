@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from monitor.mesh import expansion
-from monitor.mesh.entries import WITH_SLOTS, GroupEntry, MeshDocument, TestEntry
-from monitor.mesh.fields import Fields
+from monitor.mesh.document import expansion
+from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, MeshDocument, TestEntry
+from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds import MESH_KINDS, packet_sizes, slot_s
-from monitor.mesh.timetable import Job, Timetable, place
+from monitor.mesh.schedule.timetable import Job, Timetable, place
 
 ALWAYS_FITS_RATIO = 2 / 3
 """Utilisation up to which equal tests always fit: a multigraph needs at most 3/2 colours per edge at a vertex (Shannon

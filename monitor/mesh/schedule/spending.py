@@ -13,10 +13,10 @@ from typing import Any
 
 from django.db.models import Q
 
-from monitor.mesh.budgets import Account, Budgets, Cost
+from monitor.mesh.document.budgets import Account, Budgets, Cost
 from monitor.mesh.kinds import filling_s
 from monitor.mesh.models import Measurement, Mesh, Path, Slot
-from monitor.mesh.timetable import Placement
+from monitor.mesh.schedule.timetable import Placement
 from probes.contract import Outcome
 
 DAY = timedelta(days=1)

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
-from monitor.mesh.alert_rules import SEVERITIES, Place
-from monitor.mesh.entries import Doc
+from monitor.mesh.document.alert_rules import SEVERITIES, Place
+from monitor.mesh.document.entries import Doc
 
 NOTIFY = "notify"
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)=(\S+:\S*)")

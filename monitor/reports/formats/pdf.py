@@ -12,12 +12,12 @@ from typing import NoReturn
 
 from django.template.loader import render_to_string
 
-from monitor.reports.cells import Row
+from monitor.reports.contents.report import Report
+from monitor.reports.formats.cells import Row
+from monitor.reports.formats.page import HEADS
+from monitor.reports.formats.sparklines import svg_path
+from monitor.reports.formats.view import view_of
 from monitor.reports.numbers import Numbers
-from monitor.reports.page import HEADS
-from monitor.reports.report import Report
-from monitor.reports.sparklines import svg_path
-from monitor.reports.view import view_of
 
 LINES_A_PAGE = 46
 LINE_HEIGHT = 13
