@@ -233,7 +233,7 @@ def _results(path_ids: list[int], bursts: int) -> list[Delivered]:
 def _values(loads: list[Load]) -> list[tuple[object, ...]]:
     """All bursts as the values of their columns."""
     from monitor.archive.ingest.copying import COLUMNS
-    from tests.unit.test_archive_copying import value_of
+    from tests.unit.archive.test_archive_copying import value_of
 
     results = (result for load in loads for batch in load.batches for result in batch.results)
     return [tuple(value_of(one, column) for column in COLUMNS) for one in results]
@@ -244,7 +244,7 @@ def _plain_copy(rows: list[tuple[object, ...]]) -> None:
     from django.db import connection
 
     from monitor.archive.ingest.copying import COLUMNS
-    from tests.unit.test_archive_copying import TYPES
+    from tests.unit.archive.test_archive_copying import TYPES
 
     command = f"COPY plain_copy ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
     with connection.cursor() as cursor, cursor.copy(command) as copy:

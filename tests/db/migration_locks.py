@@ -1,4 +1,5 @@
-"""What a migration does while it keeps deliveries waiting: a step between `tests/db/test_migrations.py` and Django.
+"""What a migration does while it keeps deliveries waiting: a step between `tests/db/archive/test_migrations.py` and
+Django.
 
 Run as `python -m tests.db.migration_locks` with SOUNDINGS_DATABASE_URL it applies all migrations that the database does
 not have, one by one, and prints for each whether it read or changed rows of a large table while it held a lock that a

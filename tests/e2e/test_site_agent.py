@@ -20,7 +20,7 @@ from probes.contract import Outcome
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.wire import Delivered, Plan
 from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
-from tests.unit.test_deliver import FakeCentre
+from tests.unit.site.test_deliver import FakeCentre
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 and not os.environ.get("CI"), reason="ICMP sockets need root or ping_group_range"

@@ -23,7 +23,7 @@ from probes.site.limits.networks import Networks
 from probes.site.plan import PlanCache
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Plan
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
-from tests.unit.test_deliver import FakeCentre
+from tests.unit.site.test_deliver import FakeCentre
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 and not os.environ.get("CI"), reason="ICMP sockets need root or ping_group_range"

@@ -13,7 +13,7 @@ import contextlib, json, resource, signal, sqlite3, sys
 from pathlib import Path
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import NoRoom, Spool
-from tests.unit.test_spool import result, slot, NOW
+from tests.unit.site.test_spool import result, slot, NOW
 
 folder, how = Path(sys.argv[1]), sys.argv[2]
 path = folder / "spool.sqlite3"

@@ -29,7 +29,7 @@ from probes.throughput import kind as throughput
 from probes.throughput.authentication import is_supported
 from probes.throughput.iperf3 import measure, serve
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
-from tests.unit.test_spool import next_batch
+from tests.unit.site.test_spool import next_batch
 
 pytestmark = pytest.mark.skipif(
     shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed"

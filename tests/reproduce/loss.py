@@ -29,8 +29,8 @@ SENDERS = (("reno", False), ("reno", True), ("cubic", False), ("bbr", False))
 WITHIN = 0.3
 LOSSES = 100
 SAMPLING_ERROR = 0.2
-"""Standard deviation of measured over modelled rate, times the root of the losses counted: tests/unit/test_reproduce.py
-has it from a simulation."""
+"""Standard deviation of measured over modelled rate, times the root of the losses counted:
+tests/unit/lab/test_reproduce.py has it from a simulation."""
 
 MOST_MBPS, MOST_STREAMS, LEAST_S = 20.0, 8, 8.0
 START_UP_CYCLES = 3.0

@@ -8,7 +8,7 @@ whose log-likelihood is within LIKELY_NATS of the best: the likelihood-ratio con
 sets in change-point problems" (International Statistical Review 56, 1988). Away from the true boundary the log-
 likelihood ratio is a random walk with negative drift on either side; for its maximum M, P(M <= x) is at least (1 -
 exp(-x))**2, which is 0.95 at 3.7 nats. The levels are estimated too, which costs some of that:
-tests/unit/test_changes_onset.py counts how often the interval holds the truth.
+tests/unit/analysis/test_changes_onset.py counts how often the interval holds the truth.
 """
 
 from __future__ import annotations

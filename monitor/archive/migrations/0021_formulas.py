@@ -1,7 +1,7 @@
 """The 3/N bound of the loss, the Mathis rate and MOS as SQL functions, for our queries and for Grafana.
 
-`monitor.analysis` has the same formulas; tests/db/test_formulas.py compares them. All are NULL where undefined. The
-planner inlines them: a function of a single expression that is not STRICT, with cheap arguments where a parameter
+`monitor.analysis` has the same formulas; tests/db/archive/test_formulas.py compares them. All are NULL where undefined.
+The planner inlines them: a function of a single expression that is not STRICT, with cheap arguments where a parameter
 occurs more than once. A call that is not inlined takes microseconds for each row.
 """
 

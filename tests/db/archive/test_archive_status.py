@@ -1,0 +1,271 @@
+"""`manage.py archive status`: sizes, backlog, missing results and problems, as text and JSON."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
+from django.db.models import F
+from django.utils import timezone
+
+from monitor.archive.bounds import BOUNDS
+from monitor.archive.ingest.batches import store
+from monitor.archive.models import TableSize
+from monitor.archive.rollup.recompute import roll_up
+from monitor.archive.upkeep import growth, trouble
+from monitor.archive.upkeep.server import Disk
+from tests.db.archive.test_archive_hypertables import CHUNKS_OF, has_timescaledb
+from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
+
+
+@pytest.fixture(autouse=True)
+def own_data_folder(settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+
+
+@pytest.fixture
+def lines(capsys):
+    """What it says, line by line."""
+
+    def ask():
+        call_command("archive", "status")
+        return capsys.readouterr().out.splitlines()
+
+    return ask
+
+
+@pytest.fixture
+def answer(capsys):
+    """What it says to programs."""
+
+    def ask():
+        call_command("archive", "status", "--json")
+        return json.loads(capsys.readouterr().out)
+
+    return ask
+
+
+def a_lossy_delivery(now):
+    """Three hours of a path, two numbers that never came between them, and a result of an unknown path."""
+    mesh = make_mesh()
+    results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), 3 * n + 1) for n in range(3)]
+    store(mesh.slac.pk, batch(*results, delivered(99999, burst(1.0, at=HOUR), 8)), now)
+    return mesh
+
+
+def test_an_empty_archive_says_so(lines):
+    said = lines()
+
+    for line in ("bursts from - to -", "no pending hour rollups", "no results rejected"):
+        assert line in said
+    assert {line.split()[0] for line in said[1 : said.index("bursts from - to -")]} == BOUNDS.keys()
+
+
+def test_what_is_there_and_what_waits_is_told(lines):
+    a_lossy_delivery(timezone.now() - timedelta(seconds=9000))
+    before = lines()
+    roll_up(timezone.now())
+    after = lines()
+
+    assert "bursts from 2026-03-14 10:00:00 UTC to 2026-03-14 12:00:00 UTC" in before
+    [waiting] = [line for line in before if line.startswith("pending ")]
+    assert waiting.startswith("pending hour rollups: 3, the oldest for 90")
+    assert "no pending hour rollups" in after
+    [waiting] = [line for line in after if line.startswith("pending ")]
+    assert waiting.startswith("pending day rollups: 1, the oldest for ")
+
+
+def test_what_is_missing_and_what_was_refused_is_told_by_site(lines, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    a_lossy_delivery(NOW)
+
+    said = lines()
+
+    # Of the numbers 1 to 8, 1, 4, 7 and 8 came.
+    assert "slac: 4 results in 7 days, 4 missing (50.00% complete)" in said
+    place = said.index("slac: 1 results rejected, the last at 2026-03-14 12:30:00 UTC:")
+    assert said[place + 1] == "    path 99999 is unknown"
+
+
+def test_a_site_without_recent_deliveries_is_not_called_complete(lines, monkeypatch):
+    a_lossy_delivery(NOW)
+    monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(days=7))
+
+    assert not any("complete" in line for line in lines())
+
+
+def test_why_nothing_can_be_stored_is_told(lines, answer):
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
+
+    [told] = [line for line in lines() if line.startswith("nothing can be stored")]
+
+    assert told.startswith("nothing can be stored: the disk of the database is full, last seen at 20")
+    assert [one["kind"] for one in answer()["troubles"]] == ["the disk of the database is full"]
+
+
+def test_programs_read_the_same_as_json(answer, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    mesh = a_lossy_delivery(NOW)
+    store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0, at=HOUR), 1)), NOW)
+    store(mesh.slac.pk, batch(delivered(99998, burst(1.0, at=HOUR), 9), number=2), NOW)
+
+    found = answer()
+
+    assert {table["name"] for table in found["tables"]} == BOUNDS.keys()
+    assert found["at"] == "2026-03-14T12:30:00Z"
+    assert found["span"] == {"oldest_at": "2026-03-14T10:00:00Z", "newest_at": "2026-03-14T12:00:00Z"}
+    assert found["waiting"] == [{"tier": "hour", "summaries": 4, "since": "2026-03-14T12:30:00Z"}]
+    assert found["completeness"] == [
+        {"site": "cern", "delivered": 1, "missing": 0},
+        {"site": "slac", "delivered": 5, "missing": 4},
+    ]
+    [refused] = found["refused"]
+    assert (refused["site"], refused["refused"], refused["newest_reason"]) == ("slac", 2, "path 99998 is unknown")
+    assert found["troubles"] == []
+    assert found["server"]["session_time_zone"] == "UTC"
+
+
+def test_the_server_and_its_disk_are_told(lines, answer):
+    server, disk = answer()["server"], answer()["disk"]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        [(size,)] = cursor.fetchall()
+
+    assert server["database_bytes"] == pytest.approx(size, rel=0.2)
+    assert any(line.startswith(f"PostgreSQL {connection.pg_version // 10_000}.") for line in lines())
+    if has_timescaledb():
+        assert disk is None  # in another root
+        assert any(line.endswith("its disk is on another machine") for line in lines())
+        assert any("with TimescaleDB" in line and "licence apache" in line for line in lines())
+    else:
+        assert 0 < disk["free_bytes"] <= disk["total_bytes"]
+        assert any("without TimescaleDB" in line for line in lines())
+
+
+def test_chunks_are_told_where_there_are_any(lines, answer):
+    spans = {table["name"]: table["chunk_interval"] for table in answer()["hypertables"]}
+    [of_bursts] = [line for line in lines() if line.startswith("burst ")]
+
+    if has_timescaledb():
+        assert spans.keys() == CHUNKS_OF.keys()
+        assert "0, next spans 24 h" in of_bursts
+    else:
+        assert spans == {}
+        assert " - " in of_bursts
+
+
+def test_what_is_wrong_with_the_server_is_told_with_what_to_do(lines, answer, monkeypatch):
+    monkeypatch.setattr("monitor.archive.upkeep.system_checks.CONNECTIONS_NEEDED", 10_000)
+
+    [problem] = [one for one in answer()["problems"] if one["id"] == "archive.W007"]
+
+    assert problem["level"] == "warning"
+    place = lines().index(f"warning archive.W007: {problem['message']}")
+    assert lines()[place + 1] == f"    {problem['hint']}"
+
+
+def test_each_table_has_its_rows_and_size():
+    mesh = make_mesh()
+    store(
+        mesh.slac.pk,
+        batch(*(delivered(mesh.slac_cern, burst(1.0, at=HOUR + timedelta(seconds=n)), n) for n in range(70))),
+        NOW,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE burst")
+
+    sizes = {table.name: table for table in growth.table_sizes(NOW)}
+
+    assert set(sizes) == BOUNDS.keys()
+    assert sizes["burst"].row_estimate == 70
+    assert sizes["burst"].total_bytes > 70 * 100
+
+
+GROWN = [growth.TableGrowth("burst", 0, 0, 0, 10.0, 3e6), growth.TableGrowth("slot", 0, 0, 0, 1.0, 1e6)]
+
+
+def test_growth_is_told_by_table_from_the_oldest_note_of_a_week(answer, lines, monkeypatch):
+    now = timezone.now()
+    for days, size in ((9, 0), (6, 1_000_000), (1, 5_000_000)):
+        TableSize.objects.create(
+            name="burst", at=now - timedelta(days=days), row_estimate=size // 100, total_bytes=size
+        )
+
+    [burst] = [table for table in answer()["tables"] if table["name"] == "burst"]
+
+    assert burst["bytes_per_day"] == pytest.approx((burst["total_bytes"] - 1_000_000) / 6, rel=0.01)
+    assert burst["rows_per_day"] == pytest.approx((burst["row_estimate"] - 10_000) / 6, rel=0.01)
+    [line] = [line for line in lines() if line.startswith("burst ")]
+    assert f"{burst['rows_per_day']:+,.0f}" in line
+
+
+def test_sizes_of_all_tables_are_noted(monkeypatch):
+    assert growth.note_sizes(NOW) == len(BOUNDS)
+
+    assert set(TableSize.objects.values_list("name", flat=True)) == BOUNDS.keys()
+    before = {table.bytes_per_day for table in growth.table_sizes(NOW + timedelta(minutes=59))}
+    after = {table.bytes_per_day for table in growth.table_sizes(NOW + timedelta(minutes=61))}
+    assert before == {None}
+    assert None not in after
+
+
+@pytest.mark.parametrize(
+    ("tables", "free_bytes", "per_day", "lasts_days"),
+    [
+        (GROWN, 8_000_000, 4e6, 2.0),
+        (GROWN, 0, 4e6, 0.0),
+        (GROWN, None, 4e6, None),
+        ([growth.TableGrowth("burst", 0, 0, 0, -1.0, -5.0)], 8_000_000, -5.0, None),
+        ([growth.TableGrowth("burst", 0, 0, 0, None, None)], 8_000_000, None, None),
+    ],
+    ids=["room", "full", "elsewhere", "shrinks", "unknown"],
+)
+def test_the_disk_lasts_for_as_long_as_its_room_at_this_growth(tables, free_bytes, per_day, lasts_days):
+    space = None if free_bytes is None else Disk(total_bytes=10**9, free_bytes=free_bytes)
+
+    assert growth.growth(tables, space) == growth.Growth(per_day, lasts_days)
+
+
+def test_what_the_disk_lasts_for_is_told_or_why_not(lines, answer, monkeypatch):
+    assert any(line.startswith("growth unknown yet") for line in lines())
+
+    growth.note_sizes(timezone.now() - timedelta(days=2))
+    TableSize.objects.filter(name="burst").update(total_bytes=F("total_bytes") - 10_000_000)
+    monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: Disk(total_bytes=10**12, free_bytes=10**10))
+    told = answer()["growth"]
+    assert told["disk_lasts_days"] == pytest.approx(10**10 / told["bytes_per_day"])
+    assert any(line.endswith(f"full in {told['disk_lasts_days']:,.0f} days") for line in lines())
+
+    monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
+    assert answer()["growth"]["disk_lasts_days"] is None
+    assert any(line.endswith("time until disk full unknown") for line in lines())
+
+
+def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):
+    settings.RETENTION_DAYS = {**settings.RETENTION_DAYS, "incidents": 0}
+
+    bounds = answer()["bounds"]
+    of_table = {line.split()[0]: line for line in lines() if line}
+
+    assert bounds["slot"]["key"] == "slots"
+    assert of_table["slot"].endswith(f"730 days: {bounds['slot']['text']}")
+    assert of_table["incident"].endswith("kept forever (SOUNDINGS_RETENTION_INCIDENTS_DAYS=0)")
+    assert of_table["site"].endswith(f"bounded by {bounds['site']['text']}")
+
+
+def test_a_lost_database_is_named_with_the_earlier_trouble(monkeypatch, capsys):
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
+
+    def away(now):
+        raise OperationalError("connection failed: no such host\nIs the server running?")
+
+    monkeypatch.setattr("monitor.archive.management.commands.archive.status", away)
+
+    with pytest.raises(CommandError) as said:
+        call_command("archive", "status")
+
+    assert str(said.value).startswith("the database cannot be used: connection failed: no such host; start it with ")
+    assert capsys.readouterr().out.startswith("nothing can be stored: the disk of the database is full, last seen at ")

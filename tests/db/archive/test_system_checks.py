@@ -1,0 +1,174 @@
+"""What Django's system checks say of the database server: nothing of a good one, and each fault with what to do."""
+
+import re
+import subprocess
+from dataclasses import replace
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from monitor.archive.upkeep import server as server_module
+from monitor.archive.upkeep import system_checks
+from monitor.archive.upkeep.server import Disk, disk, plain_tables, server
+from monitor.archive.upkeep.system_checks import problems
+from tests.db.archive.test_archive_hypertables import has_timescaledb
+from tests.db.scratch import TOP, execute, manage, rows, scratch_database
+from tests.unit.test_compose import SERVICES
+
+pytestmark = pytest.mark.timescale
+
+GIGABYTE = 10**9
+GOOD = server_module.Server(
+    version_number=170_011,
+    session_time_zone="UTC",
+    default_time_zone="Etc/UTC",
+    max_connections=50,
+    cache_bytes=4 * 2**30,
+    database_bytes=GIGABYTE,
+    data_directory="/var/lib/postgresql/17/main",
+    timescaledb="2.19.3",
+    timescaledb_versions=["2.19.3"],
+    preloads_timescaledb=True,
+    timescaledb_licence="timescale",
+)
+PLAIN = replace(GOOD, timescaledb=None, timescaledb_versions=None, preloads_timescaledb=False, timescaledb_licence=None)
+ROOM = Disk(total_bytes=100 * GIGABYTE, free_bytes=50 * GIGABYTE)
+
+
+def ids(found, space=ROOM, plain=()):
+    said = list(problems(found, space, plain))
+    assert all(message.hint for message in said)
+    return [message.id for message in said]
+
+
+@pytest.mark.parametrize("found", [GOOD, PLAIN, replace(GOOD, version_number=180_004, timescaledb="2.30.2")])
+def test_a_good_server_gets_no_word(found):
+    assert ids(found) == []
+    assert ids(found, space=None) == []
+
+
+FAULTS = {
+    "archive.E001": replace(GOOD, session_time_zone="Europe/Zurich"),
+    "archive.W001": replace(GOOD, default_time_zone="Europe/Zurich"),
+    "archive.W002": replace(GOOD, version_number=160_003),
+    "archive.W003": replace(PLAIN, timescaledb_versions=["2.19.3"]),
+    "archive.W005": replace(GOOD, timescaledb="2.18.2"),
+    "archive.W007": replace(GOOD, max_connections=29),
+    "archive.I001": replace(GOOD, timescaledb_licence="apache"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told_by_its_id(name):
+    assert ids(FAULTS[name]) == [name]
+
+
+@pytest.mark.parametrize("version", ["2.19.0", "2.30.9", "2.20.0-dev"])
+def test_versions_of_timescaledb_from_first_to_last_are_tested_ones(version):
+    assert ids(replace(GOOD, timescaledb=version)) == []
+
+
+@pytest.mark.parametrize("version", ["2.31.0", "3.0.0", "2.9.4"])
+def test_other_versions_of_timescaledb_are_not(version):
+    assert ids(replace(GOOD, timescaledb=version)) == ["archive.W005"]
+
+
+def test_that_the_server_does_not_tell_what_it_preloads_is_no_fault():
+    """An ordinary user of PostgreSQL may not see it."""
+    assert ids(replace(PLAIN, timescaledb_versions=["2.19.3"], preloads_timescaledb=None)) == []
+
+
+def test_plain_tables_where_timescaledb_is_are_named():
+    [message] = problems(GOOD, ROOM, ["burst", "burst_hour"])
+
+    assert message.id == "archive.W004"
+    assert message.msg.endswith("burst, burst_hour")
+
+
+@pytest.mark.parametrize(
+    ("total_gb", "free_gb", "is_low"), [(100, 10, False), (100, 9.9, True), (5, 1.0, True), (5, 1.1, False)]
+)
+def test_a_disk_is_low_below_a_tenth_or_a_gigabyte(total_gb, free_gb, is_low):
+    space = Disk(total_bytes=int(total_gb * GIGABYTE), free_bytes=int(free_gb * GIGABYTE))
+
+    assert ids(GOOD, space) == (["archive.W006"] if is_low else [])
+
+
+def test_compose_runs_a_tested_timescaledb_on_a_tested_postgresql():
+    release, _, postgresql = SERVICES["timescaledb"]["image"].partition(":")[2].partition("-pg")
+
+    assert ids(replace(GOOD, timescaledb=release, version_number=int(postgresql) * 10_000)) == []
+
+
+@pytest.mark.django_db
+def test_of_the_server_of_the_tests_only_what_is_true_is_said(capsys):
+    expected = ["archive.I001"] if has_timescaledb() else []
+    call_command("check", "--database", "default")
+    said = capsys.readouterr()
+
+    found = ids(server(), disk(server()), plain_tables(server()))
+
+    assert [name for name in found if name != "archive.W006"] == expected
+    assert ("(archive.I001)" in said.err) == has_timescaledb()
+    assert plain_tables(server()) == []
+
+
+@pytest.mark.django_db
+def test_without_being_asked_the_database_is_left_alone(django_assert_num_queries):
+    with django_assert_num_queries(0):
+        assert system_checks.check_database() == []
+
+
+@pytest.mark.django_db
+def test_the_disk_is_that_of_the_data_where_the_server_is_here():
+    found = disk(server())
+    if has_timescaledb():
+        assert found is None  # its folder is in another root
+        return
+    folder = server().data_directory
+    said = subprocess.run(["df", "-B1", "--output=size", folder], capture_output=True, text=True, check=True).stdout
+
+    assert found.total_bytes == int(said.splitlines()[1])
+    assert 0 < found.free_bytes <= found.total_bytes
+
+
+@pytest.mark.django_db
+def test_the_disk_of_a_server_elsewhere_is_not_known(monkeypatch):
+    monkeypatch.setitem(connection.settings_dict, "HOST", "db.example.org")
+
+    assert disk(server()) is None
+    assert disk(replace(server(), data_directory=None)) is None
+
+
+def test_a_database_that_is_away_is_an_error_with_what_to_do():
+    status, _, said = manage("postgresql://nobody@127.0.0.1:1/nothing", "check", "--database", "default")
+
+    assert status == 1
+    assert "(archive.E002) the database cannot be used" in said
+    assert "HINT: Start it with manage.py up, or set SOUNDINGS_DATABASE_URL." in said
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_server_with_another_time_zone_and_plain_tables_is_detected():
+    with scratch_database() as dsn:
+        [(name,)] = rows(dsn, "SELECT current_database()")
+        assert manage(dsn, "migrate", "-v0")[0] == 0
+        execute(dsn, f"ALTER DATABASE {name} SET timezone TO 'Europe/Zurich'")
+        if has_timescaledb():
+            execute(dsn, "DROP TABLE capacity_result CASCADE")
+            execute(dsn, "CREATE TABLE capacity_result (measured_at timestamptz)")
+
+        status, _, said = manage(dsn, "check", "--database", "default")
+
+        if has_timescaledb():
+            execute(dsn, "INSERT INTO capacity_result VALUES ('2026-03-14Z')")
+            [convert] = re.findall(r"SELECT create_hypertable\(.*", (TOP / "docs" / "archive.md").read_text())
+            execute(dsn, convert.replace("burst", "capacity_result"))
+            assert "archive.W004" not in manage(dsn, "check", "--database", "default")[2]
+            assert rows(dsn, "SELECT count(*) FROM capacity_result") == [(1,)]
+
+    assert status == 0
+    assert re.search(r"\(archive.W001\) .*Europe/Zurich", said)
+    assert ("(archive.W004)" in said) == has_timescaledb()
+    assert "archive.E001" not in said

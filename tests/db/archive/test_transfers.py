@@ -1,0 +1,216 @@
+"""Throughput tests through ingest: what their intervals say is told once, stored, and read again."""
+
+import dataclasses
+import math
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor.analysis.transfer import Verdict, diagnose
+from monitor.archive.diagnosis.findings import Background, diagnose_run
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.ingest.batches import store
+from monitor.archive.ingest.checks import LONGEST_RTT_MS, LONGEST_TEST_S
+from monitor.archive.models import Burst, CapacityResult, ThroughputTest
+from monitor.archive.queries.throughput import throughput_series
+from monitor.archive.queries.transfers import backgrounds, transfer_of
+from probes.contract import Outcome
+from probes.throughput.spec import ReceivedIntervals, SentIntervals, Transfer, UdpCounts
+from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
+from tests.diagnosis.reading import read, recording
+
+pytestmark = pytest.mark.timescale
+
+RUNS = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
+
+
+@pytest.fixture
+def mesh(db):
+    return make_mesh()
+
+
+def real(name, at=HOUR):
+    """A run that the probe made in the lab, as if it had begun at `at`."""
+    return msgspec.structs.replace(read(RUNS / f"{name}.json"), started_at=at, target="cern", address="192.0.2.2")
+
+
+def keep(mesh, run, at_path=None, sequence=1):
+    receipt = store(mesh.slac.pk, batch(delivered(at_path or mesh.slac_cern, run, sequence), number=sequence), NOW)
+    assert receipt.refused == ()
+    diagnose_awaited(NOW)
+
+
+def test_the_verdict_of_a_real_test_is_stored_with_its_steady_rate(mesh):
+    run = real("queue")
+    expected = diagnose(recording(run))
+
+    keep(mesh, run)
+
+    [point] = throughput_series(mesh.slac_cern.pk, HOUR, NOW)
+    assert point.verdict == Verdict.BOTTLENECK_QUEUE
+    assert point.sentence == expected.sentence
+    assert (point.throughput_bps, point.steady_s) == (expected.steady_throughput_bps, expected.steady_s)
+    assert point.average_bps == run.throughput_bps != point.throughput_bps
+
+
+def test_all_that_the_probe_saw_is_read_again(mesh):
+    run = real("queue")
+    keep(mesh, run)
+
+    stored = transfer_of(mesh.slac_cern.pk, HOUR)
+
+    expected = diagnose(recording(run))
+    assert stored.transfer == run.transfer
+    assert stored.findings.recoveries == expected.recoveries
+    assert stored.findings.rfc6349 == expected.rfc6349
+    assert stored.findings.idle_rtt_ms == run.transfer.kernel.rtt_min_ms < min(run.transfer.sent.rtt_ms)
+    assert stored.findings.peer_window_bytes == max(run.transfer.sent.peer_window_bytes)
+    assert [dataclasses.astuple(one) for one in stored.findings.evidence] == [
+        dataclasses.astuple(one) for one in expected.evidence
+    ]
+
+
+def test_a_moment_without_a_test_has_none(mesh):
+    assert transfer_of(mesh.slac_cern.pk, HOUR) is None
+
+
+def test_a_test_too_short_for_its_rtt_keeps_its_average_and_says_so(mesh):
+    run = real("too_short")
+
+    keep(mesh, run)
+
+    [point] = throughput_series(mesh.slac_cern.pk, HOUR, NOW)
+    assert (point.throughput_bps, point.average_bps, point.steady_s) == (run.throughput_bps, run.throughput_bps, None)
+    assert "too short for its RTT" in point.sentence
+
+
+def test_a_test_without_intervals_has_no_verdict(mesh):
+    keep(mesh, throughput(5e7))
+
+    [point] = throughput_series(mesh.slac_cern.pk, HOUR, NOW)
+    assert (point.throughput_bps, point.average_bps, point.verdict, point.sentence) == (5e7, 5e7, None, None)
+
+
+def test_udp_has_its_counts_and_no_verdict_of_tcp(mesh):
+    transfer = Transfer(
+        sent=SentIntervals(end_s=(1.0,), sent_bytes=(1_250_000,), packets=(1000,)),
+        udp=UdpCounts(packets=1000, lost_packets=50, out_of_order=3, jitter_ms=0.4),
+    )
+    keep(mesh, throughput(9.5e6, protocol="udp", asked_bps=1e7, transfer=transfer))
+
+    stored = transfer_of(mesh.slac_cern.pk, HOUR)
+    assert (stored.protocol, stored.asked_bps, stored.verdict) == ("udp", 1e7, None)
+    assert stored.transfer.udp.lost_packets == 50
+
+
+def idle_burst(mesh, minutes, *rtts_ms, during_test=False):
+    at = HOUR - timedelta(minutes=minutes)
+    Burst.objects.create(
+        path_id=mesh.slac_cern.pk, measured_at=at, packet_bytes=100, outcome="measured", sent=len(rtts_ms),
+        received=len(rtts_ms), duplicates=0, reordered=0, during_test=during_test, rtts_ms=list(rtts_ms),
+    )  # fmt: skip
+
+
+def earlier_test(mesh, days, throughput_bps, verdict):
+    ThroughputTest.objects.create(
+        path_id=mesh.slac_cern.pk, measured_at=HOUR - timedelta(days=days), test="tcp", outcome="measured", streams=1,
+        throughput_bps=throughput_bps, verdict=verdict,
+    )  # fmt: skip
+
+
+def earlier_capacity(mesh, days, capacity_bps):
+    CapacityResult.objects.create(
+        path_id=mesh.slac_cern.pk, measured_at=HOUR - timedelta(days=days), test="link", outcome="measured",
+        verdict="measured" if capacity_bps else "no_reply", capacity_bps=capacity_bps, sent=184, received=184,
+        during_test=False,
+    )  # fmt: skip
+
+
+def background(mesh):
+    return backgrounds([(mesh.slac_cern.pk, HOUR)])[mesh.slac_cern.pk, HOUR]
+
+
+def test_the_idle_round_trip_is_the_least_of_the_half_hour_before(mesh):
+    idle_burst(mesh, 31, 5.0)
+    idle_burst(mesh, 20, 40.5, 41.0)
+    idle_burst(mesh, 10, 44.0)
+    idle_burst(mesh, 5, 1.0, during_test=True)
+
+    assert background(mesh) == Background(mesh.slac_cern.pk, HOUR, idle_rtt_ms=40.5, capacity_bps=None)
+
+
+@pytest.mark.parametrize(
+    ("capacities", "tests", "capacity_bps"),
+    [
+        ([], [(1, 9e7, "window-limited")], None),
+        ([], [(1, 9e7, "bottleneck queue"), (2, 9.4e7, "random loss")], 9.4e7),
+        ([(2, 1e8), (1, None)], [(1, 5e7, "window-limited")], 1e8),
+        ([(2, 1e8), (1, 9e7)], [(1, 9.5e7, "window-limited")], 9.5e7),
+        ([(8, 1e8)], [(8, 9e7, "policer")], None),
+    ],
+)
+def test_the_capacity_is_as_measured_and_at_least_the_best_test(mesh, capacities, tests, capacity_bps):
+    for days, bps in capacities:
+        earlier_capacity(mesh, days, bps)
+    for days, bps, verdict in tests:
+        earlier_test(mesh, days, bps, verdict)
+
+    found = background(mesh).capacity_bps
+
+    assert found == (None if capacity_bps is None else pytest.approx(capacity_bps))
+
+
+def test_a_known_capacity_says_what_window_the_path_needs(mesh):
+    earlier_capacity(mesh, 1, 1e8)
+    idle_burst(mesh, 5, 40.0)
+
+    keep(mesh, real("small_window"))
+
+    [point] = throughput_series(mesh.slac_cern.pk, HOUR, NOW)
+    # 100 Mbit/s times 40 ms are 500 kB.
+    assert "the path needs 500 kB" in point.sentence
+
+
+columns = st.integers(1, 12).flatmap(
+    lambda length: st.builds(
+        SentIntervals,
+        end_s=st.lists(st.floats(0, LONGEST_TEST_S), min_size=length, max_size=length).map(
+            lambda ends: tuple(sorted(ends))
+        ),
+        **{
+            name: st.lists(st.integers(0, 2**63 - 1), min_size=length, max_size=length).map(tuple)
+            for name in ("sent_bytes",)
+        },
+        **{
+            name: st.none() | st.lists(st.integers(0, 2**63 - 1), min_size=length, max_size=length).map(tuple)
+            for name in ("retransmits", "cwnd_bytes", "peer_window_bytes", "path_mtu_bytes")
+        },
+        rtt_ms=st.none() | st.lists(st.floats(0, LONGEST_RTT_MS), min_size=length, max_size=length).map(tuple),
+    )
+)
+arrived = st.none() | st.integers(1, 8).flatmap(
+    lambda length: st.builds(
+        ReceivedIntervals,
+        end_s=st.lists(st.floats(0, LONGEST_TEST_S), min_size=length, max_size=length).map(
+            lambda ends: tuple(sorted(ends))
+        ),
+        received_bytes=st.lists(st.integers(0, 2**63 - 1), min_size=length, max_size=length).map(tuple),
+    )
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(sent=columns, received=arrived, omitted_s=st.floats(0, LONGEST_TEST_S), idle_ms=st.none() | st.floats(0, 1e5))
+def test_whatever_passes_the_checks_can_be_told(sent, received, omitted_s, idle_ms):
+    run = throughput(
+        1e6, outcome=Outcome.MEASURED, transfer=Transfer(sent=sent, received=received, omitted_s=omitted_s)
+    )
+
+    said = diagnose_run(run, Background(1, HOUR, idle_rtt_ms=idle_ms))
+
+    assert said.sentence
+    assert said.steady_bps is None or math.isfinite(said.steady_bps)

@@ -1,0 +1,399 @@
+"""Applying documents: what is added, changed and retired, and that nothing is ever lost by it."""
+
+import io
+import json
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path as FilePath
+
+import pytest
+from django.core.management import call_command
+from django.db import connections, transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor.mesh import models, queries
+from monitor.mesh.apply import MeshChange, apply
+from monitor.mesh.document import expansion
+from monitor.mesh.document.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.reader import read
+from monitor.mesh.kinds.ping import PingEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
+from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
+from monitor.mesh.schedule import slots
+from monitor.mesh.schedule.slots import plan_slots
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+MODELS = (Site, Host, Path, models.Test, Group, Measurement, MeasurementPeriod)
+EXAMPLE = FilePath(__file__).parent.parent.parent.parent / "mesh.example.toml"
+BAD = FilePath(__file__).parent.parent.parent / "fixtures" / "mesh" / "bad"
+
+
+def site(name, address, *, has_agent=True):
+    host = HostEntry(name, address, 4, for_ping=True, for_throughput=True)
+    return SiteEntry(name, name.upper(), 1.0, 2.0, "CH", "Europe", has_agent, (host,))
+
+
+A, B, C = (site(name, f"192.0.2.{number}") for number, name in enumerate("abc", 1))
+PINGER = PingEntry("pinger", every_s=60)
+TCP = ThroughputEntry("tcp", every_s=600)
+
+
+def mesh(*sites, tests=(PINGER, TCP), shape="mesh", home=None, alerts=None):
+    names = tuple(one.name for one in sites)
+    group = GroupEntry("all", shape, {"sites": names}, tuple(test.name for test in tests))
+    return MeshDocument("Mesh", home, tuple(sites), tuple(tests), (group,), alerts or {})
+
+
+def in_use():
+    """What the database says is measured, in the terms of the file."""
+    return {
+        "mesh": list(Mesh.objects.values_list("name", "home_site", "alerts")),
+        "sites": {
+            (s.name, s.title, s.latitude_deg, s.longitude_deg, s.country, s.region, s.has_agent)
+            for s in Site.objects.in_use()
+        },
+        "hosts": {
+            (h.name, h.site.name, h.address, h.family, h.for_ping, h.for_throughput)
+            for h in Host.objects.in_use().select_related("site")
+        },
+        "tests": {
+            (t.name, t.kind, t.every_s, json.dumps(t.parameters, sort_keys=True)) for t in models.Test.objects.in_use()
+        },
+        "groups": {(g.name, g.shape, *sorted(s.name for s in g.sites.all())) for g in Group.objects.in_use()},
+        "paths": {(p.source.name, p.destination.name, p.family) for p in Path.objects.in_use()},
+        "measurements": {
+            (m.path.source.name, m.path.destination.name, m.test.name)
+            for m in Measurement.objects.in_use().with_hosts()
+        },
+        "periods": {
+            (p.measurement_id, p.every_s, tuple(p.packet_bytes))
+            for p in MeasurementPeriod.objects.filter(ended_at=None)
+        },
+    }
+
+
+def ids():
+    return {model: set(model.objects.values_list("pk", flat=True)) for model in MODELS}
+
+
+def test_a_new_mesh_is_added_and_told():
+    changes = apply(mesh(A, B, home="a", alerts={"loss": {"above_ratio": 0.01, "window_s": 600}}), NOW)
+
+    assert changes.counts("added") == {
+        "site": 2, "host": 2, "test": 2, "group": 1, "path": 2, "measurement": 4, "mesh": 1,
+    }  # fmt: skip
+    assert changes.select("changed") == changes.select("retired") == []
+    assert [str(change) for change in changes.select("added", "measurement")] == [
+        "added measurement a → b, pinger",
+        "added measurement a → b, tcp",
+        "added measurement b → a, pinger",
+        "added measurement b → a, tcp",
+    ]
+    row = Mesh.objects.get()
+    assert (row.name, row.home_site, row.applied_at) == ("Mesh", "a", NOW)
+    assert row.alerts == {"loss": {"above_ratio": 0.01, "window_s": 600}}
+    assert queries.alerts() == row.alerts
+    assert queries.home_site() == Site.objects.get(name="a")
+
+
+def test_applying_the_same_again_changes_nothing_and_says_so():
+    apply(mesh(A, B, C), NOW)
+    before = (in_use(), ids(), Mesh.objects.get().applied_at)
+
+    changes = apply(mesh(A, B, C), NOW + timedelta(hours=1))
+
+    assert changes.is_empty
+    assert (in_use(), ids(), Mesh.objects.get().applied_at) == before
+
+
+def test_what_is_applied_is_what_the_file_says():
+    document = read(EXAMPLE)
+
+    apply(document, NOW)
+
+    wanted = expansion.measurements(document)
+    assert in_use()["measurements"] == {(one.source, one.destination, one.test) for one in wanted}
+    assert models.Test.objects.get(name="pinger").parameters == {
+        "packet_bytes": [100, 1000], "count": 10, "spacing_s": 1.0, "timeout_s": 2.0, "priming_bytes": 56,
+        "dont_fragment": False,
+    }  # fmt: skip
+    assert models.Test.objects.get(name="tcp").parameters == {"duration_s": 10, "omit_s": 0, "streams": 1, "port": 5201}
+
+
+def test_a_site_that_leaves_is_retired_with_its_paths_and_kept():
+    apply(mesh(A, B, C), NOW)
+    before = ids()
+
+    changes = apply(mesh(A, B), NOW + timedelta(hours=1))
+
+    assert changes.counts("retired") == {"site": 1, "host": 1, "path": 4, "measurement": 8}
+    assert Site.objects.get(name="c").retired_at == NOW + timedelta(hours=1)
+    assert changes.select("changed") == [MeshChange("changed", "group", "all", "sites a, b, c → a, b")]
+    assert all(before[model] == after for model, after in ids().items())
+
+
+def test_a_site_that_comes_back_is_the_same_row_again():
+    apply(mesh(A, B, C), NOW)
+    before = ids()
+    apply(mesh(A, B), NOW + timedelta(hours=1))
+
+    changes = apply(mesh(A, B, C), NOW + timedelta(hours=2))
+
+    assert MeshChange("added", "site", "c", "in use again, with its history") in changes.items
+    for model in MODELS:
+        if model is not MeasurementPeriod:
+            assert ids()[model] == before[model]
+    assert not Path.objects.exclude(retired_at=None).exists()
+    assert set(Measurement.objects.values_list("started_at", flat=True)) == {NOW}
+
+
+def test_what_changes_is_told_field_by_field():
+    apply(mesh(A, B, alerts={"loss": {"above_ratio": 0.01, "window_s": 600}}), NOW)
+    moved = replace(A, title="Geneva", hosts=(replace(A.hosts[0], address="192.0.2.9"),))
+    slower = replace(PINGER, every_s=300, count=20)
+
+    changes = apply(
+        mesh(moved, B, tests=(slower, TCP), alerts={"loss": {"above_ratio": 0.02, "window_s": 600}}),
+        NOW + timedelta(hours=1),
+    )
+
+    assert [str(change) for change in changes.items] == [
+        "changed site a: title A → Geneva",
+        "changed host a: address 192.0.2.1 → 192.0.2.9",
+        "changed test pinger: every_s 60 → 300, count 10 → 20",
+        'changed mesh "Mesh": loss.above_ratio 0.01 → 0.02',
+    ]
+
+
+def test_an_agent_that_goes_takes_its_measurements_along():
+    apply(mesh(A, B), NOW)
+
+    changes = apply(mesh(A, replace(B, has_agent=False)), NOW)
+
+    assert changes.counts("retired") == {"path": 1, "measurement": 3}
+    assert in_use()["measurements"] == {("a", "b", "pinger")}
+
+
+def test_slots_that_have_not_begun_leave_with_their_measurement():
+    apply(mesh(A, B, C), NOW)
+    plan_slots(NOW)
+    later = NOW + timedelta(minutes=20)
+    begun = set(Slot.objects.filter(starts_at__lte=later).values_list("pk", flat=True))
+    kept = set(Slot.objects.exclude(measurement__path__source__name="c").exclude(
+        measurement__path__destination__name="c").values_list("pk", flat=True))  # fmt: skip
+
+    changes = apply(mesh(A, B), later)
+
+    left = set(Slot.objects.values_list("pk", flat=True))
+    assert begun
+    assert changes.slots_deleted > 0
+    assert left >= begun | kept
+    assert not (left - kept) & set(
+        Slot.objects.filter(starts_at__gt=later + timedelta(seconds=slots.IN_HAND_S)).values_list("pk", flat=True)
+    )
+
+
+def test_slots_of_a_test_that_changed_are_planned_anew():
+    apply(mesh(A, B), NOW)
+    plan_slots(NOW)
+
+    changes = apply(mesh(A, B, tests=(PINGER, replace(TCP, duration_s=30))), NOW)
+    plan_slots(NOW)
+
+    assert changes.slots_deleted > 0
+    lengths = {
+        slot.ends_at - slot.starts_at
+        for slot in Slot.objects.filter(starts_at__gt=NOW + timedelta(seconds=slots.IN_HAND_S))
+    }
+    assert lengths == {timedelta(seconds=35)}
+
+
+SITES = [A, B, C, replace(C, has_agent=False), site("d", "192.0.2.4"), replace(A, title="moved", latitude_deg=5.0)]
+TESTS = [
+    PINGER,
+    replace(PINGER, packet_bytes=(56,)),
+    PingEntry("often", every_s=10, count=2),
+    TCP,
+    replace(TCP, every_s=900),
+]
+
+
+@st.composite
+def meshes(draw):
+    sites = draw(st.lists(st.sampled_from(SITES), min_size=2, max_size=4, unique_by=lambda one: one.name))
+    tests = draw(st.lists(st.sampled_from(TESTS), min_size=1, max_size=3, unique_by=lambda one: one.name))
+    return mesh(*sites, tests=tuple(tests), home=draw(st.sampled_from([None, "a"])))
+
+
+@given(meshes(), meshes())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_there_and_back_again_is_the_same_mesh_and_nothing_is_deleted(first, second):
+    with transaction.atomic():
+        apply(first, NOW)
+        wanted, rows = in_use(), ids()
+
+        apply(second, NOW + timedelta(hours=1))
+        other, between = in_use(), ids()
+        changes = apply(first, NOW + timedelta(hours=2))
+
+        assert in_use() == wanted
+        assert all(rows[model] <= between[model] <= ids()[model] for model in MODELS)
+        assert apply(first, NOW + timedelta(hours=3)).is_empty
+        assert changes.is_empty == (other == wanted)
+        transaction.set_rollback(True)  # hypothesis runs all examples in the one transaction of the test
+
+
+def test_planned_bursts_follow_the_times_in_use():
+    apply(mesh(A, B, tests=(PINGER,)), NOW)
+    apply(mesh(A, B, tests=(replace(PINGER, every_s=300),)), NOW + timedelta(minutes=30))
+    apply(mesh(B, C, tests=(PINGER,)), NOW + timedelta(minutes=50))
+    apply(mesh(A, B, tests=(PINGER,)), NOW + timedelta(minutes=55))
+    path = Path.objects.get(source__name="a")
+
+    planned = queries.planned_bursts(NOW - timedelta(hours=1), NOW + timedelta(hours=1), path_ids=[path.pk])
+
+    # 30 minutes every minute, 20 minutes every 5, 5 minutes not at all, 5 minutes every minute.
+    assert planned == {(path.pk, 100): 30 + 4 + 5, (path.pk, 1000): 30 + 4 + 5}
+
+
+@pytest.mark.parametrize(
+    ("since_s", "until_s", "cycles"),
+    [(0, 60, 1), (0, 61, 2), (1, 60, 0), (1, 61, 1), (0, 0, 0), (-3600, 0, 0), (0, 3600, 60), (0.5, 59.5, 0)],
+)
+def test_cycles_are_counted_where_they_start(since_s, until_s, cycles):
+    apply(mesh(A, B, tests=(replace(PINGER, packet_bytes=(100,)),)), NOW)
+
+    planned = queries.planned_bursts(NOW + timedelta(seconds=since_s), NOW + timedelta(seconds=until_s))
+
+    assert sum(planned.values()) == 2 * cycles
+
+
+def test_paths_in_use_come_with_their_sites_in_one_query(django_assert_num_queries):
+    apply(mesh(A, B, C), NOW)
+
+    with django_assert_num_queries(1):
+        sites = {(path.source.site.title, path.destination.site.title) for path in Path.objects.in_use()}
+
+    assert len(sites) == 6
+
+
+@pytest.mark.django_db(transaction=True)
+def test_applies_at_the_same_time_wait_for_each_other():
+    ready, errors = threading.Barrier(4), []
+
+    def run(document):
+        try:
+            ready.wait(timeout=30)
+            apply(document, NOW)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the test must see it
+            errors.append(error)
+        finally:
+            connections.close_all()
+
+    documents = [mesh(A, B, C), mesh(A, B, C), mesh(A, B), mesh(B, C)]
+    threads = [threading.Thread(target=run, args=[document]) for document in documents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+
+    assert errors == []
+    assert any(apply(document, NOW).is_empty for document in [*documents])
+
+
+def command(*args):
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        call_command("mesh", *args, stdout=out, stderr=err)
+        code = 0
+    except SystemExit as exit_:
+        code = exit_.code
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_the_command_prints_what_it_did_and_the_total():
+    code, out, _ = command("apply", str(EXAMPLE))
+
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0] == "added site slac"
+    assert "added measurement cern → niit, pinger" in lines
+    assert lines[-1] == (
+        "added 3 sites, 4 hosts, 2 tests, 2 groups, 5 paths, 5 measurements, 1 mesh; changed nothing; retired nothing"
+    )
+    assert Slot.objects.exists()
+    assert command("apply", str(EXAMPLE))[1] == "no changes\n"
+
+
+def test_the_command_tells_programs_in_json():
+    _, out, _ = command("apply", str(EXAMPLE), "--json")
+
+    told = json.loads(out)
+    assert {"kind": "site", "name": "niit", "detail": ""} in told["added"]
+    assert (told["changed"], told["retired"], told["slots_deleted"]) == ([], [], 0)
+
+
+def test_nothing_is_applied_unless_all_of_it_is_right():
+    code, out, err = command("apply", str(BAD / "many_problems.toml"))
+
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 8
+    assert not Site.objects.exists()
+    assert not Mesh.objects.exists()
+
+
+def test_checking_writes_nothing(django_assert_num_queries):
+    with django_assert_num_queries(0):
+        code, out, _ = command("check", str(EXAMPLE))
+
+    assert code == 0
+    assert out == f"{EXAMPLE}: OK: 3 sites, 4 hosts, 2 tests, 2 groups, 5 paths, 5 measurements\n"
+
+
+def test_checking_tells_programs_what_is_wrong_in_json():
+    path = BAD / "undefined_site.toml"
+
+    code, out, _ = command("check", str(path), "--json")
+
+    assert code == 1
+    assert json.loads(out) == {
+        "problems": [
+            {"file": str(path), "line": 37, "message": 'group "all": site "cren" is not defined (did you mean "cern"?)'}
+        ]
+    }
+
+
+def notifying(tmp_path, *channels):
+    file = tmp_path / "mesh.toml"
+    routes = (f'\n[[alerts.notify]]\nchannel = "{channel}"\n' for channel in channels)
+    file.write_text(EXAMPLE.read_text() + "".join(routes))
+    return str(file)
+
+
+@pytest.mark.parametrize("action", ["check", "apply"])
+def test_a_channel_missing_in_the_environment_is_only_a_warning(tmp_path, settings, action):
+    settings.NOTIFY_URLS = ["oncall=log://", "mail=log://"]
+    file = notifying(tmp_path, "oncal", "mail", "oncal")
+
+    code, out, err = command(action, file)
+
+    assert code == 0
+    assert out
+    assert err == (
+        f'{file}: warning: [[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "oncal" here (did you mean '
+        '"oncall"?); notifications to it become dead letters\n'
+    )
+    (warning,) = json.loads(command(action, file, "--json")[1])["warnings"]
+    assert err == f"{file}: warning: {warning}\n"
+    assert Mesh.objects.exists() is (action == "apply")
+
+
+def test_existing_channels_and_a_mesh_without_any_give_no_warning(tmp_path, settings):
+    settings.NOTIFY_URLS = ["oncall=log://"]
+
+    assert command("check", notifying(tmp_path, "oncall"))[2] == ""
+    assert command("check", str(EXAMPLE))[2] == ""

@@ -1,0 +1,146 @@
+"""What a site's agent is told to measure."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path as FilePath
+
+import msgspec
+import pytest
+
+from monitor.mesh.apply import apply
+from monitor.mesh.document.reader import read
+from monitor.mesh.models import Mesh, Path, Site, Slot
+from monitor.mesh.plan import plan_for
+from monitor.mesh.schedule import endings, slots
+from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.site.wire import Plan
+from probes.throughput.spec import ThroughputSpec
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+EXAMPLE = read(FilePath(__file__).parent.parent.parent.parent / "mesh.example.toml")
+
+
+@pytest.fixture
+def applied():
+    apply(EXAMPLE, NOW)
+
+
+def plan_of(name, now=NOW):
+    return plan_for(Site.objects.get(name=name), now)
+
+
+def path_id(source, destination):
+    return Path.objects.get(source__name=source, destination__name=destination).pk
+
+
+def test_a_site_pings_from_its_own_hosts(applied):
+    plan = plan_of("cern")
+
+    assert (plan.site, plan.mesh) == ("cern", "Three laboratories")
+    targets = (
+        PingTarget(address="192.0.2.10", family=4, source="198.51.100.10", path_id=path_id("cern", "slac")),
+        PingTarget(address="pinger.example.org", family=4, source="198.51.100.10", path_id=path_id("cern", "niit")),
+    )
+    spec = PingSpec(
+        targets=tuple(sorted(targets, key=lambda target: target.path_id or 0)),
+        packet_bytes=(100, 1000),
+        count=10,
+        spacing_s=1.0,
+        timeout_s=2.0,
+    )
+    assert plan.ping == (PingTask(test="pinger", every_s=60, spec=spec),)
+
+
+def test_a_site_without_an_agent_has_nothing_to_measure(applied):
+    slots.plan_slots(NOW)
+
+    assert (plan_of("niit").ping, plan_of("niit").throughput) == ((), ())
+
+
+def test_both_ends_of_a_throughput_test_are_told_with_their_roles(applied):
+    slots.plan_slots(NOW)
+
+    client, server = plan_of("cern").throughput, plan_of("slac").throughput
+
+    assert len(client) == len(server) == Slot.objects.count() >= 1
+    assert {slot.role for slot in client} == {"client"}
+    assert {slot.role for slot in server} == {"server"}
+    assert [msgspec.structs.replace(slot, role="server") for slot in client] == list(server)
+    first = client[0]
+    row = Slot.objects.get(pk=first.slot_id)
+    assert (first.starts_at, first.ends_at) == (row.starts_at, row.ends_at)
+    assert (first.path_id, first.test) == (path_id("cern-throughput", "slac"), "tcp")
+    assert len(first.spec.one_time_key) == 64
+    assert len({slot.spec.one_time_key for slot in client}) == len(client)
+    assert msgspec.structs.replace(first.spec, one_time_key=None) == ThroughputSpec(
+        address="192.0.2.10", family=4, source="198.51.100.11", port=5201, duration_s=10, omit_s=0, streams=1
+    )
+
+
+def test_each_end_is_told_the_iperf3_of_the_other(applied):
+    slots.plan_slots(NOW)
+    sites = {site.name: site for site in Site.objects.all()}
+    versions = {sites["cern"].pk: "3.22", sites["slac"].pk: "3.18"}
+
+    told = {name: plan_for(sites[name], NOW, versions).throughput for name in ("cern", "slac")}
+
+    assert {slot.spec.peer_iperf3 for slot in told["cern"]} == {"3.18"}
+    assert {slot.spec.peer_iperf3 for slot in told["slac"]} == {"3.22"}
+    assert {slot.spec.peer_iperf3 for slot in plan_of("slac").throughput} == {None}
+    assert plan_for(sites["slac"], NOW, {sites["slac"].pk: "3.18"}).version == plan_of("slac").version
+
+
+def test_a_slot_is_told_until_it_has_ended_or_is_closed(applied):
+    slots.plan_slots(NOW)
+    first = plan_of("cern").throughput[0]
+    just_before = first.ends_at - timedelta(seconds=1)
+
+    assert first in plan_of("cern", just_before).throughput
+    assert first not in plan_of("cern", first.ends_at).throughput
+    endings.close_slot(first.slot_id, "measured")
+    assert first not in plan_of("cern", just_before).throughput
+
+
+def test_equal_content_has_an_equal_version(applied):
+    slots.plan_slots(NOW)
+    plan = plan_of("cern")
+
+    assert plan.version == plan_of("cern", NOW + timedelta(seconds=1)).version
+    assert plan.version != plan_of("slac").version
+    assert plan.version != plan_of("cern", NOW + timedelta(hours=2)).version
+    Mesh.objects.update(name="Another")
+    assert plan.version != plan_of("cern").version
+
+
+def test_a_change_of_the_mesh_is_a_new_version(applied):
+    before = plan_of("slac").version
+    slower = replace(EXAMPLE.tests[0], every_s=120)
+
+    apply(replace(EXAMPLE, tests=(slower, EXAMPLE.tests[1])), NOW)
+
+    assert plan_of("slac").ping[0].every_s == 120
+    assert plan_of("slac").version != before
+
+
+def test_a_host_known_by_name_is_not_bound_to(applied):
+    named = replace(EXAMPLE.sites[0], hosts=(replace(EXAMPLE.sites[0].hosts[0], address="slac.example.org"),))
+    apply(replace(EXAMPLE, sites=(named, *EXAMPLE.sites[1:])), NOW)
+
+    assert {target.source for target in plan_of("slac").ping[0].spec.targets} == {None}
+
+
+def test_a_plan_goes_over_the_wire_unchanged(applied):
+    slots.plan_slots(NOW)
+    plan = plan_of("cern")
+
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
+
+
+def test_a_plan_takes_three_queries(applied, django_assert_num_queries):
+    slots.plan_slots(NOW)
+    site = Site.objects.get(name="cern")
+
+    with django_assert_num_queries(3):
+        plan_for(site, NOW)

@@ -1,0 +1,366 @@
+"""Throughput tests on demand: at once, the same way as the planned ones, and what becomes of them."""
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, transaction
+
+from monitor.api.throughput_commands import run as run_command
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.ingest.batches import store
+from monitor.archive.queries import on_demand as outcomes
+from monitor.archive.queries.on_demand import TestState, on_demand, wait
+from monitor.archive.queries.throughput import throughput_series, throughput_summaries
+from monitor.archive.rollup.recompute import roll_up
+from monitor.mesh.apply import apply
+from monitor.mesh.kinds.ping import PingEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
+from monitor.mesh.models import Measurement, Path, Site, Slot, SlotHost
+from monitor.mesh.plan import plan_for
+from monitor.mesh.schedule import slots
+from monitor.mesh.schedule.endings import GRACE_S, expire_slots
+from monitor.mesh.schedule.on_demand import (
+    ON_DEMAND_LEAD_S,
+    NoFreeSlot,
+    OnDemandError,
+    Settings,
+    UnknownPath,
+    ask,
+    cancel,
+    find_path,
+)
+from probes.contract import Deadline, Outcome
+from probes.throughput.spec import ServerReport, ThroughputRun, not_measured
+from tests.db.archive.test_transfers import real
+from tests.db.mesh.test_slots import document, overlapping, taken
+from tests.db.mesh_of_three import batch, delivered
+
+pytestmark = pytest.mark.django_db
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+LEAD = timedelta(seconds=ON_DEMAND_LEAD_S)
+
+
+@pytest.fixture
+def path():
+    apply(document(3, ThroughputEntry("tcp", every_s=3600, duration_s=10)), NOW)
+    return find_path("s1", "s2")
+
+
+def asked(path, now=NOW, **settings):
+    return ask(path, Settings(**settings), by="somebody", now=now)
+
+
+def plan_of(path, now=NOW):
+    """The slots of both ends."""
+    return [plan_for(site, now).throughput for site in (path.source.site, path.destination.site)]
+
+
+def report(slot, run, number=1, site=None):
+    """What an end says of a slot, delivered as its agent does."""
+    path = slot.measurement.path
+    said = delivered(path, run, number, slot_id=slot.pk, test="on-demand")
+    receipt = store((site or path.source.site).pk, batch(said, number=number), slot.ends_at)
+    assert receipt.refused == ()
+
+
+def measured(slot, bps=9e6, **fields):
+    values = {"target": "s2", "address": "192.0.2.2", "family": 4, "started_at": slot.starts_at, "duration_s": 10.0}
+    return ThroughputRun(**{**values, "outcome": Outcome.MEASURED, "throughput_bps": bps, **fields})
+
+
+def said_by_server(slot, outcome, detail, **fields):
+    return ServerReport(family=4, started_at=slot.starts_at, outcome=outcome, detail=detail, **fields)
+
+
+def test_an_on_demand_test_starts_in_15_s_and_both_ends_know_at_once(path):
+    slot = asked(path, duration_s=7, streams=4, window_bytes=65536, congestion_control="reno", mss_bytes=1200)
+
+    assert slot.starts_at == NOW + timedelta(seconds=15)
+    assert slot.ends_at - slot.starts_at == timedelta(seconds=7 + 5)
+    [client], [server] = ([one for one in end if one.slot_id == slot.pk] for end in plan_of(path))
+    assert (client.role, server.role) == ("client", "server")
+    assert client.spec == server.spec
+    assert (client.test, client.path_id) == ("on-demand", path.pk)
+    assert len(client.spec.one_time_key) == 64
+    asked_for = ("duration_s", "streams", "window_bytes", "congestion_control", "mss_bytes")
+    assert [getattr(client.spec, name) for name in asked_for] == [7, 4, 65536, "reno", 1200]
+
+
+def test_it_takes_its_hosts_as_every_slot_does(path):
+    slot = asked(path)
+
+    host = slot.hosts.first()
+    assert {one.host_id for one in slot.hosts.all()} == {path.source_id, path.destination_id}
+    with pytest.raises(IntegrityError, match="one_slot_per_host_at_a_time"), transaction.atomic():
+        SlotHost.objects.create(slot=slot, host_id=host.host_id, starts_at=slot.starts_at, ends_at=slot.ends_at)
+
+
+def test_several_come_one_after_the_other():
+    apply(document(2, PingEntry("pinger", every_s=60)), NOW)
+    path = find_path("s1", "s2")
+
+    found = [asked(path, duration_s=10) for _ in range(3)]
+
+    assert [one.starts_at - NOW for one in found] == [LEAD, LEAD + 15 * SECOND, LEAD + 30 * SECOND]
+    assert overlapping() == []
+
+
+def test_a_planned_test_that_no_agent_has_in_hand_gives_way_and_slips(path):
+    apply(document(2, ThroughputEntry("tcp", every_s=600, duration_s=10)), NOW)
+    slots.plan_slots(NOW)
+    horizon = NOW + timedelta(seconds=600)
+    before = set(Slot.objects.filter(starts_at__lt=horizon).values_list("measurement", "starts_at"))
+
+    slot = asked(path, now=NOW, duration_s=300)
+
+    planned = Slot.objects.filter(request=None, outcome=None, starts_at__lt=horizon)
+    assert overlapping() == []
+    # Those whose agents have them already run first: the test comes after them, the others come after it.
+    in_hand = [one for one in before if one[1] <= NOW + timedelta(seconds=slots.IN_HAND_S)]
+    assert in_hand != []
+    assert {one for one in before if one in in_hand} <= set(planned.values_list("measurement", "starts_at"))
+    assert slot.starts_at - NOW <= timedelta(seconds=slots.IN_HAND_S + 2 * 15)
+    moved = before - set(planned.values_list("measurement", "starts_at"))
+    assert all(at < slot.ends_at for _, at in moved)
+    assert sorted(planned.values_list("measurement", flat=True)) == sorted(one for one, _ in before)
+
+
+def test_a_planned_test_that_must_give_way_and_finds_no_room_is_told(path):
+    apply(document(2, ThroughputEntry("tcp", every_s=120, duration_s=10, slip_s=10)), NOW)
+    slots.plan_slots(NOW)
+    before = Slot.objects.filter(outcome=None).count()
+
+    asked(path, duration_s=600)
+
+    busy = Slot.objects.filter(outcome=Outcome.BUSY)
+    assert {one.detail for one in busy} == {slots.TOO_LATE}
+    assert Slot.objects.filter(request=None).count() >= before
+    assert busy.count() > 0
+
+
+def test_a_test_that_cannot_start_within_an_hour_is_refused(path):
+    asked(path, duration_s=3600)
+    before = (Slot.objects.count(), sorted(taken()))
+
+    with pytest.raises(NoFreeSlot, match="reserved for the next hour"):
+        asked(path)
+
+    assert (Slot.objects.count(), sorted(taken())) == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"duration_s": 0}, "duration_s = 0 is out of range; write 1 to 3600"),
+        ({"streams": 129}, "streams = 129 is out of range; write 1 to 128"),
+        ({"protocol": "sctp"}, 'protocol: "sctp" is not known; write tcp or udp'),
+        ({"protocol": "udp"}, "UDP needs a sending rate; give rate_bps"),
+        (
+            {"congestion_control": "-F /etc/passwd"},
+            "congestion_control: '-F /etc/passwd' is not a valid name; write as",
+        ),
+        ({"window_bytes": 1}, "window_bytes = 1 is out of range; write 2048 to 1073741824"),
+    ],
+)
+def test_settings_that_make_no_sense_are_told(path, wrong, message):
+    with pytest.raises(OnDemandError) as raised:
+        asked(path, **wrong)
+
+    assert str(raised.value).startswith(message)
+
+
+def test_paths_are_found_by_sites_and_hosts_and_others_are_told(path):
+    assert find_path("s1", "s2", 4) == path
+    with pytest.raises(UnknownPath, match="no path from s1 to nowhere is in use"):
+        find_path("s1", "nowhere")
+    with pytest.raises(UnknownPath, match="over IPv6"):
+        find_path("s1", "s2", 6)
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "message"),
+    [
+        (Site, {"has_agent": False}, "site s2 has no agent to test with"),
+        ("host", {"for_throughput": False}, "host s2 does not measure throughput"),
+    ],
+)
+def test_a_path_whose_far_end_cannot_serve_is_refused(path, model, change, message):
+    rows = Site.objects if model is Site else Path.objects.get(pk=path.pk).destination.__class__.objects
+    rows.filter(name="s2").update(**change)
+
+    with pytest.raises(UnknownPath, match=message):
+        asked(Path.objects.with_hosts().get(pk=path.pk))
+
+
+def test_it_goes_from_planned_by_running_to_ended(path):
+    slot = asked(path)
+
+    states = [on_demand(slot.pk, at).state for at in (NOW, slot.starts_at, slot.ends_at)]
+    assert states == [TestState.PLANNED, TestState.RUNNING, TestState.AWAITED]
+
+    report(slot, measured(slot, sent_bytes=11_250_000))
+    found = on_demand(slot.pk, slot.ends_at)
+    assert (found.state, found.outcome, found.throughput_bps) == (TestState.ENDED, "measured", 9e6)
+    assert (found.measured_at, found.asked_by, found.path_id) == (slot.starts_at, "somebody", path.pk)
+    assert Slot.objects.get(pk=slot.pk).carried_bytes == 11_250_000
+
+
+def test_it_has_ended_when_it_is_diagnosed(path):
+    slot = asked(path)
+    run = msgspec.structs.replace(real("queue"), started_at=slot.starts_at)
+    report(slot, run)
+
+    assert on_demand(slot.pk, slot.ends_at).state is TestState.AWAITED
+    diagnose_awaited(slot.ends_at)
+    found = on_demand(slot.pk, slot.ends_at)
+    assert (found.state, found.verdict) == (TestState.ENDED, "bottleneck queue")
+    assert found.sentence.startswith("bottleneck of 9.65 Mbit/s")
+
+
+def test_what_the_limits_of_the_sender_forbid_says_the_rule(path):
+    slot = asked(path)
+    spec = plan_of(path)[0][0].spec
+    rule = "throughput.max_duration_s: 10 s wanted, 5 s allowed"
+
+    report(slot, not_measured(spec, slot.starts_at, Outcome.NOT_PERMITTED, rule))
+
+    found = on_demand(slot.pk, slot.ends_at)
+    assert (found.state, found.outcome, found.detail, found.throughput_bps) == (
+        TestState.ENDED, "not_permitted", rule, None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("server_first", [True, False])
+def test_a_test_forbidden_by_the_receivers_limits_names_the_rule(path, server_first):
+    slot = asked(path)
+    rule = "throughput.peers: 192.0.2.1 is in none of them"
+    refused = not_measured(plan_of(path)[0][0].spec, slot.starts_at, Outcome.REFUSED, "Connection refused")
+    reports = [(refused, path.source.site), (said_by_server(slot, Outcome.NOT_PERMITTED, rule), path.destination.site)]
+
+    for number, (said, site) in enumerate(reversed(reports) if server_first else reports, 1):
+        report(slot, said, number, site)
+
+    found = on_demand(slot.pk, slot.ends_at)
+    assert (found.outcome, found.detail) == ("not_permitted", f"the other end: {rule}")
+    [point] = throughput_series(path.pk, NOW, slot.ends_at)
+    assert (point.outcome, point.detail) == ("not_permitted", f"the other end: {rule}")
+
+
+def test_a_server_whose_client_never_reports_is_heard(path):
+    one, other = asked(path), asked(path)
+    report(one, said_by_server(one, Outcome.MISSED, "nobody came"), 1, path.destination.site)
+    report(other, said_by_server(other, Outcome.NOT_PERMITTED, "throughput.hours: closed"), 2, path.destination.site)
+
+    expire_slots(other.ends_at + timedelta(seconds=GRACE_S + 1))
+
+    ends = [(found.outcome, found.detail) for found in (on_demand(slot.pk, NOW) for slot in (one, other))]
+    begins = "the agent that connects did not report within 10 minutes of its end; the other one: "
+    assert ends == [("missed", f"{begins}nobody came"), ("not_permitted", f"{begins}throughput.hours: closed")]
+
+
+def test_a_site_speaks_only_of_its_own_part(path):
+    slot = asked(path)
+    served = delivered(path, said_by_server(slot, Outcome.MEASURED, "served it"), 1, slot_id=slot.pk)
+    backwards = delivered(path, measured(slot, reverse=True), 2, slot_id=slot.pk)
+    nowhere = delivered(path, said_by_server(slot, Outcome.MEASURED, "served it"), 3)
+
+    receipt = store(path.source.site.pk, batch(served, backwards, nowhere), slot.ends_at)
+
+    reasons = {one.sequence: one.reason for one in receipt.refused}
+    assert reasons[1] == reasons[2] == f"path {path.pk} does not end at this site"
+    assert reasons[3] == f"path {path.pk} does not end at this site"
+    assert store(path.destination.site.pk, batch(nowhere, number=2), slot.ends_at).refused[0].reason == (
+        "served report without a slot"
+    )
+
+
+def test_its_result_is_listed_and_enters_no_summary(path):
+    slot = asked(path)
+    report(slot, measured(slot))
+    roll_up(slot.ends_at)
+
+    assert [one.test for one in throughput_series(path.pk, NOW, slot.ends_at)] == ["on-demand"]
+    assert throughput_summaries(NOW, slot.ends_at) == []
+
+
+def test_an_apply_leaves_it_alone_but_with_its_path(path):
+    slots.plan_slots(NOW)
+    kept = asked(path, duration_s=3000)
+    later = asked(path)
+
+    apply(document(3, ThroughputEntry("tcp", every_s=1800)), NOW)
+    assert Slot.objects.filter(pk__in=[kept.pk, later.pk]).count() == 2
+    assert not Measurement.objects.in_use().filter(test__name="on-demand").exists()
+
+
+def test_it_can_be_taken_back_until_an_agent_has_it_in_hand(path):
+    first = asked(path, duration_s=100)
+    second = asked(path)
+
+    assert not cancel(first.pk, NOW)
+    assert cancel(second.pk, NOW)
+    assert not cancel(second.pk, NOW)
+    assert on_demand(second.pk, NOW) is None
+    assert {one[0] for one in SlotHost.objects.values_list("slot")} >= {first.pk}
+
+
+def test_a_planned_slot_is_no_test_on_demand(path):
+    slots.plan_slots(NOW)
+
+    assert on_demand(Slot.objects.first().pk, NOW) is None
+    assert outcomes.latest(path.pk, NOW, NOW) is None
+    with pytest.raises(LookupError, match="on-demand test 123456 not found"):
+        wait(123456, Deadline(1))
+
+
+def run_with(monkeypatch, *arguments, result=None):
+    """The command with a clock that stands; `result` reports what becomes of the slot as soon as it is waited for."""
+    monkeypatch.setattr(run_command.timezone, "now", lambda: NOW)
+
+    def ended(slot_id, deadline):
+        slot = Slot.objects.get(pk=slot_id)
+        if result is not None:
+            report(slot, result(slot))
+        return on_demand(slot_id, slot.ends_at)
+
+    monkeypatch.setattr(run_command, "wait", ended)
+    out = io.StringIO()
+    call_command("throughput", "run", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_asks_and_waits(path, monkeypatch):
+    said = run_with(monkeypatch, "s1", "s2", "--streams", "4", "--wait", result=measured)
+
+    slot = Slot.objects.exclude(request=None).get()
+    assert slot.request.parameters["streams"] == 4
+    assert said == f"test {slot.pk} of s1 → s2 begins at 12:00:15 UTC, in 15 s\nmeasured: 9 Mbit/s\n"
+
+
+def test_the_command_gives_one_json_object(path, monkeypatch):
+    found = json.loads(run_with(monkeypatch, "s1", "s2", "--json"))
+
+    assert (found["state"], found["starts_at"], found["outcome"]) == ("planned", "2026-11-21 12:00:15+00:00", None)
+
+
+def test_the_command_fails_where_the_test_does(path, monkeypatch):
+    rule = "throughput.max_minutes_per_day: 10 s after 60.0 minutes today, 60 minutes allowed"
+    spec = None
+
+    def forbidden(slot):
+        nonlocal spec
+        spec = plan_of(path)[0][0].spec
+        return not_measured(spec, slot.starts_at, Outcome.NOT_PERMITTED, rule)
+
+    with pytest.raises(CommandError, match=r"not_permitted: throughput\.max_minutes_per_day"):
+        run_with(monkeypatch, "s1", "s2", "--wait", result=forbidden)
+    with pytest.raises(CommandError, match="is awaited: no result yet"):
+        run_with(monkeypatch, "s1", "s2", "--wait")
+    with pytest.raises(CommandError, match="no path from s1 to s9 is in use"):
+        run_with(monkeypatch, "s1", "s9")

@@ -1,0 +1,130 @@
+"""A report from planted data, whole: what was planted is named and noise is not, word by word."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pypdf import PdfReader
+
+from monitor.reports.contents.compose import report_of
+from monitor.reports.contents.report import ReportScope
+from monitor.reports.contents.sentences import RULES
+from monitor.reports.formats import mail, page, pdf
+from tests.db.report_golden import PLANTED, make_golden
+from tests.db.report_rows import ENGLISH, NOW, WEEK, Text
+
+GOLDEN = Path(__file__).parent.parent.parent / "fixtures" / "reports" / "golden.txt"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def report(django_db_setup, django_db_blocker):
+    """Made once: its data take the longest. What it wrote is rolled back with the module."""
+    from django.db import transaction
+
+    with django_db_blocker.unblock():
+        atomic = transaction.atomic()
+        atomic.__enter__()
+        try:
+            make_golden()
+            yield report_of(ReportScope(), WEEK, NOW, ENGLISH)
+        finally:
+            transaction.set_rollback(True)
+            atomic.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="module")
+def made_pdf(report):
+    return pdf.render(report, ENGLISH)
+
+
+def changes(report):
+    return {
+        ("worse" if one.is_worse else "better", one.path.name, str(one.figure))
+        for one in (*report.changes.worse, *report.changes.better)
+    }
+
+
+def test_what_was_planted_is_named_and_noise_is_not(report):
+    assert changes(report) == PLANTED
+
+
+def test_the_paragraph_says_it(report):
+    (worse,) = [one.text for one in report.sentences if one.rule == "worse"]
+
+    assert worse.startswith("Significantly worse than the eight weeks before: loss of slac → cern from 0.0")
+    assert "cern → slac" not in " ".join(one.text for one in report.sentences if one.rule in ("worse", "better"))
+    assert len({one.rule for one in report.sentences}) <= len(RULES)
+
+
+def test_the_page_is_the_golden_one(report, tmp_path):
+    """Where a change of it is meant, the file that it names takes the place of the golden one."""
+    found = "\n".join(Text(page.render(report, ENGLISH)).lines) + "\n"
+    kept = tmp_path / "golden.txt"
+    kept.write_text(found)
+
+    assert found.splitlines() == GOLDEN.read_text().splitlines(), f"the text is now in {kept}"
+
+
+def test_the_pdfs_text_has_every_section_and_every_path(report, made_pdf):
+    text = " ".join(one.extract_text() for one in PdfReader(io.BytesIO(made_pdf)).pages)
+    said = " ".join(text.split())
+
+    for sentence in report.sentences:
+        assert " ".join(sentence.text.split()) in said
+    for path in report.paths:
+        assert path.name in said
+    for change in PLANTED:
+        assert f"{change[0]} {change[1]} {change[2]}" in said
+
+
+def test_the_pdf_has_bookmarks_page_numbers_and_is_small(made_pdf):
+    reader = PdfReader(io.BytesIO(made_pdf))
+    titles = [one.title for one in _flat(reader.outline)]
+
+    assert titles[0] == "Laboratories, week 2026-W47"
+    assert {"Summary", "Incidents", "Service levels", "Throughput", "Coverage", "Paths"} <= set(titles)
+    for number, one in enumerate(reader.pages, 1):
+        assert f"page {number} of {len(reader.pages)}" in " ".join(one.extract_text().split())
+    assert len(made_pdf) < 2_000_000
+
+
+def _flat(outline):
+    return [one for part in outline for one in (_flat(part) if isinstance(part, list) else [part])]
+
+
+def test_the_pdf_prints_in_black(made_pdf):
+    """Every colour that its pages set is a grey."""
+    colours = {
+        tuple(round(float(part), 3) for part in operands)
+        for one in PdfReader(io.BytesIO(made_pdf)).pages
+        for operands, operator in one.get_contents().operations
+        if operator in (b"rg", b"RG", b"scn", b"SCN")
+    }
+
+    assert colours
+    assert all(len(set(colour)) == 1 for colour in colours)
+
+
+def test_a_large_mesh_stays_within_the_sizes(report):
+    """Over a thousand paths and a thousand incidents of a hundred paths each."""
+    crowded = replace(report.incidents[0], paths=tuple(path.name for path in report.paths) * 9)
+    large = replace(
+        report,
+        paths=report.paths * 84,
+        incidents=(crowded,) * 1000,
+        changes=replace(report.changes, worse=report.changes.worse * 400),
+    )
+
+    html = mail.html(large, ENGLISH, "https://example.org/unsubscribe/token/")
+    of_paths = pdf.render(replace(large, incidents=report.incidents, changes=report.changes), ENGLISH)
+
+    assert len(large.paths) > 1000
+    assert len(html.encode()) < 200_000
+    assert "These are the 60 with most loss; 948 more are on the page." in html
+    assert "Of long lists this mail has the first 25" in html
+    assert len(of_paths) < 2_000_000

@@ -1,0 +1,196 @@
+"""Asking for a throughput test through the API and on the path's page: who may, and what is shown until it is there."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.utils import timezone
+
+from monitor.archive.ingest.batches import store
+from monitor.mesh.apply import apply
+from monitor.mesh.kinds.throughput import ThroughputEntry
+from monitor.mesh.models import Mesh, Slot
+from monitor.mesh.schedule.on_demand import find_path
+from probes.contract import Outcome
+from probes.throughput.spec import ThroughputRun
+from tests.db.mesh.test_slots import document
+from tests.db.mesh_of_three import batch, delivered
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def path():
+    apply(document(2, ThroughputEntry("tcp", every_s=3600)), NOW)
+    return find_path("s1", "s2")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Django's clock, which the test sets."""
+    times = [NOW]
+    monkeypatch.setattr(timezone, "now", lambda: times[-1])
+    return times
+
+
+@pytest.fixture(autouse=True)
+def noon(clock):
+    return clock
+
+
+def logged_in(role, **options):
+    user = User.objects.create_user(role, password="long and winding")
+    user.groups.add(Group.objects.get(name=role))
+    client = Client(**options)
+    client.force_login(user)
+    return client
+
+
+def post(client, path, **settings):
+    return client.post(f"/api/v1/paths/{path.pk}/on-demand", settings, content_type="application/json")
+
+
+def report(slot, run):
+    path = slot.measurement.path
+    store(path.source.site.pk, batch(delivered(path, run, 1, slot_id=slot.pk, test="on-demand")), slot.ends_at)
+
+
+def run(slot, **fields):
+    values = {"target": "s2", "address": "192.0.2.2", "family": 4, "started_at": slot.starts_at, "duration_s": 10.0}
+    return ThroughputRun(**{**values, "outcome": Outcome.MEASURED, "throughput_bps": 9e6, **fields})
+
+
+def test_an_operator_asks_by_the_api_and_sees_what_becomes_of_it(path, clock):
+    operator = logged_in("operator")
+
+    asked = post(operator, path, streams=4, window_bytes=65536, duration_s=10)
+
+    assert asked.status_code == 201, asked.content
+    said = asked.json()
+    slot = Slot.objects.get(pk=said["id"])
+    assert (said["state"], said["asked_by"], said["starts_at"]) == ("planned", "operator", "2026-11-21T12:00:15Z")
+    assert said["settings"] == {"duration_s": 10, "omit_s": 0, "streams": 4, "port": 5201, "window_bytes": 65536}
+    address = f"/api/v1/on-demand/{slot.pk}"
+    clock.append(slot.starts_at)
+    assert operator.get(address).json()["state"] == "running"
+    report(slot, run(slot))
+    ended = operator.get(address).json()
+    assert (ended["state"], ended["outcome"], ended["throughput_bps"]) == ("ended", "measured", 9e6)
+    in_full = operator.get(f"/api/v1/paths/{path.pk}/throughput/{ended['measured_at']}")
+    assert (in_full.status_code, in_full.json()["test"]) == (200, "on-demand")
+
+
+def test_viewers_see_it_without_the_name_and_may_not_ask(path):
+    slot_id = post(logged_in("operator"), path).json()["id"]
+    viewer = logged_in("viewer")
+
+    assert post(viewer, path).status_code == 403
+    assert post(Client(), path).status_code == 401
+    seen = viewer.get(f"/api/v1/on-demand/{slot_id}").json()
+    assert (seen["state"], seen["asked_by"]) == ("planned", None)
+
+
+def test_a_browser_must_show_its_csrf_token(path):
+    careful = logged_in("operator", enforce_csrf_checks=True)
+
+    assert post(careful, path).status_code == 403
+    assert careful.post(f"/paths/{path.pk}/run/", {"duration_s": 5, "streams": 1}).status_code == 403
+    assert not Slot.objects.exclude(request=None).exists()
+
+
+def test_what_cannot_be_is_refused_with_its_reason(path):
+    operator = logged_in("operator")
+
+    assert operator.post("/api/v1/paths/999999/on-demand", {}, content_type="application/json").status_code == 404
+    assert post(operator, path, streams=0).status_code == 422
+    assert post(operator, path, wibble=1).status_code == 422
+    udp = post(operator, path, protocol="udp")
+    assert (udp.status_code, udp.json()["detail"]) == (
+        422, "UDP needs a sending rate; give rate_bps",
+    )  # fmt: skip
+    assert operator.get("/api/v1/on-demand/1").status_code == 404
+    assert operator.get(f"/api/v1/on-demand/{2**63}").status_code in (404, 422)
+    Mesh.objects.update(budgets={"path": {"max_minutes_per_day": 0.1}})
+    over = post(operator, path, duration_s=10)
+    assert over.status_code == 409
+    assert over.json()["detail"] == (
+        "budget.path.max_minutes_per_day: 10 s after 0.0 minutes of s1 → s2 on 2026-11-21, 0.1 minutes allowed"
+    )
+
+
+def test_it_is_taken_back_while_no_agent_has_it_in_hand(path):
+    operator = logged_in("operator")
+    first = post(operator, path, duration_s=100).json()["id"]
+    second = post(operator, path).json()["id"]
+
+    assert operator.delete(f"/api/v1/on-demand/{first}").status_code == 409
+    assert operator.delete(f"/api/v1/on-demand/{second}").status_code == 204
+    assert operator.get(f"/api/v1/on-demand/{second}").status_code == 404
+
+
+def page(client, path):
+    answer = client.get(f"/paths/{path.pk}/")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_the_page_has_run_now_for_operators_only(path):
+    assert "Run a throughput test now" in page(logged_in("operator"), path)
+    assert "Run a throughput test now" not in page(logged_in("viewer"), path)
+
+
+def state(text):
+    """What the page says of the test, without its markup, and how often it looks."""
+    part = re.search(r'id="run-now-state" data-live>(.*?)</div>', text, re.S)[1]
+    every_s = re.search(r'data-live-every-s="(\d+)"', text)[1]
+    return " ".join(re.sub(r"<[^>]+>", "", part).split()), every_s
+
+
+def test_the_page_shows_the_state_until_the_result_is_there(path, clock):
+    operator = logged_in("operator")
+
+    asked = operator.post(f"/paths/{path.pk}/run/", {"duration_s": "10", "streams": "1", "protocol": "tcp"})
+
+    assert (asked.status_code, asked["Location"]) == (302, f"/paths/{path.pk}/#run-now")
+    slot = Slot.objects.exclude(request=None).get()
+    assert state(page(operator, path)) == (f"Test {slot.pk} begins at 12:00:15 UTC.", "3")
+    clock.append(slot.starts_at + timedelta(seconds=1))
+    assert state(page(operator, path))[0].startswith(f"Test {slot.pk} is running; it ends by")
+    clock.append(slot.ends_at)
+    assert state(page(operator, path)) == (f"Test {slot.pk} is done; its result is pending.", "3")
+    report(slot, run(slot))
+    said, every_s = state(page(operator, path))
+    assert (said, every_s) == (f"Test {slot.pk} measured 9 Mbit/s details", "30")
+    assert f"?test={slot.starts_at:%Y-%m-%dT%H:%M:%S}" in page(operator, path)
+    clock.append(slot.ends_at + timedelta(hours=2))
+    assert state(page(operator, path)) == ("", "30")
+
+
+def test_the_page_shows_the_rule_that_did_not_permit_it(path, clock):
+    operator = logged_in("operator")
+    operator.post(f"/paths/{path.pk}/run/", {"duration_s": "10", "streams": "1", "protocol": "tcp"})
+    slot = Slot.objects.exclude(request=None).get()
+    clock.append(slot.ends_at)
+    rule = "throughput.max_duration_s: 10 s wanted, 5 s allowed"
+
+    report(slot, run(slot, outcome=Outcome.NOT_PERMITTED, throughput_bps=None, duration_s=None, detail=rule))
+
+    assert state(page(operator, path)) == (f"Test {slot.pk}: not permitted: {rule}", "30")
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "reason"),
+    [
+        ({"duration_s": "x", "streams": "1", "protocol": "tcp"}, 422, "duration (s): Enter a whole number"),
+        ({"duration_s": "0", "streams": "1", "protocol": "tcp"}, 422, "Duration_s = 0 is out of range"),
+        ({"duration_s": "3600", "streams": "1", "protocol": "tcp"}, 302, ""),
+    ],
+)
+def test_a_form_that_cannot_be_says_why(path, given, status, reason):
+    answer = logged_in("operator").post(f"/paths/{path.pk}/run/", given)
+
+    assert answer.status_code == status
+    assert reason.lower() in answer.content.decode().lower()

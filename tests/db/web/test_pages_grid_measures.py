@@ -1,0 +1,138 @@
+"""The grid's other metrics, and its changes against an earlier week: text, class and sentence of the cells."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from monitor.archive.queries.metrics import Metric
+from monitor.overview import measures
+from tests.db.merging import merge_hours
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, hour, throughput
+from tests.db.web.test_pages_grid import cell
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+WEEK = timedelta(weeks=1)
+
+
+@pytest.fixture
+def page(client):
+    def get(query=""):
+        answer = client.get(f"/{query}", headers={"host": "localhost"})
+        assert answer.status_code == 200, answer.content
+        return answer.content.decode()
+
+    return get
+
+
+@pytest.fixture
+def path(paths):
+    return paths["slac", "cern"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "style", "text", "said"),
+    [
+        ("min-rtt", "step-2", "83.41 ms", "minimum RTT 83.41 ms"),
+        ("ipdv", "step-1", "2.50 ms", "jitter (IPDV) 2.50 ms"),
+        ("unreachability", "loss-3", "2%", "unreachable time 2%"),
+        ("estimate", "step-3", "1.4 Mbit/s", "Mathis (Reno) estimate 1.4 Mbit/s"),
+    ],
+)
+def test_each_metric_has_its_unit_and_its_colour(page, path, metric, style, text, said):
+    """1,460 bytes over 83.41 ms at 1% loss are 1460·8/0.08341/0.1 = 1.40 Mbit/s."""
+    hour(path, sent=1000, received=990, rtt_ms=83.41, ipdv_ms=2.5, bursts_all_lost=2)
+
+    found = cell(page(f"?metric={metric}"), path)
+
+    assert found[:2] == (style, text)
+    assert said in found[2]
+
+
+def test_mos_is_judged_as_g107_does(page, path):
+    """R = 93.2 − (120 + 2·0 + 10)/40 = 89.95, of which G.107 makes 1 + 0.035·R + 7e-6·R·(R−60)·(100−R) = 4.338."""
+    hour(path, sent=1000, received=1000, rtt_ms=120.0, ipdv_ms=0.0)
+
+    assert cell(page("?metric=mos"), path)[:2] == ("loss-1", "4.34")
+    assert "MOS 4.34 (satisfied), 1,000 of 1,000 answered" in cell(page("?metric=mos"), path)[2]
+
+
+def test_an_estimate_without_loss_is_a_floor(page, path):
+    """3/N stands for the loss: 1460·8/0.1/√0.003 = 2.13 Mbit/s."""
+    hour(path, sent=1000, received=1000, rtt_ms=100.0)
+
+    assert cell(page("?metric=estimate"), path)[1] == "≥ 2.13 Mbit/s"
+
+
+@pytest.mark.parametrize(
+    ("lost_before", "lost_now", "expected", "said"),
+    [
+        (0, 21, ("worse", "+2.10 pts"), "loss 2.1% (acceptable), worse than a week before (0%)"),
+        (21, 0, ("better", "−2.10 pts"), "no loss: loss < 0.3% with 95% confidence, better than a week"),
+        (20, 20, ("steady", "+0.00 pts"), "loss 2% (acceptable), about the same as a week before (2%)"),
+    ],
+)  # fmt: skip
+def test_a_change_has_its_sign_and_says_what_was(page, path, lost_before, lost_now, expected, said):
+    hour(path, sent=1000, received=1000 - lost_now, rtt_ms=10.0)
+    hour(path, sent=1000, received=1000 - lost_before, rtt_ms=10.0, hour=HOUR - WEEK)
+
+    found = cell(page("?against=week&period=hour"), path)
+
+    assert found[:2] == expected
+    assert said in found[2]
+
+
+@pytest.mark.parametrize(("rtt_ms", "expected"), [(120.0, ("worse", "+20%")), (80.0, ("better", "−20%"))])
+def test_round_trips_change_by_a_share(page, path, rtt_ms, expected):
+    hour(path, sent=600, received=600, rtt_ms=rtt_ms)
+    hour(path, sent=600, received=600, rtt_ms=100.0, hour=HOUR - WEEK)
+
+    assert cell(page("?metric=rtt&against=week&period=hour"), path)[:2] == expected
+
+
+def test_less_throughput_is_worse(page, path):
+    throughput(path, HOUR + MINUTE, 50e6)
+    throughput(path, HOUR + MINUTE - WEEK, 100e6)
+
+    assert cell(page("?metric=throughput&against=week"), path)[:2] == ("worse", "−50%")
+
+
+def test_a_path_without_a_past_is_new_and_total_loss_is_stated(page, paths):
+    hour(paths["slac", "cern"], sent=600, received=500, rtt_ms=10.0)
+    hour(paths["cern", "slac"], sent=600, received=0, bursts_all_lost=60)
+    hour(paths["cern", "slac"], sent=600, received=600, rtt_ms=10.0, hour=HOUR - WEEK)
+    html = page("?against=week&period=hour")
+
+    style, text, said = cell(html, paths["slac", "cern"])
+    assert (style, text) == ("no-data", "new")
+    assert "no data of a week before" in said
+    assert cell(html, paths["cern", "slac"])[:2] == ("total-loss", "all lost")
+
+
+def test_a_year_is_52_weeks_so_that_weekdays_meet(page, path):
+    hour(path, sent=600, received=600, rtt_ms=100.0)
+    hour(path, sent=600, received=600, rtt_ms=50.0, hour=HOUR - 52 * WEEK)
+    merge_hours(NOW)
+
+    assert cell(page("?metric=rtt&against=year&period=hour"), path)[:2] == ("worse", "+100%")
+
+
+def test_the_api_gives_both_values(client, path):
+    hour(path, sent=600, received=600, rtt_ms=120.0)
+    hour(path, sent=600, received=600, rtt_ms=100.0, hour=HOUR - WEEK)
+
+    query = "?metric=rtt_median_ms&period=hour"
+    plain = client.get(f"/api/v1/grid{query}", headers={"host": "localhost"}).json()
+    compared = client.get(f"/api/v1/grid{query}&against=week", headers={"host": "localhost"}).json()
+
+    def figures(grid):
+        (found,) = [one for one in grid["cells"] if one["path_id"] == path.pk]
+        return grid["against"], found["value"], found["value_before"]
+
+    assert figures(plain) == (None, 120.0, None)
+    assert figures(compared) == ("week", 120.0, 100.0)
+
+
+def test_every_metric_on_offer_has_a_measure():
+    assert {choice.metric for choice in measures.MetricChoice} == set(measures.MEASURES) <= set(Metric)

@@ -1,0 +1,250 @@
+"""The path page: its figures, its charts' data, gaps, tests that failed, and its query count."""
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.ingest.batches import store
+from tests.db.mesh_of_three import batch, delivered
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.diagnosis.reading import read
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+RUNS = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
+SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
+PATH_QUERIES = 16
+ROUTE_QUERIES = 1
+"""The TTLs of replies, asked for where the time is short enough for raw bursts."""
+ESTIMATE_QUERIES = 3
+"""The tails of the round trips, the capacity, and the days that calibrate; none where no ping was answered."""
+
+
+@pytest.fixture
+def page(client):
+    def get(path, query=""):
+        answer = client.get(f"/paths/{path.pk}/{query}", headers={"host": "localhost"})
+        assert answer.status_code == 200, answer.content
+        return answer.content.decode()
+
+    return get
+
+
+def spec(html: str, name: str) -> dict:
+    return json.loads(
+        re.search(rf'<script id="{name}-spec" type="application/json">(.*?)</script>', html, re.DOTALL)[1]
+    )
+
+
+def test_the_head_names_both_ends_the_distance_and_the_way_back(page, paths):
+    html = page(paths["slac", "cern"])
+
+    assert "192.0.2.2" in html
+    assert "192.0.2.1" in html
+    assert "9,378 km great-circle" in html
+    assert f'href="/paths/{paths["cern", "slac"].pk}/?period=day&amp;size=100"' in html
+
+
+def test_a_gap_ends_the_line_and_is_named(page, paths):
+    path = paths["slac", "cern"]
+    start = NOW - timedelta(minutes=50)
+    for minute in (0, 1, 2, 30, 31):
+        burst(path, start + minute * MINUTE, 10.0, 11.0, 12.0)
+
+    chart = spec(page(path, "?period=hour"), "rtt")
+
+    runs = {row["run"] for row in chart["datasets"]["steps"]}
+    gaps = [(row["t2"] - row["t"]) / 60_000 for row in chart["datasets"]["no-data"]]
+    assert len(runs) == 2
+    assert gaps == [10.0, 27.0, 18.0]
+
+
+def test_own_tests_and_failures_are_not_called_missing(page, paths):
+    path = paths["slac", "cern"]
+    start = NOW - timedelta(minutes=60)
+    for minute in range(60):
+        rtts = () if minute == 20 else (10.0, 12.0)
+        burst(path, start + minute * MINUTE, *rtts, during_test=minute == 40)
+
+    datasets = spec(page(path, "?period=hour"), "rtt")["datasets"]
+
+    minutes = {
+        name: [(row["t"] / 1000 - start.timestamp()) / 60 for row in datasets[name]]
+        for name in ("no-data", "own-test", "not-measured")
+    }
+    assert minutes == {"no-data": [], "own-test": [40.0], "not-measured": [20.0]}
+
+
+def test_incidents_are_shaded_over_their_time(page, paths):
+    path = paths["slac", "cern"]
+    incident = Incident.objects.create(
+        rule="loss", cause="x", opened_at=HOUR, closed_at=HOUR + 10 * MINUTE, summary="Loss 4% from slac to cern"
+    )
+    IncidentPath.objects.create(
+        incident=incident,
+        path=path,
+        added_at=HOUR,
+        rule="loss",
+        sentence="loss 4%",
+        since=HOUR,
+        figures={},
+    )
+
+    html = page(path)
+
+    [span] = spec(html, "loss")["datasets"]["incidents"]
+    assert (span["t2"] - span["t"], span["label"]) == (600_000, "Loss 4% from slac to cern")
+    assert "Loss 4% from slac to cern" in html
+
+
+def test_a_failed_throughput_test_is_listed_with_its_outcome(page, paths):
+    path = paths["slac", "cern"]
+    throughput(path, HOUR, 94.3e6, retransmits=0)
+    throughput(path, HOUR + MINUTE, None, outcome="tool_failure", detail="connection refused")
+
+    html = page(path)
+
+    assert "94.3 Mbit/s" in html
+    assert re.search(r"test error</b>: connection refused", html)
+    datasets = spec(html, "throughput")["datasets"]
+    assert [row["bps"] for row in datasets["measured"]] == [94.3e6]
+    assert [row["outcome"] for row in datasets["failed"]] == ["test error"]
+
+
+def test_the_estimate_is_marked_as_a_floor_when_nothing_was_lost(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, 600, 600, 100.0, hour=HOUR - timedelta(hours=1), estimate_bps=1.6e6, estimate_is_floor=True)
+    hour(path, 600, 594, 100.0, estimate_bps=1.17e6, estimate_is_floor=False)
+
+    steps = spec(page(path), "throughput")["datasets"]["steps"]
+
+    assert [(row["bps"], row["floor"]) for row in steps if row["t2"] is not None] == [(1.6e6, True), (1.17e6, False)]
+
+
+def test_a_path_without_data_says_so(page, paths):
+    html = page(paths["slac", "cern"], "?period=week")
+
+    assert "No data in the last week" in html
+    [gap] = spec(html, "rtt")["datasets"]["no-data"]
+    assert gap["t2"] - gap["t"] == 7 * 86_400_000
+
+
+def test_an_unknown_path_is_not_found(client, paths):
+    answer = client.get("/paths/999999/", headers={"host": "localhost"})
+
+    assert answer.status_code == 404
+    assert "There is no path 999999" in answer.content.decode()
+
+
+def test_the_data_cannot_leave_its_script(page, paths):
+    path = paths["slac", "cern"]
+    throughput(path, HOUR, None, detail="</script><script>alert(1)</script>")
+
+    html = page(path)
+
+    assert "<script>alert(1)" not in html
+    assert spec(html, "throughput")["datasets"]["failed"][0]["detail"] == "</script><script>alert(1)</script>"
+
+
+@pytest.mark.parametrize(
+    ("period", "queries"), [("day", PATH_QUERIES + ROUTE_QUERIES + ESTIMATE_QUERIES), ("month", PATH_QUERIES - 2)]
+)
+def test_the_page_keeps_to_its_queries(page, paths, period, queries, django_assert_num_queries):
+    path = paths["slac", "cern"]
+    for hours in range(5):
+        hour(path, 600, 600, 100.0, hour=HOUR - timedelta(hours=hours))
+
+    with django_assert_num_queries(queries):
+        page(path, f"?period={period}")
+
+
+def real_test(path, name, at):
+    """A test that the probe made in the lab, stored as its agent delivers it."""
+    run = msgspec.structs.replace(read(RUNS / f"{name}.json"), started_at=at, target="x", address="192.0.2.1")
+    receipt = store(path.source.site_id, batch(delivered(path, run), number=at.minute), NOW)
+    assert receipt.refused == ()
+    diagnose_awaited(NOW)
+
+
+def test_the_newest_test_is_shown_in_full(page, paths):
+    path = paths["slac", "cern"]
+    real_test(path, "small_window", HOUR)
+    real_test(path, "queue", HOUR + MINUTE)
+
+    html = page(path)
+
+    assert re.search(r'class="verdict">bottleneck of 9.65 Mbit/s: its queue makes', html)
+    rate, windows, rtt = (spec(html, f"transfer-{name}")["datasets"] for name in ("rate", "window", "rtt"))
+    run = read(RUNS / "queue.json")
+    assert len(rate["rates"]) == len(run.transfer.received.end_s)
+    assert sum(row["resent"] for row in rate["resent"]) == sum(run.transfer.sent.retransmits)
+    assert [row["cwnd"] for row in windows["ends"]] == list(run.transfer.sent.cwnd_bytes)
+    assert rtt["idle"] == [{"rtt": pytest.approx(run.transfer.kernel.rtt_min_ms, rel=1e-4)}]
+    assert "buffer delay (RFC 6349)" in html
+
+
+def test_a_test_can_be_chosen_by_its_time(page, paths):
+    path = paths["slac", "cern"]
+    real_test(path, "small_window", HOUR)
+    real_test(path, "queue", HOUR + MINUTE)
+    link = re.search(r'href="\?(period=day&amp;size=\d+&amp;test=2026-11-21T12:00:00Z)#transfer"', page(path))
+
+    html = page(path, "?" + link[1].replace("&amp;", "&"))
+
+    assert re.search(r"class=\"verdict\">window-limited at [\d.]+ Mbit/s: the receiver&#x27;s window is 81 kB", html)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("2026-11-21T12:00:01Z", "no throughput test of this path began then"),
+        ("2026-11-21T12:00:01", "add the time zone"),
+        ("yesterday", "give when it began, like test="),
+    ],
+)
+def test_a_test_that_there_is_not_is_not_found(client, paths, asked, message):
+    answer = client.get(f"/paths/{paths['slac', 'cern'].pk}/?test={asked}", headers={"host": "localhost"})
+
+    assert answer.status_code == 404
+    assert message in answer.content.decode()
+
+
+def test_the_tests_of_the_period_are_spread(page, paths):
+    path = paths["slac", "cern"]
+    for minute, rate_bps in enumerate((90e6, 94e6, 98e6)):
+        throughput(path, HOUR + minute * MINUTE, rate_bps)
+    throughput(path, HOUR + 5 * MINUTE, 1e6, protocol="udp")
+
+    # The deviation of 90, 94 and 98 is 4: their distances from the mean, 4, 0 and 4, squared, over two.
+    html = page(path)
+    assert "3 tests measured: 90 Mbit/s to 98 Mbit/s, mean 94 Mbit/s, standard deviation 4 Mbit/s." in html
+
+
+def test_the_estimate_names_its_limit_and_keeps_the_index_apart(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, 10_000, 9_900, 100.0)
+    throughput(path, HOUR, 94.3e6, congestion_control="reno", verdict="bottleneck queue", diagnosis=SAID)
+
+    html = page(path)
+
+    # 100 lost of 10,000 at 100 ms: Reno's average window is 1.2/sqrt(0.01) = 12 segments of 1460 bytes each 100 ms,
+    # 1.4 Mbit/s before timeouts and what is sent twice; the index 1460·8/(0.1·0.1) = 1.17 Mbit/s.
+    assert re.search(r'class="verdict">about 1\.3\d? Mbit/s, limited by loss \(80%: ', html)
+    rows = dict(re.findall(r"<tr><td>(window|loss|capacity|Mathis \(Reno\))</td><td class=\"number\">([^<]*)", html))
+    assert (rows["window"], rows["capacity"], rows["Mathis (Reno)"]) == ("240 Mbit/s", "94.3 Mbit/s", "1.17 Mbit/s")
+
+
+def test_with_bbr_loss_is_no_limit(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, 10_000, 9_900, 100.0)
+    throughput(path, HOUR, 94.3e6, congestion_control="bbr", verdict="bottleneck queue", diagnosis=SAID)
+
+    html = page(path)
+
+    assert 'class="verdict">about 94.3 Mbit/s, limited by capacity' in html
+    assert "Tests use BBR, which does not react to loss" in html

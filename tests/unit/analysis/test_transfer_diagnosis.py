@@ -1,0 +1,307 @@
+"""The diagnosis of transfers: real reports from the lab, with the limit that was set there, and generated ones."""
+
+import dataclasses
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.analysis.transfer import Recording, RecordingError, SenderInterval, TcpInfo, Verdict, diagnose
+from tests.diagnosis.generated import Moment, recorded, steady
+from tests.diagnosis.reading import read, recording
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
+REPORTS = sorted(path.stem for path in FIXTURES.glob("*.json") if not path.stem.endswith(".expected"))
+
+
+def run(name):
+    return read(FIXTURES / f"{name}.json")
+
+
+def expected(name):
+    return json.loads((FIXTURES / f"{name}.expected.json").read_text())
+
+
+def by_second(full):
+    """The same test as a tool that reports each second, and only of its own end, would have told it."""
+    parts = [full.samples[first : first + 10] for first in range(0, len(full.samples) - 9, 10)]
+    samples = tuple(
+        dataclasses.replace(
+            part[-1],
+            start_s=part[0].start_s,
+            sent_bytes=sum(one.sent_bytes for one in part),
+            retransmits=sum(one.retransmits for one in part),
+        )
+        for part in parts
+    )
+    return dataclasses.replace(full, samples=samples, arrivals=(), kernel=None)
+
+
+def figure(found, name):
+    return next(one.value for one in found.evidence if one.name == name)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_real_report_gets_the_verdict_of_what_was_set(name):
+    found = diagnose(recording(run(name)))
+
+    assert found.verdict == expected(name)["verdict"]
+    assert expected(name)["sentence_has"] in found.sentence
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_steady_rate_is_that_of_the_receivers_own_figures(name):
+    found = diagnose(recording(run(name)))
+
+    received = run(name).transfer.received
+    intervals = zip(pairwise((0.0, *received.end_s)), received.received_bytes, strict=True)
+    later = [(start_s, end_s, moved) for (start_s, end_s), moved in intervals if start_s + end_s > 2 * found.start_s]
+    if found.steady_throughput_bps is None:
+        assert found.too_short
+    else:
+        rate_bps = 8 * sum(moved for _, _, moved in later) / (later[-1][1] - later[0][0])
+        assert found.steady_throughput_bps == pytest.approx(rate_bps, rel=0.1)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_figures_are_those_of_the_lab(name):
+    found = diagnose(recording(run(name)))
+
+    for wanted in expected(name)["evidence"]:
+        assert figure(found, wanted["name"]) == pytest.approx(wanted["value"], rel=wanted["within"]), wanted["name"]
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_what_every_second_of_one_end_tells_is_never_a_wrong_verdict(name):
+    found = diagnose(by_second(recording(run(name))))
+
+    assert found.verdict in (expected(name)["verdict"], Verdict.UNDETERMINED)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_resent_segments_are_shared_out_to_the_events_without_rest(name):
+    found = diagnose(recording(run(name)))
+
+    resent = sum(run(name).transfer.sent.retransmits)
+    assert sum(event.resent_segments for event in found.recoveries) == resent
+
+
+def window_limited(rtt_ms=125.0, window_bytes=1.5e6, **fields):
+    now = Moment(rate_bps=8e3 * window_bytes / rtt_ms, cwnd_bytes=4e6, window_bytes=window_bytes, rtt_ms=rtt_ms)
+    return recorded(lambda _: now, 10, **fields)
+
+
+def test_a_small_window_is_reported_with_the_need_and_the_fix():
+    found = diagnose(window_limited(capacity_bps=249.6e6))
+
+    assert found.verdict is Verdict.WINDOW_LIMITED
+    assert found.sentence == (
+        "window-limited at 96 Mbit/s: the receiver's window is 1.5 MB, the path needs 3.9 MB; raise tcp_rmem to 8 MB"
+    )
+
+
+def test_the_two_megabytes_of_llnl_to_dallas_limit_as_published():
+    found = diagnose(window_limited(rtt_ms=50.0, window_bytes=2e6, capacity_bps=622e6))
+
+    assert found.verdict is Verdict.WINDOW_LIMITED
+    assert found.steady_throughput_bps / 622e6 == pytest.approx(0.52, abs=0.01)
+    assert "the path needs 3.9 MB" in found.sentence
+
+
+def test_streams_share_the_buffer_that_is_asked_for():
+    found = diagnose(window_limited(capacity_bps=249.6e6, streams=4))
+
+    assert "raise tcp_rmem to 2 MB for each stream" in found.sentence
+
+
+def test_a_full_send_buffer_is_the_senders_window():
+    kernel = TcpInfo(age_s=10.0, busy_s=10.0, peer_window_limited_s=0.0, send_buffer_limited_s=8.0, duplicates=0)
+
+    found = diagnose(recorded(steady(24e6, cwnd_bytes=3e5), 10, kernel=kernel))
+
+    assert found.verdict is Verdict.WINDOW_LIMITED
+    assert "tcp_wmem" in found.sentence
+
+
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_a_processor_over_90_percent_is_the_limit_of_either_end(end):
+    busy = diagnose(recorded(steady(1e9), 5, **{f"{end}_cpu_ratio": 0.93}))
+    idle = diagnose(recorded(steady(1e9), 5, **{f"{end}_cpu_ratio": 0.89}))
+
+    assert (busy.verdict, idle.verdict) == (Verdict.CPU_BOUND, Verdict.UNDETERMINED)
+    assert f"the {end}'s process" in busy.sentence
+    assert "93%" in busy.sentence
+
+
+def test_a_test_that_keeps_to_the_rate_asked_for_is_limited_by_that():
+    found = diagnose(recorded(steady(10e6, cwnd_bytes=1e6), 5, asked_bps=10e6))
+
+    assert found.verdict is Verdict.APPLICATION_LIMITED
+    assert "requested 10 Mbit/s" in found.sentence
+
+
+def test_a_standing_queue_without_loss_is_a_bottleneck():
+    def moment(now_s):
+        return Moment(rate_bps=20e6, cwnd_bytes=4e5, rtt_ms=40.0 if now_s < 0.2 else 160.0)
+
+    found = diagnose(recorded(moment, 5))
+
+    assert found.verdict is Verdict.BOTTLENECK_QUEUE
+    assert "from 40.00 ms to 160.0 ms" in found.sentence
+
+
+def test_a_host_that_answers_late_is_no_queue():
+    rates = np.random.default_rng(1).uniform(1e6, 16e6, 11)
+
+    def moment(now_s):
+        return Moment(rates[int(now_s * 2 + 0.01)], 1.6e5, window_bytes=8e4, rtt_ms=60.0 if now_s > 1 else 40.0)
+
+    assert diagnose(recorded(moment, 5)).verdict is Verdict.WINDOW_LIMITED
+
+
+def test_segments_that_were_late_and_not_lost_are_reordering():
+    def moment(now_s):
+        return Moment(rate_bps=8e6, cwnd_bytes=4e4, retransmits=2 if round(now_s * 10) % 5 == 0 else 0)
+
+    late = recorded(moment, 5, kernel=TcpInfo(age_s=5.0, busy_s=5.0, duplicates=18))
+    lost = recorded(moment, 5, kernel=TcpInfo(age_s=5.0, busy_s=5.0, duplicates=2))
+
+    assert diagnose(late).verdict is Verdict.REORDERING
+    assert diagnose(lost).verdict is Verdict.RANDOM_LOSS
+
+
+def test_bbr_without_loss_or_queue_is_at_its_bottleneck():
+    moments, kernel = (
+        steady(30e6, cwnd_bytes=3e5),
+        TcpInfo(age_s=5.0, busy_s=5.0, send_buffer_limited_s=0.0, duplicates=0),
+    )
+
+    bbr = diagnose(recorded(moments, 5, kernel=kernel, congestion_control="bbr"))
+    cubic = diagnose(recorded(moments, 5, kernel=kernel, congestion_control="cubic"))
+
+    assert (bbr.verdict, cubic.verdict) == (Verdict.BOTTLENECK_QUEUE, Verdict.UNDETERMINED)
+
+
+def test_a_test_shorter_than_its_start_says_how_long_it_must_be():
+    found = diagnose(recorded(lambda now_s: Moment(1e6 * 4**now_s, 1e4 * 1.6 ** (now_s / 0.18), rtt_ms=180.0), 3))
+
+    assert (found.verdict, found.steady_s, found.too_short) == (Verdict.UNDETERMINED, 0.0, True)
+    assert found.steady_throughput_bps is None
+    assert "too short for its RTT of 180.0 ms" in found.sentence
+    assert "run at least 30 s" in found.sentence
+
+
+def test_a_sender_idle_by_its_kernel_is_application_limited():
+    idle = recorded(steady(10e6, cwnd_bytes=1e6), 5, kernel=TcpInfo(age_s=5.0, busy_s=3.0))
+
+    found = diagnose(idle)
+
+    assert found.verdict is Verdict.APPLICATION_LIMITED
+    assert "nothing to send for 40% of the time" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("low_bytes", "verdict"), [(60e3, Verdict.SLOW_RECEIVER), (70e3, Verdict.WINDOW_LIMITED)], ids=["below", "above"]
+)
+def test_a_window_that_falls_below_half_is_a_slow_readers(low_bytes, verdict):
+    def moment(now_s):
+        return Moment(10e6, 3e5, window_bytes=low_bytes if int(now_s * 5) % 2 else 130e3)
+
+    assert diagnose(recorded(moment, 5)).verdict is verdict
+
+
+def test_two_losses_are_too_few():
+    def moment(now_s):
+        return Moment(rate_bps=8e6, cwnd_bytes=4e4, retransmits=1 if round(now_s * 10) in (20, 30) else 0)
+
+    found = diagnose(recorded(moment, 5))
+
+    assert found.verdict is Verdict.UNDETERMINED
+    assert "2 loss events, too few" in found.sentence
+
+
+def bare(count=10):
+    return Recording(
+        samples=tuple(SenderInterval(start_s=n, end_s=n + 1.0, sent_bytes=1_000_000) for n in range(count))
+    )
+
+
+def test_a_system_that_tells_no_windows_is_said_to():
+    found = diagnose(bare())
+
+    assert found.verdict is Verdict.UNDETERMINED
+    assert "reports neither windows" in found.sentence
+    assert found.steady_throughput_bps == pytest.approx(8e6)
+    assert (found.path_mtu_bytes, found.jumbo_frames_pass) == (None, None)
+    assert found.rfc6349.efficiency_ratio is None
+
+
+def test_no_intervals_are_no_figures():
+    found = diagnose(Recording(samples=()))
+
+    assert (found.verdict, found.steady_throughput_bps, found.signs) == (Verdict.UNDETERMINED, None, None)
+    assert "no intervals" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([(0, 1), (1, 1)], "interval number 2 ends at 1 s, not after its start"),
+        ([(0, 1), (0.5, 2)], "interval number 2 starts before the previous interval ends"),
+    ],
+)
+def test_intervals_that_contradict_each_other_are_refused(times, message):
+    samples = tuple(SenderInterval(start_s=start, end_s=end, sent_bytes=1) for start, end in times)
+
+    with pytest.raises(RecordingError, match=message):
+        diagnose(Recording(samples=samples))
+
+
+@pytest.mark.parametrize(("mtus", "passes"), [([9000, 9000], True), ([9000, 1500], False), ([1500, 1500], False)])
+def test_jumbo_frames_pass_where_the_path_mtu_stays_large(mtus, passes):
+    samples = tuple(
+        SenderInterval(start_s=n, end_s=n + 1.0, sent_bytes=10_000, path_mtu_bytes=mtus[n >= 3]) for n in range(6)
+    )
+
+    found = diagnose(Recording(samples=samples))
+
+    assert (found.path_mtu_bytes, found.jumbo_frames_pass) == (min(mtus), passes)
+
+
+amounts = st.one_of(st.none(), st.integers(0, 10**9))
+rows = st.lists(
+    st.tuples(st.floats(0.01, 5), st.integers(0, 10**10), amounts, amounts, amounts, st.floats(0.001, 5000)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(deadline=None)
+@given(rows)
+def test_for_any_intervals_times_add_up_and_there_is_a_sentence(values):
+    ends_s = np.cumsum([width_s for width_s, *_ in values])
+    samples = tuple(
+        SenderInterval(
+            start_s=float(end_s - row[0]),
+            end_s=float(end_s),
+            sent_bytes=row[1],
+            retransmits=row[2],
+            cwnd_bytes=row[3],
+            peer_window_bytes=row[4],
+            rtt_ms=row[5],
+        )
+        for end_s, row in zip(ends_s, values, strict=True)
+    )
+
+    found = diagnose(Recording(samples=samples))
+
+    assert found.sentence
+    assert "nan" not in found.sentence.lower()
+    assert 0.0 <= found.start_s <= found.duration_s * (1 + 1e-9)
+    assert found.start_s + found.steady_s == pytest.approx(found.duration_s)
+    for event in found.recoveries:
+        assert 0.0 <= event.lost_s <= event.end_s - event.start_s + 1e-6

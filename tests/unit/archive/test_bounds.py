@@ -1,0 +1,62 @@
+"""Each table has a stated bound, its variable is told everywhere, and the documents have the same table."""
+
+import re
+from pathlib import Path
+
+from django.apps import apps
+from django.conf import settings
+
+from monitor.archive.bounds import BOUNDS
+from monitor.archive.upkeep.records import RECORDS, SESSIONS
+from monitor.archive.upkeep.retention import RAW_TABLES
+from monitor.environment import VARIABLES
+
+ROOT = Path(__file__).parents[3]
+OF_MIGRATIONS = "django_migrations"
+"""Django's own book of them, which is no model of an application."""
+
+
+def test_each_table_of_a_model_has_a_bound():
+    """A new table fails here until `monitor.archive.bounds` says what bounds it."""
+    tables = {model._meta.db_table for model in apps.get_models(include_auto_created=True) if model._meta.managed}
+
+    assert tables - BOUNDS.keys() == set(), "tables without a bound"
+    assert BOUNDS.keys() - tables - {OF_MIGRATIONS} == set(), "bounds without a table"
+
+
+def test_a_bound_by_time_has_a_key_with_a_default_that_is_no_eternity():
+    keys = {bound.key for bound in BOUNDS.values() if bound.key is not None}
+
+    assert keys == settings.RETENTION_DAYS.keys()
+    assert {bound.variable for bound in BOUNDS.values() if bound.key} == {
+        name for name in VARIABLES if name.startswith("SOUNDINGS_RETENTION_")
+    }
+    assert 0 not in settings.RETENTION_DAYS.values()
+
+
+def test_what_is_bounded_by_time_is_deleted_by_somebody():
+    bounded = {table for table, bound in BOUNDS.items() if bound.key is not None}
+    deleted = {**RAW_TABLES, **{records.table: records.key for records in RECORDS}}
+    with_another = {
+        *("slot_request", "slot_host", "slot_uplink", "throughput_sweep_cell"),
+        *("incident_path", "incident_evidence", "incident_turn", "notification"),
+    }
+
+    assert bounded == deleted.keys() | with_another
+    assert {table: BOUNDS[table].key for table in deleted} == deleted
+    assert SESSIONS.table in BOUNDS
+
+
+def test_the_documents_have_each_table_with_its_bound_and_key():
+    text = (ROOT / "docs/archive.md").read_text().partition("\n## How long it is kept\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
+    told = {table: (bound, key) for tables, bound, key in rows for table in re.findall(r"`(\w+)`", tables)}
+
+    expected = {
+        table: (
+            bound.text,
+            "–" if bound.key is None else f"`{bound.key.upper()}`, {settings.RETENTION_DAYS[bound.key]}",
+        )
+        for table, bound in BOUNDS.items()
+    }
+    assert {table: told.get(table) for table in BOUNDS} == expected

@@ -1,0 +1,221 @@
+"""What `monitor.mesh.document.reader` takes and refuses. Each file in fixtures/mesh/bad breaks one rule, and its first
+lines say with which message; each in fixtures/mesh/good says which measurements follow from it."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.rules.round_trips import RoundTripRule
+from monitor.mesh.document import addresses, expansion, service_levels
+from monitor.mesh.document.alert_rules import Place, settings_for
+from monitor.mesh.document.entries import HostEntry, SiteEntry
+from monitor.mesh.document.reader import MeshError, parse, read
+from monitor.mesh.document.service_levels import ServiceLevel
+from monitor.mesh.kinds.ping import PingEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures" / "mesh"
+EXAMPLE = Path(__file__).parent.parent.parent.parent / "mesh.example.toml"
+BAD = sorted((FIXTURES / "bad").glob("*.toml"))
+GOOD = sorted((FIXTURES / "good").glob("*.toml"))
+
+
+def expected(path):
+    """What the comments `# expect: …` of a fixture say."""
+    start = "# expect: "
+    return [line.removeprefix(start) for line in path.read_text().split("\n") if line.startswith(start)]
+
+
+def problems_of(content, file="mesh.toml"):
+    with pytest.raises(MeshError) as raised:
+        parse(content.encode() if isinstance(content, str) else content, file)
+    return raised.value.lines
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_a_broken_rule_is_told_with_its_line_and_what_to_write(path):
+    with pytest.raises(MeshError) as raised:
+        read(path)
+
+    assert raised.value.lines == [f"{path}:{message}" for message in expected(path)]
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_measurements_follow_from_the_groups(path):
+    document = read(path)
+
+    found = {f"{one.source} -> {one.destination} {one.test}" for one in expansion.measurements(document)}
+    assert found == set(expected(path))
+
+
+def test_the_example_says_what_it_shows():
+    document = read(EXAMPLE)
+
+    assert (document.name, document.home) == ("Three laboratories", "slac")
+    assert document.sites[1] == SiteEntry(
+        name="cern",
+        title="CERN, Geneva",
+        latitude_deg=46.23,
+        longitude_deg=6.05,
+        country="CH",
+        region="Europe",
+        has_agent=True,
+        hosts=(
+            HostEntry("cern", "198.51.100.10", 4, for_ping=True, for_throughput=False),
+            HostEntry("cern-throughput", "198.51.100.11", 4, for_ping=False, for_throughput=True),
+        ),
+    )
+    assert not document.sites[2].has_agent
+    assert document.tests == (
+        PingEntry("pinger", every_s=60, count=10, packet_bytes=(100, 1000), spacing_s=1.0, timeout_s=2.0),
+        ThroughputEntry("tcp", every_s=3600, duration_s=10, omit_s=0, streams=1, port=5201),
+    )
+    assert [(group.name, group.shape, group.sites) for group in document.groups] == [
+        ("all", "mesh", ("slac", "cern", "niit")),
+        ("bulk-data", "between", ("cern", "slac")),
+    ]
+    assert document.alerts == {"loss": {"above_ratio": 0.01, "window_s": 600}}
+
+
+def alerts_of(text):
+    content = EXAMPLE.read_text().split("[alerts.loss]")[0] + text
+    return parse(content.encode(), "mesh.toml").alerts
+
+
+def test_of_the_alerts_what_is_written_is_kept_and_no_more():
+    assert alerts_of("") == {}
+    assert alerts_of("[alerts.rtt]\nleast_rise_ms = 20\n[alerts.jitter]\nenabled = false\n") == {
+        "rtt": {"least_rise_ms": 20.0},
+        "jitter": {"enabled": False},
+    }
+
+
+def test_settings_for_a_group_or_a_site_come_after_those_of_the_mesh():
+    alerts = alerts_of(
+        "[alerts.rtt]\nleast_rise_ms = 20\n"
+        '[[alerts.for]]\ngroup = "bulk-data"\nrtt = { least_rise_ms = 50 }\n'
+        '[[alerts.for]]\nto = "niit"\nrtt = { enabled = false }\n[alerts.for.loss]\nabove_ratio = 0.1\n'
+    )
+    places = {
+        1: Place("slac", "cern", frozenset({"all"})),
+        2: Place("cern", "slac", frozenset({"all", "bulk-data"})),
+        3: Place("slac", "niit", frozenset({"all"})),
+    }
+
+    assert settings_for(alerts, "rtt", places) == {
+        1: RoundTripRule(least_rise_ms=20),
+        2: RoundTripRule(least_rise_ms=50),
+    }
+    assert settings_for(alerts, "loss", places)[1] == LossRule()
+    assert settings_for(alerts, "loss", places)[3] == LossRule(above_ratio=0.1)
+
+
+def test_settings_for_one_path_hold_there_and_on_no_other():
+    """Not on the way back, and not between other hosts of the same sites."""
+    alerts = alerts_of('[[alerts.for]]\npath = ["slac", "cern"]\nrtt = { least_rise_ms = 50 }\n')
+    places = {
+        1: Place("slac", "cern", hosts=("slac", "cern")),
+        2: Place("cern", "slac", hosts=("cern", "slac")),
+        3: Place("slac", "cern", hosts=("slac", "cern-data")),
+    }
+
+    found = settings_for(alerts, "rtt", places)
+
+    assert [found[path_id].least_rise_ms for path_id in (1, 2, 3)] == [50, 6, 6]
+
+
+def test_a_file_that_is_not_there_is_told():
+    with pytest.raises(MeshError) as raised:
+        read("no-such-folder/mesh.toml")
+
+    assert raised.value.lines == [
+        "no-such-folder/mesh.toml: cannot be read: No such file or directory; "
+        "give the path of a mesh.toml that you may read"
+    ]
+
+
+def test_a_file_that_is_not_utf_8_is_told_with_the_line():
+    content = '[mesh]\nname = "Genève"\n'.encode("latin-1")
+
+    assert problems_of(content) == ["mesh.toml:2: this is not UTF-8; save the file as UTF-8 text"]
+
+
+def test_an_empty_file_is_told():
+    assert len(problems_of("")) == 4
+    assert all(problem.startswith("mesh.toml:1: ") for problem in problems_of(""))
+
+
+@given(st.data())
+def test_any_edit_of_a_good_file_gives_a_document_or_problems(data):
+    """Whatever is written into the file, the answer is a document or problems with lines, never another exception."""
+    content = EXAMPLE.read_text().split("\n")
+    number = data.draw(st.integers(0, len(content) - 1))
+    content[number] = data.draw(
+        st.one_of(
+            st.just(""),
+            st.sampled_from(["x = 1", "name = 1", "host = []", "site = {}", "sites = [[]]", "[site]", "[[mesh]]", "]"]),
+            st.builds(
+                "{} = {}".format,
+                st.just(content[number].split(" ")[0]),
+                st.sampled_from(["0", "-1", "1.5", "nan", '""', "[]", "{}", "[{}]", "true", "1979-05-27", '["x", 1]']),
+            ),
+        )
+    )
+    text = "\n".join(content)
+
+    try:
+        parse(text.encode(), "mesh.toml")
+        lines = [1]
+    except MeshError as error:
+        lines = [problem.line for problem in error.problems]
+
+    assert lines
+    assert all(1 <= line <= len(content) for line in lines)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "10.0.0.1",
+        "127.0.0.2",
+        "2001:db8::1",
+        "::1",
+        "pinger.slac.stanford.edu",
+        "localhost",
+        "a_b.example.org.",
+        "xn--p1ai",
+    ],
+)
+def test_an_address_of_one_host_is_good(address):
+    assert addresses.fault(address) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", " ", "1.2.3", "10.0.0.1 ", "http://x.org", "a b", "-x.org", "x..org", "[::1]", "1.2.3.4.5", "x.123", "é.org"],
+)
+def test_what_is_no_address_is_refused(address):
+    assert addresses.fault(address) is not None
+
+
+def test_one_address_has_one_canonical_spelling():
+    assert addresses.canonical("2001:DB8:0:0::1") == addresses.canonical("2001:db8::1")
+    assert addresses.canonical("Pinger.Example.ORG.") == addresses.canonical("pinger.example.org")
+
+
+def test_a_later_service_level_wins_key_by_key():
+    text = EXAMPLE.read_text() + (
+        "\n[service_level]\nloss_ratio = 0.001\nrtt_ms = 200\n"
+        '\n[[service_level.for]]\nfrom = "slac"\nrtt_ms = 180\n'
+        '\n[[service_level.for]]\nto = "cern"\nthroughput_bps = 1e8\nkept_ratio = 0.9\n'
+    )
+    levels = parse(text.encode(), "mesh.toml").service_levels
+
+    assert service_levels.settings_for(levels, Place("cern", "slac")) == ServiceLevel(loss_ratio=0.001, rtt_ms=200)
+    assert service_levels.settings_for(levels, Place("slac", "cern")) == ServiceLevel(
+        loss_ratio=0.001, rtt_ms=180, throughput_bps=1e8, kept_ratio=0.9
+    )
+    assert service_levels.settings_for({}, Place("slac", "cern")) == ServiceLevel()

@@ -1,0 +1,187 @@
+"""The service and the small image of the agent held against the project: neither systemd nor a container runs here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from probes.site import command
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "packaging"
+UNIT = (FOLDER / "soundings-agent.service").read_text()
+DOCKERFILE = (FOLDER / "agent.Dockerfile").read_text()
+IMAGE_OF_THE_CENTRE = (ROOT / "Dockerfile").read_text()
+
+
+def directives(name: str) -> list[str]:
+    return re.findall(rf"^{name}=(.+)$", UNIT, re.MULTILINE)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """What follows `python -m probes site`. Raises SystemExit where the parser refuses it."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+# --- the service
+
+
+def test_the_service_runs_the_agent_on_the_folder_of_systemd() -> None:
+    (start,) = directives("ExecStart")
+    program, *words = shlex.split(start)
+
+    assert program.endswith(".venv/bin/python")
+    assert words[:3] == ["-m", "probes", "site"]
+    assert parse(words[3:]).data == Path("%S") / directives("StateDirectory")[0]
+
+
+def test_the_service_has_the_one_capability_and_no_user_of_its_own() -> None:
+    assert directives("AmbientCapabilities") == directives("CapabilityBoundingSet") == ["CAP_NET_RAW"]
+    assert directives("DynamicUser") == directives("NoNewPrivileges") == ["yes"]
+    assert directives("ProtectSystem") == ["strict"]
+    assert directives("User") == []
+
+
+def test_the_journal_takes_so_many_lines_of_the_service_and_no_more() -> None:
+    assert directives("LogRateLimitIntervalSec") == ["30s"]
+    assert int(directives("LogRateLimitBurst")[0]) <= 200
+
+
+def test_the_service_may_ask_the_kernel_how_the_clock_is_kept() -> None:
+    """ProtectClock= forbids these calls, and the read that the agent makes with them."""
+    (calls,) = directives("SystemCallFilter")
+
+    assert {"adjtimex", "clock_adjtime"} <= set(calls.split())
+    assert directives("ProtectClock") == []
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None and not os.environ.get("CI"), reason="needs systemd-analyze"
+)
+def test_systemd_takes_the_service_and_finds_little_exposed(tmp_path: Path) -> None:
+    unit = tmp_path / "soundings-agent.service"
+    unit.write_text(UNIT.replace("/opt/soundings/.venv/bin/python", sys.executable))
+
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
+    )
+    exposed = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=25", "--json=short", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (verified.returncode, verified.stderr) == (0, "")
+    assert exposed.returncode == 0, exposed.stderr
+    assert json.loads(exposed.stdout)
+
+
+# --- the image
+
+
+def instructions(name: str) -> list[str]:
+    return re.findall(rf"^{name} (.+)$", DOCKERFILE.replace("\\\n", " "), re.MULTILINE)
+
+
+def test_the_image_runs_the_agent_as_nobody_special() -> None:
+    (entry,), (words,) = instructions("ENTRYPOINT"), instructions("CMD")
+    assert json.loads(entry) == ["python", "-m", "probes"]
+    program, *arguments = json.loads(words)
+
+    assert program == "site"
+    assert parse(arguments).data == Path("/data")
+    assert instructions("USER") == ["soundings"]
+    assert "setcap" not in DOCKERFILE
+
+
+def test_the_image_says_it_is_healthy_by_a_command_that_exists() -> None:
+    (check,) = instructions("HEALTHCHECK")
+    words = json.loads(check.partition("CMD ")[2])
+
+    assert words[:4] == ["python", "-m", "probes", "site"]
+    assert parse(words[4:]).data == Path("/data")
+
+
+def test_the_image_stands_on_that_of_the_centre_with_the_same_user() -> None:
+    (base,) = re.findall(r"^FROM (\S+)", IMAGE_OF_THE_CENTRE, re.MULTILINE)
+    user = re.compile(r"groupadd --gid (\d+) soundings.*?useradd --uid (\d+)", re.DOTALL)
+
+    assert {line.split()[0] for line in instructions("FROM")} == {base}
+    assert user.search(DOCKERFILE).groups() == user.search(IMAGE_OF_THE_CENTRE).groups()
+
+
+def test_what_the_image_copies_exists_and_is_sent_to_the_builder() -> None:
+    copied = [source for line in instructions("COPY") if not line.startswith("--from=") for source in line.split()[:-1]]
+    sent = (FOLDER / "agent.Dockerfile.dockerignore").read_text().splitlines()
+
+    assert "probes" in copied
+    assert [source for source in copied if not (ROOT / source).exists()] == []
+    assert [source for source in copied if f"!{source}" not in sent] == []
+
+
+# --- the requirements
+
+
+def blocks(path: Path) -> dict[str, list[str]]:
+    """The lines of each requirement, its hashes included, by name."""
+    found: dict[str, list[str]] = {}
+    for block in re.split(r"(?m)^(?=[^\s#])", path.read_text()):
+        if block.strip():
+            found.setdefault(canonicalize_name(re.match(r"[\w.-]+", block)[0]), []).append(block)
+    return found
+
+
+AGENT = blocks(FOLDER / "requirements-agent.txt")
+
+
+def test_the_agent_has_the_versions_and_hashes_of_the_whole() -> None:
+    whole = blocks(ROOT / "requirements.txt")
+
+    assert {name: block for name, block in AGENT.items() if whole.get(name) != block} == {}
+
+
+def test_all_that_the_agent_needs_is_there_and_no_more() -> None:
+    needed: set[str] = set()
+    left = [canonicalize_name(name) for name in (FOLDER / "requirements-agent.in").read_text().split()]
+    while left:
+        name = left.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        for line in metadata.requires(name) or []:
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({**default_environment(), "extra": ""}):
+                left.append(canonicalize_name(requirement.name))
+
+    elsewhere = {name for name, (block, *_) in AGENT.items() if ";" in block.splitlines()[0]}
+    assert needed <= AGENT.keys()
+    assert AGENT.keys() - needed <= elsewhere
+
+
+def test_all_that_probes_imports_is_among_it() -> None:
+    """Asked of an interpreter that has loaded every entry of the agent."""
+    modules = ["worker", "command", "join", "status", "doctor.run", "limits.command"]
+    code = f"import sys, {', '.join(f'probes.site.{name}' for name in modules)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    by_module = metadata.packages_distributions()
+    distributions = {canonicalize_name(one) for module in loaded for one in by_module.get(module, [])}
+
+    # Celery, Kombu and Billiard load these where they find them; the agent does without.
+    assert distributions - AGENT.keys() <= {"brotli", "cffi", "django", "greenlet", "pyyaml", "setuptools"}

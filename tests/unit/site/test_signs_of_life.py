@@ -1,0 +1,177 @@
+"""The supervisor and processes that live and do nothing: which it kills, and which it leaves alone."""
+
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from probes import supervise
+from probes.processes import descendants, is_stopped
+from probes.signs_of_life import Pulse, SignOfLife
+from probes.supervise import Supervisor
+from tests.unit.site.test_supervise import SLEEP, alive, wait_for
+
+LIMIT_S = 2.0
+"""For those who must be left alone, on a busy machine too."""
+SHORT_S = 0.3
+"""For those who are silent for ever."""
+PULSING = "import pathlib, time\nwhile True: pathlib.Path({0!r}).touch(); time.sleep(0.1)"
+SPINNING = (
+    "import pathlib, threading, time\n"
+    "def spin():\n"
+    "    while True: pass\n"
+    "for _ in range(4): threading.Thread(target=spin, daemon=True).start()\n"
+    "while True: pathlib.Path({0!r}).touch(); time.sleep(0.1)"
+)
+
+
+@pytest.fixture
+def supervisor(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervise, "LOOK_EVERY_S", 0.1)
+    lines = []
+    supervisor = Supervisor(tmp_path / "log", lines.append, stopped_limit_s=1.0)
+    supervisor.lines = lines
+    yield supervisor
+    supervisor.stop()
+
+
+def look_until(supervisor, condition, timeout_s=30.0):
+    wait_for(lambda: supervisor.look_after() or condition(), timeout_s)
+
+
+def look_for(supervisor, seconds):
+    ends = threading.Event()
+    timer = threading.Timer(seconds, ends.set)
+    timer.start()
+    supervisor.run_until(ends)
+    timer.join()
+
+
+def started(supervisor, name, script, sign):
+    return supervisor.add(name, [sys.executable, "-c", script], sign_of_life=sign)
+
+
+def pulse_sign(path, limit_s=LIMIT_S):
+    return SignOfLife(Pulse(path), limit_s, every_s=0.1)
+
+
+class TestStopped:
+    def test_a_stopped_child_is_started_again(self, supervisor):
+        child = supervisor.add("sleeper", SLEEP)
+        first = child.process.pid
+
+        os.kill(first, signal.SIGSTOP)
+        look_until(supervisor, lambda: child.running and child.process.pid != first)
+
+        assert any(f"process {first} was stopped for 1 s; killed" in line for line in supervisor.lines)
+        assert not alive(first)
+
+    def test_a_stopped_grandchild_in_a_group_of_its_own_is_killed(self, supervisor, tmp_path):
+        script = f"import subprocess; subprocess.Popen({SLEEP!r}, start_new_session=True).wait(); input()"
+        child = supervisor.add("parent", [sys.executable, "-c", script])
+        wait_for(lambda: descendants(child.process.pid))
+        [grandchild] = descendants(child.process.pid)
+
+        os.kill(grandchild, signal.SIGSTOP)
+        look_until(supervisor, lambda: not alive(grandchild))
+
+        assert child.restarts <= 1
+
+    def test_a_child_that_is_continued_in_time_is_left_alone(self, supervisor):
+        child = supervisor.add("sleeper", SLEEP)
+        os.kill(child.process.pid, signal.SIGSTOP)
+        wait_for(lambda: is_stopped(child.process.pid))
+        look_for(supervisor, 0.4)
+        os.kill(child.process.pid, signal.SIGCONT)
+
+        look_for(supervisor, 1.5)
+
+        assert child.restarts == 0
+
+
+class TestSilent:
+    def test_a_child_whose_pulse_stops_is_started_again(self, supervisor, tmp_path):
+        once = f"import pathlib, time; pathlib.Path({str(tmp_path / 'pulse')!r}).touch(); time.sleep(600)"
+        child = started(supervisor, "wedged", once, pulse_sign(tmp_path / "pulse", SHORT_S))
+
+        look_until(supervisor, lambda: child.restarts == 1)
+
+        assert any("wedged has shown no sign of life for 0 s; killed" in line for line in supervisor.lines)
+
+    @pytest.mark.parametrize("script", [PULSING, SPINNING], ids=["idle", "busy"])
+    def test_a_child_that_pulses_is_left_alone(self, supervisor, tmp_path, script):
+        path = tmp_path / "pulse"
+        child = started(supervisor, "well", script.format(str(path)), pulse_sign(path))
+
+        look_for(supervisor, 1.5 * LIMIT_S)
+
+        assert (child.restarts, child.running) == (0, True)
+
+    def test_a_restarted_child_has_its_whole_time(self, supervisor, tmp_path):
+        path = tmp_path / "pulse"
+        late = f"import time; time.sleep({LIMIT_S / 4})\n" + PULSING.format(str(path))
+        child = started(supervisor, "late", late, pulse_sign(path))
+        look_for(supervisor, LIMIT_S / 2)
+
+        os.kill(child.process.pid, signal.SIGKILL)
+        look_for(supervisor, 2 * LIMIT_S)
+
+        assert (child.restarts, child.running) == (1, True)
+
+    def test_a_question_that_hangs_hides_no_other_child(self, supervisor, tmp_path):
+        never = threading.Event()
+        hanging = started(supervisor, "hanging", "import time; time.sleep(600)", SignOfLife(never.wait, 600.0, 0.1))
+        silent = started(
+            supervisor, "silent", "import time; time.sleep(600)", SignOfLife(lambda: False, SHORT_S, every_s=0.1)
+        )
+        try:
+            look_until(supervisor, lambda: silent.restarts == 1)
+        finally:
+            never.set()
+
+        assert hanging.restarts == 0
+
+    def test_a_question_that_hangs_is_silence(self, supervisor):
+        never = threading.Event()
+        child = started(supervisor, "deaf", "import time; time.sleep(600)", SignOfLife(never.wait, SHORT_S, 0.1))
+        try:
+            look_until(supervisor, lambda: child.restarts == 1)
+        finally:
+            never.set()
+
+    def test_a_question_that_fails_kills_nobody_and_is_told_once(self, supervisor):
+        def broken():
+            raise ValueError("no such question")
+
+        child = started(supervisor, "fine", "import time; time.sleep(600)", SignOfLife(broken, SHORT_S, every_s=0.1))
+
+        look_for(supervisor, 1.5)
+
+        assert child.restarts == 0
+        assert supervisor.lines == ["fine: liveness check failed: ValueError: no such question"]
+
+    def test_a_pause_of_the_supervisor_itself_is_no_silence(self, supervisor, tmp_path):
+        path = tmp_path / "pulse"
+        child = started(supervisor, "well", PULSING.format(str(path)), pulse_sign(path, limit_s=60.0))
+        look_until(supervisor, path.exists)
+
+        supervisor._looked_at -= 3600
+        child.watch.was_alive()
+        supervisor.look_after()
+
+        assert child.silent_s < 10
+        assert (child.restarts, child.running) == (0, True)
+
+
+def test_a_wedged_child_goes_with_what_it_started_in_other_groups(supervisor):
+    script = f"import subprocess; subprocess.Popen({SLEEP!r}, start_new_session=True).wait()"
+    silent = SignOfLife(lambda: False, SHORT_S, every_s=0.1)
+    child = supervisor.add("parent", [sys.executable, "-c", script], sign_of_life=silent)
+    wait_for(lambda: descendants(child.process.pid))
+    [grandchild] = descendants(child.process.pid)
+
+    look_until(supervisor, lambda: child.restarts == 1)
+
+    wait_for(lambda: not alive(grandchild))

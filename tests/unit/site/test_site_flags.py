@@ -1,0 +1,181 @@
+"""Results that are spooled while the clock is wrong are kept, flagged, and told with the delivery."""
+
+import argparse
+import time
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from probes.site import command
+from probes.site.delivery.centre import Centre
+from probes.site.delivery.centre_clock import CentreClock
+from probes.site.delivery.deliver import Delivery
+from probes.site.delivery.health_report import HealthReporter
+from probes.site.health import ClockOff, Health
+from probes.site.settings import JoinedCentre, joined_file
+from probes.site.spool.contents import read_contents
+from probes.site.spool.spool import Spool
+from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Plan
+from tests.unit.site.test_deliver import FakeCentre, server  # noqa: F401
+from tests.unit.site.test_spool import result
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def stamping(server: FakeCentre):  # noqa: F811
+    """The fake centre, with its clock on its answers as the real one has it."""
+    received_at = []
+
+    class Stamping(server.RequestHandlerClass):
+        def parse_request(self):
+            received_at.append(time.time())
+            return super().parse_request()
+
+        def end_headers(self):
+            self.send_header(RECEIVED_HEADER, f"{received_at[-1]:.6f}")
+            self.send_header(SENT_HEADER, f"{time.time():.6f}")
+            super().end_headers()
+
+    server.RequestHandlerClass = Stamping
+    server.plan = Plan(version="v1", site="slac", mesh="test")
+    return server
+
+
+class Site:
+    """The parts of an agent that have to do with its clock, which is `ahead_s` of the centre's."""
+
+    def __init__(self, folder, url):
+        (folder / "token").write_text("s3cret")
+        self.ahead_s = 0.0
+        self.clock = CentreClock(wall_s=lambda: time.time() + self.ahead_s)
+        self.centre = Centre(url, folder / "token", clock=self.clock)
+        self.spool = Spool(folder / "spool.sqlite3", clock_off_s=self.clock.off_s)
+        reporter = HealthReporter(self.clock, self.spool)
+        self.delivery = Delivery(self.spool, self.centre, health=reporter.for_batch, now=lambda: NOW)
+
+
+@pytest.fixture
+def site(tmp_path, stamping):
+    return Site(tmp_path, stamping.url)
+
+
+def test_a_clock_that_is_right_flags_nothing(site, stamping):
+    site.centre.plan(None)
+    site.spool.put([result(1)])
+
+    assert site.delivery.run() == 1
+
+    (batch,) = stamping.batches
+    assert [one.clock_off_s for one in batch.results] == [None]
+    assert batch.health.clock_off is None
+    assert abs(batch.health.clock_offset_s) <= batch.health.clock_uncertainty_s + 1e-3
+
+
+def test_results_spooled_with_a_wrong_clock_keep_their_flag(site, stamping):
+    site.centre.plan(None)
+    site.spool.put([result(1)])
+    site.ahead_s = 90.0
+    site.spool.put([result(2), result(3)])
+    site.ahead_s = 0.0
+    site.spool.put([result(4)])
+
+    assert site.delivery.run() == 4
+
+    (batch,) = stamping.batches
+    assert [one.clock_off_s is not None for one in batch.results] == [False, True, True, False]
+    assert [one.clock_off_s for one in batch.results[1:3]] == pytest.approx([90.0, 90.0], abs=1.0)
+    started = [one.result.started_at for one in batch.results[1:3]]
+    assert batch.health.clock_off == ClockOff(
+        since=min(started), until=max(started), offset_s=batch.results[1].clock_off_s
+    )
+
+
+def test_before_the_centre_was_ever_heard_nothing_is_flagged(site):
+    site.ahead_s = 90.0
+
+    site.spool.put([result(1)])
+
+    batch = site.spool.next_batch(max_results=10, max_bytes=10**6, now=NOW, agent_version="0.1.0")
+    assert [one.clock_off_s for one in batch.results] == [None]
+
+
+def test_a_delivery_notes_when_it_was_accepted(site, stamping):
+    assert site.delivery.last_accepted_at is None
+    stamping.answers.append((503, b""))
+    site.spool.put([result(1)])
+
+    site.delivery.run()
+    assert site.delivery.last_accepted_at is None
+    Delivery.run(delivery := Delivery(site.spool, site.centre, now=lambda: NOW))
+
+    assert delivery.last_accepted_at == NOW
+    assert stamping.batches[0].health is None
+
+
+def test_a_batch_without_health_reads_as_one_from_an_older_agent():
+    assert Health() == msgspec.json.decode(b"{}", type=Health)
+
+
+def test_a_spool_is_looked_into_while_its_agent_writes(tmp_path):
+    spool = Spool(tmp_path / "spool.sqlite3", max_bytes=1)
+    spool.put([result(1), result(2)])
+
+    contents = read_contents(tmp_path / "spool.sqlite3")
+
+    assert (contents.queued, contents.set_aside, contents.dropped, contents.slots) == (0, 0, 2, ())
+
+
+# --- what joining left behind
+
+
+def arguments(folder, *words):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args(["--data", str(folder), *words])
+
+
+def test_a_folder_that_joined_needs_to_be_told_nothing(tmp_path):
+    (tmp_path / "token").write_text("s3cret")
+    joined = JoinedCentre(centre="http://centre.example", site="cern", allow_plain_http=True)
+    joined_file(tmp_path).write_bytes(msgspec.json.encode(joined))
+
+    settings = command._settings(arguments(tmp_path), tmp_path)
+
+    assert (settings.centre, settings.allow_plain_http) == ("http://centre.example", True)
+    assert settings.token_file == str(tmp_path / "token")
+
+
+def test_the_command_line_takes_precedence_over_the_join(tmp_path):
+    (tmp_path / "other").write_text("other")
+    joined_file(tmp_path).write_bytes(msgspec.json.encode(JoinedCentre(centre="https://centre.example", site="cern")))
+    given = arguments(tmp_path, "--centre", "https://other.example", "--token-file", str(tmp_path / "other"))
+
+    settings = command._settings(given, tmp_path)
+
+    assert (settings.centre, settings.token_file) == ("https://other.example", str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "has joined no centre: run `python -m probes site join URL CODE`"), ("{", "join again, or give --centre")],
+)
+def test_a_folder_that_did_not_join_is_told_what_to_do(tmp_path, capsys, monkeypatch, content, said):
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    if content is not None:
+        joined_file(tmp_path).write_text(content)
+
+    assert command.run(arguments(tmp_path)) == 1
+
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("order", [["--data", "D", "status", "--json"], ["status", "--data", "D", "--json"]])
+def test_options_count_before_and_after_a_verb(order):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+
+    parsed = parser.parse_args(order)
+
+    assert (str(parsed.data), parsed.json, parsed.allow_plain_http) == ("D", True, False)

@@ -1,0 +1,137 @@
+"""What the kernel tells of a machine's health, by samples taken from running machines."""
+
+import platform
+import struct
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from probes.contract import Outcome
+from probes.ping.spec import Burst
+from probes.site.delivery.centre_clock import CentreClock
+from probes.site.delivery.health_report import HealthReporter, clock_off, poorest_stamp
+from probes.site.health import (
+    TIMEX_BYTES,
+    ClockOff,
+    Health,
+    InterfaceDrops,
+    KernelClock,
+    kernel_clock_of,
+    parse_loadavg,
+    parse_net_dev,
+    read_health,
+)
+from probes.site.spool.spool import Spool
+from probes.site.wire import Batch, Delivered
+from probes.throughput.spec import ThroughputRun
+
+AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+# What adjtimex filled in on a virtual machine (Linux 6.18, x86-64) that no NTP looked after; it returned 5.
+NOT_KEPT = bytes.fromhex(
+    "0000000000000000000000000000000000000000000000000024f400000000000024f4000000000040000000000000000200000000000000"
+    "01000000000000000000f401000000005bca016b00000000462d0800000000001027000000000000"
+).ljust(208, b"\0")
+# struct timex by adjtimex(2), as the compiler lays it out; Python's `struct` counts in our stead.
+TIMEX = "@I4li3l2l3li5li44x"
+
+# As Linux 6.18 wrote it after a tunnel with a queue of ten was sent 700 packets; lo's drops and eth1.77 were put in.
+NET_DEV = (Path(__file__).parents[2] / "fixtures" / "proc" / "net_dev.txt").read_text()
+
+
+def test_a_clock_that_nobody_keeps_is_told():
+    assert kernel_clock_of(5, NOT_KEPT) == KernelClock(
+        state="error",
+        is_synchronised=False,
+        offset_s=0.0,
+        frequency_ppm=0.0,
+        max_error_s=16.0,
+        estimated_error_s=16.0,
+    )
+
+
+@pytest.mark.skipif(platform.architecture()[0] != "64bit", reason="the layout of 64-bit Linux")
+def test_an_ntp_clock_offset_in_nanoseconds_is_converted():
+    def timex(status):
+        values = [0, -1500, 65536 * -3, 2500, 12, status, 7, 1, 32768000, 1_763_740_800, 5, 10000, *[0] * 8, 37]
+        return struct.pack(TIMEX, *values)
+
+    kept = kernel_clock_of(0, timex(status=0x2001))
+
+    assert struct.calcsize(TIMEX) == TIMEX_BYTES == len(NOT_KEPT)
+    assert (kept.state, kept.is_synchronised) == ("ok", True)
+    assert (kept.offset_s, kept.frequency_ppm) == (-1.5e-6, -3.0)
+    assert (kept.max_error_s, kept.estimated_error_s) == (0.0025, 12e-6)
+    assert kernel_clock_of(0, timex(status=0x0001)).offset_s == -1.5e-3
+
+
+def test_the_load_of_the_last_minute_is_the_first_figure():
+    assert parse_loadavg("2.92 2.06 1.74 6/169 3991\n") == 2.92
+
+
+def test_interfaces_with_drops_are_listed_worst_first_never_loopback():
+    assert parse_net_dev(NET_DEV) == (
+        InterfaceDrops(interface="eth1.77", received=905, sent=2),
+        InterfaceDrops(interface="wan0", received=0, sent=691),
+    )
+
+
+def test_this_machine_tells_its_health():
+    health = read_health()
+
+    assert health.cpus >= 1
+    assert health.load_1min >= 0.0
+    assert msgspec.json.decode(msgspec.json.encode(health), type=Health) == health
+
+
+def delivered(at=AT, stamp="kernel", clock_off_s=None):
+    result = Burst(
+        target="cern",
+        address="192.0.2.2",
+        family=4,
+        packet_bytes=100,
+        started_at=at,
+        outcome=Outcome.MEASURED if stamp else Outcome.NO_ROUTE,
+        stamp=stamp,
+    )
+    return Delivered(sequence=1, path_id=7, test="pinger", result=result, clock_off_s=clock_off_s)
+
+
+def throughput():
+    run = ThroughputRun(target="cern", address=None, family=4, started_at=AT, outcome=Outcome.MISSED)
+    return Delivered(sequence=2, path_id=7, test="tcp", result=run)
+
+
+def test_the_poorest_stamp_of_a_batch_is_told():
+    assert poorest_stamp([delivered(stamp="hardware"), delivered(stamp="user"), delivered(), throughput()]) == "user"
+    assert poorest_stamp([delivered(stamp="hardware"), delivered()]) == "kernel"
+    assert poorest_stamp([delivered(stamp=None), throughput()]) is None
+
+
+def test_the_stretch_of_a_batch_with_a_wrong_clock_is_told():
+    minute = timedelta(minutes=1)
+    results = [
+        delivered(AT),
+        delivered(AT + 2 * minute, clock_off_s=-3.0),
+        delivered(AT + minute, clock_off_s=1.5),
+        delivered(AT + 3 * minute),
+    ]
+
+    assert clock_off(results) == ClockOff(since=AT + minute, until=AT + 2 * minute, offset_s=-3.0)
+    assert clock_off(results[:1]) is None
+
+
+def test_a_delivery_carries_what_agent_and_machine_know(tmp_path):
+    clock = CentreClock(wall_s=lambda: 1000.5, steady_s=lambda: 100.0)
+    clock.note(99.0, "999.5", "999.5", 100.0)
+    spool = Spool(tmp_path / "spool.sqlite3")
+    batch = Batch(spool="s", number=1, agent_version="0.1.0", sent_at=AT, results=(delivered(clock_off_s=2.0),))
+
+    health = HealthReporter(clock, spool).for_batch(batch)
+
+    assert (health.clock_offset_s, health.clock_uncertainty_s) == (0.5, pytest.approx(0.5, abs=1e-5))
+    assert (health.stamp, health.lost_ticks) == ("kernel", 0)
+    assert health.clock_off == ClockOff(since=AT, until=AT, offset_s=2.0)
+    assert health.cpus >= 1

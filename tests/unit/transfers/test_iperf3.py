@@ -1,0 +1,399 @@
+"""iperf3's reports, real ones made between two namespaces, against what jq reads out of them (expected.jq).
+
+Those of version 3.12 are beside it; those in `versions` were made by the packages of Debian 11 (3.9), 13 (3.18) and
+unstable (3.22), both ends of one version, over 20 Mbit/s, with what iperf3 wrote to its errors. 3.1, 3.14 and 3.20 are
+made of those of 3.12 here, by the release notes and by public reports of them: they are not real.
+"""
+
+import copy
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from probes.contract import Deadline, NameNotResolved, Outcome, ProbeError
+from probes.throughput import iperf3, report
+from probes.throughput.spec import ThroughputSpec
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3"
+SPEC = ThroughputSpec(address="lab.example", duration_s=2)
+STARTED_AT = datetime(2026, 11, 21, tzinfo=UTC)
+MEASURED = ["tcp", "tcp_streams", "tcp_ipv6", "reno", "both_ends", "reverse", "udp", "udp_reverse"]
+FAILED = [
+    "refused", "no_route", "busy", "server_killed", "client_terminated", "wrong_key", "unreachable", "udp_strangers",
+]  # fmt: skip
+"""`udp_strangers` is a test with two streams at whose port six addresses threw datagrams, with no filter."""
+OF_TRANSFER = ("sent", "received", "omitted_s", "mss_bytes", "sender_cpu", "receiver_cpu", "udp")
+
+
+def read(output: bytes):
+    return report.read_report(output, SPEC, "10.77.2.1", STARTED_AT)
+
+
+def fixture(name):
+    return json.loads((FIXTURES / f"{name}.json").read_text())
+
+
+def read_json(given):
+    return read(json.dumps(given).encode())
+
+
+def test_every_report_has_a_test():
+    reports = {path.stem for path in FIXTURES.glob("*.json") if not path.stem.endswith(".expected")}
+
+    assert reports == {*MEASURED, *FAILED}
+
+
+def same(found, expected):
+    """Whether a part of a run has all values that jq found, and none that it did not."""
+    if isinstance(expected, dict):
+        return all(same(found.get(name), value) for name, value in expected.items())
+    if expected is None or isinstance(expected, (str, bool)):
+        return found == expected
+    return (list(found) if isinstance(found, tuple) else found) == pytest.approx(expected, rel=1e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_report_is_read_whole(name):
+    expected = json.loads((FIXTURES / f"{name}.expected.json").read_text())
+
+    run = read((FIXTURES / f"{name}.json").read_bytes())
+
+    assert (run.target, run.address, run.started_at, run.detail) == ("lab.example", "10.77.2.1", STARTED_AT, None)
+    found = msgspec.to_builtins(run)
+    for field, value in expected.items():
+        there = (found["transfer"] if field in OF_TRANSFER else found).get(field)
+        assert same(0.0 if (field, there) == ("omitted_s", None) else there, value), field
+
+
+VERSIONS = ("3.9", "3.18", "3.22")
+CANNOT_CONNECT = (
+    "unable to connect to server - server may have stopped running or use a different port, firewall issue, etc."
+)
+CLOSED = "control socket has closed unexpectedly"
+ENDS = {
+    "refused": (Outcome.REFUSED, f"{CANNOT_CONNECT}: Connection refused"),
+    "unreachable": (Outcome.REFUSED, f"{CANNOT_CONNECT}: Connection timed out"),
+    "no_route": (Outcome.NO_ROUTE, f"{CANNOT_CONNECT}: Network is unreachable"),
+    "busy": (Outcome.BUSY, "the server is busy running a test. try again later"),
+    "wrong_key": (Outcome.NOT_PERMITTED, "test authorization failed"),
+    "no_key": (Outcome.NOT_PERMITTED, "test authorization failed"),
+    "server_killed": (Outcome.TOOL_FAILURE, CLOSED),
+    "server_terminated": (Outcome.TOOL_FAILURE, "the server has terminated"),
+    "client_terminated": (Outcome.TOOL_FAILURE, "interrupt - the client has terminated"),
+}
+NO_CONNECTION = (Outcome.REFUSED, "unable to send control message: Bad file descriptor")
+"""All that 3.9 says when it was not let in, with a time limit for connecting."""
+ENDS_OF = {
+    "3.9": {
+        **dict.fromkeys(("refused", "unreachable", "no_route"), NO_CONNECTION),
+        "server_killed": (Outcome.TOOL_FAILURE, "unable to write to stream socket: Connection reset by peer"),
+    },
+    "3.18": {},
+    "3.22": {
+        **dict.fromkeys(("wrong_key", "no_key"), (Outcome.NOT_PERMITTED, f"{CLOSED} {report.WRONG_KEY}")),
+        "client_terminated": (
+            Outcome.TOOL_FAILURE,
+            "interrupt - the client has terminated by signal Terminated(15)",
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["tcp", "tcp_streams", "tcp_ipv6", "reverse", "udp", "udp_reverse"])
+def test_a_report_of_another_version_is_read_whole(version, name):
+    folder = FIXTURES / "versions" / version
+    expected = json.loads((folder / f"{name}.expected.json").read_text())
+
+    run = read((folder / f"{name}.json").read_bytes())
+
+    assert run.tool == f"iperf {version}"
+    found = msgspec.to_builtins(run)
+    for field, value in expected.items():
+        there = (found["transfer"] if field in OF_TRANSFER else found).get(field)
+        assert same(0.0 if (field, there) == ("omitted_s", None) else there, value), field
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ENDS)
+def test_a_failure_of_another_version_is_an_outcome_with_its_reason(version, name):
+    outcome, message = {**ENDS, **ENDS_OF[version]}[name]
+    spec = msgspec.structs.replace(SPEC, one_time_key="of this slot")
+
+    with pytest.raises(ProbeError) as failure:
+        report.read_report(
+            (FIXTURES / "versions" / version / f"{name}.json").read_bytes(), spec, "10.77.2.1", STARTED_AT
+        )
+
+    assert (failure.value.outcome, str(failure.value)) == (outcome, f"iperf3 to 10.77.2.1 port 5201: {message}")
+
+
+def test_an_early_end_mentions_no_key_where_none_was_used():
+    with pytest.raises(report.ToolFailure, match=f"{CLOSED}$"):
+        read((FIXTURES / "versions" / "3.22" / "no_key.json").read_bytes())
+
+
+def test_what_iperf3_says_of_its_options_is_the_reason():
+    said = b"iperf3: parameter error - some option you are trying to set is server only\n\nUsage: iperf3 [-s|-c host]\n"
+
+    with pytest.raises(report.ToolFailure, match="some option you are trying to set is server only"):
+        read(said)
+
+
+def test_the_rate_is_the_receivers_and_leaves_the_omitted_start_out():
+    run = read((FIXTURES / "tcp_streams.json").read_bytes())
+
+    assert run.throughput_bps == pytest.approx(run.received_bytes * 8 / run.duration_s)
+    assert run.transfer.omitted_s == pytest.approx(1.0, abs=0.01)
+    assert [round(end_s) for end_s in run.transfer.sent.end_s] == [1, 2, 3]
+
+
+def test_what_arrived_out_of_order_is_known_from_the_receiver_alone():
+    given = fixture("udp")
+    assert read_json(given).transfer.udp.out_of_order == 42
+
+    del given["server_output_json"]
+
+    counts = read_json(given).transfer.udp
+    assert (counts.out_of_order, counts.lost_packets) == (None, 239)
+
+
+def without(given, *fields):
+    """A report whose streams have not got these fields, at any place."""
+    if isinstance(given, dict):
+        return {name: without(value, *fields) for name, value in given.items() if name not in fields}
+    return [without(one, *fields) for one in given] if isinstance(given, list) else given
+
+
+def of_3_1(given):
+    """As 3.1 wrote it: of TCP_INFO window and round trip, no word of the other end's window or the path's MTU."""
+    return without(given, "snd_wnd", "rttvar", "pmtu", "max_snd_wnd", "sender_tcp_congestion", "tcp_mss_default")
+
+
+def of_3_14_without_tcp_info(given):
+    """As 3.14 wrote it on a system that tells no TCP_INFO."""
+    fields = ("retransmits", "snd_cwnd", "snd_wnd", "rtt", "rttvar", "pmtu", "mean_rtt", "sender_tcp_congestion")
+    return without(given, *fields)
+
+
+def of_3_20(given):
+    """As 3.20 writes it: times to the millisecond, and reordering beside the other counts."""
+    given = copy.deepcopy(given)
+    given["start"]["timestamp"]["timemillisecs"] = 1795256575123
+    for one in given["intervals"]:
+        for stream in one["streams"]:
+            stream["reorder"] = 0
+    return given
+
+
+def test_a_report_of_3_1_is_read_without_what_it_lacks():
+    run = read_json(of_3_1(fixture("tcp")))
+
+    sent = run.transfer.sent
+    assert (run.outcome, run.throughput_bps) == (Outcome.MEASURED, 95687982.7296714)
+    assert (sent.cwnd_bytes, sent.rtt_ms) == ((124528, 83984), (8.621, 4.108))
+    assert (sent.peer_window_bytes, sent.path_mtu_bytes, run.transfer.mss_bytes) == (None, None, None)
+
+
+def test_a_system_without_tcp_info_leaves_bytes_alone():
+    run = read_json(of_3_14_without_tcp_info(fixture("both_ends")))
+
+    sent = run.transfer.sent
+    assert (run.retransmits, run.rtt_mean_ms) == (None, None)
+    assert (sent.retransmits, sent.cwnd_bytes, sent.rtt_ms) == (None, None, None)
+    assert sum(sent.sent_bytes) > run.sent_bytes > 0
+
+
+def test_a_report_of_3_20_says_the_same():
+    assert read_json(of_3_20(fixture("both_ends"))) == read_json(fixture("both_ends"))
+
+
+def test_udp_of_3_1_has_a_single_sum_and_counts_arrived_datagrams():
+    given = without(fixture("udp"), "sum_sent", "sum_received", "server_output_json")
+
+    run = read_json(given)
+
+    # 4165 datagrams of 1200 bytes were sent, 239 did not arrive; the sender says 2.022032 s.
+    assert run.received_bytes == (4165 - 239) * 1200
+    assert run.throughput_bps == pytest.approx((4165 - 239) * 1200 * 8 / 2.022032)
+
+
+def test_a_server_that_writes_text_leaves_its_intervals_out():
+    given = without(fixture("both_ends"), "server_output_json") | {"server_output_text": "Server listening on 5201"}
+
+    run = read_json(given)
+
+    assert run.transfer.received is None
+    assert run.outcome is Outcome.MEASURED
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_a_failure_is_an_outcome_with_its_reason(name):
+    expected = json.loads((FIXTURES / f"{name}.expected.json").read_text())
+
+    with pytest.raises(ProbeError) as failure:
+        read((FIXTURES / f"{name}.json").read_bytes())
+
+    assert (failure.value.outcome, str(failure.value)) == (expected["outcome"], expected["detail"])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.99])
+def test_a_report_that_is_cut_off_is_a_tool_failure(share):
+    whole = (FIXTURES / "tcp.json").read_bytes()
+
+    with pytest.raises(report.ToolFailure, match="cut off or not JSON"):
+        read(whole[: int(len(whole) * share)])
+
+
+@pytest.mark.parametrize("missing", ["end", "start", "intervals"])
+def test_a_report_without_a_part_is_a_tool_failure(missing):
+    given = fixture("tcp")
+    del given[missing]
+
+    with pytest.raises(report.ToolFailure, match=f"incomplete: KeyError\\('{missing}'\\)$"):
+        read_json(given)
+
+
+@pytest.mark.parametrize("packets", [-1, 2 * 4165 + 1, 2**60])
+def test_numbers_that_were_never_sent_are_somebody_elses(packets):
+    """Of this test 4165 datagrams were sent."""
+    given = fixture("udp")
+    given["server_output_json"]["end"]["sum"]["packets"] = packets
+
+    with pytest.raises(report.ServerBusy, match="another host sends to its port"):
+        read_json(given)
+
+
+def test_a_test_that_moved_nothing_is_not_0_bit_per_second():
+    given = fixture("tcp")
+    given["end"]["sum_received"] |= {"bytes": 0, "bits_per_second": 0}
+
+    with pytest.raises(report.ToolFailure, match="no data arrived"):
+        read_json(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("client_terminated", "19,204,776 bytes transferred"), ("refused", "no data transferred")],
+)
+def test_a_client_that_was_ended_tells_how_far_it_had_come(name, said):
+    assert report.progress((FIXTURES / f"{name}.json").read_bytes()) == said
+    assert report.progress(b"") == "no data transferred"
+
+
+def test_lines_before_the_report_are_passed_over():
+    whole = (FIXTURES / "tcp.json").read_bytes()
+
+    assert read(b"warning: this system does not have all CPUs online\n" + whole).outcome is Outcome.MEASURED
+
+
+def test_without_tcp_info_there_is_no_round_trip_time():
+    given = fixture("tcp")
+    given["end"]["streams"][0]["sender"]["mean_rtt"] = 0
+
+    assert read_json(given).rtt_mean_ms is None
+
+
+@pytest.mark.parametrize(("name", "received"), [("server_served", 23935392), ("server_in_use", 0)])
+def test_the_server_knows_whether_it_was_used(name, received):
+    assert report.received_bytes(fixture(f"server/{name}")) == received
+
+
+def test_the_server_knows_who_asked():
+    assert report.peer_of(fixture("server/server_served")) == "10.77.1.1"
+    assert report.peer_of(fixture("server/server_in_use")) is None
+
+
+def test_a_server_that_cannot_listen_says_so():
+    in_use, served = fixture("server/server_in_use"), fixture("server/server_served")
+
+    assert "Address already in use" in str(report.listening_failed(in_use))
+    assert report.listening_failed(served) is None
+
+
+def test_the_command_carries_the_whole_spec():
+    spec = ThroughputSpec(
+        address="127.0.0.2",
+        source="127.0.0.3",
+        port=5300,
+        duration_s=7,
+        omit_s=2,
+        streams=4,
+        rate_bps=40_000_000,
+        window_bytes=250_000,
+        congestion_control="reno",
+        mss_bytes=1200,
+        reverse=True,
+    )
+
+    command = " ".join(iperf3.client_arguments(spec, "127.0.0.2"))
+
+    assert command == (
+        "iperf3 -4 -J --get-server-output -i 0.1 -c 127.0.0.2 -p 5300 --connect-timeout 3000 -t 7 -O 2 -P 4"
+        " -B 127.0.0.3 -b 10000000 -w 250000 -C reno -M 1200 -R"
+    )
+
+
+def test_udp_is_asked_for_with_its_rate():
+    spec = ThroughputSpec(address="127.0.0.2", protocol="udp", rate_bps=5_000_000)
+
+    assert " ".join(iperf3.client_arguments(spec, "127.0.0.2")).endswith("-b 5000000 -u")
+
+
+@pytest.mark.parametrize(("seconds", "every"), [(1, "0.1"), (100, "0.1"), (101, "0.2"), (3600, "3.6")])
+def test_intervals_are_as_fine_as_a_thousand_of_them_can_be(seconds, every):
+    assert iperf3.interval(ThroughputSpec(address="127.0.0.2", duration_s=seconds)) == every
+
+
+def test_an_address_that_is_not_ours_is_not_bound():
+    spec = ThroughputSpec(address="127.0.0.2", source="192.0.2.77")
+
+    assert "-B" not in iperf3.client_arguments(spec, "127.0.0.2")
+    assert "-B" not in iperf3.server_arguments(spec, "192.0.2.77")
+
+
+def test_without_iperf3_the_outcome_says_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    spec = ThroughputSpec(address="127.0.0.1")
+
+    run = iperf3.measure(spec, Deadline(5))
+
+    assert (run.outcome, run.throughput_bps) == (Outcome.TOOL_FAILURE, None)
+    assert "apt-get install iperf3" in run.detail
+    assert iperf3.Iperf3Probe().can_run(spec) == [iperf3.MISSING]
+
+
+def test_a_name_that_does_not_resolve_is_a_dns_failure():
+    with pytest.raises(NameNotResolved, match="does not resolve to an IPv4 address"):
+        iperf3.Iperf3Probe().run(ThroughputSpec(address="nowhere.invalid"), Deadline(5))
+
+
+def test_an_address_of_the_other_family_is_a_dns_failure():
+    assert iperf3.measure(ThroughputSpec(address="::1", family=4), Deadline(5)).outcome is Outcome.DNS_FAILURE
+
+
+def _pretend_iperf3(tmp_path, monkeypatch, script):
+    tool = tmp_path / "iperf3"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+
+def test_a_tool_that_does_not_end_is_stopped_at_the_deadline(tmp_path, monkeypatch):
+    _pretend_iperf3(tmp_path, monkeypatch, "exec sleep 60")
+
+    run = iperf3.measure(ThroughputSpec(address="127.0.0.1"), Deadline(0.2))
+
+    assert (run.outcome, run.throughput_bps) == (Outcome.TOOL_FAILURE, None)
+    assert "did not finish" in run.detail
+
+
+def test_a_tool_that_is_killed_is_a_tool_failure(tmp_path, monkeypatch):
+    _pretend_iperf3(tmp_path, monkeypatch, "kill -9 $$")
+
+    run = iperf3.measure(ThroughputSpec(address="127.0.0.1"), Deadline(5))
+
+    assert (run.outcome, run.detail) == (Outcome.TOOL_FAILURE, "iperf3 was killed by SIGKILL")

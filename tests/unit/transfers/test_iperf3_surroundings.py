@@ -1,0 +1,283 @@
+"""What is beside iperf3 in a test: keys, the filter on its port, the look at its process and its sockets."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from probes.throughput import authentication, rsa, sampling, source_filter
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3" / "versions"
+WITHOUT_FILTER = 0x40000
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return rsa.key_pair("of this slot", bits=1024)
+
+
+def test_a_key_pair_undoes_what_it_did(pair):
+    message = 0x1234567890
+    assert pair.modulus.bit_length() == 1024
+    assert pow(pow(message, rsa.EXPONENT, pair.modulus), pair.private_exponent, pair.modulus) == message
+
+
+def test_the_same_secret_makes_the_same_pair_and_another_another(pair):
+    assert rsa.key_pair("of this slot", bits=1024) == pair
+    assert rsa.key_pair("of another slot", bits=1024).modulus != pair.modulus
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None and not os.environ.get("CI"), reason="needs openssl")
+def test_openssl_reads_both_halves_and_finds_them_sound(pair, tmp_path):
+    private, public = tmp_path / "private.pem", tmp_path / "public.pem"
+    private.write_text(pair.private_pem())
+    public.write_text(pair.public_pem())
+
+    checked = subprocess.run(["openssl", "rsa", "-in", private, "-check", "-noout"], capture_output=True, text=True)
+    made = subprocess.run(["openssl", "rsa", "-in", private, "-pubout"], capture_output=True, text=True)
+
+    assert "RSA key ok" in checked.stdout
+    assert made.stdout == public.read_text()
+
+
+def test_primes_are_told_from_what_is_not():
+    by_division = [n for n in range(5, 20_000, 2) if all(n % d for d in range(3, math.isqrt(n) + 1, 2))]
+
+    assert [n for n in range(5, 20_000, 2) if all(rsa._passes(n, base) for base in (2, 3))] == by_division
+
+
+VERSIONS = ("3.9", "3.12", "3.18", "3.22")
+
+
+@pytest.fixture
+def iperf3_is(monkeypatch):
+    """A function that makes this host's iperf3 one of that version."""
+    monkeypatch.setattr(authentication, "_key_pair", lambda secret: rsa.key_pair(secret, bits=512))
+
+    def become(version, features="authentication"):
+        text = f"iperf {version} (cJSON 1.7.15)\nOptional features available: SCTP, {features}\n"
+        monkeypatch.setattr(authentication, "_version_text", lambda: text)
+
+    return become
+
+
+def test_credentials_need_a_secret_and_a_build_that_can(iperf3_is):
+    iperf3_is("3.12", features="zerocopy")
+
+    with (
+        authentication.client_credentials("secret", None) as client,
+        authentication.server_credentials("secret", None) as server,
+    ):
+        assert (client, server) == (authentication.Credentials(), authentication.Credentials())
+    iperf3_is("3.12")
+    with (
+        authentication.client_credentials(None, "3.12") as client,
+        authentication.server_credentials(None, "3.12") as server,
+    ):
+        assert (client, server) == (authentication.Credentials(), authentication.Credentials())
+
+
+def padded(credentials):
+    """As a row of the recorded tries says it; None of an end without credentials."""
+    return "--use-pkcs1-padding" in credentials.arguments if credentials.arguments else None
+
+
+@pytest.mark.parametrize("server", VERSIONS)
+@pytest.mark.parametrize("client", VERSIONS)
+def test_known_versions_authenticate_as_real_iperf3_did(iperf3_is, client, server):
+    """`authentication.json` is what real builds said when each of them tried each padding with each other; the same as
+    the reports beside it, of Debian 11, 12, 13 and unstable."""
+    tried = json.loads((FIXTURES / "authentication.json").read_text())
+    let_in = {
+        (one["client_pads_as_before"], one["server_pads_as_before"])
+        for one in tried
+        if (one["client"], one["server"], one["said"]) == (client, server, None)
+    }
+
+    iperf3_is(client)
+    with authentication.client_credentials("secret", server) as credentials:
+        of_client = padded(credentials)
+    iperf3_is(server)
+    with authentication.server_credentials("secret", client) as credentials:
+        of_server = padded(credentials)
+
+    assert (of_client, of_server) in (let_in or {(None, None)})
+    assert bool(let_in) is not (client == "3.22" and server in ("3.9", "3.12")), "the only pairs that cannot"
+
+
+@pytest.mark.parametrize(
+    ("version", "of_client", "of_server"),
+    [
+        ("3.12", False, False),
+        ("3.16", False, False),
+        ("3.17", True, True),
+        ("3.19", True, True),
+        ("3.20", False, True),
+        ("4.0", False, True),
+    ],
+)
+@pytest.mark.parametrize("peer", [None, "", "of a later kind"])
+def test_an_unknown_peer_version_gets_the_old_padding_if_possible(iperf3_is, version, of_client, of_server, peer):
+    iperf3_is(version)
+
+    with (
+        authentication.client_credentials("secret", peer) as client,
+        authentication.server_credentials("secret", peer) as server,
+    ):
+        assert (padded(client), padded(server)) == (of_client, of_server)
+
+
+@pytest.mark.parametrize(("version", "told"), [("3.9", False), ("3.10", True), ("3.22", True)])
+def test_only_versions_with_a_clock_skew_option_get_it(iperf3_is, version, told):
+    iperf3_is(version)
+
+    with authentication.server_credentials("secret", version) as server:
+        assert ("--time-skew-threshold" in server.arguments) is told
+
+
+def test_an_iperf3_that_is_put_in_the_place_of_another_is_asked_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    program = tmp_path / "iperf3"
+    found = []
+    for number, version in enumerate(("3.12", "3.22")):
+        program.write_text(f"#!/bin/sh\necho iperf {version}\n")
+        program.chmod(0o700)
+        os.utime(program, (number, number))
+        found.append(authentication.version())
+
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert (found, authentication.version()) == (["3.12", "3.22"], None)
+
+
+def test_an_iperf3_that_did_not_answer_in_time_is_asked_again(tmp_path, monkeypatch):
+    program = tmp_path / "iperf3"
+    program.write_text("#!/bin/sh\necho iperf 3.12\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with monkeypatch.context() as busy:
+        busy.setattr(subprocess, "run", lambda *_, **__: (_ for _ in ()).throw(subprocess.TimeoutExpired("iperf3", 10)))
+        assert authentication.version() is None
+
+    assert authentication.version() == "3.12"
+
+
+def test_keys_that_were_made_ahead_are_not_made_again(monkeypatch):
+    made = []
+    monkeypatch.setattr(authentication, "is_supported", lambda: True)
+    monkeypatch.setattr(
+        authentication, "key_pair", lambda secret: made.append(secret) or rsa.key_pair(secret, bits=512)
+    )
+    authentication.prepare_keys("ahead of its slot")
+
+    with (
+        authentication.client_credentials("ahead of its slot", None),
+        authentication.client_credentials("ahead of its slot", None),
+    ):
+        assert made == ["ahead of its slot"]
+    authentication.prepare_keys(None)
+    assert made == ["ahead of its slot"]
+
+
+def run_filter(program, packet):
+    """What a classic BPF program of loads and jumps says of an IP packet: McCanne and Jacobson's machine, that part."""
+    accumulator, at = 0, 0
+    while True:
+        code, if_true, if_false, operand = program[at]
+        if code == source_filter.RETURN:
+            return operand
+        if code == source_filter.LOAD_WORD:
+            offset = operand - source_filter.AT_IP_HEADER
+            accumulator = int.from_bytes(packet[offset : offset + 4])
+        else:
+            at += if_true if accumulator == operand else if_false
+        at += 1
+
+
+def ip_packet(source):
+    """An IP header from an address, with nothing else in it."""
+    packed = source_filter.ipaddress.ip_address(source).packed
+    return bytes(12) + packed + bytes(4) if len(packed) == 4 else bytes(8) + packed + bytes(16)
+
+
+@pytest.mark.parametrize(
+    ("peer", "stranger"),
+    [
+        ("192.0.2.1", "192.0.2.2"),
+        ("192.0.2.1", "193.0.2.1"),
+        ("2001:db8::1", "2001:db8::2"),
+        ("2001:db8::1", "2001:db9::1"),
+        ("2001:db8::1", "2001:db8:1::1"),
+        ("2001:db8::1", "2001:db8::1:0:1"),
+    ],
+)
+def test_the_filter_lets_the_peer_in_and_nobody_else(peer, stranger):
+    program = source_filter.source_program(peer)
+
+    assert run_filter(program, ip_packet(peer)) == WITHOUT_FILTER
+    assert run_filter(program, ip_packet(stranger)) == 0
+
+
+# Written down in the lab from ss of iproute2 6.1: a test with four streams, and its connection for control.
+STREAMS = """\
+0 0 10.77.1.1:40000 10.77.2.1:5201 cubic wscale:7,10 rtt:40.855/0.395 mss:1448 bytes_sent:164 bytes_acked:165 \
+lastrcv:4996 minrtt:40.18
+0 0 10.77.1.1:40002 10.77.2.1:5201 cubic wscale:7,10 rtt:40.855/0.395 mss:1448 bytes_sent:8995925 \
+bytes_retrans:13032 segs_out:6257 lastrcv:4996 delivery_rate 15699136bps delivered:6202 busy:4868ms \
+rwnd_limited:3708ms(76.2%) dsack_dups:2 reord_seen:3 minrtt:40.18 snd_wnd:80512
+0 0 10.77.1.1:40004 10.77.2.1:5201 cubic wscale:7,10 rtt:40.789/0.101 mss:1448 bytes_sent:8993325 \
+segs_out:6256 lastrcv:4956 delivery_rate 15.2Mbps delivered:6201 busy:4866ms rwnd_limited:3652ms(75.0%) \
+sndbuf_limited:100ms(2.1%) minrtt:40.135 snd_wnd:80512
+"""
+
+
+def test_counts_of_the_streams_are_read_and_control_is_left_out():
+    counts = sampling.kernel_counts(STREAMS.splitlines(), streams=2)
+
+    assert counts.age_s == pytest.approx((4.996 + 4.956) / 2)
+    assert counts.busy_s == pytest.approx(4.867)
+    assert counts.peer_window_limited_s == pytest.approx(3.680)
+    assert counts.send_buffer_limited_s == pytest.approx(0.050)
+    assert (counts.resent_bytes, counts.duplicates, counts.reordering_seen) == (13032, 2, 3)
+    assert counts.delivery_rate_bps == pytest.approx(15_699_136 + 15.2e6)
+    assert counts.rtt_min_ms == 40.135
+
+
+def test_counts_of_fewer_streams_than_there_are_say_nothing():
+    assert sampling.kernel_counts(STREAMS.splitlines(), streams=3) is None
+    assert sampling.kernel_counts([], streams=1) is None
+
+
+def test_a_busy_thread_wants_its_processor_all_the_time():
+    ended = threading.Event()
+    turning = threading.Thread(target=lambda: [None for _ in iter(ended.is_set, True)])
+    turning.start()
+    try:
+        before = sampling.scheduled_s(os.getpid())
+        ended.wait(0.5)
+        after = sampling.scheduled_s(os.getpid())
+    finally:
+        ended.set()
+        turning.join()
+
+    assert max(after[thread] - before.get(thread, 0.0) for thread in after) > 0.05
+
+
+def test_a_process_that_has_ended_is_not_looked_at():
+    done = subprocess.Popen(["true"])
+    done.wait()
+
+    assert sampling.scheduled_s(done.pid) == {}
+    with sampling.ToolSampler(done.pid, None) as watch:
+        pass
+    assert (watch.wanted_ratio(), watch.kernel_counts()) == (None, None)
+
+
+def test_without_ss_there_are_no_counts(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    assert sampling.socket_lines(sampling.StreamAddress("127.0.0.1", 5201)) == []
