@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ import redis
 from celery import Celery
 
 from probes.broker import client_url
+from probes.contract import CycleKind
 from probes.kinds import CYCLE_KINDS
 from probes.site.agent import Agent
 from probes.site.runner.schedule import task_name
@@ -70,13 +70,21 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
         agent.delivery.run()
 
 
+def _add_cycle(app: AgentApp, kind: CycleKind) -> None:
+    """Add the task that runs a cycle of a kind."""
+
+    @app.task(name=task_name(kind))
+    def run_cycle(test: str) -> None:
+        app.agent.cycle(kind, test)
+
+
 def _add_measurements(app: AgentApp) -> Callable[[], None]:
     """Returns what sends the slots of the next minute."""
     agent = app.agent
     client = redis.Redis.from_url(client_url(agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
 
     for kind in CYCLE_KINDS:
-        app.task(name=task_name(kind))(partial(agent.cycle, kind))
+        _add_cycle(app, kind)
 
     @app.task(name="site.run_slot")
     def run_slot(slot: dict[str, Any]) -> None:

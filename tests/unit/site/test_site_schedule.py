@@ -8,18 +8,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from celery import Celery
+from celery import Celery, current_app
 from hypothesis import given
 from hypothesis import strategies as st
 
 from probes import broker
 from probes.broker import client_url
+from probes.kinds import CYCLE_KINDS
 from probes.ping.kind import KIND
 from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site import command
 from probes.site.plan import PlanCache
-from probes.site.runner.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, cycle_entries
+from probes.site.runner.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, cycle_entries, task_name
 from probes.site.settings import AgentSettings, SettingsError, from_environment
+from probes.site.tasks import make_app
 from probes.site.wire import Plan
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 
@@ -254,3 +256,24 @@ def test_the_supervisor_stays_small():
     ).stdout.split()
 
     assert not {"celery", "kombu", "numpy", "redis", "sqlite3"} & set(loaded)
+
+
+@pytest.fixture
+def same_current_app():
+    """An agent's application becomes the current one of its process."""
+    before = current_app._get_current_object()
+    yield
+    before.set_current()
+
+
+def test_the_worker_knows_every_task_that_beat_and_slots_send(same_current_app):
+    ran = []
+    settings = SimpleNamespace(redis_url="redis://localhost:1/0")
+    agent = SimpleNamespace(settings=settings, cycle=lambda kind, test: ran.append((kind.name, test)))
+
+    app = make_app(agent)
+    for kind in CYCLE_KINDS:
+        app.tasks[task_name(kind)].run("narrowest")
+
+    assert ran == [("ping", "narrowest"), ("capacity", "narrowest")]
+    assert {*CHORES, "site.run_slot", "site.ping_cycle", "site.capacity_cycle"} <= set(app.tasks)
