@@ -1,8 +1,8 @@
 -- One row: how many bytes a day the mesh, as it is now, brings to each hypertable, its indexes included. A burst takes
 -- 192 bytes and 4 for each round trip, as tests.bench measures; the others' rows are of one size.
 SELECT
-    sum(cycles * sizes * (192 + 4 * coalesce((parameters ->> 'count')::integer, 0))) FILTER (WHERE kind = 'ping') AS burst,
-    sum(least(cycles, 24) * sizes * 360) FILTER (WHERE kind = 'ping') AS burst_hour,
+    sum(cycles * sizes * (192 + 4 * coalesce((parameters ->> 'count')::integer, 0))) FILTER (WHERE sizes > 0) AS burst,
+    sum(least(cycles, 24) * sizes * 360) FILTER (WHERE sizes > 0) AS burst_hour,
     sum(cycles * 2000) FILTER (WHERE kind = 'throughput') AS throughput_test,
     sum(cycles * 300) FILTER (WHERE kind = 'capacity') AS capacity_result
 FROM (
