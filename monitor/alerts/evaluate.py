@@ -16,12 +16,13 @@ from typing import Any, cast
 from monitor.agents.health import agent_reports
 from monitor.alerts.alone import advisory_lock
 from monitor.alerts.detect import causes, judged
+from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.shares import Shares
-from monitor.alerts.detect.snapshot import Baselines, Snapshot, take_snapshot
+from monitor.alerts.detect.snapshot import Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.incidents import lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths

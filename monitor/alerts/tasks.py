@@ -8,7 +8,7 @@ from functools import lru_cache
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.alerts.detect.snapshot import Baselines, baselines_at
+from monitor.alerts.detect.baselines import Baselines, baselines_at
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.incidents.corrections import correct

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from monitor.alerts.detect import causes
+from monitor.alerts.detect.baselines import Baselines, baselines_at
 from monitor.alerts.detect.causes import CauseGroup, LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.detect.snapshot import Baselines, Key, Snapshot, baselines_at
+from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import Source
 from monitor.alerts.evaluate import RuleScope, findings, reason_for_end, snapshot_at
 from monitor.alerts.incidents.lifecycle import CONFIRM_S, REOPEN_S, gravest

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.baselines import DRIFT_DAYS, TESTED_HOURS, Baselines, baselines_at
 from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.analysis.alarms import ranks
@@ -33,23 +34,8 @@ RECENT_STEPS = 12
 """Counts of the last hour come in twelve steps; where cycles are longer than 15 minutes, of the last four cycles."""
 
 RECENT_CYCLES = 4
-TESTED_HOURS = 12
-"""The longest period tested for a regression: the running hour and this many before it."""
 
-BASELINE_DAYS = 28
-SCATTER_DAYS = 3
-SEASON_WEEKS = 4
 TESTS_WITHIN = timedelta(days=60)
-DRIFT_DAYS = ranks.LONGEST
-
-
-@dataclass(frozen=True, slots=True)
-class Baselines:
-    """The baseline of each path for the running hour, named as in `for_alerts.baseline_counts`; made once an hour."""
-
-    hour: datetime
-    columns: for_alerts.Columns
-    daily: for_alerts.Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,22 +156,6 @@ def take_snapshot(
         tests_bps=by_test["throughput_bps"][:, ::-1],
         tested_at_s=by_test["at_s"][:, ::-1],
         agents=source.agents(now),
-    )
-
-
-def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
-    """The baselines of the hour of `now`, from data older than all tested windows."""
-    hour = start_of("hour", now)
-    until = hour - TESTED_HOURS * for_alerts.HOUR
-    hours_since = start_of("day", until) - SCATTER_DAYS * for_alerts.DAY
-    season = [
-        hour - timedelta(weeks=weeks, hours=apart) for weeks in range(1, SEASON_WEEKS + 1) for apart in (-1, 0, 1)
-    ]
-    today = start_of("day", now)
-    return Baselines(
-        hour=hour,
-        columns=source.baseline_counts(hours_since - BASELINE_DAYS * for_alerts.DAY, hours_since, until, season),
-        daily=source.daily_figures(today - DRIFT_DAYS * for_alerts.DAY, today),
     )
 
 

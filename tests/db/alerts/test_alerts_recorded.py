@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
+from monitor.alerts.detect.baselines import baselines_at
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.snapshot import baselines_at
 from monitor.alerts.detect.sources import STORED, PastStoredSource
 from monitor.alerts.evaluate import findings, scope_now, snapshot_at
 from monitor.archive.models import Burst, ThroughputTest

@@ -1,0 +1,47 @@
+"""The baseline of each path: its counts and daily figures from data older than all tested windows.
+
+In: a source of measurements and a moment. Out: `Baselines`, valid for an hour. The rules compare the newest data of
+a `Snapshot` against them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from monitor.alerts.detect.sources import STORED, Source
+from monitor.analysis.alarms import ranks
+from monitor.archive.periods import start_of
+from monitor.archive.queries import for_alerts
+
+TESTED_HOURS = 12
+"""The longest period tested for a regression: the running hour and this many before it."""
+BASELINE_DAYS = 28
+SCATTER_DAYS = 3
+SEASON_WEEKS = 4
+DRIFT_DAYS = ranks.LONGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """The baseline of each path for the running hour, named as in `for_alerts.baseline_counts`; made once an hour."""
+
+    hour: datetime
+    columns: for_alerts.Columns
+    daily: for_alerts.Columns
+
+
+def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
+    """The baselines of the hour of `now`, from data older than all tested windows."""
+    hour = start_of("hour", now)
+    until = hour - TESTED_HOURS * for_alerts.HOUR
+    hours_since = start_of("day", until) - SCATTER_DAYS * for_alerts.DAY
+    season = [
+        hour - timedelta(weeks=weeks, hours=apart) for weeks in range(1, SEASON_WEEKS + 1) for apart in (-1, 0, 1)
+    ]
+    today = start_of("day", now)
+    return Baselines(
+        hour=hour,
+        columns=source.baseline_counts(hours_since - BASELINE_DAYS * for_alerts.DAY, hours_since, until, season),
+        daily=source.daily_figures(today - DRIFT_DAYS * for_alerts.DAY, today),
+    )
