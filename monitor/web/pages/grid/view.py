@@ -14,11 +14,11 @@ from django.views.decorators.http import require_safe
 from monitor.alerts.incidents.queries import recent_incidents
 from monitor.archive.queries.deliveries import AgentContact, RefusedReport, agent_contacts, newest_refused
 from monitor.mesh.models import Mesh, Site
+from monitor.overview.late_agents import is_late
 from monitor.overview.measures import MEASURES
 from monitor.reports.files import written_reports
 from monitor.web.pages.first_run import first_run
 from monitor.web.pages.grid import matrix
-from monitor.web.pages.sites.load import LATE_AFTER
 from monitor.web.request.grid_choices import load_chosen_grid, options_of_grid
 
 CLOSED_INCIDENTS = 5
@@ -69,7 +69,7 @@ def _agent_rows(contacts: list[AgentContact], refused: list[RefusedReport], now:
     counts = Counter(report.site_id for report in refused)
     sites = Site.objects.in_use().filter(has_agent=True)
     return [
-        AgentRow(site, contact, contact is not None and now - contact.received_at > LATE_AFTER, counts[site.id])
+        AgentRow(site, contact, contact is not None and is_late(now - contact.received_at), counts[site.id])
         for site in sites
         for contact in (heard.get(site.id),)
     ]

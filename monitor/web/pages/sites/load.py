@@ -17,11 +17,10 @@ from monitor.agents.health import AgentReport, ClockWasOff, agent_reports, clock
 from monitor.agents.holders import SecondAgent, second_agents
 from monitor.analysis import figures
 from monitor.mesh.models import Site
+from monitor.overview.late_agents import is_late
 from probes.site.health import Health
 from probes.site.versions import is_older
 
-LATE_AFTER = timedelta(minutes=5)
-"""Agents deliver every few seconds; an agent without a delivery for this long is late."""
 CLOCKS_SHOWN = timedelta(days=7)
 MANY_QUEUED = 1000
 """More than fits into a batch or two."""
@@ -139,7 +138,7 @@ def _findings(report: AgentReport | None) -> Iterator[AgentProblem]:
     if report is None:
         yield AgentProblem(AgentState.SILENT, "its agent never reported")
         return
-    if report.accepted_ago > LATE_AFTER:
+    if is_late(report.accepted_ago):
         yield AgentProblem(AgentState.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
     if report.clock_is_off and report.health is not None and report.health.clock_offset_s is not None:
         yield AgentProblem(
