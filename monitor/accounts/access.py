@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import reverse
 
-from monitor.accounts import rates
+from monitor.accounts import rate_limits
 from monitor.accounts.models import UserToken, token_digest
 from monitor.accounts.origin import is_local
 from monitor.accounts.roles import Action, action_of, may
@@ -95,7 +95,7 @@ def _token_or_refusal(token: str) -> tuple[UserToken | None, HttpResponse | None
     )
     if user_token is None:
         return None, _refusal(401, UNKNOWN_TOKEN)
-    wait_s = rates.wait_s(f"user:{digest}", rates.SCRIPT)
+    wait_s = rate_limits.wait_s(f"user:{digest}", rate_limits.SCRIPT)
     if wait_s > 0:
         response = _refusal(429, "rate limit of this token exceeded; slow down")
         response["Retry-After"] = str(int(wait_s) + 1)

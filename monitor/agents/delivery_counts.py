@@ -10,7 +10,7 @@ from functools import wraps
 from django.http import HttpRequest, HttpResponse
 
 from monitor import redis_client
-from monitor.agents.stamps import View
+from monitor.agents.clock_headers import View
 
 KEY = "deliveries"
 

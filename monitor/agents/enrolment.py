@@ -22,10 +22,10 @@ from django.utils import timezone
 import probes
 from monitor.accounts.callers import client_address
 from monitor.accounts.models import token_digest
-from monitor.agents.answers import json_answer, open_to_programs
-from monitor.agents.bodies import RequestRefused, read_body
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
 from monitor.agents.protocol import require_supported_version
+from monitor.agents.request_bodies import RequestRefused, read_body
+from monitor.agents.responses import json_answer, open_to_programs
 from monitor.mesh.models import Site
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest, Welcome

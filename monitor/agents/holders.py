@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 
-from monitor.agents.bodies import RequestRefused
 from monitor.agents.models import AgentToken
+from monitor.agents.request_bodies import RequestRefused
 
 IDENTITY = re.compile(r"([0-9a-f]{16})\.([0-9]{1,18})")
 SHOWN_FOR = timedelta(minutes=5)

@@ -11,8 +11,8 @@ from functools import wraps
 
 from django.http import HttpRequest, HttpResponse
 
-from monitor.agents.bodies import RequestRefused
-from monitor.agents.stamps import View
+from monitor.agents.clock_headers import View
+from monitor.agents.request_bodies import RequestRefused
 from probes.site.wire import PROTOCOL, PROTOCOL_HEADER, PROTOCOLS_HEADER
 
 LOWEST, HIGHEST = 1, PROTOCOL

@@ -3,9 +3,9 @@
 from django.urls import URLPattern, path
 
 from monitor.agents import delivery_counts, views
+from monitor.agents.clock_headers import add_timestamps
 from monitor.agents.enrolment import enrol
 from monitor.agents.protocol import add_supported_versions
-from monitor.agents.stamps import add_timestamps
 
 urlpatterns: list[URLPattern] = [
     path("plan", add_supported_versions(add_timestamps(views.plan))),

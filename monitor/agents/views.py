@@ -7,8 +7,8 @@ A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 an
 409 another agent holds the token (`monitor.agents.holders`), 411 no length, 413 too large, 415 unknown content type or
 encoding, 426 another protocol (`monitor.agents.protocol`), 429 with Retry-After above the rate limit of the token. 503
 with Retry-After where the database is unavailable, slow or full, or too many batches are being stored: nothing is
-queued here, the agent keeps its results and retries. `probes.site.wire` has the structs, `monitor.agents.bodies`
-decompresses, `monitor.archive.ingest.batches` stores.
+queued here, the agent keeps its results and retries. `probes.site.wire` has the structs,
+`monitor.agents.request_bodies` decompresses, `monitor.archive.ingest.batches` stores.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from functools import wraps
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils import timezone
 
-from monitor.accounts import rates
+from monitor.accounts import rate_limits
 from monitor.accounts.callers import client_address
 from monitor.accounts.models import token_digest
 from monitor.agents import health, holders
-from monitor.agents.answers import json_answer, open_to_programs
-from monitor.agents.bodies import RequestRefused, decompress, read_request
+from monitor.agents.clock_headers import View
 from monitor.agents.models import AgentToken
 from monitor.agents.protocol import require_supported_version
-from monitor.agents.stamps import View
+from monitor.agents.request_bodies import RequestRefused, decompress, read_request
+from monitor.agents.responses import json_answer, open_to_programs
 from monitor.archive.ingest.batches import receive
 from monitor.archive.upkeep import trouble
 from monitor.mesh.models import Site
@@ -123,7 +123,7 @@ def _site_of(request: HttpRequest) -> Site:
     agent_token = AgentToken.objects.select_related("site").filter(digest=digest, revoked_at=None).first()
     if agent_token is None:
         raise RequestRefused(401, "this token is unknown or revoked; `manage.py site token NAME` makes a new one")
-    wait_s = rates.wait_s(f"agent:{digest}", rates.AGENT)
+    wait_s = rate_limits.wait_s(f"agent:{digest}", rate_limits.AGENT)
     if wait_s > 0:
         raise RequestRefused(429, f"{agent_token.site.name} asks too often; slow down", retry_after_s=wait_s)
     holders.require_holder(agent_token, request.headers.get(IDENTITY_HEADER), client_address(request), timezone.now())

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from monitor.agents.health import agent_reports
-from monitor.alerts.alone import advisory_lock
-from monitor.alerts.detect import causes, judged
+from monitor.alerts.advisory_lock import advisory_lock
+from monitor.alerts.detect import causes, rtt_progress
 from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
@@ -83,7 +83,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
     every, counted_since = scope.pinged | scope.tested, now - COUNTED
     snapshot = replace(
-        snapshot_at(now, scope, judged.read(), watched, baselines),
+        snapshot_at(now, scope, rtt_progress.read(), watched, baselines),
         troubles=agent_troubles(now),
         ended_s=queries.ended_s(counted_since),
         maintained_s=quiet.maintained_s(counted_since, now, every),
@@ -92,7 +92,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
     _add_to_incidents(lasting, firing, snapshot, now)
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
-    judged.write(snapshot.trips.judged_s)
+    rtt_progress.write(snapshot.trips.judged_s)
     opened = _open_and_tell(quiet_paths, now)
     return Evaluation(opened, closed)
 

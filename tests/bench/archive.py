@@ -165,7 +165,7 @@ def _loads() -> list[Load]:
 
 def _rows(loads: list[Load]) -> list[bytes]:
     """All bursts as rows of binary COPY."""
-    from monitor.archive.ingest.copying import pack
+    from monitor.archive.ingest.binary_copy import pack
 
     return [packed for load in loads for batch in load.batches for packed in pack(batch.results).packed]
 
@@ -232,7 +232,7 @@ def _results(path_ids: list[int], bursts: int) -> list[Delivered]:
 
 def _values(loads: list[Load]) -> list[tuple[object, ...]]:
     """All bursts as the values of their columns."""
-    from monitor.archive.ingest.copying import COLUMNS
+    from monitor.archive.ingest.binary_copy import COLUMNS
     from tests.unit.archive.test_archive_copying import value_of
 
     results = (result for load in loads for batch in load.batches for result in batch.results)
@@ -243,7 +243,7 @@ def _plain_copy(rows: list[tuple[object, ...]]) -> None:
     """By binary COPY, as psycopg does it, into a table without keys."""
     from django.db import connection
 
-    from monitor.archive.ingest.copying import COLUMNS
+    from monitor.archive.ingest.binary_copy import COLUMNS
     from tests.unit.archive.test_archive_copying import TYPES
 
     command = f"COPY plain_copy ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
@@ -257,7 +257,7 @@ def _packed_copy(rows: list[bytes]) -> None:
     """The same, packed already: what the server could do at best."""
     from django.db import connection
 
-    from monitor.archive.ingest.copying import BEGIN, COLUMNS, END
+    from monitor.archive.ingest.binary_copy import BEGIN, COLUMNS, END
 
     command = f"COPY plain_copy ({', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
     with connection.cursor() as cursor, cursor.copy(command) as copy:

@@ -25,7 +25,7 @@ from monitor.alerts.evidence.facts import (
     TestVerdict,
 )
 from monitor.alerts.evidence.gather import add_last_hour, gravest_first, stored_facts
-from monitor.alerts.evidence.likely import likely_cause
+from monitor.alerts.evidence.likely_cause import likely_cause
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
 

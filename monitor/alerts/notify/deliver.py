@@ -20,7 +20,7 @@ from queue import SimpleQueue
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-from monitor.alerts.alone import advisory_lock
+from monitor.alerts.advisory_lock import advisory_lock
 from monitor.alerts.models import DeliveryState, Incident, IncidentChange, Notification
 from monitor.alerts.notify import channels
 from monitor.alerts.notify.channels import Message, SendResult

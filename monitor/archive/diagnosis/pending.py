@@ -17,9 +17,9 @@ import numpy as np
 from django.db import transaction
 
 from monitor.archive.diagnosis.findings import Background, RunDiagnosis, diagnose_run
-from monitor.archive.ingest.copying import microseconds
+from monitor.archive.ingest.binary_copy import microseconds
 from monitor.archive.ingest.jsonb import for_jsonb
-from monitor.archive.ingest.storing import mark_dirty
+from monitor.archive.ingest.store import mark_dirty
 from monitor.archive.models import ThroughputTest, UndiagnosedTest
 from monitor.archive.queries.transfers import backgrounds
 from monitor.mesh.models import Slot

@@ -19,6 +19,7 @@ from django.db.models import JSONField, Value
 
 from monitor.archive.columns import LARGEST_BIGINT, LARGEST_INTEGER
 from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch, arrival_of
+from monitor.archive.ingest.binary_copy import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
 from monitor.archive.ingest.checks import (
     CLOCK_SKEW,
     EARLIEST,
@@ -27,12 +28,11 @@ from monitor.archive.ingest.checks import (
     KnownPath,
     reason_to_refuse,
 )
-from monitor.archive.ingest.copying import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
-from monitor.archive.ingest.culprits import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.delivered import CheckedDelivered
+from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS
 from monitor.archive.ingest.ledger import ReportedCycle, record_account, record_cycles, reported_cycle
-from monitor.archive.ingest.storing import store_bursts
+from monitor.archive.ingest.store import store_bursts
 from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention

@@ -17,7 +17,7 @@ from monitor.archive.ingest.checks import (
     CheckedServerReport,
 )
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
-from monitor.archive.ingest.storing import store_capacities, store_throughput
+from monitor.archive.ingest.store import store_capacities, store_throughput
 from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK

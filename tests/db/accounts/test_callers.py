@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory
 
 from monitor import environment
-from monitor.accounts import rates
+from monitor.accounts import rate_limits
 from monitor.accounts.callers import client_address, client_network
 from monitor.accounts.models import token_digest
 
@@ -52,7 +52,7 @@ def test_a_network_that_is_none_is_refused_with_what_to_write(monkeypatch):
 def test_behind_a_proxy_each_client_has_logins_of_its_own(client, settings, monkeypatch):
     settings.TRUSTED_PROXIES = OURS
     asked = []
-    monkeypatch.setattr(rates, "wait_s", lambda key, rate: asked.append(key) or 0)
+    monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: asked.append(key) or 0)
     form = {"username": uuid.uuid4().hex, "password": "wrong"}
 
     for forwarded in ("198.51.100.1", "198.51.100.2"):

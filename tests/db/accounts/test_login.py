@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from monitor.accounts import rates
+from monitor.accounts import rate_limits
 from probes import broker
 
 pytestmark = pytest.mark.django_db
@@ -34,8 +34,8 @@ def counted(settings, redis_url, monkeypatch):
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # fast
     # A hundredth as fast, so that no try comes back while the test runs.
     for name in ("LOGIN", "LOGIN_OF_ACCOUNT_FROM_ADDRESS", "LOGIN_OF_DEVICE", "LOGIN_OF_ACCOUNT"):
-        rate = getattr(rates, name)
-        monkeypatch.setattr(rates, name, rates.Rate(per_s=rate.per_s / 100, most=rate.most))
+        rate = getattr(rate_limits, name)
+        monkeypatch.setattr(rate_limits, name, rate_limits.Rate(per_s=rate.per_s / 100, most=rate.most))
 
 
 @pytest.fixture

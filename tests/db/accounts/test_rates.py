@@ -8,7 +8,7 @@ import time
 import pytest
 
 from monitor import redis_client
-from monitor.accounts.rates import AGENT, Rate, wait_s
+from monitor.accounts.rate_limits import AGENT, Rate, wait_s
 from monitor.redis_client import RedisClient
 from probes import broker
 

@@ -16,7 +16,7 @@ from django.urls import path
 from ninja import NinjaAPI
 
 from monitor import urls
-from monitor.accounts import rates
+from monitor.accounts import rate_limits
 from monitor.accounts.models import UserToken, issue_user_token, token_digest
 from monitor.accounts.roles import MAY, Action, Role, may, needs, roles_of
 
@@ -217,12 +217,12 @@ def test_an_agents_token_reads_nothing_and_a_users_delivers_nothing(client):
 def test_a_token_that_asks_too_often_is_told_when_to_come_again(client, monkeypatch):
     token = issue_user_token(user_with("viewer").pk, "export", NOW)
     asked = []
-    monkeypatch.setattr(rates, "wait_s", lambda key, rate: asked.append((key, rate)) or 2.5)
+    monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: asked.append((key, rate)) or 2.5)
 
     answer = client.get("/api/probe/read", **bearer(token))
 
     assert (answer.status_code, answer["Retry-After"]) == (429, "3")
-    assert asked == [(f"user:{token_digest(token)}", rates.SCRIPT)]
+    assert asked == [(f"user:{token_digest(token)}", rate_limits.SCRIPT)]
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_a_token_shows_a_page_that_is_open_and_no_more(client, open_to_all):
 @pytest.mark.parametrize("address", ["/api/probe/read", "/act/"])
 def test_a_tokens_rate_counts_where_reading_is_open(client, open_to_all, monkeypatch, address):
     token = issue_user_token(user_with("viewer").pk, "export", NOW)
-    monkeypatch.setattr(rates, "wait_s", lambda key, rate: 2.5)
+    monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: 2.5)
 
     assert client.get(address, **bearer(token)).status_code == 429
 
@@ -276,7 +276,7 @@ def test_authorization_for_a_proxy_in_front_is_not_ours(client, open_to_all):
 def test_guessing_passwords_has_an_end(client, monkeypatch, of):
     user_with("viewer")
     blocked = f"login:{of.format(account=token_digest('somebody'))}"
-    monkeypatch.setattr(rates, "wait_s", lambda key, rate: 4.2 if key == blocked else 0.0)
+    monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: 4.2 if key == blocked else 0.0)
 
     answer = client.post("/login/", {"username": "somebody", "password": PASSWORD}, **ELSEWHERE)
 

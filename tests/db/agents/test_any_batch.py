@@ -10,10 +10,10 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.accounts import rates
+from monitor.accounts import rate_limits
 from monitor.agents.health import agent_reports
 from monitor.agents.models import issue_token
-from monitor.archive.ingest.culprits import MOST_CULPRITS
+from monitor.archive.ingest.failing_results import MOST_CULPRITS
 from monitor.archive.models import Burst, CapacityResult, DiskToDiskTest, RefusedResult, ThroughputTest
 from tests.db.any_batch import any_values, as_json, as_message_pack, changed, whole_batch
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, throughput
@@ -38,7 +38,7 @@ def mesh(db):
 @pytest.fixture
 def agent(mesh, client, monkeypatch):
     """A client whose errors are answered with 500 as in production."""
-    monkeypatch.setattr(rates, "wait_s", lambda *_: 0.0)
+    monkeypatch.setattr(rate_limits, "wait_s", lambda *_: 0.0)
     client.defaults |= {"HTTP_AUTHORIZATION": f"Bearer {issue_token(mesh.slac.pk, NOW)}"}
     client.raise_request_exception = False
     return client

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from monitor.agents.bodies import RequestRefused
 from monitor.agents.holders import require_holder, second_agents
 from monitor.agents.models import AgentToken, issue_token
+from monitor.agents.request_bodies import RequestRefused
 from monitor.archive.models import Burst, ReceivedBatch
 from probes.site.wire import IDENTITY_HEADER
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh

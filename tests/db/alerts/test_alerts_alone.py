@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import OperationalError, connection, connections
 
-from monitor.alerts import alone as alone_module
+from monitor.alerts import advisory_lock as alone_module
 from monitor.alerts import evaluate as module
-from monitor.alerts.alone import advisory_lock
+from monitor.alerts.advisory_lock import advisory_lock
 from monitor.alerts.evaluate import Evaluation, evaluate
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident

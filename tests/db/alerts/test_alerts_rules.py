@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from monitor.alerts.detect import judged
+from monitor.alerts.detect import rtt_progress
 from monitor.alerts.evaluate import evaluate, findings, scope_now, snapshot_at
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
@@ -35,7 +35,7 @@ def mesh_with(**rules):
 
 def found(now=NOW):
     scope = scope_now()
-    return findings(snapshot_at(now, scope, judged.read()), scope)
+    return findings(snapshot_at(now, scope, rtt_progress.read()), scope)
 
 
 def store(path, at, *, lost=0, rtts_ms=None, size=100, **fields):
@@ -213,7 +213,7 @@ class TestRoundTrips:
     def test_a_step_of_all_round_trips_is_a_longer_route(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 180.0 if number >= 46 else 160.0))
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
 
         (finding,) = found()
 
@@ -226,7 +226,7 @@ class TestRoundTrips:
         path = mesh_with(rtt={})["slac → cern"]
         level = noisy(lambda number: 180.0 if number >= 46 else 160.0, floor_ms=160.0)
         every_minute(path, 60, rtts_ms=level)
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
 
         (finding,) = found()
 
@@ -240,7 +240,7 @@ class TestRoundTrips:
             rtts_ms=noisy(lambda number: 180.0 if number >= 46 else 160.0),
             ttl=lambda number: 52 if number >= 46 else 57,
         )
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
 
         (finding,) = found()
 
@@ -250,7 +250,7 @@ class TestRoundTrips:
         paths = mesh_with(rtt={})
         every_minute(paths["slac → cern"], 60, rtts_ms=noisy(lambda number: 140.0 if number >= 46 else 160.0))
         every_minute(paths["slac → fnal"], 60, rtts_ms=noisy(lambda number: 163.0 if number >= 46 else 160.0))
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp() for path in paths.values()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp() for path in paths.values()})
 
         assert found() == []
 
@@ -259,14 +259,14 @@ class TestRoundTrips:
         paths = mesh_with(rtt={})
         every_minute(paths["slac → cern"], 60, rtts_ms=noisy(lambda number: 22.0 if number >= 46 else 20.0))
         every_minute(paths["slac → fnal"], 60, rtts_ms=noisy(lambda number: 162.0 if number >= 46 else 160.0))
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp() for path in paths.values()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp() for path in paths.values()})
 
         assert [finding.path for finding in found()] == ["slac → cern"]
 
     def test_a_fall_is_reported_if_configured_and_ends_at_the_old_level(self):
         path = mesh_with(rtt={"every_change": True})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 140.0 if number >= 46 else 160.0))
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
 
         assert evaluate(NOW).opened == 1
         assert evaluate(NOW + MINUTE).closed == 0
@@ -281,14 +281,14 @@ class TestRoundTrips:
 
         assert evaluate(NOW).opened == 1
 
-        assert judged.read() == {path.pk: (NOW - MINUTE).timestamp()}
+        assert rtt_progress.read() == {path.pk: (NOW - MINUTE).timestamp()}
         row = Incident.objects.get().paths.get()
         assert row.since == NOW - 40 * MINUTE
 
     def test_it_closes_when_the_level_is_back_and_not_before(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 180.0 if number >= 46 else 160.0))
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
         evaluate(NOW)
         assert evaluate(NOW + MINUTE).closed == 0
 
@@ -300,7 +300,7 @@ class TestRoundTrips:
     def test_after_a_day_the_new_level_is_the_normal_one(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 180.0 if number >= 46 else 160.0))
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
         evaluate(NOW)
         later = NOW + timedelta(days=1)
         every_minute(path, 20, until=later, rtts_ms=noisy(lambda number: 180.0))
@@ -316,7 +316,7 @@ class TestRoundTrips:
         every_minute(
             path, 60, rtts_ms=lambda number: 160.0 + np.array(wild if number >= 46 else calm) + random.random(10)
         )
-        judged.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
+        rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
 
         assert "jitter" in {one.rule for one in found()}
 

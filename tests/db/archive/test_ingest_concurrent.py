@@ -10,8 +10,8 @@ from django.db import OperationalError, connection, transaction
 
 from monitor.archive.ingest import batches
 from monitor.archive.ingest.batches import store
-from monitor.archive.ingest.copying import pack
-from monitor.archive.ingest.storing import store_bursts
+from monitor.archive.ingest.binary_copy import pack
+from monitor.archive.ingest.store import store_bursts
 from monitor.archive.models import Burst, BurstHour, DirtyHour, ReceivedBatch, RefusedResult
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.upkeep.trouble import TroubleKind, kind_of

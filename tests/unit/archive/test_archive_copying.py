@@ -12,7 +12,7 @@ from psycopg.postgres import types
 from psycopg.pq import Format
 from psycopg.types.json import Jsonb
 
-from monitor.archive.ingest.copying import COLUMNS, concatenate_rows, pack
+from monitor.archive.ingest.binary_copy import COLUMNS, concatenate_rows, pack
 from monitor.archive.models import Burst as BurstRow
 from probes.contract import Outcome
 from probes.ping.spec import Burst, IcmpError

@@ -17,7 +17,7 @@ from django.contrib.auth.views import LoginView
 from django.core import signing
 from django.http import HttpRequest, HttpResponse
 
-from monitor.accounts import rates
+from monitor.accounts import rate_limits
 from monitor.accounts.callers import client_network
 from monitor.accounts.models import token_digest
 
@@ -61,11 +61,13 @@ def _wait_s(request: HttpRequest) -> float:
     address, account = client_network(request), _account(request.POST.get("username", ""))
     device = _device_of(request, account)
     limits = (
-        (f"login:{address}", rates.LOGIN),
-        (f"login:{account}:{address}", rates.LOGIN_OF_ACCOUNT_FROM_ADDRESS),
-        (f"login:{device}", rates.LOGIN_OF_DEVICE) if device else (f"login:{account}", rates.LOGIN_OF_ACCOUNT),
+        (f"login:{address}", rate_limits.LOGIN),
+        (f"login:{account}:{address}", rate_limits.LOGIN_OF_ACCOUNT_FROM_ADDRESS),
+        (f"login:{device}", rate_limits.LOGIN_OF_DEVICE)
+        if device
+        else (f"login:{account}", rate_limits.LOGIN_OF_ACCOUNT),
     )
-    return next((wait_s for key, rate in limits if (wait_s := rates.wait_s(key, rate)) > 0), 0.0)
+    return next((wait_s for key, rate in limits if (wait_s := rate_limits.wait_s(key, rate)) > 0), 0.0)
 
 
 def _account(name: str) -> str:

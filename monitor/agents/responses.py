@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_cache_control
 from django.views.decorators.csrf import csrf_exempt
 
-from monitor.agents.bodies import RequestRefused
-from monitor.agents.stamps import View
+from monitor.agents.clock_headers import View
+from monitor.agents.request_bodies import RequestRefused
 from monitor.archive.ingest.arrivals import BatchTooLarge
 from monitor.archive.upkeep import trouble
 

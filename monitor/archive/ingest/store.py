@@ -13,7 +13,7 @@ from datetime import datetime
 import numpy as np
 from django.db import IntegrityError, connection, transaction
 
-from monitor.archive.ingest.copying import Integers, Rows, copy_into, microseconds
+from monitor.archive.ingest.binary_copy import Integers, Rows, copy_into, microseconds
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.models import CapacityResult, ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
