@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+OF_THIS_RUN = ("SOUNDINGS_DATABASE_URL", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER")
+"""The process makes a database server of its own."""
 
 
 def test_a_kind_from_outside_the_tree_runs_the_whole_way():
@@ -14,7 +16,7 @@ def test_a_kind_from_outside_the_tree_runs_the_whole_way():
     run = subprocess.run(
         [*command, "tests/toy_kind/whole_way.py"],
         cwd=ROOT,
-        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        env={name: value for name, value in os.environ.items() if name not in OF_THIS_RUN},
         capture_output=True,
         text=True,
         check=False,
