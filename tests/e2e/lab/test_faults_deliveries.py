@@ -99,7 +99,7 @@ def test_a_second_agent_with_the_same_token_is_refused_and_shown(lab, second, ca
     code, told = wait_for(lambda: "\nrefused " in (answer := status(second))[1] and answer, 60, "it says why")
 
     assert code == 1
-    assert "refuses it; all is kept" in told
+    assert "refuses its results; they stay in the backlog" in told
     assert "409 Conflict: another agent works for oslo since 20" in told
     assert "stop one of the two. If this one is to take its place, `manage.py site rotate oslo`" in told
     assert "a second agent shows this site" in sites_page(lab)
