@@ -73,12 +73,12 @@ class PlanPuller:
         """Pull the plan if there is a new one; True if there was."""
         if not self._back_off.may_try():
             return False
-        known = self._cache.current()
+        current = self._cache.current()
         try:
-            plan = self._centre.plan(None if known is None else known.version)
+            plan = self._centre.plan(None if current is None else current.version)
         except CentreError as error:
             pause_s = self._back_off.failed(error.retry_after_s)
-            going_on = "no plan yet" if known is None else f"going on with plan {known.version}"
+            going_on = "no plan yet" if current is None else f"going on with plan {current.version}"
             logger.warning("plan: %s; %s; again in %.0f s", error, going_on, pause_s)
             return False
         if plan is None:

@@ -113,15 +113,15 @@ class PlanScheduler(Scheduler):
     def _follow(self, plan: Plan | None) -> None:
         """Entries for `plan`; those that stay the same keep when they last ran."""
         self._plan = plan
-        known = self._entries
+        previous = self._entries
         wanted = {}
         for name, every_s, phase_s in chores(plan):
-            last_run_at = known[name].last_run_at if name in known else EPOCH
+            last_run_at = previous[name].last_run_at if name in previous else EPOCH
             wanted[name] = self._entry(name, name, every_s, phase_s, last_run_at=last_run_at)
         for kind in CYCLE_KINDS:
             for name, test, every_s, phase_s in cycle_entries(plan, kind):
                 wanted[name] = self._entry(name, task_name(kind), every_s, phase_s, args=(test,))
-        kept = {name: known[name] for name, entry in wanted.items() if name in known and known[name] == entry}
+        kept = {name: previous[name] for name, entry in wanted.items() if name in previous and previous[name] == entry}
         self._entries = {**wanted, **kept}
 
     def _entry(
