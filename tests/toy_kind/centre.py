@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import connection
 
-from monitor.archive.ingest.checks import Amount, Moment, Text
+from monitor.archive.ingest.checked.values import Amount, Moment, Text
 from monitor.archive.ingest.kinds import StoredKind
 from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds.kind import MeshKind

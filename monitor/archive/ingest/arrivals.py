@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.archive.columns import LARGEST_BIGINT
-from monitor.archive.ingest.checks import NO_NUL, Integer, Moment, Text
+from monitor.archive.ingest.checked.values import NO_NUL, Integer, Moment, Text
 from monitor.archive.ingest.delivered import CheckedDelivered
 from monitor.archive.ingest.jsonb import for_jsonb
 from probes.site.health import Health

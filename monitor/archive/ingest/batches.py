@@ -20,14 +20,8 @@ from django.db.models import JSONField, Value
 from monitor.archive.columns import LARGEST_BIGINT, LARGEST_INTEGER
 from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch, arrival_of
 from monitor.archive.ingest.binary_copy import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
-from monitor.archive.ingest.checks import (
-    CLOCK_SKEW,
-    EARLIEST,
-    LARGEST_SEQUENCE,
-    CheckContext,
-    KnownPath,
-    reason_to_refuse,
-)
+from monitor.archive.ingest.checked.values import LARGEST_SEQUENCE
+from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST, CheckContext, KnownPath, reason_to_refuse
 from monitor.archive.ingest.delivered import CheckedDelivered
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS

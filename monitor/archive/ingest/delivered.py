@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Union
 from msgspec import Meta
 
 from monitor.archive.columns import LARGEST_INTEGER
-from monitor.archive.ingest.checks import Integer, Sequence
+from monitor.archive.ingest.checked.values import Integer, Sequence
 from monitor.archive.ingest.kinds import STORED_KINDS
 from probes.contract import Result
 from probes.site.wire import Delivered

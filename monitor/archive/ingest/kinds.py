@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.archive.ingest.checks import (
-    CheckedBurst,
-    CheckedCapacity,
-    CheckedDiskToDisk,
-    CheckedRun,
-    CheckedServerReport,
-)
+from monitor.archive.ingest.checked.capacity import CheckedCapacity
+from monitor.archive.ingest.checked.disk_to_disk import CheckedDiskToDisk
+from monitor.archive.ingest.checked.ping import CheckedBurst
+from monitor.archive.ingest.checked.throughput import CheckedRun, CheckedServerReport
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
 from monitor.archive.ingest.store import store_capacities, store_throughput
 from probes.capacity.kind import KIND as CAPACITY

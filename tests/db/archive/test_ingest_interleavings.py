@@ -24,7 +24,7 @@ from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 RESULTS = 24
-STEPS = ("_take_turn", "_record_batch", "_record_refused", "_record_days", "store_bursts", "store_throughput")
+STEPS = ("_take_turn", "_record_batch", "_record_refused", "_record_days", "store_bursts", "record_cycles")
 
 
 @pytest.fixture

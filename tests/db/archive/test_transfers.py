@@ -14,7 +14,7 @@ from monitor.analysis.transfer import Verdict, diagnose
 from monitor.archive.diagnosis.findings import Background, diagnose_run
 from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.ingest.batches import store
-from monitor.archive.ingest.checks import LONGEST_RTT_MS, LONGEST_TEST_S
+from monitor.archive.ingest.checked.values import LONGEST_RTT_MS, LONGEST_TEST_S
 from monitor.archive.models import Burst, CapacityResult, ThroughputTest
 from monitor.archive.queries.throughput import throughput_series
 from monitor.archive.queries.transfers import backgrounds, transfer_of

@@ -20,10 +20,9 @@ from monitor.archive.ingest.arrivals import (
     BatchTooLarge,
     read,
 )
-from monitor.archive.ingest.checks import (
-    CheckedBurst,
+from monitor.archive.ingest.checked.ping import CheckedBurst, CheckedError
+from monitor.archive.ingest.checked.throughput import (
     CheckedCpu,
-    CheckedError,
     CheckedKernel,
     CheckedRun,
     CheckedServerReport,
