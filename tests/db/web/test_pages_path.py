@@ -178,7 +178,7 @@ def test_the_newest_test_is_shown_in_full(page, paths):
 
     html = page(path)
 
-    assert re.search(r'class="verdict">bottleneck of 9.65 Mbit/s: its queue makes', html)
+    assert re.search(r'class="verdict">bottleneck of 9.65 Mbit/s: its queue raises the RTT', html)
     rate, windows, rtt = (spec(html, f"transfer-{name}")["datasets"] for name in ("rate", "window", "rtt"))
     run = read(RUNS / "queue.json")
     assert len(rate["rates"]) == len(run.transfer.received.end_s)
