@@ -96,10 +96,10 @@ def test_mos_is_that_of_analysis(ipdv: str) -> None:
 @pytest.mark.parametrize("metric", [Metric.LOSS_FLOOR, Metric.ESTIMATE, Metric.MOS])
 def test_the_planner_inlines_the_formulas(metric: Metric) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (VERBOSE, COSTS OFF) SELECT {metric.sql} FROM burst_hour")
+        cursor.execute(f"EXPLAIN (VERBOSE, COSTS OFF) SELECT {metric.sql} FROM burst_day")
         plan = "\n".join(line for (line,) in cursor.fetchall())
         cursor.execute("EXPLAIN (VERBOSE, COSTS OFF) SELECT loss_floor_ratio, mos FROM metrics_by_day")
         plan += "\n".join(line for (line,) in cursor.fetchall())
 
-    assert "burst_hour" in plan
+    assert "burst_day" in plan
     assert "reporting." not in plan
