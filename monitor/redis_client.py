@@ -35,6 +35,7 @@ class RedisClient:
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._client = connect(url, timeout_s)
+        self._scripts: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._open_until = 0.0
         self._is_failing = False
@@ -45,7 +46,9 @@ class RedisClient:
 
     def script(self, text: str, keys: list[str], arguments: list[Any]) -> Any:
         """Run a Lua script; None while Redis is unavailable."""
-        return self._call(self._client.register_script(text), keys=keys, args=arguments)
+        if text not in self._scripts:
+            self._scripts[text] = self._client.register_script(text)
+        return self._call(self._scripts[text], keys=keys, args=arguments)
 
     def _call(self, call: Any, *arguments: Any, **options: Any) -> Any:
         if time.monotonic() < self._open_until:
