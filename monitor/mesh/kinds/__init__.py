@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from monitor.mesh.document.entries import TestEntry
@@ -19,15 +19,15 @@ MESH_KINDS: dict[str, MeshKind] = {
 
 def filling_s(kind: str, parameters: Mapping[str, Any]) -> int:
     """Time during which a test loads its path."""
-    length_s = MESH_KINDS[kind].filling_s
-    if length_s is None:
-        raise ValueError(f"{kind} tests have no slots")
-    return length_s(parameters)
+    return _slot_length(kind, MESH_KINDS[kind].filling_s, parameters)
 
 
 def slot_s(kind: str, parameters: Mapping[str, Any]) -> int:
     """Time during which a test occupies its hosts."""
-    length_s = MESH_KINDS[kind].slot_s
+    return _slot_length(kind, MESH_KINDS[kind].slot_s, parameters)
+
+
+def _slot_length(kind: str, length_s: Callable[[Mapping[str, Any]], int] | None, parameters: Mapping[str, Any]) -> int:
     if length_s is None:
         raise ValueError(f"{kind} tests have no slots")
     return length_s(parameters)
