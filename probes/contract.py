@@ -112,7 +112,7 @@ class CycleTask(Protocol):
 
 
 class Slot(Protocol):
-    """A planned execution of a test at a time of its own, as one of its two ends gets it."""
+    """A scheduled execution of a test, as sent to each of its two ends."""
 
     @property
     def slot_id(self) -> int: ...
@@ -134,10 +134,10 @@ class FarEnd(Protocol):
     """The listening end of a slot."""
 
     def serve(self, spec: Any, deadline: Deadline) -> object | None:
-        """Take part in one test; what was seen of it, or None if nobody came. Raises `ProbeError`."""
+        """Serve a test. Returns its statistics, or None if no client connected. Raises `ProbeError`."""
 
     def decline(self, spec: Any, outcome: Outcome, detail: str, deadline: Deadline) -> None:
-        """Tell the other end why this one does not take part, where the kind can."""
+        """Tell the client why the test is declined, if the kind can."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,6 @@ from probes.ping import kind as ping
 from probes.throughput import kind as throughput
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND)}
-
-
 CYCLE_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, CycleKind))
 SLOT_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, SlotKind))
 KIND_OF_SLOT: dict[type[Any], SlotKind] = {kind.task: kind for kind in SLOT_KINDS}

@@ -1,7 +1,7 @@
 """The agent's parts, put together: spool, plan, limits, cycles, slots, delivery.
 
-Made once in the worker process from `AgentSettings`. What it does at which time is said by
-`probes.site.runner.schedule`, and done in the tasks of `probes.site.tasks`.
+Created once in the worker process from `AgentSettings`. `probes.site.runner.schedule` decides when it acts,
+`probes.site.tasks` has its tasks.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Agent:
             kind.probe()  # loaded now, so that no first cycle waits for it
 
     def begin(self) -> None:
-        """Account for what was not run while the agent was away. To be called once, before anything runs."""
+        """Account for the cycles and slots missed while the agent was down. Call once, before anything runs."""
         pulse = self.settings.heartbeat_file
         self.spool.record_start(pulse.stat().st_mtime if pulse.exists() else None)
         self.slots.settle(self.plans.current())

@@ -1,7 +1,7 @@
 """The plan of this site: pulled from the centre when it changed, kept on disk, read from there by who measures.
 
 The file is replaced as a whole, so a reader sees the old plan or the new one. The agent starts from it when the centre
-is away. What is running goes on by the plan that it began with: a new one counts from the next cycle.
+is unreachable. A running measurement keeps the plan that it began with; a new plan applies from the next cycle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PlanCache:
         self._plan: Plan | None = None
 
     def current(self) -> Plan | None:
-        """The plan, or None before the first one came (or if its file cannot be read, which is logged)."""
+        """The plan; None before the first, or if its file cannot be read (which is logged)."""
         with self._lock:
             stamp = self._file_stamp()
             if stamp != self._stamp:
@@ -40,7 +40,7 @@ class PlanCache:
             return self._plan
 
     def store(self, plan: Plan) -> None:
-        """Replace the plan, so that a crash at any moment leaves a whole one."""
+        """Replace the plan atomically: a crash leaves the old plan or the new."""
         with self._lock:
             with replace_privately(self._path, self._path.with_suffix(".new")) as file:
                 file.write(msgspec.json.encode(plan))
@@ -70,7 +70,7 @@ class PlanPuller:
         self._back_off = back_off if back_off is not None else BackOff()
 
     def run(self) -> bool:
-        """Pull the plan if there is a new one; True if there was."""
+        """Fetch the plan if it changed. Returns whether it did."""
         if not self._back_off.may_try():
             return False
         current = self._cache.current()

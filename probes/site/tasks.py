@@ -1,4 +1,4 @@
-"""The agent's Celery application: what runs as a task, on the agent's own Redis, with no result backend.
+"""The agent's Celery application and its tasks, on the agent's own Redis, without a result backend.
 
 Tasks are thin: each calls one function of the agent. A task of a kind is a whole cycle of all targets. A slot is
 sent with an ETA within the next minute, since Redis delivers messages twice whose ETA lies beyond its visibility
@@ -79,7 +79,7 @@ def _add_cycle(app: AgentApp, kind: CycleKind) -> None:
 
 
 def _add_measurements(app: AgentApp) -> Callable[[], None]:
-    """Returns what sends the slots of the next minute."""
+    """Add the tasks of cycles and slots. Returns the function that enqueues the slots of the next minute."""
     agent = app.agent
     client = redis.Redis.from_url(client_url(agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
 

@@ -1,4 +1,4 @@
-"""What a site's agent and the centre say to each other, as typed structs; the one definition for both ends.
+"""The messages between a site's agent and the centre, as typed structs: the definition for both ends.
 
     GET  /api/agent/plan      -> Plan    (ETag is Plan.version; If-None-Match gives 304)
     POST /api/agent/results   Batch -> Receipt, sent after the centre's commit
@@ -54,7 +54,7 @@ def read_slot(body: bytes) -> Slot:
 
 
 class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
-    """All that one site must measure. `version` is a digest of the rest. A `Plan` has a field for each kind as well."""
+    """All measurements of a site. `version` is a digest of the rest. A `Plan` has a field for each kind as well."""
 
     version: str
     site: str
@@ -125,7 +125,7 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GapReason(StrEnum):
-    """Why planned cycles have no result, from what is surest to what is left to be said."""
+    """Reason why scheduled cycles have no result, most certain first."""
 
     SET_ASIDE = "set_aside"
     DROPPED = "dropped"
@@ -178,7 +178,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The centre's answer to a batch: everything in it is stored, but for what is refused."""
+    """The centre's answer to a batch: all results are stored, except those refused."""
 
     number: int
     accepted: int
@@ -186,14 +186,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the centre says to a site that has not joined yet."""
+    """The centre's answer to a site that has not joined yet."""
 
     centre_version: str
     oldest_agent_version: str
 
 
 class EnrolmentRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A site shows the one-time code that it was given."""
+    """A site's request to join, with its one-time code."""
 
     code: str
     agent_version: str

@@ -1,6 +1,6 @@
 """Estimate as text, for the command, the pages and the reports.
 
-In: an `ThroughputEstimate` and its inputs. Out: short English text.
+In: a `ThroughputEstimate` and its inputs. Out: short English text.
 """
 
 from __future__ import annotations

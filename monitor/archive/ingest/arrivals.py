@@ -1,6 +1,6 @@
 """Parse a delivered batch into results.
 
-In: the body of a delivery, as JSON or MessagePack. Out: an `ParsedBatch`, from which each result is parsed and
+In: the body of a delivery, as JSON or MessagePack. Out: a `ParsedBatch`, from which each result is parsed and
 checked separately, so that a malformed result does not affect the others. Nothing is stored here.
 """
 
@@ -220,5 +220,5 @@ def _number(text: str) -> int | float:
 
 
 def arrival_of(batch: Batch) -> ParsedBatch:
-    """Build an `ParsedBatch` from batch structs. Raises as `read` does."""
+    """Build a `ParsedBatch` from batch structs. Raises as `read` does."""
     return read(msgspec.msgpack.encode(batch), MESSAGE_PACK)

@@ -1,6 +1,6 @@
 """Expected TCP throughput of a path and its bottleneck, from the path's measurements over a period.
 
-In: the path's summary and its throughput tests of the period. Out: an `ThroughputEstimate` of `monitor.analysis.tcp`
+In: the path's summary and its throughput tests of the period. Out: a `ThroughputEstimate` of `monitor.analysis.tcp`
 with its inputs:
 
   - RTT and loss are the pings', bursts during throughput tests excluded;

@@ -1,6 +1,6 @@
 """Status of the archive: sizes, backlog, missing results, and problems of its server.
 
-In: the database. Out: a `ArchiveStatus`, for `manage.py archive status`.
+In: the database. Out: an `ArchiveStatus`, for `manage.py archive status`.
 """
 
 from __future__ import annotations

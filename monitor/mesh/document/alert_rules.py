@@ -1,9 +1,9 @@
 """Settings of alert rules in mesh.toml, and those that apply to each path.
 
 A rule of `monitor.alerts.detect.rules` declares its keys as a frozen struct, each field with its default, bounds and
-description, and registers it here. `[alerts.loss]` sets a rule for the
-whole mesh, `[[alerts.for]]` for a group, for paths from or to a site, or for a single path; later tables override
-earlier ones key by key. Unset keys have the default; `enabled = false` disables a rule.
+description, and registers it here. `[alerts.loss]` sets a rule for the whole mesh, `[[alerts.for]]` for a group, for
+paths from or to a site, or for a single path; later tables override earlier ones key by key. Unset keys have the
+default; `enabled = false` disables a rule.
 """
 
 from __future__ import annotations

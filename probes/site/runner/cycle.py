@@ -1,9 +1,9 @@
 """One cycle of a test that the plan repeats: every target once, and every result spooled, for any kind.
 
-Takes a task of the plan, gives results to the spool. All paths are measured together, or one after the other, as the
-kind says; then each result is spooled when it is there, and what had no turn within the interval is `missed`. Targets
-that may not or cannot be measured end in their outcome. A cycle that would begin while the one before still runs ends
-as `busy`. When cycles begin is decided by `probes.site.runner.schedule`.
+In: a task of the plan. Out: results in the spool. The kind decides whether all paths are measured together or in turn;
+in turn, each result is spooled at once, and a target without a turn within the interval is `missed`. A target that is
+not permitted or fails ends in that outcome. A cycle due while the previous cycle still runs ends as `busy`.
+`probes.site.runner.schedule` decides when cycles begin.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ class Cycles:
                 self._running.remove(key)
 
     def _measure_in_turn(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None, turn: threading.Lock) -> None:
-        """Measure one path of this kind at a time, in an order of its own each cycle, so that two agents do not always
-        meet at the same far end."""
+        """Measure the paths in turn, in random order, so that two agents do not always meet at the same far end."""
         over_at = self._now() + timedelta(seconds=task.every_s)
         targets = kind.targets(task)
         for target in random.sample(targets, len(targets)):

@@ -1,4 +1,4 @@
-"""When throughput tests of our own ran on this host, so that pings measured meanwhile can be told apart."""
+"""Periods of throughput tests on this host, to flag the pings measured during a test."""
 
 from __future__ import annotations
 

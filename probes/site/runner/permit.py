@@ -1,4 +1,4 @@
-"""The permission to measure: names resolved, the site's limits asked, and their use counted, for every kind.
+"""Permission to measure, for every kind: resolve names, check the site's limits, count usage.
 
 In: targets of a cycle, or a slot. Out: targets and specs with literal addresses that the limits permit, or the
 `ProbeError` with the rule against them. The rules are in `probes.site.limits`; a kind adds its own.
@@ -27,11 +27,11 @@ Verdict = Target | ProbeError
 
 
 class Declined(NotPermitted):
-    """A rule against listening for a peer who may be told of it."""
+    """A limit forbids serving the test, and the client may be told so."""
 
 
 class Permit:
-    """Asks the limits of one site. Safe to use from any thread."""
+    """Checks measurements against the limits of the site. Thread-safe."""
 
     def __init__(
         self,
@@ -97,8 +97,7 @@ class Permit:
 
     @contextmanager
     def server(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, UsageEntry]]:
-        """As `client`, for the far end and the peer that it takes part with. Raises `Declined` where the peer may be
-        told of the rule."""
+        """As `client`, for the far end. Raises `Declined` where the client may be told of the limit."""
         source = slot.spec.source
         peer = None if source is None else resolve_one(source, slot.spec.family)
         _require_none(self._limits.forbids_peer(peer))
@@ -112,7 +111,7 @@ class Permit:
             yield kind.permitted(msgspec.structs.replace(slot.spec, source=peer), self._limits), used
 
     def _forbids(self, kind: SlotKind, slot: Slot) -> str | None:
-        """A server is asked for before its hours begin with its slot."""
+        """The limit that forbids a slot. A server starts before its slot: the hours are checked at the slot's start."""
         begins_at, spec = max(self._now(), slot.starts_at), slot.spec
         return (
             self._limits.forbids_length(spec)

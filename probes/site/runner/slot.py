@@ -29,10 +29,10 @@ LEAD = timedelta(seconds=2)
 """How long before its slot begins a test is made ready: keys are made, the server listens."""
 LATEST_START = timedelta(seconds=5)
 SET_UP_S = 2.0
-"""What connecting and exchanging results take: at a round trip of 120 ms 1 to 2 s, the more the busier the machine."""
+"""Time to connect and to exchange results: 1 to 2 s at an RTT of 120 ms, more on a busy machine."""
 LATE = timedelta(seconds=1)
 CLOCKS_APART_S = 1.0
-"""So long before its slot is over by our clock it may be by the server's, which then ends the test."""
+"""The server's clock may be ahead of ours by this much: it then ends the slot this much earlier."""
 TRY_AGAIN_S = 1.0
 COME_AGAIN = (Outcome.REFUSED, Outcome.BUSY)
 KEEP_SLOTS = timedelta(days=1)
@@ -70,7 +70,7 @@ class Slots:
         return slot.starts_at - LEAD
 
     def run(self, slot: Slot) -> None:
-        """Run one slot in our role. Does nothing if it was taken before."""
+        """Run a slot in our role. Does nothing if it was claimed before."""
         if not self._spool.claim_slot(slot, self._now()):
             return
         if slot.role == "server":
@@ -80,8 +80,8 @@ class Slots:
         self._spool.forget_slots(self._now() - KEEP_SLOTS)
 
     def settle(self, plan: Plan | None) -> None:
-        """End the slots that ran when this agent was killed, and those of its plan that passed while it was away. To be
-        called once, before anything runs."""
+        """Close the slots that ran when this agent was killed, and those of its plan that passed while it was down.
+        Call once, before anything runs."""
         for slot in self._spool.unfinished_slots():
             if slot.role == "server":
                 self._spool.end_slot(slot.slot_id)
@@ -119,9 +119,8 @@ class Slots:
             return self._not_run(slot, error.outcome, str(error))
 
     def _measure(self, kind: SlotKind, slot: Slot, spec: Any) -> Any:
-        """Measure. A client that calls again does so, while there is time for a whole test, where nobody listens yet,
-        since clocks differ, or where a stranger is being served. If its test began late and was cut off by the end of
-        the slot, it was missed."""
+        """Measure. While there is time for a whole test, retry if the server does not listen yet (clocks differ) or is
+        busy, where the kind permits. A test that began late and was cut off by the end of its slot was missed."""
         probe = kind.probe()
         while True:
             late = self._late(slot)
@@ -145,7 +144,7 @@ class Slots:
         return self._now() - slot.starts_at
 
     def _run_server(self, slot: Slot) -> None:
-        """Serve one test. Its result is the client's to report; of some kinds this end reports what only it knows."""
+        """Serve a test. The client reports its result; for some kinds this end adds a report."""
         kind, started_at = self._kind(slot), self._now()
         outcome, detail, seen = self._serve(kind, slot)
         if kind.report is not None:
@@ -155,7 +154,7 @@ class Slots:
             self._spool.end_slot(slot.slot_id)
 
     def _serve(self, kind: SlotKind, slot: Slot) -> tuple[Outcome, str, object | None]:
-        """How our part of a slot ended, and what was seen of it."""
+        """Serve a test. Returns the outcome, a detail, and the statistics of the far end if there are any."""
         far_end = kind.far_end()
         try:
             with self._permit.server(kind, slot) as (spec, used), self._own_tests.running():
@@ -177,5 +176,5 @@ class Slots:
 
 
 def _needed_s(slot: Slot) -> float:
-    """Seconds that a whole test takes, but for what it does before it sends."""
+    """Time for a whole test, with its set-up."""
     return float(slot.spec.length_s) + SET_UP_S
