@@ -73,7 +73,7 @@ class Centre:
         return list(self.kept.values())
 
     def bursts(self):
-        return [one for one in self.results() if isinstance(one.result, Burst)]
+        return [delivered for delivered in self.results() if isinstance(delivered.result, Burst)]
 
     def measured(self):
         """On a machine with more to do than it can, some cycles are busy."""
@@ -82,10 +82,10 @@ class Centre:
         return [one for one in bursts if one.result.outcome is Outcome.MEASURED]
 
     def runs(self):
-        return [one for one in self.results() if isinstance(one.result, ThroughputRun)]
+        return [delivered for delivered in self.results() if isinstance(delivered.result, ThroughputRun)]
 
     def served(self):
-        return [one for one in self.results() if isinstance(one.result, ServerReport)]
+        return [delivered for delivered in self.results() if isinstance(delivered.result, ServerReport)]
 
 
 class Agent:

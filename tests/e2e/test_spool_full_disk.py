@@ -65,7 +65,7 @@ while (batch := spool.next_batch(max_results=7, max_bytes=10**9, now=NOW, agent_
              for gap in batch.account.gaps]
     dropped, until = batch.dropped, batch.account.until
     spool.acknowledge(batch.number)
-kinds = [[one.kind, one.reason, one.count] for one in spool.dropped_by_kind()]
+kinds = [[dropped.kind, dropped.reason, dropped.count] for dropped in spool.dropped_by_kind()]
 spool.close()
 with contextlib.closing(sqlite3.connect(path)) as connection:
     verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]

@@ -95,7 +95,7 @@ class Arrival:
 
 
 class PartialSession:
-    """A session of which some packets are out, and the `ReplyMatcher` that fills in its table."""
+    """A session with some packets sent, and the `ReplyMatcher` that fills its table."""
 
     def __init__(
         self,

@@ -64,7 +64,8 @@ def test_many_at_once_get_no_more_than_there_is(client, redis_socket):
 
     def ask():
         client = RedisClient(f"redis+socket://{redis_socket}")
-        admitted.extend(one for one in (wait_s("shared", rate, client) for _ in range(10)) if one == 0.0)
+        waits = [wait_s("shared", rate, client) for _ in range(10)]
+        admitted.extend(seconds for seconds in waits if seconds == 0.0)
 
     threads = [threading.Thread(target=ask) for _ in range(10)]
     for thread in threads:

@@ -92,9 +92,11 @@ def test_the_snapshot_of_arrays_is_that_of_the_archive(both):
     for now in (NOW, NOW - LATER, NOW - timedelta(hours=20)):
         ours, theirs = snapshots_of(recorded, scope, now), snapshots_of(PastStoredSource(), scope, now)
         is_the_same(ours, theirs)
-        found = [{(one.rule, one.path_id) for one in findings(snapshot, scope)} for snapshot in (ours, theirs)]
-        assert found[0] == found[1]
-        fired |= found[0]
+        from_arrays, from_archive = (
+            {(finding.rule, finding.path_id) for finding in findings(snapshot, scope)} for snapshot in (ours, theirs)
+        )
+        assert from_arrays == from_archive
+        fired |= from_arrays
     assert {rule for rule, _ in fired} & {"loss", "rtt", "loss_regression"}, "nothing to compare"
 
 

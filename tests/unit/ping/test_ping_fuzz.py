@@ -137,7 +137,7 @@ HOSTILE = [
 
 
 class Receiving(RuleBasedStateMachine):
-    """A session on the one side, on the other what was truly answered."""
+    """A ping session, and the true replies to its requests."""
 
     form: Form
 

@@ -1,4 +1,4 @@
-"""ICMP errors, built from RFC 792, RFC 1191, RFC 4443 and RFC 4884, and what is kept of them."""
+"""Parsing of ICMP errors, built from RFC 792, RFC 1191, RFC 4443 and RFC 4884."""
 
 import socket
 import struct
@@ -155,7 +155,7 @@ def test_of_a_packet_only_the_first_error_is_kept(form):
 
 
 def forgeries(session: PartialSession) -> dict[str, bytes]:
-    """What is quoted of packet 4, each with one thing wrong; packet 10 is not sent yet, 2 was refused."""
+    """Quotes of packet 4, each with a single field wrong; packet 10 is not sent yet, packet 2 was refused."""
     family, host = session.family, session.host(4)
     request = session.request(4)
     stale = PartialSession(session.form, secret=OTHER_SECRET, count=4).request(4)

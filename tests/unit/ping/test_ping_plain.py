@@ -63,7 +63,7 @@ class FakeSocket:
 
 
 class Receiving:
-    """A session of which all is sent, and an receive_batch whose messages are entered in its table."""
+    """A session with all requests sent, and a receive batch whose messages go into its packet table."""
 
     def __init__(self, family: int = 4, rows: int = 8) -> None:
         self.family = family

@@ -1,4 +1,4 @@
-"""Which time, hop limit and stamp a batch of messages gives a packet; what is hostile is in test_ping_fuzz.py."""
+"""Receive time, hop limit and timestamp of packets from a batch of messages. test_ping_fuzz.py has hostile input."""
 
 import socket
 

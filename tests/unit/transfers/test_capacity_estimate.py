@@ -125,19 +125,19 @@ def wavering(mbps: float, seed: int, deviation_ns: float):
 
 @pytest.mark.parametrize("mbps", [10.0, 50.0, 100.0])
 def test_stamps_that_waver_by_10_us_do_not_hide_it(mbps):
-    found = [wavering(mbps, seed, 10_000) for seed in range(200)]
+    estimates = [wavering(mbps, seed, 10_000) for seed in range(200)]
 
-    assert {one.verdict for one in found} == {CapacityVerdict.MEASURED}
-    assert sum(one.capacity_bps == pytest.approx(mbps * 1e6, rel=0.2) for one in found) >= 198
+    assert {estimate.verdict for estimate in estimates} == {CapacityVerdict.MEASURED}
+    assert sum(estimate.capacity_bps == pytest.approx(mbps * 1e6, rel=0.2) for estimate in estimates) >= 198
 
 
 @pytest.mark.parametrize("mbps", [10.0, 50.0, 100.0])
 def test_stamps_that_waver_more_may_hide_it_but_make_no_false_figure(mbps):
-    found = [wavering(mbps, seed, 20_000) for seed in range(200)]
-    told = [one.capacity_bps for one in found if one.verdict is CapacityVerdict.MEASURED]
+    estimates = [wavering(mbps, seed, 20_000) for seed in range(200)]
+    rates_bps = [estimate.capacity_bps for estimate in estimates if estimate.verdict is CapacityVerdict.MEASURED]
 
-    assert {one.verdict for one in found} <= {CapacityVerdict.MEASURED, CapacityVerdict.UNSETTLED}
-    assert sum(bps == pytest.approx(mbps * 1e6, rel=0.2) for bps in told) >= 0.98 * len(told)
+    assert {estimate.verdict for estimate in estimates} <= {CapacityVerdict.MEASURED, CapacityVerdict.UNSETTLED}
+    assert sum(bps == pytest.approx(mbps * 1e6, rel=0.2) for bps in rates_bps) >= 0.98 * len(rates_bps)
 
 
 @given(factor=st.sampled_from([2, 3, 7]))
