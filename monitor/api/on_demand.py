@@ -18,8 +18,8 @@ from pydantic import Field
 from monitor.accounts.roles import Action, may
 from monitor.api.parameters import ProblemOut
 from monitor.archive.columns import LARGEST_BIGINT
-from monitor.archive.queries import on_demand as outcomes
-from monitor.archive.queries.on_demand import OnDemand
+from monitor.archive.queries.throughput import on_demand as outcomes
+from monitor.archive.queries.throughput.on_demand import OnDemand
 from monitor.mesh.document.entries import IntegerRange
 from monitor.mesh.kinds.throughput import RATE_BPS, THROUGHPUT_NUMBERS
 from monitor.mesh.models import Path

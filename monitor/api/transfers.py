@@ -18,11 +18,11 @@ from pydantic import Field
 from monitor.analysis.tcp import ThroughputEstimate
 from monitor.analysis.transfer import spread
 from monitor.api.parameters import PacketBytes, ProblemOut, Range
-from monitor.archive.queries.calibrations import PathCalibration
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
-from monitor.archive.queries.record_transfers import RecordBy, RecordTransfer, best_transfers
-from monitor.archive.queries.throughput import throughput_series
+from monitor.archive.queries.throughput.calibrations import PathCalibration
+from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
+from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.models import Family, Path
 from monitor.overview.grid import choose_packet_bytes
 

@@ -41,8 +41,8 @@ from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_s
 from monitor.archive.queries.ledger import count_planned, ledger_of_path
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
-from monitor.archive.queries.throughput import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
-from monitor.archive.queries.transfers import transfer_of
+from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
+from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.mesh.models import Path, Site
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, choose_packet_bytes, load_grid

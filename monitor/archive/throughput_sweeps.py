@@ -19,9 +19,9 @@ from django.utils import timezone
 
 from monitor.analysis.transfer.sweep import SettingResult, SweepSetting
 from monitor.archive.models import SweepCell, ThroughputSweep
-from monitor.archive.queries import on_demand
-from monitor.archive.queries.on_demand import OnDemand, TestState
-from monitor.archive.queries.transfers import backgrounds, transfer_of
+from monitor.archive.queries.throughput import on_demand
+from monitor.archive.queries.throughput.on_demand import OnDemand, TestState
+from monitor.archive.queries.throughput.transfers import backgrounds, transfer_of
 from monitor.mesh.models import Path
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, cancel, faults
 from probes.contract import Deadline, Outcome
@@ -37,7 +37,8 @@ POLL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SweepCellResult:
-    """A cell with its test. Times and figures are None as in `monitor.archive.queries.on_demand.OnDemand`."""
+    """A cell with its test. Times and figures are None as in
+    `monitor.archive.queries.throughput.on_demand.OnDemand`."""
 
     place: int
     setting: SweepSetting

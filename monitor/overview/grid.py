@@ -19,7 +19,7 @@ from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, newest_failures, newest_measurement_at
-from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
+from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Path, Site

@@ -41,7 +41,7 @@ from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
 from monitor.archive.queries.paths import newest_failures
-from monitor.archive.queries.throughput import throughput_series
+from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path
 from monitor.mesh.queries import slots_of_hosts

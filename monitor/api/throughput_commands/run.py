@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from monitor.analysis import figures
-from monitor.archive.queries.on_demand import OnDemand, TestState, on_demand, wait
+from monitor.archive.queries.throughput.on_demand import OnDemand, TestState, on_demand, wait
 from monitor.mesh.schedule.endings import GRACE_S
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, find_path
 from probes.contract import Deadline, Outcome

@@ -21,7 +21,7 @@ from monitor.archive.ingest.binary_copy import microseconds
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.store import mark_dirty
 from monitor.archive.models import ThroughputTest, UndiagnosedTest
-from monitor.archive.queries.transfers import backgrounds
+from monitor.archive.queries.throughput.transfers import backgrounds
 from monitor.mesh.models import Slot
 from probes.contract import Outcome
 from probes.throughput.spec import ServerReport, ThroughputRun, Transfer, merge_server_report

@@ -5,8 +5,8 @@ with its inputs:
 
   - RTT and loss are the pings', bursts during throughput tests excluded;
   - the window is the largest that the receiver granted to a stream in the tests of the period;
-  - the capacity is that of `monitor.archive.queries.transfers.backgrounds`: measured, and at least that of the best
-    test;
+  - the capacity is that of `monitor.archive.queries.throughput.transfers.backgrounds`: measured, and at least that of
+    the best test;
   - congestion control and streams are those of the newest test, or of those before the period. BBR does not react to
     loss, so its loss is taken as zero;
   - the loss is calibrated by tests of that kind in the eight weeks before the period, where that would have helped.
@@ -22,7 +22,8 @@ from datetime import datetime
 from monitor.analysis.sketches import RTT_MS, Sketches
 from monitor.analysis.tcp import Loss, Rtt, ThroughputEstimate, TransferSettings, estimate
 from monitor.archive.periods import cover
-from monitor.archive.queries.calibrations import (
+from monitor.archive.queries.paths import PathSummary
+from monitor.archive.queries.throughput.calibrations import (
     DayOfTests,
     PathCalibration,
     calibration,
@@ -31,9 +32,8 @@ from monitor.archive.queries.calibrations import (
     is_bbr,
     newest_kind,
 )
-from monitor.archive.queries.paths import PathSummary
-from monitor.archive.queries.throughput import ThroughputPoint
-from monitor.archive.queries.transfers import backgrounds
+from monitor.archive.queries.throughput.series import ThroughputPoint
+from monitor.archive.queries.throughput.transfers import backgrounds
 from monitor.archive.statements import run_statement, statement
 from monitor.mesh.document.entries import ON_DEMAND
 

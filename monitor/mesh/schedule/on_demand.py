@@ -3,7 +3,7 @@
 `find_path` and `ask` take names, settings and a time, and return the slot, whose id identifies the test everywhere.
 Hosts, uplinks, keys, site limits and budgets apply as for every slot. An on-demand test begins `ON_DEMAND_LEAD_S`
 seconds later, or as soon as both hosts are free; scheduled slots that no agent has fetched yet are postponed.
-`monitor.archive.queries.on_demand` has the results.
+`monitor.archive.queries.throughput.on_demand` has the results.
 """
 
 from __future__ import annotations

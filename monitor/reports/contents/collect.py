@@ -18,10 +18,10 @@ from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident
 from monitor.archive.periods import end_of, start_of
 from monitor.archive.queries import for_reports
-from monitor.archive.queries.calibrations import DayOfTests, days_of_tests
 from monitor.archive.queries.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
-from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
+from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_tests
+from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from monitor.alerts.models import Incident
 from monitor.archive.queries.for_reports import PathDay
 from monitor.archive.queries.paths import PathSummary
-from monitor.archive.queries.throughput import PathThroughput
+from monitor.archive.queries.throughput.series import PathThroughput
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.reports.contents import changes, levels, sentences, throughput
 from monitor.reports.contents.collect import DAYS_BEFORE, SPARKLINE_DAYS, Material, PathInMesh, collect

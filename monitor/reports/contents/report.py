@@ -14,7 +14,7 @@ from enum import StrEnum
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.paths import PathSummary
-from monitor.archive.queries.throughput import PathThroughput
+from monitor.archive.queries.throughput.series import PathThroughput
 from monitor.reports.periods import Period
 
 GOAL_LOSS_RATIO = 0.001

@@ -30,7 +30,7 @@ from monitor.analysis.tcp import (
     loss_ratio_for,
 )
 from monitor.analysis.transfer import Verdict
-from monitor.archive.queries.calibrations import DayOfTests, calibration, control_of, newest_kind
+from monitor.archive.queries.throughput.calibrations import DayOfTests, calibration, control_of, newest_kind
 from monitor.reports.contents.report import Improvement, ModelScore, PathReport, SiteAdvice
 
 MOST_ADVICE = 3

@@ -15,7 +15,7 @@ from typing import Any
 import altair as alt
 
 from monitor.archive.queries.paths import Series, SeriesPoint
-from monitor.archive.queries.throughput import ThroughputPoint
+from monitor.archive.queries.throughput.series import ThroughputPoint
 from monitor.web.charts.layout import AXIS_PX, HEIGHT_PX, LEAST_LOSS_SHOWN, LOSS_TICKS, filled, layout, time_axis, when
 from monitor.web.charts.marks import Row, Spec, TimeAxis
 from monitor.web.charts.series import loss_text, measured_rows, rounded, step_rows

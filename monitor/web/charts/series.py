@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from monitor.analysis import figures
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries.paths import Series, SeriesPoint
-from monitor.archive.queries.throughput import ThroughputPoint
+from monitor.archive.queries.throughput.series import ThroughputPoint
 from monitor.web.charts.layout import filled, loss_layout, rtt_layout, throughput_layout
 from monitor.web.charts.marks import (
     LABEL_SHARE,

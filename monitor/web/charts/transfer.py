@@ -17,7 +17,7 @@ from typing import Any
 import altair as alt
 
 from monitor.archive.diagnosis.findings import SHORTEST_S
-from monitor.archive.queries.transfers import StoredTransfer
+from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.web.charts.layout import AXIS_PX, CONFIG
 from monitor.web.charts.marks import Row, Spec
 from monitor.web.charts.series import rounded

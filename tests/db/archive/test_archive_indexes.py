@@ -14,7 +14,7 @@ from monitor.archive.queries.deliveries import agent_contacts
 from monitor.archive.queries.ledger import ledger_of_site
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import loss_windows, measured_packet_sizes, newest_measurement_at
-from monitor.archive.queries.throughput import throughput_summaries
+from monitor.archive.queries.throughput.series import throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput

@@ -22,7 +22,7 @@ from monitor.archive.queries.paths import (
     raw_bursts,
 )
 from monitor.archive.queries.tables import Grouping, Tick
-from monitor.archive.queries.throughput import capacity_series, throughput_series, throughput_summaries
+from monitor.archive.queries.throughput.series import capacity_series, throughput_series, throughput_summaries
 from monitor.archive.rollup import recompute
 from tests.db.archive.test_archive_hypertables import has_timescaledb
 from tests.db.mesh_of_three import make_mesh

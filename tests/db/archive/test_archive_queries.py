@@ -17,7 +17,7 @@ from monitor.archive.queries.paths import (
     path_series,
     path_summaries,
 )
-from monitor.archive.queries.throughput import throughput_series, throughput_summaries
+from monitor.archive.queries.throughput.series import throughput_series, throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 

@@ -12,10 +12,10 @@ import pytest
 
 from monitor.analysis.tcp import LimitName, Sign
 from monitor.archive.models import BurstDay, CapacityResult
-from monitor.archive.queries.calibrations import LOOKBACK, calibration, days_of_tests, newest_kind
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import path_summaries
-from monitor.archive.queries.throughput import throughput_series
+from monitor.archive.queries.throughput.calibrations import LOOKBACK, calibration, days_of_tests, newest_kind
+from monitor.archive.queries.throughput.series import throughput_series
 from tests.db.pages_mesh import HOUR, NO_RTT, NOW, hour, throughput
 from tests.db.report_rows import WEEK, make_hours, report
 

@@ -10,7 +10,7 @@ import pytest
 from monitor.archive.ingest.batches import store
 from monitor.archive.models import CapacityResult, RefusedResult
 from monitor.archive.queries.paths import newest_measurement_at
-from monitor.archive.queries.throughput import capacity_series
+from monitor.archive.queries.throughput.series import capacity_series
 from monitor.mesh.apply import apply
 from monitor.mesh.document.reader import read
 from monitor.mesh.kinds.capacity import CapacityEntry

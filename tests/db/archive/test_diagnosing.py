@@ -11,7 +11,7 @@ from monitor.archive.diagnosis import pending
 from monitor.archive.diagnosis.pending import AT_ONCE, diagnose_awaited
 from monitor.archive.ingest.batches import store
 from monitor.archive.models import ThroughputHour, ThroughputTest, UndiagnosedTest
-from monitor.archive.queries.transfers import transfer_of
+from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.rollup.recompute import roll_up
 from probes.contract import Outcome
 from probes.throughput.spec import ServerReport

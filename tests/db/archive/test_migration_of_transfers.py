@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from monitor.archive.queries.transfers import transfer_of
+from monitor.archive.queries.throughput.transfers import transfer_of
 
 AT = datetime(2026, 3, 14, 12, tzinfo=UTC)
 BEFORE = [("archive", "0006_delivered_day")]

@@ -12,9 +12,9 @@ from django.db import IntegrityError, transaction
 from monitor.api.throughput_commands import run as run_command
 from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.ingest.batches import store
-from monitor.archive.queries import on_demand as outcomes
-from monitor.archive.queries.on_demand import TestState, on_demand, wait
-from monitor.archive.queries.throughput import throughput_series, throughput_summaries
+from monitor.archive.queries.throughput import on_demand as outcomes
+from monitor.archive.queries.throughput.on_demand import TestState, on_demand, wait
+from monitor.archive.queries.throughput.series import throughput_series, throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.apply import apply
 from monitor.mesh.kinds.ping import PingEntry

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 
 from monitor.archive.ingest.batches import store
 from monitor.archive.queries.ledger import ledger_of_path
-from monitor.archive.queries.throughput import throughput_series
+from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.apply import apply
 from monitor.mesh.document.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
 from monitor.mesh.document.reader import MeshError, parse

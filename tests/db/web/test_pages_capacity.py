@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 
 from monitor.archive.models import CapacityResult
-from monitor.archive.queries.throughput import newest_capacities
+from monitor.archive.queries.throughput.series import newest_capacities
 from tests.db.pages_mesh import HOUR, MINUTE, NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]

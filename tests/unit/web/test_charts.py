@@ -7,7 +7,7 @@ import pytest
 import vl_convert
 
 from monitor.archive.queries.paths import Series, SeriesPoint
-from monitor.archive.queries.throughput import ThroughputPoint
+from monitor.archive.queries.throughput.series import ThroughputPoint
 from monitor.web.charts.marks import Absence, LabelledSpan, TimeAxis
 from monitor.web.charts.series import absences, loss_chart, pool, rtt_chart, throughput_chart
 

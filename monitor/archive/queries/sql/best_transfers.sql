@@ -1,5 +1,6 @@
 -- One row for each path of the given family (any where null) with a TCP throughput test that was measured in
--- [since, until): its fastest one, with both ends: the fields of monitor.archive.queries.record_transfers.Fastest.
+-- [since, until): its fastest test, with both ends: the fields of
+-- monitor.archive.queries.throughput.record_transfers.FastestTest.
 SELECT DISTINCT ON (throughput_test.path_id)
     throughput_test.path_id, measured_at AS at, test, throughput_bps, streams, congestion_control, duration_s, sentence,
     path.family, here.name AS source, there.name AS destination,

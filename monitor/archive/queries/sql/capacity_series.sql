@@ -1,5 +1,5 @@
 -- One row for each capacity measurement of this path that began in [since, until), whatever its outcome: the fields of
--- monitor.archive.queries.throughput.CapacityPoint.
+-- monitor.archive.queries.throughput.series.CapacityPoint.
 SELECT
     measured_at AS at, test, outcome, verdict, capacity_bps, capacity_low_bps, capacity_high_bps, packet_bytes, sent,
     received, method, during_test, detail

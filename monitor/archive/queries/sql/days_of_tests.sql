@@ -1,5 +1,6 @@
 -- One row for each of the given paths, at its packet size (path_ids[i], sizes[i]), and UTC day that begins in [since, until),
--- on which it was pinged and tested, and each kind of transfer: the fields of monitor.archive.queries.calibrations.DayOfTests.
+-- on which it was pinged and tested, and each kind of transfer: the fields of
+-- monitor.archive.queries.throughput.calibrations.DayOfTests.
 -- Only scheduled TCP tests count that the path held back (`verdicts`; where it is `undetermined`, those with a loss that
 -- were long enough). The capacity is as in path_backgrounds.sql, of the seven days before.
 WITH tests AS (

@@ -1,5 +1,5 @@
 -- The newest capacity measurement of this path that began in [since, until) and, where that is another, the newest that
--- found a capacity; newest first: the fields of monitor.archive.queries.throughput.CapacityPoint.
+-- found a capacity; newest first: the fields of monitor.archive.queries.throughput.series.CapacityPoint.
 WITH began AS (
     SELECT
         measured_at AS at, test, outcome, verdict, capacity_bps, capacity_low_bps, capacity_high_bps, packet_bytes,

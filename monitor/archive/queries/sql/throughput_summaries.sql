@@ -1,5 +1,5 @@
 -- One row for each path with a TCP throughput test that began in [since, until): the fields of
--- monitor.archive.queries.throughput.ThroughputSummary. The latest test may be one that was not measured.
+-- monitor.archive.queries.throughput.series.ThroughputSummary. The latest test may be one that was not measured.
 -- Those that somebody asked for are left out: their settings are anybody's.
 SELECT
     path_id,

@@ -1,5 +1,5 @@
--- The throughput test of this path that began at this moment: the fields of monitor.archive.queries.transfers.StoredTransfer, the
--- last two as they are stored.
+-- The throughput test of this path that began at this moment: the fields of
+-- monitor.archive.queries.throughput.transfers.StoredTransfer, the last two as they are stored.
 SELECT
     path_id, measured_at AS at, test, protocol, outcome, streams, throughput_bps, average_bps, steady_s, asked_bps,
     retransmits, congestion_control, tool, verdict, sentence, detail, diagnosis, transfer

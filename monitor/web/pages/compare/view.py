@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
-from monitor.archive.queries.throughput import throughput_series
+from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.models import Mesh, Path, Site
 from monitor.overview.grid import GridPeriod, UnknownChoice, choose_packet_bytes
 from monitor.web.charts import bundle

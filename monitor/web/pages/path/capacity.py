@@ -1,6 +1,6 @@
 """The bottleneck capacity of a path for its page: the newest with its interval, or why there is none.
 
-In: the newest measurements, as `monitor.archive.queries.throughput.newest_capacities` has them. Out: sentences.
+In: the newest measurements, as `monitor.archive.queries.throughput.series.newest_capacities` has them. Out: sentences.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.analysis import figures
-from monitor.archive.queries.throughput import CAPACITY_HOLDS, CapacityPoint
+from monitor.archive.queries.throughput.series import CAPACITY_HOLDS, CapacityPoint
 from monitor.web.labels import outcome_label
 
 

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_safe
 
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
-from monitor.archive.queries.throughput import ThroughputPoint, throughput_series
+from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes

@@ -25,14 +25,14 @@ from monitor.archive.queries.paths import (
     path_series,
     path_summaries,
 )
-from monitor.archive.queries.throughput import (
+from monitor.archive.queries.throughput.series import (
     PathThroughput,
     ThroughputPoint,
     newest_capacities,
     throughput_series,
     throughput_summaries,
 )
-from monitor.archive.queries.transfers import transfer_of
+from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path

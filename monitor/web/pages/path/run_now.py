@@ -12,8 +12,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from monitor.api.incidents import user_name
-from monitor.archive.queries import on_demand as outcomes
-from monitor.archive.queries.on_demand import OnDemand, TestState
+from monitor.archive.queries.throughput import on_demand as outcomes
+from monitor.archive.queries.throughput.on_demand import OnDemand, TestState
 from monitor.mesh.kinds.throughput import PROTOCOLS
 from monitor.mesh.models import Path
 from monitor.mesh.schedule import on_demand

@@ -12,7 +12,7 @@ from monitor.analysis.tcp import LimitName, wording
 from monitor.analysis.transfer import EvidenceFigure
 from monitor.archive.diagnosis.findings import Findings
 from monitor.archive.queries.path_estimates import PathEstimate
-from monitor.archive.queries.transfers import StoredTransfer
+from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.web.charts.transfer import TransferCharts, transfer_charts
 from probes.throughput.spec import CpuUse, Transfer
 

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from monitor.archive.queries.record_transfers import RecordBy, best_transfers
+from monitor.archive.queries.throughput.record_transfers import RecordBy, best_transfers
 from monitor.mesh.models import Mesh
 from monitor.overview.grid import GridPeriod
 from monitor.web.pages.first_run import tests_wait

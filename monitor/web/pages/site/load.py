@@ -17,7 +17,7 @@ from monitor.analysis import figures
 from monitor.archive.queries import completeness
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import PathSummary, measured_packet_sizes, path_summaries
-from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
+from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.models import Path, Site
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MEASURES

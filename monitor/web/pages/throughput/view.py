@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from monitor.analysis.transfer import Verdict
 from monitor.archive.queries import for_reports
 from monitor.archive.queries.for_reports import TransferVerdict
-from monitor.archive.queries.throughput import PathThroughput, throughput_summaries
+from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.models import Mesh, Path
 from monitor.overview.grid import GridPeriod
 from monitor.web.pages.first_run import tests_wait

@@ -1,7 +1,7 @@
 """Throughput tests and capacity estimates of paths: series, summaries, newest capacity.
 
-Periods, paths and records as in `monitor.archive.queries.paths`. `monitor.archive.queries.transfers` has single tests
-with their intervals.
+Periods, paths and records as in `monitor.archive.queries.paths`; single tests with their intervals are in
+`monitor.archive.queries.throughput.transfers`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class TestState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class OnDemand:
     """An on-demand test. `outcome` and the fields after it are None until reported, figures unless it was measured;
-    `measured_at` is the key of its result, as for `monitor.archive.queries.transfers.transfer_of`."""
+    `measured_at` is the key of its result, as for `monitor.archive.queries.throughput.transfers.transfer_of`."""
 
     id: int
     path_id: int
