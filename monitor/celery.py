@@ -7,15 +7,15 @@ import os
 from celery import Celery
 from celery.schedules import crontab
 
-from monitor.stack import pulse
+from monitor.stack import heartbeat
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
 
 app = Celery("soundings")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-app.conf.beat_scheduler = "monitor.stack.pulse:Scheduler"
-pulse.connect()
+app.conf.beat_scheduler = "monitor.stack.heartbeat:Scheduler"
+heartbeat.connect()
 
 app.conf.beat_schedule = {
     "roll up dirty hours": {

@@ -12,7 +12,7 @@ import signal
 import socket
 from pathlib import Path
 
-from probes.signs_of_life import SignOfLife
+from probes.liveness import LivenessCheck
 
 ANSWER_TIMEOUT_S = 1.0
 SILENCE_LIMIT_S = 60.0
@@ -71,9 +71,9 @@ def answers(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
             return False
 
 
-def sign_of_life(path: Path) -> SignOfLife:
-    """Sign of life of the Redis at a socket: it replies to PING, however slowly."""
-    return SignOfLife(lambda: answers(path, SILENCE_LIMIT_S), SILENCE_LIMIT_S)
+def liveness_check(path: Path) -> LivenessCheck:
+    """Liveness check of the Redis at a socket: it replies to PING, however slowly."""
+    return LivenessCheck(lambda: answers(path, SILENCE_LIMIT_S), SILENCE_LIMIT_S)
 
 
 def client_url(broker_url: str) -> str:

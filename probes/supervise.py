@@ -1,9 +1,9 @@
-"""Supervises processes: starts them, restarts those that die or show no sign of life, stops them all.
+"""Supervises processes: starts them, restarts those that die or hang, stops them all.
 
 Used by a site's agent (its Redis, its Celery worker) and by `manage.py up`. Each child is a process group with a
 private log file, which is rotated (`probes.logs`); children are stopped by process id, last started first, and by the
-kernel if this process is killed. The caller defines the command, when it is ready, and its
-sign of life (`probes.signs_of_life`).
+kernel if this process is killed. The caller defines the command, when it is ready, and its liveness check
+(`probes.liveness`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probes import logs
+from probes.liveness import LivenessCheck, Watch
 from probes.private_files import UMASK, make_folder, opener
 from probes.processes import descendants, is_stopped
-from probes.signs_of_life import SignOfLife, Watch
 
 PR_SET_PDEATHSIG = 1
 FIRST_RESTART_S = 0.5
@@ -34,7 +34,7 @@ STEADY_AFTER_S = 60.0
 STOP_GRACE_S = 10.0
 POLL_S = 0.25
 LOOK_EVERY_S = 1.0
-"""Interval of the checks of signs of life and log sizes."""
+"""Interval of the checks of liveness and log sizes."""
 LONGEST_LOOK_S = 5.0
 """Maximum time between two checks that counts as a child's silence: this process may itself have been stopped."""
 STOPPED_LIMIT_S = 30.0
@@ -83,7 +83,7 @@ class Child:
     environment: Mapping[str, str] | None = None
     directory: Path | None = None
     stop_signal: signal.Signals = signal.SIGTERM
-    sign_of_life: SignOfLife | None = None
+    liveness: LivenessCheck | None = None
     watch: Watch | None = None
     silent_s: float = 0.0
     restarts: int = 0
@@ -133,10 +133,10 @@ class Supervisor:
         cwd: Path | None = None,
         log: Path | None = None,
         stop_signal: signal.Signals = signal.SIGTERM,
-        sign_of_life: SignOfLife | None = None,
+        liveness: LivenessCheck | None = None,
     ) -> Child:
-        """Start a process and keep it running. `env` is added to our environment. Without a `sign_of_life` it is
-        restarted only after it has ended or was stopped by a signal."""
+        """Start a process and keep it running. `env` is added to our environment. Without a `liveness` check
+        it is restarted only after it has ended or was stopped by a signal."""
         child = Child(
             name=name,
             argv=argv,
@@ -144,11 +144,11 @@ class Supervisor:
             environment=env,
             directory=cwd,
             stop_signal=stop_signal,
-            sign_of_life=sign_of_life,
+            liveness=liveness,
         )
         _start(child)
-        if sign_of_life is not None:
-            child.watch = Watch(name, sign_of_life, self.report)
+        if liveness is not None:
+            child.watch = Watch(name, liveness, self.report)
         self.children.append(child)
         return child
 
@@ -203,13 +203,13 @@ class Supervisor:
                 _kill(pid)
 
     def _end_silent(self, elapsed_s: float) -> None:
-        """Kill children without a sign of life for too long, with all their descendants."""
+        """Kill children whose liveness check has failed for too long, with all their descendants."""
         for child in self.children:
-            if child.watch is None or child.sign_of_life is None or not child.running:
+            if child.watch is None or child.liveness is None or not child.running:
                 continue
             child.silent_s = 0.0 if child.watch.was_alive() else child.silent_s + elapsed_s
-            if child.silent_s >= child.sign_of_life.limit_s:
-                self.report(f"{child.name} has shown no sign of life for {child.sign_of_life.limit_s:.0f} s; killed")
+            if child.silent_s >= child.liveness.limit_s:
+                self.report(f"{child.name}: no heartbeat for {child.liveness.limit_s:.0f} s; killed")
                 _kill_tree(child)
 
     def _rotate_logs(self) -> None:

@@ -23,8 +23,8 @@ from pathlib import Path
 import psycopg
 
 from monitor.stack import access
+from probes.liveness import LivenessCheck
 from probes.private_files import UMASK, make_folder
-from probes.signs_of_life import SignOfLife
 from probes.supervise import Supervisor, make_socket_dir, socket_dir
 
 NOBODY = "65534"
@@ -229,9 +229,9 @@ class Cluster:
             return False
         return True
 
-    def sign_of_life(self) -> SignOfLife:
+    def liveness_check(self) -> LivenessCheck:
         """Liveness check: a server that recovers from a crash or is out of connections is alive."""
-        return SignOfLife(self._is_alive, SILENCE_LIMIT_S)
+        return LivenessCheck(self._is_alive, SILENCE_LIMIT_S)
 
     def _is_alive(self) -> bool:
         try:

@@ -25,15 +25,15 @@ import psycopg
 from monitor import environment
 from monitor.stack import health, postgres
 from probes import broker
+from probes.liveness import FileHeartbeat, LivenessCheck
 from probes.private_files import UMASK, close_to_others, is_open_to_others
-from probes.signs_of_life import Pulse, SignOfLife
 from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 PYTHON = [sys.executable]
 MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
 WORKER_THREADS = 4
 SILENCE_LIMIT_S = 120.0
-"""Timeout of the pulse of web, worker and beat, which comes every few seconds, on a busy machine too."""
+"""Limit for web, worker and beat, whose heartbeats come every few seconds, on a busy machine too."""
 
 WRITTEN = ("celerybeat-schedule*", "lab", "log", "secret_key", "sites", "socket", "trouble", "up.lock", "web")
 """Entries of the data folder; PostgreSQL's is separate, since another user may own it."""
@@ -94,7 +94,7 @@ class Stack:
             cluster.initialise()
             # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for its clients to leave.
             child = self.supervisor.add(
-                "postgres", cluster.argv, stop_signal=signal.SIGINT, sign_of_life=cluster.sign_of_life()
+                "postgres", cluster.argv, stop_signal=signal.SIGINT, liveness=cluster.liveness_check()
             )
             self.supervisor.wait_ready(child, cluster.answers, timeout_s=60)
             cluster.create_database()
@@ -110,7 +110,7 @@ class Stack:
             return
         path = make_socket_dir(self.data) / "redis.sock"
         child = self.supervisor.add(
-            "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, sign_of_life=broker.sign_of_life(path)
+            "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, liveness=broker.liveness_check(path)
         )
         self.supervisor.wait_ready(child, lambda: broker.answers(path), timeout_s=30)
         self.environment["SOUNDINGS_REDIS_URL"] = f"redis+socket://{path}"
@@ -123,7 +123,7 @@ class Stack:
             "web",
             self._gunicorn(),
             env=self.environment,
-            sign_of_life=SignOfLife(lambda: health.web_answers(self.web_socket, SILENCE_LIMIT_S), SILENCE_LIMIT_S),
+            liveness=LivenessCheck(lambda: health.web_answers(self.web_socket, SILENCE_LIMIT_S), SILENCE_LIMIT_S),
         )
         worker = self._add_celery("worker", "--pool=threads", f"--concurrency={WORKER_THREADS}", "--loglevel=INFO")
         beat = self._add_celery("beat", "--schedule", str(self.data / "celerybeat-schedule"))
@@ -190,21 +190,21 @@ class Stack:
         ]  # fmt: skip
 
     def _add_celery(self, name: str, *options: str) -> Child:
-        """Start worker or beat with its own pulse."""
-        pulse_file = self.data / "pulse" / name
-        pulse_file.parent.mkdir(mode=0o700, exist_ok=True)
-        pulse_file.touch(mode=0o600)  # now: a full disk prevents creating it, not touching it
+        """Start worker or beat with its own heartbeat file."""
+        heartbeat_file = self.data / "pulse" / name
+        heartbeat_file.parent.mkdir(mode=0o700, exist_ok=True)
+        heartbeat_file.touch(mode=0o600)  # now: a full disk prevents creating it, not touching it
         return self.supervisor.add(
             name,
             [*PYTHON, "-m", "celery", "-A", "monitor", name, *options],
-            env={**self.environment, "SOUNDINGS_PULSE_FILE": str(pulse_file)},
-            sign_of_life=SignOfLife(self._with_redis(Pulse(pulse_file)), SILENCE_LIMIT_S),
+            env={**self.environment, "SOUNDINGS_PULSE_FILE": str(heartbeat_file)},
+            liveness=LivenessCheck(self._with_redis(FileHeartbeat(heartbeat_file)), SILENCE_LIMIT_S),
         )
 
-    def _with_redis(self, has_pulse: Callable[[], bool]) -> Callable[[], bool]:
+    def _with_redis(self, has_heartbeat: Callable[[], bool]) -> Callable[[], bool]:
         """Treat the process as alive while Redis is down: worker and beat then wait for it."""
         url = self.environment.get("SOUNDINGS_REDIS_URL") or os.environ["SOUNDINGS_REDIS_URL"]
-        return lambda: has_pulse() or not health.redis_answers(url)
+        return lambda: has_heartbeat() or not health.redis_answers(url)
 
     def _running(self, child: Child, description: str) -> None:
         self.report(f"{child.name:<12} {description}; log {_shown(child.log)}")

@@ -65,8 +65,8 @@ class Agent:
 
     def begin(self) -> None:
         """Account for the cycles and slots missed while the agent was down. Call once, before anything runs."""
-        pulse = self.settings.heartbeat_file
-        self.spool.record_start(pulse.stat().st_mtime if pulse.exists() else None)
+        heartbeat = self.settings.heartbeat_file
+        self.spool.record_start(heartbeat.stat().st_mtime if heartbeat.exists() else None)
         self.slots.settle(self.plans.current())
 
     def cycle(self, kind: CycleKind, test: str) -> None:
@@ -89,8 +89,8 @@ class Agent:
         finally:
             self.spool.end_cycle(cycle, failed=failed)
 
-    def pulse(self) -> None:
-        """Show the supervisor that tasks are scheduled, sent and run, and everybody how the agent is."""
+    def beat(self) -> None:
+        """Touch the heartbeat file, which shows the supervisor that tasks run, and write the state file."""
         self.settings.heartbeat_file.touch()
         plan = self.plans.current()
         if plan is not None:

@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from probes import broker
+from probes.liveness import FileHeartbeat, LivenessCheck
 from probes.private_files import UMASK, close_to_others, is_open_to_others
-from probes.signs_of_life import Pulse, SignOfLife
 from probes.site import identity
 from probes.site.journal import MAX_SILENCE_S
 from probes.site.limits.read import LimitsError, read_limits
@@ -253,7 +253,7 @@ def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) 
             [sys.executable, "-m", "probes.site.worker"],
             env={**settings.environment(), **SMALL},
             # One that lost its Redis, say, lives and no longer works.
-            sign_of_life=SignOfLife(Pulse(settings.heartbeat_file), MAX_SILENCE_S),
+            liveness=LivenessCheck(FileHeartbeat(settings.heartbeat_file), MAX_SILENCE_S),
         )
         say(f"worker runs (log {worker.log}); delivering to {settings.centre}")
         supervisor.run_until(stop)
@@ -265,7 +265,7 @@ def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) 
 def _start_redis(supervisor: Supervisor, data: Path) -> None:
     path = make_socket_dir(data) / REDIS_SOCKET
     child = supervisor.add(
-        "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, sign_of_life=broker.sign_of_life(path)
+        "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, liveness=broker.liveness_check(path)
     )
     supervisor.wait_ready(child, lambda: broker.answers(path), READY_TIMEOUT_S)
     say(f"redis runs on {path} (log {child.log})")

@@ -119,7 +119,7 @@ def _of_state(status: Status, site: Labels) -> Iterator[Metric]:
     trouble_at = None if state.last_trouble is None else state.last_trouble.at
     for name, said, at in (
         ("start", "When the worker started", state.started_at),
-        ("state", "When the worker last showed a sign of life", state.written_at),
+        ("state", "Time of the worker's last heartbeat", state.written_at),
         ("accepted", "When the centre last accepted a delivery", state.last_accepted_at),
         ("trouble", "When its newest warning or error was", trouble_at),
     ):

@@ -54,7 +54,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def heartbeat_file(self) -> Path:
-        """Touched by the worker every few seconds; the supervisor restarts a worker whose pulse has stopped."""
+        """Touched by the worker every few seconds; the supervisor restarts a worker without a heartbeat."""
         return Path(self.data) / "pulse"
 
     @property

@@ -56,8 +56,8 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
     agent = app.agent
 
     @app.task(name="site.pulse")
-    def pulse() -> None:
-        agent.pulse()
+    def heartbeat() -> None:
+        agent.beat()
 
     @app.task(name="site.pull_plan")
     def pull_plan() -> None:

@@ -135,7 +135,7 @@ def test_half_of_a_batch_under_another_number_is_stored_once(mesh):
     assert [row.rtts_ms for row in Burst.objects.order_by("measured_at")] == [[1.0], [2.0]]
 
 
-def test_a_batch_without_results_is_a_sign_of_life(mesh):
+def test_a_batch_without_results_is_a_heartbeat(mesh):
     receipt = store(mesh.slac.pk, batch(queued=7, dropped=3), NOW)
 
     row = ReceivedBatch.objects.get()

@@ -1,4 +1,4 @@
-"""The supervisor and processes that live and do nothing: which it kills, and which it leaves alone."""
+"""The supervisor kills stopped and hung processes, and leaves busy ones alone."""
 
 import os
 import signal
@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from probes import supervise
+from probes.liveness import FileHeartbeat, LivenessCheck
 from probes.processes import descendants, is_stopped
-from probes.signs_of_life import Pulse, SignOfLife
 from probes.supervise import Supervisor
 from tests.unit.site.test_supervise import SLEEP, alive, wait_for
 
@@ -17,7 +17,7 @@ LIMIT_S = 2.0
 """For those who must be left alone, on a busy machine too."""
 SHORT_S = 0.3
 """For those who are silent for ever."""
-PULSING = "import pathlib, time\nwhile True: pathlib.Path({0!r}).touch(); time.sleep(0.1)"
+BEATING = "import pathlib, time\nwhile True: pathlib.Path({0!r}).touch(); time.sleep(0.1)"
 SPINNING = (
     "import pathlib, threading, time\n"
     "def spin():\n"
@@ -49,12 +49,12 @@ def look_for(supervisor, seconds):
     timer.join()
 
 
-def started(supervisor, name, script, sign):
-    return supervisor.add(name, [sys.executable, "-c", script], sign_of_life=sign)
+def started(supervisor, name, script, check):
+    return supervisor.add(name, [sys.executable, "-c", script], liveness=check)
 
 
-def pulse_sign(path, limit_s=LIMIT_S):
-    return SignOfLife(Pulse(path), limit_s, every_s=0.1)
+def heartbeat_check(path, limit_s=LIMIT_S):
+    return LivenessCheck(FileHeartbeat(path), limit_s, every_s=0.1)
 
 
 class TestStopped:
@@ -92,27 +92,27 @@ class TestStopped:
 
 
 class TestSilent:
-    def test_a_child_whose_pulse_stops_is_started_again(self, supervisor, tmp_path):
-        once = f"import pathlib, time; pathlib.Path({str(tmp_path / 'pulse')!r}).touch(); time.sleep(600)"
-        child = started(supervisor, "wedged", once, pulse_sign(tmp_path / "pulse", SHORT_S))
+    def test_a_child_whose_heartbeat_stops_is_started_again(self, supervisor, tmp_path):
+        once = f"import pathlib, time; pathlib.Path({str(tmp_path / 'heartbeat')!r}).touch(); time.sleep(600)"
+        child = started(supervisor, "wedged", once, heartbeat_check(tmp_path / "heartbeat", SHORT_S))
 
         look_until(supervisor, lambda: child.restarts == 1)
 
-        assert any("wedged has shown no sign of life for 0 s; killed" in line for line in supervisor.lines)
+        assert any("wedged: no heartbeat for 0 s; killed" in line for line in supervisor.lines)
 
-    @pytest.mark.parametrize("script", [PULSING, SPINNING], ids=["idle", "busy"])
-    def test_a_child_that_pulses_is_left_alone(self, supervisor, tmp_path, script):
-        path = tmp_path / "pulse"
-        child = started(supervisor, "well", script.format(str(path)), pulse_sign(path))
+    @pytest.mark.parametrize("script", [BEATING, SPINNING], ids=["idle", "busy"])
+    def test_a_child_with_a_heartbeat_is_left_alone(self, supervisor, tmp_path, script):
+        path = tmp_path / "heartbeat"
+        child = started(supervisor, "well", script.format(str(path)), heartbeat_check(path))
 
         look_for(supervisor, 1.5 * LIMIT_S)
 
         assert (child.restarts, child.running) == (0, True)
 
     def test_a_restarted_child_has_its_whole_time(self, supervisor, tmp_path):
-        path = tmp_path / "pulse"
-        late = f"import time; time.sleep({LIMIT_S / 4})\n" + PULSING.format(str(path))
-        child = started(supervisor, "late", late, pulse_sign(path))
+        path = tmp_path / "heartbeat"
+        late = f"import time; time.sleep({LIMIT_S / 4})\n" + BEATING.format(str(path))
+        child = started(supervisor, "late", late, heartbeat_check(path))
         look_for(supervisor, LIMIT_S / 2)
 
         os.kill(child.process.pid, signal.SIGKILL)
@@ -120,11 +120,11 @@ class TestSilent:
 
         assert (child.restarts, child.running) == (1, True)
 
-    def test_a_question_that_hangs_hides_no_other_child(self, supervisor, tmp_path):
+    def test_a_check_that_hangs_hides_no_other_child(self, supervisor, tmp_path):
         never = threading.Event()
-        hanging = started(supervisor, "hanging", "import time; time.sleep(600)", SignOfLife(never.wait, 600.0, 0.1))
+        hanging = started(supervisor, "hanging", "import time; time.sleep(600)", LivenessCheck(never.wait, 600.0, 0.1))
         silent = started(
-            supervisor, "silent", "import time; time.sleep(600)", SignOfLife(lambda: False, SHORT_S, every_s=0.1)
+            supervisor, "silent", "import time; time.sleep(600)", LivenessCheck(lambda: False, SHORT_S, every_s=0.1)
         )
         try:
             look_until(supervisor, lambda: silent.restarts == 1)
@@ -133,28 +133,28 @@ class TestSilent:
 
         assert hanging.restarts == 0
 
-    def test_a_question_that_hangs_is_silence(self, supervisor):
+    def test_a_check_that_hangs_is_silence(self, supervisor):
         never = threading.Event()
-        child = started(supervisor, "deaf", "import time; time.sleep(600)", SignOfLife(never.wait, SHORT_S, 0.1))
+        child = started(supervisor, "deaf", "import time; time.sleep(600)", LivenessCheck(never.wait, SHORT_S, 0.1))
         try:
             look_until(supervisor, lambda: child.restarts == 1)
         finally:
             never.set()
 
-    def test_a_question_that_fails_kills_nobody_and_is_told_once(self, supervisor):
+    def test_a_check_that_fails_kills_nobody_and_is_told_once(self, supervisor):
         def broken():
-            raise ValueError("no such question")
+            raise ValueError("no such check")
 
-        child = started(supervisor, "fine", "import time; time.sleep(600)", SignOfLife(broken, SHORT_S, every_s=0.1))
+        child = started(supervisor, "fine", "import time; time.sleep(600)", LivenessCheck(broken, SHORT_S, every_s=0.1))
 
         look_for(supervisor, 1.5)
 
         assert child.restarts == 0
-        assert supervisor.lines == ["fine: liveness check failed: ValueError: no such question"]
+        assert supervisor.lines == ["fine: liveness check failed: ValueError: no such check"]
 
     def test_a_pause_of_the_supervisor_itself_is_no_silence(self, supervisor, tmp_path):
-        path = tmp_path / "pulse"
-        child = started(supervisor, "well", PULSING.format(str(path)), pulse_sign(path, limit_s=60.0))
+        path = tmp_path / "heartbeat"
+        child = started(supervisor, "well", BEATING.format(str(path)), heartbeat_check(path, limit_s=60.0))
         look_until(supervisor, path.exists)
 
         supervisor._looked_at -= 3600
@@ -167,8 +167,8 @@ class TestSilent:
 
 def test_a_wedged_child_goes_with_what_it_started_in_other_groups(supervisor):
     script = f"import subprocess; subprocess.Popen({SLEEP!r}, start_new_session=True).wait()"
-    silent = SignOfLife(lambda: False, SHORT_S, every_s=0.1)
-    child = supervisor.add("parent", [sys.executable, "-c", script], sign_of_life=silent)
+    silent = LivenessCheck(lambda: False, SHORT_S, every_s=0.1)
+    child = supervisor.add("parent", [sys.executable, "-c", script], liveness=silent)
     wait_for(lambda: descendants(child.process.pid))
     [grandchild] = descendants(child.process.pid)
 

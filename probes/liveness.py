@@ -1,6 +1,6 @@
 """Checks whether supervised processes are alive, each in its own thread.
 
-A `SignOfLife` has the check and the maximum silence; a `Watch` runs it repeatedly and tells whether it succeeded
+A `LivenessCheck` has the check and the maximum silence; a `Watch` runs it repeatedly and tells whether it succeeded
 recently. A check that hangs counts as silence; it delays neither the supervisor nor the checks of other processes.
 `probes.supervise` decides how to react.
 """
@@ -12,21 +12,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-ASK_EVERY_S = 5.0
+CHECK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class SignOfLife:
-    """A liveness check. `is_shown` returns whether the process is alive; it may be slow. After `limit_s` without
+class LivenessCheck:
+    """A liveness check. `is_alive` returns whether the process is alive; it may be slow. After `limit_s` without
     success, the process is considered hung."""
 
-    is_shown: Callable[[], bool]
+    is_alive: Callable[[], bool]
     limit_s: float
-    every_s: float = ASK_EVERY_S
+    every_s: float = CHECK_EVERY_S
 
 
-class Pulse:
-    """A sign of life: the process has touched its file since the last check."""
+class FileHeartbeat:
+    """Check that a process has touched its heartbeat file since the last call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,9 +45,9 @@ class Pulse:
 class Watch:
     """Repeats a liveness check until `end`."""
 
-    def __init__(self, name: str, sign: SignOfLife, report: Callable[[str], None]) -> None:
+    def __init__(self, name: str, check: LivenessCheck, report: Callable[[str], None]) -> None:
         self._name = name
-        self._sign = sign
+        self._check = check
         self._report = report
         self._is_alive = threading.Event()
         self._has_ended = threading.Event()
@@ -65,13 +65,13 @@ class Watch:
         self._has_ended.set()
 
     def _run(self) -> None:
-        while not self._has_ended.wait(self._sign.every_s):
-            if self._ask():
+        while not self._has_ended.wait(self._check.every_s):
+            if self._is_alive_now():
                 self._is_alive.set()
 
-    def _ask(self) -> bool:
+    def _is_alive_now(self) -> bool:
         try:
-            return self._sign.is_shown()
+            return self._check.is_alive()
         except Exception as error:  # noqa: BLE001 - a bug in the check must not end the checked process
             if not self._has_failed:
                 self._report(f"{self._name}: liveness check failed: {type(error).__name__}: {error}")

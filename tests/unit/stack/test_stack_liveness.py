@@ -1,4 +1,4 @@
-"""How web, worker, beat and PostgreSQL of one machine show that they work, and what is taken for a sign."""
+"""Liveness checks of web, PostgreSQL, worker and beat of a single machine."""
 
 import socket
 import struct
@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from monitor.stack import health, postgres, pulse
-from monitor.stack.pulse import LONGEST_STALL_S, WorkerPulse
+from monitor.stack import health, heartbeat, postgres
+from monitor.stack.heartbeat import LONGEST_STALL_S, WorkerHeartbeat
 from monitor.wsgi import application
-from probes.signs_of_life import Pulse
+from probes.liveness import FileHeartbeat
 
 
 @pytest.fixture
@@ -55,10 +55,10 @@ class TestWeb:
     @pytest.mark.parametrize(
         ("answer", "is_alive"), [(b"HTTP/1.1 200 OK\r\n\r\n", True), (b"HTTP/1.1 503 No\r\n\r\n", True), (b"", False)]
     )
-    def test_any_answer_is_a_sign(self, serve, answer, is_alive):
+    def test_any_answer_is_a_heartbeat(self, serve, answer, is_alive):
         assert health.web_answers(serve("web.sock", answer), 5.0) is is_alive
 
-    def test_silence_is_none(self, serve, tmp_path):
+    def test_silence_is_no_heartbeat(self, serve, tmp_path):
         assert not health.web_answers(serve("web.sock", None), 0.2)
         assert not health.web_answers(tmp_path / "nowhere.sock", 0.2)
 
@@ -76,64 +76,64 @@ class TestPostgres:
             ("sorry, too many clients already", "53300"),
         ],
     )
-    def test_one_that_recovers_or_is_full_is_not_wedged(self, serve, tmp_path, monkeypatch, text, sqlstate):
+    def test_a_server_that_recovers_or_is_full_is_alive(self, serve, tmp_path, monkeypatch, text, sqlstate):
         serve(".s.PGSQL.5432", self.fatal(text, sqlstate))
         monkeypatch.setattr(postgres, "socket_dir", lambda directory: tmp_path)
 
-        assert postgres.Cluster(tmp_path, None).sign_of_life().is_shown()
+        assert postgres.Cluster(tmp_path, None).liveness_check().is_alive()
 
-    def test_one_that_does_not_answer_is(self, serve, tmp_path, monkeypatch):
+    def test_a_server_that_does_not_answer_is_not_alive(self, serve, tmp_path, monkeypatch):
         serve(".s.PGSQL.5432", None)
         monkeypatch.setattr(postgres, "socket_dir", lambda directory: tmp_path)
         monkeypatch.setattr(postgres, "SILENCE_LIMIT_S", 2.0)
 
-        assert not postgres.Cluster(tmp_path, None).sign_of_life().is_shown()
+        assert not postgres.Cluster(tmp_path, None).liveness_check().is_alive()
 
 
 class TestWorker:
     @pytest.fixture
     def worker(self, tmp_path):
         now, busy = [0.0], [0]
-        pulse = WorkerPulse(tmp_path / "pulse", lambda: busy[0], clock=lambda: now[0])
-        pulse.begin(SimpleNamespace(concurrency=4))
-        return SimpleNamespace(pulse=pulse, now=now, busy=busy, shows=self.shows(pulse, tmp_path / "pulse"))
+        worker = WorkerHeartbeat(tmp_path / "heartbeat", lambda: busy[0], clock=lambda: now[0])
+        worker.begin(SimpleNamespace(concurrency=4))
+        return SimpleNamespace(heartbeat=worker, now=now, busy=busy, shows=self.shows(worker, tmp_path / "heartbeat"))
 
-    def shows(self, pulse, path):
+    def shows(self, worker, path):
         def shows():
             path.unlink(missing_ok=True)
-            pulse.beat()
+            worker.on_heartbeat()
             return path.exists()
 
         return shows
 
-    def test_it_pulses_however_long_some_threads_are_busy(self, worker):
+    def test_its_heart_beats_however_long_some_threads_are_busy(self, worker):
         worker.busy[0] = 3
         worker.now[0] = 10 * LONGEST_STALL_S
 
         assert worker.shows()
 
-    def test_it_pulses_with_all_threads_busy_while_tasks_end(self, worker):
+    def test_its_heart_beats_with_all_threads_busy_while_tasks_end(self, worker):
         worker.busy[0] = 4
         for _ in range(5):
             worker.now[0] += LONGEST_STALL_S - 1
             assert worker.shows()
-            worker.pulse.task_ended()
+            worker.heartbeat.task_ended()
 
-    def test_with_all_threads_hanging_it_has_no_pulse(self, worker):
+    def test_with_all_threads_hanging_it_has_no_heartbeat(self, worker):
         worker.busy[0] = 4
         worker.now[0] = LONGEST_STALL_S + 1
 
         assert not worker.shows()
 
-    def test_a_pulse_that_cannot_be_written_is_a_warning(self, tmp_path, caplog):
-        pulse.touch(tmp_path / "nowhere" / "pulse")
+    def test_a_heartbeat_that_cannot_be_written_is_a_warning(self, tmp_path, caplog):
+        heartbeat.touch(tmp_path / "nowhere" / "heartbeat")
 
         assert "cannot be touched: No such file or directory" in caplog.text
 
 
-def test_a_pulse_is_seen_once_for_each_touch(tmp_path):
-    pulse = Pulse(tmp_path / "pulse")
-    assert not pulse()
-    (tmp_path / "pulse").touch()
-    assert pulse()
-    assert not pulse()
+def test_a_heartbeat_is_seen_once_for_each_touch(tmp_path):
+    has_beaten = FileHeartbeat(tmp_path / "heartbeat")
+    assert not has_beaten()
+    (tmp_path / "heartbeat").touch()
+    assert has_beaten()
+    assert not has_beaten()

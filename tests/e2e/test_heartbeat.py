@@ -1,4 +1,4 @@
-"""Worker and beat as they run: each has a pulse, the worker also while every thread of it computes."""
+"""Worker and beat as they run: each has a heartbeat, the worker also while each of its threads computes."""
 
 import signal
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from probes import broker
-from probes.signs_of_life import Pulse
+from probes.liveness import FileHeartbeat
 from probes.supervise import Supervisor
 from tests.e2e import busy_app
 from tests.e2e.stack import wait_for
@@ -17,7 +17,7 @@ CELERY = [sys.executable, "-m", "celery", "-A", "tests.e2e.busy_app"]
 
 @pytest.fixture
 def celery(tmp_path, monkeypatch):
-    """Starts worker or beat, and gives the file of its pulse."""
+    """Starts worker or beat, and gives its heartbeat file."""
     monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
     supervisor = Supervisor(tmp_path / "log", print)
     path = tmp_path / "redis.sock"
@@ -26,29 +26,29 @@ def celery(tmp_path, monkeypatch):
     busy_app.app.conf.broker_url = f"redis+socket://{path}"
 
     def start(name, *options):
-        pulse = tmp_path / f"{name}.pulse"
-        environment = {"SOUNDINGS_REDIS_URL": f"redis+socket://{path}", "SOUNDINGS_PULSE_FILE": str(pulse)}
+        heartbeat = tmp_path / f"{name}.heartbeat"
+        environment = {"SOUNDINGS_REDIS_URL": f"redis+socket://{path}", "SOUNDINGS_PULSE_FILE": str(heartbeat)}
         supervisor.add(name, [*CELERY, name, *options], env=environment, stop_signal=signal.SIGKILL)
-        return pulse
+        return heartbeat
 
     yield start
     supervisor.stop()
 
 
 def beats(file, count):
-    """Wait for so many beats of a pulse."""
-    has_pulse = Pulse(file)
+    """Wait for `count` heartbeats."""
+    has_beaten = FileHeartbeat(file)
     for _ in range(count):
-        wait_for(has_pulse, 30, f"a beat of {file.name}")
+        wait_for(has_beaten, 30, f"a beat of {file.name}")
 
 
-def test_worker_and_beat_pulse_while_all_threads_compute(celery, tmp_path):
-    pulse = celery("worker", "--pool=threads", f"--concurrency={THREADS}")
+def test_worker_and_beat_have_heartbeats_while_threads_compute(celery, tmp_path):
+    of_worker = celery("worker", "--pool=threads", f"--concurrency={THREADS}")
     of_beat = celery("beat", "--schedule", str(tmp_path / "schedule"))
-    beats(pulse, 1)
+    beats(of_worker, 1)
 
     for _ in range(THREADS):
         busy_app.compute.delay(60.0)
 
-    beats(pulse, 4)
+    beats(of_worker, 4)
     beats(of_beat, 2)

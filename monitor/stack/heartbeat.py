@@ -1,6 +1,6 @@
-"""Liveness of the Celery worker and beat: each touches a file while it works.
+"""Heartbeats of the Celery worker and beat: each touches a file while it works.
 
-The supervisor names the file in SOUNDINGS_PULSE_FILE and checks its age (`probes.signs_of_life.Pulse`); without the
+The supervisor names the file in SOUNDINGS_PULSE_FILE and checks its age (`probes.liveness.FileHeartbeat`); without the
 variable nothing is touched. The worker touches it from the loop that takes messages from Redis, which runs while its
 pool is busy; but not if all threads have been busy so long without a task ending that none will. Beat touches it from
 its loop, which wakes for each due task.
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 
 def touch(path: Path) -> None:
-    """Touch the pulse file."""
+    """Touch the heartbeat file."""
     try:
         path.touch()
     except OSError as error:
-        logger.warning("no pulse: %s cannot be touched: %s", path, error.strerror)
+        logger.warning("no heartbeat: %s cannot be touched: %s", path, error.strerror)
 
 
-class WorkerPulse:
+class WorkerHeartbeat:
     """Touch the file at each heartbeat while the worker's pool completes tasks or has a free thread."""
 
     def __init__(
@@ -53,7 +53,7 @@ class WorkerPulse:
     def task_ended(self, **_: Any) -> None:
         self._progress_at_s = self._clock()
 
-    def beat(self, **_: Any) -> None:
+    def on_heartbeat(self, **_: Any) -> None:
         if self._busy_threads() < self._threads:
             self._progress_at_s = self._clock()
         if self._clock() - self._progress_at_s < LONGEST_STALL_S:
@@ -61,7 +61,7 @@ class WorkerPulse:
 
 
 class Scheduler(PersistentScheduler):
-    """Beat's scheduler with a pulse."""
+    """Beat's scheduler with a heartbeat file."""
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         path = environment.read("SOUNDINGS_PULSE_FILE")
@@ -72,11 +72,11 @@ class Scheduler(PersistentScheduler):
 
 
 def connect() -> None:
-    """Connect the pulse if this process becomes a worker and its supervisor set the variable."""
+    """Connect the heartbeat if this process becomes a worker and its supervisor set the variable."""
     path = environment.read("SOUNDINGS_PULSE_FILE")
     if not path:
         return
-    pulse = WorkerPulse(Path(path), lambda: len(state.active_requests))
-    signals.worker_init.connect(pulse.begin, weak=False)
-    signals.task_postrun.connect(pulse.task_ended, weak=False)
-    signals.heartbeat_sent.connect(pulse.beat, weak=False)
+    heartbeat = WorkerHeartbeat(Path(path), lambda: len(state.active_requests))
+    signals.worker_init.connect(heartbeat.begin, weak=False)
+    signals.task_postrun.connect(heartbeat.task_ended, weak=False)
+    signals.heartbeat_sent.connect(heartbeat.on_heartbeat, weak=False)
