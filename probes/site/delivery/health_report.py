@@ -10,6 +10,7 @@ import msgspec
 from probes.ping.spec import Stamp
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.health import ClockOff, Health, read_health
+from probes.site.spool.results import UncheckedResult
 from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, Delivered
 from probes.throughput import authentication
@@ -56,7 +57,7 @@ def clock_off(results: Iterable[Delivered]) -> ClockOff | None:
     flagged = [
         (delivered.result.started_at, delivered.clock_off_s)
         for delivered in results
-        if delivered.clock_off_s is not None
+        if delivered.clock_off_s is not None and not isinstance(delivered, UncheckedResult)
     ]
     if not flagged:
         return None

@@ -39,6 +39,25 @@ class ResultHeader(msgspec.Struct):
         return Cycle(self.test, self.every_s, self.cycle)
 
 
+class UncheckedResult(Delivered, frozen=True, kw_only=True):
+    """A stored result that does not decode here; the centre stores it, or refuses it with the reason."""
+
+    result: Any
+
+
+def decode(body: bytes) -> Delivered:
+    """A stored result, or an `UncheckedResult`. Raises `msgspec.DecodeError`."""
+    try:
+        return msgspec.json.decode(body, type=Delivered)
+    except msgspec.ValidationError as error:
+        unchecked = msgspec.json.decode(body, type=UncheckedResult)
+        try:
+            msgspec.msgpack.encode(unchecked)  # which has no integers of more than 64 bits
+        except OverflowError:
+            raise error from None
+        return unchecked
+
+
 def read_header(body: bytes) -> ResultHeader:
     """The header of a stored result; kind `unreadable` if it cannot be parsed."""
     try:

@@ -253,7 +253,7 @@ class Spool:
         batch = []
         for sequence, body in results.bodies_of_batch(connection, number):
             try:
-                result = msgspec.json.decode(body, type=Delivered)
+                result = results.decode(body)
             except msgspec.DecodeError as error:
                 self._quarantine(connection, sequence, f"cannot be read from the spool: {error}")
             else:

@@ -23,6 +23,7 @@ from probes.site.health import (
     parse_net_dev,
     read_health,
 )
+from probes.site.spool.results import UncheckedResult
 from probes.site.spool.spool import Spool
 from probes.site.wire import Batch, Delivered
 from probes.throughput.spec import ThroughputRun
@@ -121,6 +122,13 @@ def test_the_stretch_of_a_batch_with_a_wrong_clock_is_told():
 
     assert clock_off(results) == ClockOff(since=AT + minute, until=AT + 2 * minute, offset_s=-3.0)
     assert clock_off(results[:1]) is None
+
+
+def test_a_result_that_does_not_decode_does_not_hinder_the_report():
+    unchecked = UncheckedResult(sequence=3, path_id=7, test="x", result={"kind": "telepathy"}, clock_off_s=9.0)
+
+    assert clock_off([delivered(AT, clock_off_s=2.0), unchecked]) == ClockOff(since=AT, until=AT, offset_s=2.0)
+    assert poorest_stamp([unchecked, delivered()]) == "kernel"
 
 
 def test_a_delivery_carries_what_agent_and_machine_know(tmp_path):

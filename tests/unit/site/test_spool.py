@@ -257,6 +257,18 @@ def test_a_result_that_cannot_be_read_does_not_hold_up_the_others(path):
     assert "cannot be read" in spool.quarantined()[0].reason
 
 
+def test_a_result_that_does_not_decode_is_sent_for_the_centre_to_judge(path):
+    spool = Spool(path)
+    spool.put([result(1), result(2)])
+    change(path, "UPDATE result SET body = json_set(body, '$.result.kind', 'telepathy') WHERE sequence = 1")
+
+    batch = next_batch(spool)
+
+    assert (labels(batch), spool.quarantined()) == ([1, 2], [])
+    as_measured = msgspec.json.decode(msgspec.json.encode(result(1).result))
+    assert batch.results[0].result == as_measured | {"kind": "telepathy"}
+
+
 FORMAT_1 = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE result (sequence INTEGER PRIMARY KEY AUTOINCREMENT, batch INTEGER, body BLOB NOT NULL);
