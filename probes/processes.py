@@ -1,15 +1,18 @@
-"""Reads process information from /proc: descendants of a process, and whether it is stopped. Linux only.
+"""Reads information on processes: descendants of a process, its CPU time, whether it is stopped. Linux only.
 
-Processes that end during the scan are left out.
+The source is /proc. Processes that end during the scan are left out.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 PROC = Path("/proc")
 STOPPED = "T"
 """proc_pid_stat(5): stopped by a signal. A stop by a debugger is `t` and does not count."""
+CPU_TIMES = slice(11, 15)
+"""proc_pid_stat(5): utime, stime, cutime and cstime, counted from the state."""
 
 
 def descendants(pid: int) -> list[int]:
@@ -25,11 +28,28 @@ def descendants(pid: int) -> list[int]:
 
 def is_stopped(pid: int) -> bool:
     """Whether the process is stopped by a signal, such as SIGSTOP."""
+    return _stat(pid)[:1] == [STOPPED]
+
+
+def cpu_time_s(pid: int) -> float:
+    """CPU time of a process and its descendants, those that have ended included."""
+    ticks = sum(int(field) for member in (pid, *descendants(pid)) for field in _stat(member)[CPU_TIMES])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def machine_load() -> str:
+    """The load average in words, such as "the machine is busy, load 7.4 on 2 CPUs"."""
+    load, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    return f"{'the machine is busy, ' if load > cpus else ''}load {load:.1f} on {cpus} CPU{'s' if cpus > 1 else ''}"
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; empty where the process has ended."""
     try:
         # The program name is in parentheses and may contain any character.
-        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == STOPPED
-    except (OSError, IndexError):
-        return False
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _children(pid: int) -> list[int]:

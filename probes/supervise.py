@@ -25,7 +25,7 @@ from pathlib import Path
 from probes import logs
 from probes.liveness import LivenessCheck, Watch
 from probes.private_files import UMASK, make_folder, opener
-from probes.processes import descendants, is_stopped
+from probes.processes import cpu_time_s, descendants, is_stopped, machine_load
 
 PR_SET_PDEATHSIG = 1
 FIRST_RESTART_S = 0.5
@@ -33,6 +33,13 @@ LONGEST_RESTART_S = 10.0
 STEADY_AFTER_S = 60.0
 STOP_GRACE_S = 10.0
 POLL_S = 0.25
+READY_POLL_S = 0.05
+SLOW_READY_POLL_S = 1.0
+"""Interval of readiness checks after `REPORT_WAIT_EVERY_S`; each may cost the child CPU time, but less than a start."""
+REPORT_WAIT_EVERY_S = 10.0
+PROGRESS_CPU_S = 0.1
+"""CPU time within `REPORT_WAIT_EVERY_S` that shows that a child is still starting: 1% of a CPU."""
+LONGEST_START_S = 600.0
 LOOK_EVERY_S = 1.0
 """Interval of the checks of liveness and log sizes."""
 LONGEST_LOOK_S = 5.0
@@ -44,6 +51,10 @@ LONGEST_SOCKET_DIR_BYTES = 85
 
 class StartError(Exception):
     """A process could not be started, or died before it was ready; the message names it and its log."""
+
+
+class StartInterrupted(StartError):
+    """The start was stopped by the user."""
 
 
 def socket_dir(directory: Path) -> Path:
@@ -97,26 +108,34 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def last_lines(self, count: int = 5) -> str:
-        """The last lines of its log, for error messages."""
-        if not self.log.exists():
-            return ""
-        with self.log.open("rb") as log:
-            log.seek(max(0, self.log.stat().st_size - 4096))
-            return "\n".join(log.read().decode(errors="replace").splitlines()[-count:])
+        """Path and last lines of its log, for error messages."""
+        lines: list[str] = []
+        if self.log.exists():
+            with self.log.open("rb") as log:
+                log.seek(max(0, self.log.stat().st_size - 4096))
+                lines = log.read().decode(errors="replace").splitlines()[-count:]
+        return "\n".join([f"end of its log {self.log}:", *lines]) if lines else f"its log is empty: {self.log}"
 
 
 class Supervisor:
     """Starts children immediately, restarts them with exponential backoff, stops them in reverse order.
 
-    `report` is called with a line of text for each event. Children die with the *thread* that
-    started them (so the kernel's parent-death signal works): `add` and `run_until` belong to the main thread.
+    `report` is called with a line of text for each event; `stop` ends a wait for a child. Children die with the
+    *thread* that started them (so the kernel's parent-death signal works): `add` and `run_until` belong to the main
+    thread.
     """
 
     def __init__(
-        self, log_dir: Path, report: Callable[[str], None], *, stopped_limit_s: float = STOPPED_LIMIT_S
+        self,
+        log_dir: Path,
+        report: Callable[[str], None],
+        *,
+        stop: threading.Event | None = None,
+        stopped_limit_s: float = STOPPED_LIMIT_S,
     ) -> None:
         self.log_dir = log_dir
         self.report = report
+        self._stop = stop if stop is not None else threading.Event()
         self.children: list[Child] = []
         self._stopped_limit_s = stopped_limit_s
         self._stopped_s: dict[int, float] = {}
@@ -153,15 +172,18 @@ class Supervisor:
         return child
 
     def wait_ready(self, child: Child, ready: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until `ready()` is true. Raises `StartError` on timeout, such as when the child keeps dying."""
-        deadline = time.monotonic() + timeout_s
+        """Wait until `ready()` is true, and report every ten seconds that it is not.
+
+        A child that computes may take up to `LONGEST_START_S`, since a busy machine delays it. Raises `StartError` when
+        a child that is idle, or that keeps dying, is not ready within `timeout_s`, and `StartInterrupted` when `stop`
+        is set.
+        """
+        startup = _Startup(child, timeout_s)
         while not ready():
             self.look_after()
-            if time.monotonic() >= deadline:
-                raise StartError(
-                    f"{child.name} was not ready within {timeout_s:.0f} s; see {child.log}\n{child.last_lines()}"
-                )
-            time.sleep(POLL_S / 5)
+            startup.check(self.report)
+            if self._stop.wait(startup.poll_s):
+                raise StartInterrupted(f"{child.name}: stopped before it was ready")
 
     def run_until(self, stop: threading.Event) -> None:
         """Supervise the children until `stop` is set."""
@@ -243,6 +265,47 @@ class Supervisor:
             _kill_tree(child)
             _wait(child, STOP_GRACE_S)
         self.children.clear()
+
+
+class _Startup:
+    """Progress of a child that is not ready yet, by its CPU time, and the time when to give up on it."""
+
+    def __init__(self, child: Child, timeout_s: float) -> None:
+        self.poll_s = READY_POLL_S
+        self._child = child
+        self._timeout_s = timeout_s
+        self._restarts = child.restarts
+        self._cpu_s = 0.0
+        self._began_at = self._progress_at = self._checked_at = time.monotonic()
+
+    def check(self, report: Callable[[str], None]) -> None:
+        """Report the progress every `REPORT_WAIT_EVERY_S`. Raises `StartError` when there is none."""
+        now = time.monotonic()
+        if now - self._checked_at >= REPORT_WAIT_EVERY_S:
+            self._checked_at = now
+            self.poll_s = SLOW_READY_POLL_S
+            if self._is_computing():
+                self._progress_at = now
+            report(f"{self._state(now)}; waiting")
+        if now >= min(self._progress_at + self._timeout_s, self._began_at + LONGEST_START_S):
+            raise StartError(f"{self._state(now)}; gave up; {self._child.last_lines()}")
+
+    def _is_computing(self) -> bool:
+        """Whether the child used CPU time since the last call and was never restarted: a restart is no progress."""
+        if self._child.process is None or self._child.restarts != self._restarts:
+            return False
+        before_s, self._cpu_s = self._cpu_s, cpu_time_s(self._child.process.pid)
+        return self._cpu_s - before_s >= PROGRESS_CPU_S
+
+    def _state(self, now: float) -> str:
+        restarts = self._child.restarts - self._restarts
+        if restarts:
+            activity = f"restarted {restarts} time{'s' if restarts > 1 else ''}"
+        elif self._progress_at == self._checked_at:
+            activity = "still starting"
+        else:
+            activity = f"idle for {now - self._progress_at:.0f} s"
+        return f"{self._child.name} is not ready after {now - self._began_at:.0f} s ({activity}); {machine_load()}"
 
 
 def _start(child: Child) -> None:

@@ -163,6 +163,10 @@ class Cluster:
         options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
         return self._command("postgres", "-D", str(self.directory / "cluster"), *options)
 
+    @property
+    def exists(self) -> bool:
+        return (self.directory / "cluster" / "PG_VERSION").exists()
+
     def initialise(self) -> None:
         """Create the cluster if missing, and require passwords in a cluster of an earlier release.
 
@@ -174,7 +178,7 @@ class Cluster:
         make_socket_dir(self.directory)
         if os.geteuid() == 0:
             self._give_to(_owner_under_root())
-        if not (cluster / "PG_VERSION").exists():
+        if not self.exists:
             options = ("--auth=reject", "--encoding=UTF8", "--locale=C.UTF-8", f"--username={access.SUPERUSER}")
             self._run("initdb", *options, f"--pgdata={cluster}")
         if not access.is_closed(self.directory):

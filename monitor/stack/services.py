@@ -14,10 +14,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 import psycopg
@@ -27,11 +30,13 @@ from monitor.stack import health, postgres
 from probes import broker
 from probes.liveness import FileHeartbeat, LivenessCheck
 from probes.private_files import UMASK, close_to_others, is_open_to_others
-from probes.supervise import Child, StartError, Supervisor, make_socket_dir, socket_dir
+from probes.processes import machine_load
+from probes.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 PYTHON = [sys.executable]
 MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
 WORKER_THREADS = 4
+READY_TIMEOUT_S = 60.0
 SILENCE_LIMIT_S = 120.0
 """Limit for web, worker and beat, whose heartbeats come every few seconds, on a busy machine too."""
 
@@ -50,8 +55,10 @@ class Stack:
     environment: dict[str, str]
 
     @classmethod
-    def in_folder(cls, data: Path, port: int, report: Callable[[str], None]) -> Stack:
-        """Create a stack in `data`, with the environment shared by its processes."""
+    def in_folder(
+        cls, data: Path, port: int, report: Callable[[str], None], stop: threading.Event | None = None
+    ) -> Stack:
+        """Create a stack in `data`, with the environment shared by its processes. `stop` ends its start."""
         environment = {
             "SOUNDINGS_DATA": str(data),
             "DJANGO_SETTINGS_MODULE": "monitor.settings",
@@ -60,7 +67,7 @@ class Stack:
             "SOUNDINGS_LOCAL_READ": os.environ.get("SOUNDINGS_LOCAL_READ", "1"),
             "SOUNDINGS_ALLOW_PLAIN_HTTP": os.environ.get("SOUNDINGS_ALLOW_PLAIN_HTTP", "1"),
         }
-        return cls(data, port, Supervisor(data / "log", report), report, environment)
+        return cls(data, port, Supervisor(data / "log", report, stop=stop), report, environment)
 
     def close(self) -> None:
         """Close the data folder and its contents to other users, including data of earlier releases."""
@@ -88,49 +95,52 @@ class Stack:
     def start_database(self) -> None:
         """Start PostgreSQL, unless SOUNDINGS_DATABASE_URL names one, and bring its schema up to date."""
         if environment.read("SOUNDINGS_DATABASE_URL"):
-            self.report("postgres: as set in SOUNDINGS_DATABASE_URL")
+            self._step("postgres", "as set in SOUNDINGS_DATABASE_URL")
         else:
             cluster = postgres.Cluster(self.data / "postgres", postgres.find())
+            if not cluster.exists:
+                self._step("postgres", "create the database cluster")
             cluster.initialise()
+            self._step("postgres", f"start {cluster.distribution.name}")
             # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for its clients to leave.
             child = self.supervisor.add(
                 "postgres", cluster.argv, stop_signal=signal.SIGINT, liveness=cluster.liveness_check()
             )
-            self.supervisor.wait_ready(child, cluster.answers, timeout_s=60)
+            self.supervisor.wait_ready(child, cluster.answers, READY_TIMEOUT_S)
             cluster.create_database()
             cluster.create_extension()
             self.environment["SOUNDINGS_DATABASE_URL"] = cluster.url
-            self._running(child, cluster.distribution.name)
+        self._step("schema", "apply database migrations")
         self.manage("migrate", "--verbosity", "0")
 
     def start_broker(self) -> None:
         """Start the centre's Redis, unless SOUNDINGS_REDIS_URL names one. It keeps nothing on disk."""
         if environment.read("SOUNDINGS_REDIS_URL"):
-            self.report("redis: as set in SOUNDINGS_REDIS_URL")
+            self._step("redis", "as set in SOUNDINGS_REDIS_URL")
             return
+        self._step("redis", "start the broker of the centre")
         path = make_socket_dir(self.data) / "redis.sock"
         child = self.supervisor.add(
             "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, liveness=broker.liveness_check(path)
         )
-        self.supervisor.wait_ready(child, lambda: broker.answers(path), timeout_s=30)
+        self.supervisor.wait_ready(child, lambda: broker.answers(path), READY_TIMEOUT_S)
         self.environment["SOUNDINGS_REDIS_URL"] = f"redis+socket://{path}"
-        self._running(child, "broker of the centre")
 
     def start_centre(self) -> None:
         """Start web, worker and beat, and wait until the web server answers."""
         make_socket_dir(self.data)
+        self._step("web", f"start the web server at {self.url}")
         web = self.supervisor.add(
             "web",
             self._gunicorn(),
             env=self.environment,
             liveness=LivenessCheck(lambda: health.web_answers(self.web_socket, SILENCE_LIMIT_S), SILENCE_LIMIT_S),
         )
-        worker = self._add_celery("worker", "--pool=threads", f"--concurrency={WORKER_THREADS}", "--loglevel=INFO")
-        beat = self._add_celery("beat", "--schedule", str(self.data / "celerybeat-schedule"))
-        self.supervisor.wait_ready(web, self._page_answers, timeout_s=60)
-        self._running(web, self.url)
-        self._running(worker, "rollups, alerts, slots, reports")
-        self._running(beat, "schedule of the worker")
+        self._step("worker", "start the worker: rollups, alerts, slots, reports")
+        self._add_celery("worker", "--pool=threads", f"--concurrency={WORKER_THREADS}", "--loglevel=INFO")
+        self._step("beat", "start the scheduler of the worker")
+        self._add_celery("beat", "--schedule", str(self.data / "celerybeat-schedule"))
+        self.supervisor.wait_ready(web, self._page_answers, READY_TIMEOUT_S)
 
     def start_agent(self, site: str, *, in_lab: bool = False) -> None:
         """Start the agent of `site`, on this machine or in its namespace of the lab."""
@@ -138,31 +148,44 @@ class Stack:
         argv = [*PYTHON, "-m", "probes", "site", "--centre", self.url]
         argv += ["--token-file", str(token), "--data", str(token.parent)]
         prefix = [*self.lab_command("exec"), "--end-with-lab", site] if in_lab else []
-        child = self.supervisor.add(f"site-{site}", [*prefix, *argv])
-        self._running(child, f"agent of {site}")
+        self._step(f"site-{site}", f"start the agent of {site}")
+        self.supervisor.add(f"site-{site}", [*prefix, *argv])
 
     def start_lab(self, scenario: str) -> None:
         """Start the lab's relay and wait for its namespaces."""
         argv = [*self.lab_command("up"), scenario, "--foreground"]
         argv += ["--centre-socket", str(self.web_socket), "--centre-port", str(self.port)]
+        self._step("lab", f"create the namespaces of {scenario} and the relay between them")
         child = self.supervisor.add("lab", argv)
-        self.supervisor.wait_ready(child, self._lab_answers, timeout_s=30)
-        self._running(child, f"lab {scenario}: namespaces and the relay between them")
+        self.supervisor.wait_ready(child, self._lab_answers, READY_TIMEOUT_S)
 
     def lab_command(self, verb: str) -> list[str]:
         """Command line of the lab of this stack."""
         return [*PYTHON, "-m", "probes", "lab", verb, "--run-dir", str(self.data / "lab")]
 
     def manage(self, *arguments: str) -> None:
-        """Run a management command. Raises `StartError` with its output."""
-        done = subprocess.run(
-            [*MANAGE, *arguments], env={**os.environ, **self.environment}, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            raise StartError(f"manage.py {' '.join(arguments)}: {done.stderr.strip() or done.stdout.strip()}")
+        """Run a management command, and report every ten seconds that it runs. Raises `StartError` with its output."""
+        started = time.monotonic()
+        with subprocess.Popen(
+            [*MANAGE, *arguments],
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            while True:
+                try:
+                    output, errors = process.communicate(timeout=REPORT_WAIT_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    elapsed_s = time.monotonic() - started
+                    self.report(f"manage.py {arguments[0]} runs for {elapsed_s:.0f} s; {machine_load()}; waiting")
+        if process.returncode != 0:
+            raise StartError(f"manage.py {' '.join(arguments)}: {errors.strip() or output.strip()}")
 
     def issue_tokens(self, sites: list[str]) -> None:
         """Ensure that each site's agent has a valid token in its `token_file`."""
+        self._step("tokens", "issue the tokens of the agents")
         self.manage("site", "token", *sites, "--out-dir", str(self.data / "sites"))
 
     def home_site(self) -> str | None:
@@ -206,13 +229,24 @@ class Stack:
         url = self.environment.get("SOUNDINGS_REDIS_URL") or os.environ["SOUNDINGS_REDIS_URL"]
         return lambda: has_heartbeat() or not health.redis_answers(url)
 
-    def _running(self, child: Child, description: str) -> None:
-        self.report(f"{child.name:<12} {description}; log {_shown(child.log)}")
+    def apply_mesh(self, path: Path) -> None:
+        """Apply a mesh.toml to the database."""
+        self._step("mesh", f"apply {_shown(path)}")
+        self.manage("mesh", "apply", str(path))
+
+    def _step(self, name: str, action: str) -> None:
+        """Report a step of the start as it begins."""
+        self.report(f"{name:<12} {action}")
 
     def _page_answers(self) -> bool:
+        """Whether the web server returns the first page. Raises `StartError` when that page fails."""
         try:
             with urllib.request.urlopen(f"{self.url}/", timeout=10) as answer:
                 return answer.status == 200
+        except urllib.error.HTTPError as error:
+            if error.code == HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise StartError(f"web: {self.url}/ answers {error}; see {self.supervisor.log_dir}/web.log") from error
+            return False
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return False
 

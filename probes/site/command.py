@@ -42,7 +42,7 @@ from probes.site.settings import (
     token_file,
     usage_file,
 )
-from probes.supervise import StartError, Supervisor, make_socket_dir, socket_dir
+from probes.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
 
 READY_TIMEOUT_S = 30.0
 REDIS_SOCKET = "redis.sock"
@@ -164,6 +164,8 @@ def run(args: argparse.Namespace) -> int:
             settings = msgspec.structs.replace(settings, identity=str(begun))
             with _metrics(args.metrics, data):
                 _supervise(settings, args.redis is None, stop)
+    except StartInterrupted:
+        return 0
     except (SettingsError, LimitsError, UsageError, AlreadyRunning, StartError, broker.BrokerError, OSError) as error:
         print(f"site: {error}", file=sys.stderr)
         return 1
@@ -244,7 +246,7 @@ def _metrics(given: str | None, data: Path) -> Iterator[None]:
 
 def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) -> None:
     """Start the agent's processes and supervise them until `stop` is set."""
-    supervisor = Supervisor(Path(settings.data) / "log", say)
+    supervisor = Supervisor(Path(settings.data) / "log", say, stop=stop)
     try:
         if own_redis:
             _start_redis(supervisor, Path(settings.data))

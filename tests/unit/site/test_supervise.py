@@ -2,13 +2,16 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from probes.supervise import StartError, Supervisor, make_socket_dir, socket_dir
+from probes import supervise
+from probes.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
 
+SPINNING = [sys.executable, "-c", "while True: pass"]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
@@ -80,8 +83,51 @@ def test_orphans_of_a_killed_child_are_ended_before_its_restart(supervisor, fami
 def test_a_child_that_never_gets_ready_fails_with_its_log_tail(supervisor):
     child = supervisor.add("broken", [sys.executable, "-c", "raise SystemExit('no such database')"])
 
-    with pytest.raises(StartError, match="no such database"):
+    with pytest.raises(StartError, match=r"restarted \d times?.*\n.*no such database"):
         supervisor.wait_ready(child, lambda: False, timeout_s=1.5)
+
+
+class TestSlowStart:
+    """A child that takes longer than its timeout until it is ready."""
+
+    @pytest.fixture(autouse=True)
+    def fast(self, monkeypatch):
+        monkeypatch.setattr(supervise, "REPORT_WAIT_EVERY_S", 0.3)
+        monkeypatch.setattr(supervise, "PROGRESS_CPU_S", 0.01)
+        monkeypatch.setattr(supervise, "SLOW_READY_POLL_S", 0.05)
+
+    def test_a_computing_child_has_more_than_its_timeout(self, supervisor, monkeypatch):
+        monkeypatch.setattr(os, "getloadavg", lambda: (31.4, 0.0, 0.0))
+        child = supervisor.add("web", SPINNING)
+        began = time.monotonic()
+
+        supervisor.wait_ready(child, lambda: time.monotonic() - began > 6.0, timeout_s=2.0)
+
+        assert any("web is not ready" in line and "busy, load 31.4" in line for line in supervisor.lines)
+
+    def test_a_computing_child_has_a_limit_too(self, supervisor, monkeypatch):
+        monkeypatch.setattr(supervise, "LONGEST_START_S", 2.0)
+        child = supervisor.add("web", SPINNING)
+
+        with pytest.raises(StartError, match="web is not ready after 2 s"):
+            supervisor.wait_ready(child, lambda: False, timeout_s=60.0)
+
+    def test_an_idle_child_with_an_empty_log_fails_and_says_so(self, supervisor):
+        child = supervisor.add("web", SLEEP)
+
+        with pytest.raises(StartError, match=rf"idle for .*its log is empty: {child.log}"):
+            supervisor.wait_ready(child, lambda: False, timeout_s=1.5)
+
+    def test_a_stop_ends_the_wait(self, tmp_path):
+        stop = threading.Event()
+        supervisor = Supervisor(tmp_path / "log", print, stop=stop)
+        child = supervisor.add("web", SLEEP)
+        stop.set()
+
+        with pytest.raises(StartInterrupted, match="web: stopped before it was ready"):
+            supervisor.wait_ready(child, lambda: False, timeout_s=60.0)
+
+        supervisor.stop()
 
 
 def test_a_program_that_is_not_there_is_named(supervisor):

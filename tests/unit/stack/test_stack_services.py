@@ -1,8 +1,10 @@
-"""Which servers `manage.py up` leaves to others."""
+"""Which servers `manage.py up` leaves to others, and how it runs commands."""
 
 import pytest
 
+from monitor.stack import services
 from monitor.stack.services import Stack
+from probes.supervise import StartError
 
 
 @pytest.fixture
@@ -21,7 +23,8 @@ def test_the_redis_url_may_come_from_a_file(stack, said, tmp_path, monkeypatch):
 
     stack.start_broker()
 
-    assert said == ["redis: as set in SOUNDINGS_REDIS_URL"]
+    [line] = said
+    assert line.split() == ["redis", "as", "set", "in", "SOUNDINGS_REDIS_URL"]
     assert "SOUNDINGS_REDIS_URL" not in stack.environment
 
 
@@ -33,5 +36,19 @@ def test_the_database_url_may_come_from_a_file(stack, said, tmp_path, monkeypatc
 
     stack.start_database()
 
-    assert said == ["postgres: as set in SOUNDINGS_DATABASE_URL"]
+    assert [line.split()[0] for line in said] == ["postgres", "schema"]
+    assert "as set in SOUNDINGS_DATABASE_URL" in said[0]
     assert "SOUNDINGS_DATABASE_URL" not in stack.environment
+
+
+def test_a_failing_command_is_reported_with_its_output(stack):
+    with pytest.raises(StartError, match=r"manage.py nonsense: .*nonsense"):
+        stack.manage("nonsense")
+
+
+def test_a_long_command_is_reported_while_it_runs(stack, said, monkeypatch):
+    monkeypatch.setattr(services, "REPORT_WAIT_EVERY_S", 0.2)
+
+    stack.manage("version")
+
+    assert any("manage.py version runs for" in line and "load" in line for line in said)

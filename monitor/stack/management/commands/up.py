@@ -65,7 +65,7 @@ class Command(BaseCommand):
                 if mesh is not None:
                     reader.read(mesh)
                 read_limits(limits)
-                self._run(Stack.in_folder(folder, port, self._say), lab, mesh, limits, stop)
+                self._run(Stack.in_folder(folder, port, self._say, stop), lab, mesh, limits, stop)
         except (StartError, PostgresError, LabError, BrokerError, LimitsError, reader.MeshError) as error:
             if not stop.is_set():
                 raise CommandError(str(error)) from error
@@ -74,7 +74,7 @@ class Command(BaseCommand):
         self, stack: Stack, lab: str | None, mesh: Path | None, limits: Path | None, stop: threading.Event
     ) -> None:
         started = time.monotonic()
-        self._say(f"starting Soundings; everything it writes is in {stack.data}")
+        self._say(f"starting Soundings; data: {stack.data}, logs: {stack.data / 'log'}")
         steps: tuple[Callable[[], None], ...] = (
             stack.close,
             stack.start_database,
@@ -101,7 +101,7 @@ class Command(BaseCommand):
             self._start_lab(stack, lab)
             return
         if mesh is not None:
-            stack.manage("mesh", "apply", str(mesh))
+            stack.apply_mesh(mesh)
         stack.start_centre()
         home = stack.home_site()
         if home is None:
@@ -121,7 +121,7 @@ class Command(BaseCommand):
         mesh.parent.mkdir(parents=True, exist_ok=True)
         addresses = namespace_addresses(lab) if reason is None else loopback_addresses(lab)
         mesh.write_text(mesh_toml(lab, addresses))
-        stack.manage("mesh", "apply", str(mesh))
+        stack.apply_mesh(mesh)
         stack.start_centre()
         stack.issue_tokens(list(lab.site_names))
         if reason is None:
