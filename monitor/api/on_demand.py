@@ -17,7 +17,6 @@ from pydantic import Field
 
 from monitor.accounts.roles import Action, may
 from monitor.api.parameters import ProblemOut
-from monitor.archive.columns import LARGEST_BIGINT
 from monitor.archive.queries.throughput import on_demand as outcomes
 from monitor.archive.queries.throughput.on_demand import OnDemand
 from monitor.mesh.document.entries import IntegerRange
@@ -25,6 +24,7 @@ from monitor.mesh.kinds.throughput import RATE_BPS, THROUGHPUT_NUMBERS
 from monitor.mesh.models import Path
 from monitor.mesh.schedule import on_demand
 from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
+from probes.bounds import LARGEST_BIGINT
 
 router = Router(tags=["on demand"])
 

@@ -1,4 +1,4 @@
-"""Database columns: the largest number of each integer type, and NumPy columns with None for NaN."""
+"""NumPy columns for the database, with None for NaN."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-LARGEST_SMALLINT = 2**15 - 1
-LARGEST_INTEGER = 2**31 - 1
-LARGEST_BIGINT = 2**63 - 1
 
 
 def nullable(values: NDArray[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from probes.bounds import Moment, PacketBytes, Rate, ShortText, SmallCount, Text
 from probes.contract import Outcome
 
 USUAL_S = 30.0
@@ -59,7 +60,7 @@ class CapacityTask(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[CapacityTarget, ...]
 
 
-class CapacityRun(msgspec.Struct, frozen=True, kw_only=True, tag="capacity", tag_field="kind"):
+class CapacityRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="capacity", tag_field="kind"):
     """The result of a capacity measurement. Rates count the bits of IP packets, without link headers.
 
     `verdict` is None if the outcome is not `measured`. `capacity_bps` is set only with the verdict `measured`;
@@ -67,19 +68,19 @@ class CapacityRun(msgspec.Struct, frozen=True, kw_only=True, tag="capacity", tag
     """
 
     target: str
-    address: str | None
+    address: ShortText | None
     family: Literal[4, 6]
-    started_at: datetime
+    started_at: Moment
     outcome: Outcome
     verdict: CapacityVerdict | None = None
-    capacity_bps: float | None = None
-    capacity_low_bps: float | None = None
-    capacity_high_bps: float | None = None
-    packet_bytes: int | None = None
-    sent: int = 0
-    received: int = 0
-    method: str | None = None
-    detail: str | None = None
+    capacity_bps: Rate | None = None
+    capacity_low_bps: Rate | None = None
+    capacity_high_bps: Rate | None = None
+    packet_bytes: PacketBytes | None = None
+    sent: SmallCount = 0
+    received: SmallCount = 0
+    method: Text | None = None
+    detail: Text | None = None
 
 
 def not_measured(spec: CapacitySpec, started_at: datetime, outcome: Outcome, detail: str) -> CapacityRun:

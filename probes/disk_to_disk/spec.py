@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from probes.bounds import LargeCount, Moment, PositiveSmallCount, Rate, Ratio, Seconds, ShortText, Text
 from probes.contract import Outcome
 
 Tool = Literal["fetch", "iperf3"]
@@ -67,7 +68,7 @@ class PermittedSpec(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
 
 
-class DiskToDiskRun(msgspec.Struct, frozen=True, kw_only=True, tag="disk-to-disk", tag_field="kind"):
+class DiskToDiskRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="disk-to-disk", tag_field="kind"):
     """Result of a disk-to-disk test; every figure is None unless the outcome is `measured`.
 
     `carried_bytes` is the sum of both transfers. `disk_to_disk_bps` is `moved_bytes` over `moving_s` (until the last
@@ -78,24 +79,24 @@ class DiskToDiskRun(msgspec.Struct, frozen=True, kw_only=True, tag="disk-to-disk
     """
 
     target: str
-    address: str | None
+    address: ShortText | None
     family: Literal[4, 6]
-    started_at: datetime
+    started_at: Moment
     outcome: Outcome
     tool: Tool = "fetch"
-    streams: int = 1
-    file_bytes: int | None = None
-    moved_bytes: int | None = None
-    carried_bytes: int | None = None
-    moving_s: float | None = None
-    syncing_s: float | None = None
-    disk_to_disk_bps: float | None = None
-    memory_to_memory_bps: float | None = None
-    read_bps: float | None = None
-    read_cached_ratio: float | None = None
-    write_bps: float | None = None
+    streams: PositiveSmallCount = 1
+    file_bytes: LargeCount | None = None
+    moved_bytes: LargeCount | None = None
+    carried_bytes: LargeCount | None = None
+    moving_s: Seconds | None = None
+    syncing_s: Seconds | None = None
+    disk_to_disk_bps: Rate | None = None
+    memory_to_memory_bps: Rate | None = None
+    read_bps: Rate | None = None
+    read_cached_ratio: Ratio | None = None
+    write_bps: Rate | None = None
     is_verified: bool | None = None
-    detail: str | None = None
+    detail: Text | None = None
 
 
 def slot_length_s(duration_s: int) -> int:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
+from probes.bounds import (
+    LARGEST_SMALLINT,
+    MAX_ICMP_ERRORS,
+    Count,
+    Moment,
+    Octet,
+    PacketBytes,
+    PositiveCount,
+    PositiveSmallCount,
+    RttMs,
+    ShortText,
+    SmallCount,
+    Text,
+)
 from probes.contract import Outcome
 
 
@@ -59,25 +73,25 @@ class PingTask(msgspec.Struct, frozen=True, kw_only=True):
     spec: PingSpec
 
 
-class IcmpError(msgspec.Struct, frozen=True, kw_only=True):
+class IcmpError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An ICMP error that a router or the target sent about `count` requests of a burst, all of them lost.
 
     `name` is the standard term for type and code, such as `administratively_prohibited`. `mtu_bytes` is the next-hop
     MTU if the error carries it.
     """
 
-    name: str
-    icmp_type: int
-    icmp_code: int
-    router: str
-    count: int
-    mtu_bytes: int | None = None
+    name: Text
+    icmp_type: Octet
+    icmp_code: Octet
+    router: ShortText
+    count: PositiveSmallCount
+    mtu_bytes: Count | None = None
 
 
 Stamp = Literal["hardware", "kernel", "user"]
 
 
-class Burst(msgspec.Struct, frozen=True, kw_only=True, tag="ping", tag_field="kind"):
+class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag_field="kind"):
     """A PingER measurement: `sent` echo requests of the same size to the same target.
 
     `rtts_ms` has an entry for each request sent, in the order of sending, None if no reply came in time;
@@ -93,24 +107,24 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, tag="ping", tag_field="ki
     """
 
     target: str
-    address: str | None
+    address: ShortText | None
     family: Literal[4, 6]
-    packet_bytes: int
-    started_at: datetime
+    packet_bytes: PacketBytes
+    started_at: Moment
     outcome: Outcome
-    sent: int = 0
-    received: int = 0
-    late: int = 0
-    duplicates: int = 0
-    reordered: int = 0
-    rtts_ms: tuple[float | None, ...] = ()
-    ttl: int | None = None
-    ttl_changes: int = 0
+    sent: SmallCount = 0
+    received: SmallCount = 0
+    late: SmallCount = 0
+    duplicates: SmallCount = 0
+    reordered: SmallCount = 0
+    rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] = ()
+    ttl: Octet | None = None
+    ttl_changes: SmallCount = 0
     stamp: Stamp | None = None
-    stamps_lost: int = 0
-    clock_source: str | None = None
-    waited: int = 0
-    errors: tuple[IcmpError, ...] = ()
-    path_mtu_bytes: int | None = None
+    stamps_lost: SmallCount = 0
+    clock_source: ShortText | None = None
+    waited: SmallCount = 0
+    errors: Annotated[tuple[IcmpError, ...], Meta(max_length=MAX_ICMP_ERRORS)] = ()
+    path_mtu_bytes: PositiveCount | None = None
     rate_limited: bool | None = None
-    detail: str | None = None
+    detail: Text | None = None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
+from probes.bounds import Moment, Real, ShortText
 from probes.ping.spec import Stamp
 
 NET_DEV = Path("/proc/net/dev")
@@ -26,16 +26,11 @@ NANOSECONDS = 0x2000
 STATES = ("ok", "insert_leap_second", "delete_leap_second", "in_leap_second", "after_leap_second", "error")
 PPM_SCALE = 65536.0
 
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-Word = Annotated[str, msgspec.Meta(max_length=64)]
-Real = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
-"""Neither infinite nor NaN, which no bound lets through."""
-
 
 class KernelClock(msgspec.Struct, frozen=True, kw_only=True):
     """The state of adjtimex(2). `offset_s` is still to be slewed by the kernel; the errors are its own bounds."""
 
-    state: Word
+    state: ShortText
     is_synchronised: bool
     offset_s: Real
     frequency_ppm: Real
@@ -46,7 +41,7 @@ class KernelClock(msgspec.Struct, frozen=True, kw_only=True):
 class InterfaceDrops(msgspec.Struct, frozen=True, kw_only=True):
     """Packets that an interface of this machine dropped since it came up."""
 
-    interface: Word
+    interface: ShortText
     received: int
     sent: int
 
@@ -54,8 +49,8 @@ class InterfaceDrops(msgspec.Struct, frozen=True, kw_only=True):
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):
     """Results of a kind ever dropped by the agent's spool, with the reason: `too_many`, `too_old`, `disk_full`."""
 
-    kind: Word
-    reason: Word
+    kind: ShortText
+    reason: ShortText
     count: int
 
 
@@ -87,7 +82,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     clock_off: ClockOff | None = None
     dropped: Annotated[tuple[Dropped, ...], msgspec.Meta(max_length=64)] = ()
     set_aside: int = 0
-    iperf3: Word | None = None
+    iperf3: ShortText | None = None
 
 
 class _Timex(ctypes.Structure):

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, cast
 
 import msgspec
 
+from probes.bounds import Count, Moment, PositiveCount, SequenceNumber, TestName
 from probes.contract import CycleKind, CycleTask, Kind, Result, Slot
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
-from probes.site.health import Health, Moment
+from probes.site.health import Health
 
 PROTOCOL = 1
 """The version of all that is here, raised by every change that an older end would misunderstand."""
@@ -106,22 +107,22 @@ else:
     Result = Union[tuple(result for kind in KINDS.values() for result in kind.results)]  # noqa: UP007
 
 
-class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A result on its way. `sequence` is its number in the agent's spool; `during_test` tells that a throughput
     test of our own ran on this host while it was measured. `clock_off_s` is how far this site's clock was ahead of the
     centre's when it was measured, where that was more than a second. `cycle` is that of the test which this is a result
     of, repeated every `every_s` seconds: the one that was to begin at `cycle * every_s` since the epoch, by the
     centre's clock. A throughput or disk-to-disk test has its slot instead."""
 
-    sequence: int
+    sequence: SequenceNumber
     path_id: int
-    test: str
+    test: TestName
     result: Result
     slot_id: int | None = None
     during_test: bool = False
     clock_off_s: float | None = None
-    every_s: int | None = None
-    cycle: int | None = None
+    every_s: PositiveCount | None = None
+    cycle: Count | None = None
 
 
 class GapReason(StrEnum):
@@ -142,8 +143,8 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     since: Moment
     until: Moment
     reason: GapReason
-    test: Annotated[str, msgspec.Meta(max_length=200)] | None = None
-    every_s: Annotated[int, msgspec.Meta(ge=1, lt=2**31)] | None = None
+    test: TestName | None = None
+    every_s: PositiveCount | None = None
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,23 @@ column that the system does not report is None as a whole.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
+from probes.bounds import (
+    MAX_INTERVALS,
+    Amount,
+    Count,
+    LargeCount,
+    Moment,
+    PositiveCount,
+    PositiveSmallCount,
+    RttMs,
+    Seconds,
+    Text,
+)
 from probes.contract import Outcome
 
 Protocol = Literal["tcp", "udp"]
@@ -59,28 +72,34 @@ class ThroughputSlot(msgspec.Struct, frozen=True, kw_only=True):
     spec: ThroughputSpec
 
 
+EndTimes = Annotated[tuple[Seconds, ...], Meta(min_length=1, max_length=MAX_INTERVALS)]
+LargeCounts = Annotated[tuple[LargeCount, ...], Meta(max_length=MAX_INTERVALS)]
+Amounts = Annotated[tuple[Amount, ...], Meta(max_length=MAX_INTERVALS)]
+RttsMs = Annotated[tuple[RttMs, ...], Meta(max_length=MAX_INTERVALS)]
+
+
 class SentIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The sender's intervals. Windows and RTTs are those at the end of each interval; `packets` is for UDP only."""
 
-    end_s: tuple[float, ...]
-    sent_bytes: tuple[int, ...]
-    retransmits: tuple[int, ...] | None = None
-    cwnd_bytes: tuple[int, ...] | None = None
-    peer_window_bytes: tuple[int, ...] | None = None
-    rtt_ms: tuple[float, ...] | None = None
-    rtt_variation_ms: tuple[float, ...] | None = None
-    path_mtu_bytes: tuple[int, ...] | None = None
-    packets: tuple[int, ...] | None = None
+    end_s: EndTimes
+    sent_bytes: LargeCounts
+    retransmits: LargeCounts | None = None
+    cwnd_bytes: LargeCounts | None = None
+    peer_window_bytes: LargeCounts | None = None
+    rtt_ms: RttsMs | None = None
+    rtt_variation_ms: RttsMs | None = None
+    path_mtu_bytes: LargeCounts | None = None
+    packets: LargeCounts | None = None
 
 
 class ReceivedIntervals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The receiver's intervals, with their own ends; the fields after `received_bytes` are set for UDP only."""
 
-    end_s: tuple[float, ...]
-    received_bytes: tuple[int, ...]
-    packets: tuple[int, ...] | None = None
-    lost_packets: tuple[int, ...] | None = None
-    jitter_ms: tuple[float, ...] | None = None
+    end_s: EndTimes
+    received_bytes: LargeCounts
+    packets: LargeCounts | None = None
+    lost_packets: Annotated[tuple[int, ...], Meta(max_length=MAX_INTERVALS)] | None = None
+    jitter_ms: Amounts | None = None
 
 
 class CpuUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,10 +109,10 @@ class CpuUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     None if that was not sampled.
     """
 
-    total_ratio: float
-    user_ratio: float
-    system_ratio: float
-    wanted_ratio: float | None = None
+    total_ratio: Amount
+    user_ratio: Amount
+    system_ratio: Amount
+    wanted_ratio: Amount | None = None
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -104,24 +123,24 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     segments that the peer already had (RFC 2883).
     """
 
-    age_s: float
-    busy_s: float
-    peer_window_limited_s: float
-    send_buffer_limited_s: float
-    resent_bytes: int
-    duplicates: int
-    reordering_seen: int
-    delivery_rate_bps: float | None = None
-    rtt_min_ms: float | None = None
+    age_s: Amount
+    busy_s: Amount
+    peer_window_limited_s: Amount
+    send_buffer_limited_s: Amount
+    resent_bytes: LargeCount
+    duplicates: LargeCount
+    reordering_seen: LargeCount
+    delivery_rate_bps: Amount | None = None
+    rtt_min_ms: Amount | None = None
 
 
 class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Datagrams of a UDP test: sent, lost and out of order, and their jitter (RFC 3550)."""
 
-    packets: int
-    lost_packets: int
-    out_of_order: int | None
-    jitter_ms: float
+    packets: LargeCount
+    lost_packets: LargeCount
+    out_of_order: LargeCount | None
+    jitter_ms: Amount
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -132,40 +151,45 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     sent: SentIntervals | None = None
     received: ReceivedIntervals | None = None
-    omitted_s: float = 0.0
-    mss_bytes: int | None = None
+    omitted_s: Seconds = 0.0
+    mss_bytes: PositiveCount | None = None
     sender_cpu: CpuUse | None = None
     receiver_cpu: CpuUse | None = None
     kernel: KernelCounts | None = None
     udp: UdpCounts | None = None
 
 
-class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, tag="throughput", tag_field="kind"):
+class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
     """Result of a throughput test. `throughput_bps` is the mean rate at the receiver without the omitted part, None
     unless the outcome is `measured`. `asked_bps` is the rate limit that the sender was given."""
 
     target: str
     address: str | None
     family: Literal[4, 6]
-    started_at: datetime
+    started_at: Moment
     outcome: Outcome
     protocol: Protocol = "tcp"
     reverse: bool = False
-    streams: int = 1
-    asked_bps: float | None = None
-    duration_s: float | None = None
-    throughput_bps: float | None = None
-    sent_bytes: int | None = None
-    received_bytes: int | None = None
-    retransmits: int | None = None
-    rtt_mean_ms: float | None = None
-    congestion_control: str | None = None
-    tool: str | None = None
+    streams: PositiveSmallCount = 1
+    asked_bps: Amount | None = None
+    duration_s: Amount | None = None
+    throughput_bps: Amount | None = None
+    sent_bytes: LargeCount | None = None
+    received_bytes: LargeCount | None = None
+    retransmits: Count | None = None
+    rtt_mean_ms: Amount | None = None
+    congestion_control: Text | None = None
+    tool: Text | None = None
     transfer: Transfer | None = None
-    detail: str | None = None
+    detail: Text | None = None
+
+    @property
+    def is_reported_by_destination(self) -> bool:
+        """Whether the destination's agent delivers it: the end that connects does, with `reverse` the receiver."""
+        return self.reverse
 
 
-class ServerReport(msgspec.Struct, frozen=True, kw_only=True, tag="served", tag_field="kind"):
+class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="served", tag_field="kind"):
     """Report of the listening end on a slot, beside the `ThroughputRun` of the end that connected.
 
     The outcome is `measured` if it served the test, `missed` if no client connected; `detail` explains it. `sends` is
@@ -173,13 +197,20 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, tag="served", tag_
     `CpuUse`.
     """
 
+    needs_slot: ClassVar[bool] = True
+
     family: Literal[4, 6]
-    started_at: datetime
+    started_at: Moment
     outcome: Outcome
-    detail: str
+    detail: Text
     sends: bool = False
-    wanted_ratio: float | None = None
+    wanted_ratio: Amount | None = None
     kernel: KernelCounts | None = None
+
+    @property
+    def is_reported_by_destination(self) -> bool:
+        """Whether the destination's agent delivers it: the listening end does, the receiver unless it sends."""
+        return not self.sends
 
 
 def merge_server_report(transfer: Transfer, served: ServerReport) -> Transfer:

@@ -1,4 +1,4 @@
-"""The centre's half of the toy kind: its table of mesh.toml, its part of a plan, its checks and its table."""
+"""The centre's half of the toy kind: its table of mesh.toml, its part of a plan, its check and its table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db import connection
 
-from monitor.archive.ingest.checked.values import Amount, Moment, Text
 from monitor.archive.ingest.kinds import StoredKind
 from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds.kind import MeshKind
+from probes.contract import Outcome
 from probes.site.wire import Delivered
 from tests.toy_kind.kind import KIND, LookupRun, LookupTarget, LookupTask
 
@@ -58,10 +58,10 @@ def _task(name: str, measurements: Sequence[Any]) -> LookupTask:
     return LookupTask(test=name, every_s=test.every_s, targets=targets, times=test.parameters["times"])
 
 
-class CheckedLookup(LookupRun, frozen=True, kw_only=True, gc=False, tag="lookup", tag_field="kind"):
-    started_at: Moment
-    lookup_ms: Amount | None = None
-    detail: Text | None = None
+def _contradiction(run: LookupRun) -> str | None:
+    if run.outcome is Outcome.MEASURED and run.lookup_ms is None:
+        return "measured, but without lookup_ms - at `$.result`"
+    return None
 
 
 def _store(results: Sequence[Delivered], now: datetime) -> None:
@@ -82,4 +82,4 @@ def _store(results: Sequence[Delivered], now: datetime) -> None:
 
 
 MESH_KIND = MeshKind(kind=KIND, entry=LookupEntry, read=_read, task=_task)
-STORED_KIND = StoredKind(kind=KIND, results=(CheckedLookup,), retention="capacity", store=_store)
+STORED_KIND = StoredKind(kind=KIND, contradiction=_contradiction, retention="capacity", store=_store)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from probes.bounds import Amount, Moment, Text
 from probes.contract import CycleKind, Deadline, Load, Outcome, Target
 from probes.limit_keys import ALL_DAY, Hours, described
 
@@ -37,10 +38,10 @@ class LookupSpec(msgspec.Struct, frozen=True, kw_only=True):
 class LookupRun(msgspec.Struct, frozen=True, kw_only=True, tag="lookup", tag_field="kind"):
     target: str
     family: Literal[4, 6]
-    started_at: datetime
+    started_at: Moment
     outcome: Outcome
-    lookup_ms: float | None = None
-    detail: str | None = None
+    lookup_ms: Amount | None = None
+    detail: Text | None = None
 
 
 class LookupLimits(msgspec.Struct, frozen=True, kw_only=True):

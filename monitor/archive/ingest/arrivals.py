@@ -14,12 +14,11 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from monitor.archive.columns import LARGEST_BIGINT
-from monitor.archive.ingest.checked.values import NO_NUL, Integer, Moment, Text
-from monitor.archive.ingest.delivered import CheckedDelivered
 from monitor.archive.ingest.jsonb import for_jsonb
+from monitor.archive.ingest.kinds import KIND_OF_RESULT
+from probes.bounds import LARGEST_BIGINT, NO_NUL, Count, Moment, Text
 from probes.site.health import Health
-from probes.site.wire import Account, Batch
+from probes.site.wire import Account, Batch, Delivered
 
 LARGEST_BATCH = 10_000
 """Maximum results in a batch."""
@@ -55,8 +54,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     agent_version: Annotated[Text, Meta(max_length=200)]
     sent_at: Moment
     results: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=LARGEST_BATCH)]
-    queued: Integer = 0
-    dropped: Integer = 0
+    queued: Count = 0
+    dropped: Count = 0
     health: msgspec.Raw = msgspec.Raw()
     account: msgspec.Raw = msgspec.Raw()
 
@@ -81,7 +80,7 @@ class Format:
     anything: Any
 
 
-DECODED = (Envelope, CheckedDelivered, _Numbered, Health | None, Account | None, Any)
+DECODED = (Envelope, Delivered, _Numbered, Health | None, Account | None, Any)
 JSON = Format(*map(msgspec.json.Decoder, DECODED))
 MESSAGE_PACK = Format(*map(msgspec.msgpack.Decoder, DECODED))
 TOO_MANY = f"Expected `array` of length <= {LARGEST_BATCH} - at `$.results`"
@@ -117,16 +116,22 @@ class ParsedBatch:
         if len(self):
             yield range(first, len(self))
 
-    def read(self, places: range) -> tuple[dict[int, CheckedDelivered], list[MalformedResult]]:
+    def read(self, places: range) -> tuple[dict[int, Delivered], list[MalformedResult]]:
         """Parse the results at these positions: valid results by position, and the refused ones."""
         decode, encoded = self.format.delivered.decode, self.envelope.results
-        results: dict[int, CheckedDelivered] = {}
+        results: dict[int, Delivered] = {}
         unreadable = []
         for place in places:
             try:
-                results[place] = decode(_bounded(encoded[place]))
+                delivered = decode(_bounded(encoded[place]))
             except UNDECODABLE as error:
                 unreadable.append(MalformedResult(place, self.sequence_at(place), _reason(error)))
+                continue
+            contradiction = KIND_OF_RESULT[type(delivered.result)].contradiction(delivered.result)
+            if contradiction is None:
+                results[place] = delivered
+            else:
+                unreadable.append(MalformedResult(place, delivered.sequence, contradiction))
         return results, unreadable
 
     def sequence_at(self, place: int) -> int:

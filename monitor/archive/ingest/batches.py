@@ -17,12 +17,9 @@ import numpy as np
 from django.db import connection, transaction
 from django.db.models import JSONField, Value
 
-from monitor.archive.columns import LARGEST_BIGINT, LARGEST_INTEGER
 from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch, arrival_of
 from monitor.archive.ingest.binary_copy import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
-from monitor.archive.ingest.checked.values import LARGEST_SEQUENCE
 from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST, CheckContext, KnownPath, reason_to_refuse
-from monitor.archive.ingest.delivered import CheckedDelivered
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS
 from monitor.archive.ingest.ledger import ReportedCycle, record_account, record_cycles, reported_cycle
@@ -30,7 +27,8 @@ from monitor.archive.ingest.store import store_bursts
 from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention
-from probes.site.wire import Batch, Receipt, Refusal
+from probes.bounds import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SEQUENCE
+from probes.site.wire import Batch, Delivered, Receipt, Refusal
 
 LARGEST_PACKED_BYTES = 40 * 2**20
 """Maximum packed size of the rows; only a batch crafted to be large exceeds it."""
@@ -51,7 +49,7 @@ class SortedResults:
     belong to; `reasons` and `places` are those of refused results, by sequence number."""
 
     bursts: Rows = field(default_factory=lambda: concatenate_rows([]))
-    runs: list[CheckedDelivered] = field(default_factory=list)
+    runs: list[Delivered] = field(default_factory=list)
     cycles: dict[int, ReportedCycle] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
@@ -187,9 +185,7 @@ def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
     return results
 
 
-def _valid_results(
-    arrival: ParsedBatch, places: range, scope: CheckContext, results: SortedResults
-) -> list[CheckedDelivered]:
+def _valid_results(arrival: ParsedBatch, places: range, scope: CheckContext, results: SortedResults) -> list[Delivered]:
     """Valid results at these positions; the others are refused."""
     read, unreadable = arrival.read(places)
     for refused in unreadable:
@@ -208,7 +204,7 @@ def _valid_results(
     return sound
 
 
-def _load_context(scope: CheckContext, results: Collection[CheckedDelivered]) -> None:
+def _load_context(scope: CheckContext, results: Collection[Delivered]) -> None:
     """Load the paths and slots that the results refer to and `scope` lacks, in two queries."""
     path_ids = {
         delivered.path_id for delivered in results if 0 < delivered.path_id <= LARGEST_INTEGER

@@ -1,8 +1,8 @@
 """Check a delivered result against the mesh and the time, and give the reason shown to the agent and on the pages when
 it is refused.
 
-The structs in `checked` have the bounds of each field. No I/O here. A refusal is permanent, so temporary conditions are
-not reasons to refuse.
+The structs in `probes` have the bounds of each field, `contradictions` the relations between fields. No I/O here. A
+refusal is permanent, so temporary conditions are not reasons to refuse.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
         return "test holds a NUL character"
     if path is None:
         return f"path {path_id} is unknown"
-    if _is_told_by_far_end(result):
+    if _is_reported_by_destination(result):
         if path.far_site_id != scope.site_id:
             return f"path {path_id} does not end at this site"
     elif path.site_id != scope.site_id:
@@ -64,10 +64,9 @@ def reason_to_refuse(delivered: Delivered, scope: CheckContext) -> str | None:
     return None
 
 
-def _is_told_by_far_end(result: object) -> bool:
-    """Whether the far end of the path delivers this result: a test where the receiver connects, or a served report."""
-    is_told: bool = getattr(result, "is_told_by_far_end", False)
-    return is_told
+def _is_reported_by_destination(result: object) -> bool:
+    is_reported: bool = getattr(result, "is_reported_by_destination", False)
+    return is_reported
 
 
 def _start_refusal(started_at: datetime, earliest: datetime, latest: datetime) -> str:

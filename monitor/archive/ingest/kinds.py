@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from monitor.archive.ingest.checked.capacity import CheckedCapacity
-from monitor.archive.ingest.checked.disk_to_disk import CheckedDiskToDisk
-from monitor.archive.ingest.checked.ping import CheckedBurst
-from monitor.archive.ingest.checked.throughput import CheckedRun, CheckedServerReport
+from monitor.archive.ingest import contradictions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
 from monitor.archive.ingest.store import store_capacities, store_throughput
 from probes.capacity.kind import KIND as CAPACITY
@@ -27,14 +25,14 @@ from probes.throughput.kind import KIND as THROUGHPUT
 class StoredKind:
     """A kind whose results the archive stores.
 
-    `results` are the kind's structs with bounds, which `checks` explains. `retention` is the key of RETENTION_DAYS:
-    older results are refused. `store(results, now)` stores results within the transaction of their batch, and changes
-    nothing where they are stored already. Without `store` the results are bursts: they are packed while a batch is
-    parsed, and stored together.
+    `contradiction(result)` is the reason to refuse a result whose fields contradict each other, or None. `retention` is
+    the key of RETENTION_DAYS: older results are refused. `store(results, now)` stores results within the transaction of
+    their batch, and changes nothing where they are stored already. Without `store` the results are bursts: they are
+    packed while a batch is parsed, and stored together.
     """
 
     kind: Kind
-    results: tuple[type, ...]
+    contradiction: Callable[[Any], str | None]
     retention: str
     store: Callable[[Sequence[Delivered], datetime], None] | None = None
 
@@ -42,14 +40,26 @@ class StoredKind:
 STORED_KINDS: dict[str, StoredKind] = {
     stored.kind.name: stored
     for stored in (
-        StoredKind(kind=PING, results=(CheckedBurst,), retention="bursts"),
+        StoredKind(kind=PING, contradiction=contradictions.in_burst, retention="bursts"),
         StoredKind(
-            kind=THROUGHPUT, results=(CheckedRun, CheckedServerReport), retention="throughput", store=store_throughput
+            kind=THROUGHPUT,
+            contradiction=contradictions.in_throughput,
+            retention="throughput",
+            store=store_throughput,
         ),
-        StoredKind(kind=DISK_TO_DISK, results=(CheckedDiskToDisk,), retention="throughput", store=store_disk_to_disk),
-        StoredKind(kind=CAPACITY, results=(CheckedCapacity,), retention="capacity", store=store_capacities),
+        StoredKind(
+            kind=DISK_TO_DISK,
+            contradiction=contradictions.in_disk_to_disk,
+            retention="throughput",
+            store=store_disk_to_disk,
+        ),
+        StoredKind(
+            kind=CAPACITY, contradiction=contradictions.in_capacity, retention="capacity", store=store_capacities
+        ),
     )
 }
-KIND_OF_RESULT = {result: stored for stored in STORED_KINDS.values() for result in stored.results}
-BURSTS = frozenset(result for result, stored in KIND_OF_RESULT.items() if stored.store is None)
+KIND_OF_RESULT: dict[type[Any], StoredKind] = {
+    result: stored for stored in STORED_KINDS.values() for result in stored.kind.results
+}
+BURSTS: frozenset[type[Any]] = frozenset(result for result, stored in KIND_OF_RESULT.items() if stored.store is None)
 """Structs of results that are packed as bursts."""

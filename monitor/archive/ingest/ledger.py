@@ -13,16 +13,15 @@ from itertools import pairwise
 from django.db import connection
 
 from monitor.archive.ingest.checks import EARLIEST
-from monitor.archive.ingest.delivered import CheckedDelivered
 from monitor.archive.queries.ledger import DAY_S
 from monitor.archive.statements import statement
-from probes.site.wire import Account
+from probes.site.wire import Account, Delivered
 
 ReportedCycle = tuple[int, str, int, str, int]
 """Path, test, every_s, outcome, and the cycle's number."""
 
 
-def reported_cycle(delivered: CheckedDelivered) -> ReportedCycle | None:
+def reported_cycle(delivered: Delivered) -> ReportedCycle | None:
     """Cycle that a result belongs to; None for a result without a cycle."""
     if delivered.cycle is None or delivered.every_s is None:
         return None

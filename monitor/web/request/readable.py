@@ -10,7 +10,7 @@ from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 
 from monitor.accounts.access import FOR_PROGRAMS
-from monitor.archive.columns import LARGEST_BIGINT
+from probes.bounds import LARGEST_BIGINT
 
 
 class RejectUnreadable:

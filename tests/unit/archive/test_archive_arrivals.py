@@ -20,16 +20,11 @@ from monitor.archive.ingest.arrivals import (
     BatchTooLarge,
     read,
 )
-from monitor.archive.ingest.checked.ping import CheckedBurst, CheckedError
-from monitor.archive.ingest.checked.throughput import (
-    CheckedCpu,
-    CheckedKernel,
-    CheckedRun,
-    CheckedServerReport,
-    CheckedTransfer,
-    CheckedUdp,
-)
-from monitor.archive.ingest.delivered import CheckedDelivered
+from probes.kinds import KINDS
+from probes.ping.spec import IcmpError
+from probes.site.spool.spool import Spool
+from probes.site.wire import Delivered
+from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.mesh_of_three import batch, burst, delivered
 
 SENT_AT = "2026-03-14T12:30:00Z"
@@ -117,6 +112,23 @@ def test_a_result_without_a_number_is_named_by_its_place(result):
     _, unreadable = everything(read(envelope(f"{result},{result}"), JSON))
 
     assert [one.sequence for one in unreadable] == [-70001, -70002]
+
+
+def test_an_impossible_value_from_a_spool_is_refused_alone(tmp_path):
+    spool = Spool(tmp_path / "spool.sqlite3")
+    results = [burst(1.0), burst(1.0, ttl=256), burst(float("nan")), burst(1.0, None, late=2), burst(2.0)]
+    spool.put([delivered(3, one, 0) for one in results])
+    at = datetime(2026, 3, 14, tzinfo=UTC)
+    sent = spool.next_batch(max_results=10, max_bytes=10**6, now=at, agent_version="1")
+
+    sound, unreadable = everything(read(msgspec.msgpack.encode(sent), MESSAGE_PACK))
+
+    assert [one.result for one in sound.values()] == [results[0], results[4]]
+    assert [(one.sequence, one.reason) for one in unreadable] == [
+        (2, "Expected `int` <= 255 - at `$.result.ttl`"),
+        (3, "received 1, but 0 RTTs - at `$.result`"),
+        (4, "late 2 is more than the 1 lost - at `$.result`"),
+    ]
 
 
 LITERALS = ["NaN", "Infinity", "-Infinity"]
@@ -271,16 +283,17 @@ def test_what_is_read_takes_bounded_memory_whatever_comes(kind):
     assert peak_bytes(take) < 100 * MEGABYTE
 
 
-CHECKED = [CheckedDelivered, CheckedBurst, CheckedError, CheckedRun]
-CHECKED += [CheckedTransfer, CheckedCpu, CheckedKernel, CheckedUdp, CheckedServerReport]
+DECODED = [Delivered, *(result for kind in KINDS.values() for result in kind.results)]
+DECODED += [IcmpError, Transfer, SentIntervals, ReceivedIntervals, CpuUse, KernelCounts, UdpCounts]
 
 
-@pytest.mark.parametrize("kind", CHECKED)
+@pytest.mark.parametrize("kind", DECODED)
 def test_every_number_and_stored_text_of_a_result_has_bounds(kind):
     unbounded = []
     for field in inspect.type_info(kind).fields:
         for part in field.type.types if isinstance(field.type, inspect.UnionType) else [field.type]:
-            if isinstance(part, inspect.IntType | inspect.FloatType) and (part.ge is None or part.le is None):
+            is_number = isinstance(part, inspect.IntType | inspect.FloatType)
+            if is_number and (part.ge is part.gt is None or part.le is None):
                 unbounded.append(field.name)
             if isinstance(part, inspect.StrType) and part.pattern is None:
                 unbounded.append(field.name)

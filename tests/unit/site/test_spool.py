@@ -257,7 +257,7 @@ def test_a_result_that_cannot_be_read_does_not_hold_up_the_others(path):
     assert "cannot be read" in spool.quarantined()[0].reason
 
 
-def test_a_result_that_does_not_decode_is_sent_for_the_centre_to_judge(path):
+def test_a_result_that_does_not_decode_is_sent_to_the_centre(path):
     spool = Spool(path)
     spool.put([result(1), result(2)])
     change(path, "UPDATE result SET body = json_set(body, '$.result.kind', 'telepathy') WHERE sequence = 1")
@@ -267,6 +267,33 @@ def test_a_result_that_does_not_decode_is_sent_for_the_centre_to_judge(path):
     assert (labels(batch), spool.quarantined()) == ([1, 2], [])
     as_measured = msgspec.json.decode(msgspec.json.encode(result(1).result))
     assert batch.results[0].result == as_measured | {"kind": "telepathy"}
+
+
+def test_a_value_beyond_its_bounds_is_sent_to_the_centre(path):
+    spool = Spool(path)
+    one = result(1)
+    impossible = [{"ttl": 256}, {"detail": "a\0b"}, {"rtts_ms": (-1.0, float("nan"))}, {"late": 2**63}]
+    bad = [msgspec.structs.replace(one, result=msgspec.structs.replace(one.result, **fields)) for fields in impossible]
+    spool.put([*bad, result(2)])
+
+    batch = next_batch(spool)
+
+    assert (labels(batch), spool.quarantined()) == ([1, 1, 1, 1, 2], [])
+    arrived = msgspec.msgpack.decode(msgspec.msgpack.encode(batch))["results"]
+    assert [message["result"][name] for message, (name,) in zip(arrived, impossible, strict=False)] == [
+        256, "a\0b", [-1.0, None], 2**63
+    ]  # fmt: skip
+
+
+def test_a_number_that_no_message_can_hold_is_quarantined(path):
+    spool = Spool(path)
+    one = result(1)
+    spool.put([msgspec.structs.replace(one, result=msgspec.structs.replace(one.result, late=2**70)), result(2)])
+
+    batch = next_batch(spool)
+
+    assert labels(batch) == [2]
+    assert "$.result.late" in spool.quarantined()[0].reason
 
 
 FORMAT_1 = """

@@ -1,0 +1,137 @@
+"""Find contradictions between the fields of a result whose fields are each within their bounds (`probes.bounds`).
+
+In: a decoded result. Out: the reason for refusing it, with its place in the message; None if it is consistent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import lru_cache
+from ipaddress import ip_address
+
+from probes.capacity.spec import CapacityRun, CapacityVerdict
+from probes.contract import Outcome
+from probes.disk_to_disk.spec import DiskToDiskRun
+from probes.ping.spec import Burst
+from probes.throughput.spec import ReceivedIntervals, SentIntervals, ServerReport, ThroughputRun
+
+MEASURED = Outcome.MEASURED
+
+
+def in_burst(burst: Burst) -> str | None:
+    """Called for every burst, so that a consistent one passes with a single condition."""
+    rtts_ms, sent = burst.rtts_ms, burst.sent
+    lost = rtts_ms.count(None)
+    if (
+        len(rtts_ms) != sent
+        or burst.received + lost != sent
+        or burst.late > lost
+        or (burst.outcome is MEASURED) != (sent > 0)
+        or not (burst.address is None or is_address(burst.address))
+        or not (burst.clock_source is None or "\0" not in burst.clock_source)
+        or burst.errors
+    ):
+        return _at_result(_reason_in_burst(burst, lost))
+    return None
+
+
+def _reason_in_burst(burst: Burst, lost: int) -> str | None:
+    if burst.received > burst.sent:
+        return f"received {burst.received} is more than sent {burst.sent}"
+    if len(burst.rtts_ms) != burst.sent:
+        return f"{len(burst.rtts_ms)} RTTs for {burst.sent} sent"
+    if burst.outcome is MEASURED and burst.sent == 0:
+        return "measured, but nothing was sent"
+    if burst.outcome is not MEASURED and burst.sent > 0:
+        return f"{burst.outcome}, but {burst.sent} were sent"
+    if burst.received != burst.sent - lost:
+        return f"received {burst.received}, but {burst.sent - lost} RTTs"
+    if burst.late > lost:
+        return f"late {burst.late} is more than the {lost} lost"
+    if burst.address is not None and not is_address(burst.address):
+        return f"address {burst.address!r} is not an IP address"
+    if burst.clock_source is not None and "\0" in burst.clock_source:
+        return "clock_source holds a NUL character"
+    for error in burst.errors:
+        if error.count > burst.sent:
+            return f"{error.count} times the ICMP error {error.name!r} for {burst.sent} sent"
+        if not is_address(error.router):
+            return f"an ICMP error came from {error.router!r}, which is not an IP address"
+    return None
+
+
+def in_throughput(run: ThroughputRun | ServerReport) -> str | None:
+    if isinstance(run, ServerReport):
+        return None
+    measured = run.outcome is MEASURED
+    if measured and run.throughput_bps is None:
+        return _at_result("measured, but without throughput_bps")
+    if not measured and run.throughput_bps is not None:
+        return _at_result(f"{run.outcome}, but with throughput_bps {run.throughput_bps}")
+    if run.transfer is None:
+        return None
+    for end, intervals in (("sent", run.transfer.sent), ("received", run.transfer.received)):
+        reason = None if intervals is None else _reason_in_intervals(intervals)
+        if reason is not None:
+            return f"{reason} - at `$.result.transfer.{end}`"
+    return None
+
+
+def _reason_in_intervals(intervals: SentIntervals | ReceivedIntervals) -> str | None:
+    """Times that run backwards, or columns of different lengths."""
+    end_s = intervals.end_s
+    if any(later < earlier for earlier, later in itertools.pairwise(end_s)):
+        return "end_s runs backwards"
+    for name in intervals.__struct_fields__:
+        column = getattr(intervals, name)
+        if column is not None and len(column) != len(end_s):
+            return f"{len(column)} values of {name} for {len(end_s)} intervals"
+    return None
+
+
+def in_capacity(run: CapacityRun) -> str | None:
+    return _at_result(_reason_in_capacity(run))
+
+
+def _reason_in_capacity(run: CapacityRun) -> str | None:
+    measured = run.outcome is MEASURED
+    if measured != (run.verdict is not None):
+        return f"{run.outcome}, but with verdict {run.verdict}"
+    if run.verdict is not None and (run.verdict is CapacityVerdict.MEASURED) != (run.capacity_bps is not None):
+        return f"verdict {run.verdict}, but with capacity_bps {run.capacity_bps}"
+    if run.received > run.sent:
+        return f"received {run.received} is more than sent {run.sent}"
+    if run.address is not None and not is_address(run.address):
+        return f"address {run.address!r} is not an IP address"
+    return None
+
+
+def in_disk_to_disk(run: DiskToDiskRun) -> str | None:
+    return _at_result(_reason_in_disk_to_disk(run))
+
+
+def _reason_in_disk_to_disk(run: DiskToDiskRun) -> str | None:
+    measured = run.outcome is MEASURED
+    if measured and run.disk_to_disk_bps is None:
+        return "measured, but without disk_to_disk_bps"
+    for name in ("disk_to_disk_bps", "memory_to_memory_bps", "read_bps", "write_bps"):
+        if not measured and getattr(run, name) is not None:
+            return f"{run.outcome}, but with {name} {getattr(run, name)}"
+    if run.moved_bytes is not None and run.moved_bytes > (run.file_bytes or 0):
+        return f"moved_bytes {run.moved_bytes} is more than file_bytes {run.file_bytes}"
+    return None
+
+
+def _at_result(reason: str | None) -> str | None:
+    """A reason with its place, as msgspec gives it for a field."""
+    return None if reason is None else f"{reason} - at `$.result`"
+
+
+@lru_cache(maxsize=4096)
+def is_address(text: str) -> bool:
+    """Whether PostgreSQL's inet can hold it; inet has no zone identifiers, which are local to a host."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
