@@ -6,7 +6,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("mesh", "0007_whom_to_call"),
+        ("mesh", "0001_mesh"),
     ]
 
     operations = [

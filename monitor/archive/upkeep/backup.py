@@ -122,8 +122,8 @@ def restore(file: Path, tick: Tick) -> list[Migration]:
 
     Raises `BackupError` and `PostgresError`.
     """
-    backup, migrations = contents(file), MigrationLoader(None, ignore_no_migrations=True).disk_migrations.keys()
-    later = sorted(backup.migrations - migrations)
+    backup = contents(file)
+    later, missing = compare_migrations(backup.migrations)
     if later:
         raise BackupError(f"{file}: is from a later release, with {'.'.join(later[0])}; install that one first")
     _require_empty()
@@ -139,7 +139,17 @@ def restore(file: Path, tick: Tick) -> list[Migration]:
             if backup.timescaledb is not None:
                 cursor.execute("SELECT timescaledb_post_restore()")
         cursor.execute("ANALYZE")  # backups have no planner statistics
-    return sorted(migrations - backup.migrations)
+    return missing
+
+
+def compare_migrations(applied: frozenset[Migration]) -> tuple[list[Migration], list[Migration]]:
+    """The applied migrations that this release does not have, and those of this release that are not applied. A
+    migration whose `replaces` are all applied counts as applied."""
+    here = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
+    replaced = {key: frozenset(migration.replaces) for key, migration in here.items() if migration.replaces}
+    later = applied - here.keys() - frozenset().union(*replaced.values())
+    missing = here.keys() - applied - {key for key, keys in replaced.items() if keys <= applied}
+    return sorted(later), sorted(missing)
 
 
 def contents(file: Path) -> BackupContents:

@@ -3,14 +3,11 @@
 import io
 import re
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.http import HttpResponse
 from django.urls import path
 from ninja import NinjaAPI
@@ -18,9 +15,8 @@ from ninja import NinjaAPI
 from monitor import urls
 from monitor.accounts import rate_limits
 from monitor.accounts.models import UserToken, issue_user_token, token_digest
-from monitor.accounts.roles import MAY, Action, Role, may, needs, roles_of
+from monitor.accounts.roles import MAY, Action, Role, may, needs
 
-make_admins_operators = import_module("monitor.accounts.migrations.0002_no_admin_role").make_admins_operators
 pytestmark = pytest.mark.django_db
 SECURITY = Path(__file__).parents[3] / "docs" / "security.md"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -122,21 +118,6 @@ def test_every_action_and_role_is_asked_of_somebody():
     assert {action for actions in MAY.values() for action in actions} == set(Action)
     assert len(set(MAY.values())) == len(MAY) == len(Role)
     assert {action for actions in ALLOWED.values() for action in actions} == set(Action)
-
-
-def test_admins_of_before_are_operators():
-    admins, viewers = Group.objects.create(name="admin"), Group.objects.get(name="viewer")
-    ada = User.objects.create_user("ada")
-    ada.groups.add(admins, viewers)
-    User.objects.create_user("bob").groups.add(viewers)
-
-    make_admins_operators(apps, connection.schema_editor())
-
-    assert {user.username: set(roles_of(user)) for user in User.objects.all()} == {
-        "ada": {Role.VIEWER, Role.OPERATOR},
-        "bob": {Role.VIEWER},
-    }
-    assert not Group.objects.filter(name="admin").exists()
 
 
 def test_the_groups_are_there_and_hold_no_more_than_the_roles():

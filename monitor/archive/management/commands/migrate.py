@@ -14,6 +14,7 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg.errors import LockNotAvailable
 
@@ -22,9 +23,8 @@ from monitor.archive.upkeep import chunks
 LOCK_TIMEOUT_S = 1
 ATTEMPTS = 10
 PAUSE_S = 1.0
-FORMER_APP = "api"
-HEIRS = ("agents", "accounts")
-"""Apps that took over tables of `api` from before 0.1.0; a database of that time has the tables already."""
+LAST_UNSQUASHED = "848f04a"
+"""Last commit with every migration that those of 0.1.0 replace."""
 
 
 class Command(migrate.Command):
@@ -33,7 +33,7 @@ class Command(migrate.Command):
         with connections[database].cursor() as cursor:
             cursor.execute("SELECT set_config('lock_timeout', %s, FALSE)", [f"{LOCK_TIMEOUT_S}s"])
         try:
-            _adopt_tables(connections[database])
+            _require_squashed_migrations(connections[database])
             self._try(*args, **options)
         finally:
             with connections[database].cursor() as cursor:
@@ -58,13 +58,13 @@ class Command(migrate.Command):
         )
 
 
-def _adopt_tables(connection: BaseDatabaseWrapper) -> None:
-    """Record the migrations that moved tables to new apps as applied in a database that has the tables already."""
-    recorder = MigrationRecorder(connection)
-    if not recorder.has_table():
-        return
-    former = [name for app, name in recorder.applied_migrations() if app == FORMER_APP]
-    for app in HEIRS if former else ():
-        recorder.record_applied(app, "0001_initial")
-    for name in former:
-        recorder.record_unapplied(FORMER_APP, name)
+def _require_squashed_migrations(connection: BaseDatabaseWrapper) -> None:
+    """Raises `CommandError` in a database that has some, and not all, of the migrations that another replaces."""
+    applied = MigrationRecorder(connection).applied_migrations().keys()
+    for migration in MigrationLoader(None).replacements.values():
+        missing = sorted(set(migration.replaces) - applied)
+        if 0 < len(missing) < len(migration.replaces):
+            raise CommandError(
+                f"the database is from a version before 0.1.0, without migration {'.'.join(missing[0])}; check out "
+                f"commit {LAST_UNSQUASHED}, run its migrate, and retry"
+            )

@@ -1,0 +1,7 @@
+from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    dependencies = [("archive", "0001_tables")]
+
+    operations = [migrations.RunSQL("ALTER TABLE burst ADD COLUMN planted integer")]
