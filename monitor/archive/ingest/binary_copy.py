@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from ipaddress import ip_address
 from itertools import chain
 from operator import attrgetter
@@ -21,22 +21,20 @@ from typing import Any
 import msgspec
 import numpy as np
 from django.db import connection
+from django.db.models import BooleanField, Field, GenericIPAddressField, IntegerField, SmallIntegerField, TextField
 from numpy.typing import NDArray
 
-from probes.contract import Outcome
+from monitor.archive.models import Burst as BurstRow
 from probes.ping.spec import Burst, IcmpError
 from probes.site.wire import Delivered
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 HEAD = {"path_id": ">i4", "measured_us": ">i8", "packet_bytes": ">i4", "sent": ">i2", "received": ">i2"}
-"""First columns of a row: fixed width, never null."""
-COLUMNS = (
-    *("path_id", "measured_at", "packet_bytes", "sent", "received", "during_test"),
-    *("outcome", "duplicates", "reordered", "late", "ttl", "ttl_changes", "stamp", "stamps_lost", "clock_source"),
-    *("waited", "path_mtu_bytes", "rate_limited", "address"),
-    *("detail", "errors", "rtts_ms"),
-)
+"""First columns of a row: fixed width, never null; `measured_us` is the column `measured_at`."""
+FIRST = ("path_id", "measured_at", "packet_bytes", "sent", "received", "during_test")
+LAST = ("detail", "errors", "rtts_ms")
+"""Columns with an encoding of their own; between them come all others, `COMMON`."""
 BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
 END = struct.pack("!h", -1)
 NULL = struct.pack("!i", -1)
@@ -140,45 +138,12 @@ def _sliced(block: NDArray[Any]) -> list[bytes]:
     return [data[first : first + size] for first in range(0, len(data), size)]
 
 
-common_of: Callable[[Burst], tuple[Any, ...]] = attrgetter(
-    *("outcome", "duplicates", "reordered", "late", "ttl", "ttl_changes", "stamp", "stamps_lost", "clock_source"),
-    *("waited", "path_mtu_bytes", "rate_limited", "address"),
-)
-
-
 @lru_cache(maxsize=16_384)
-def _common(
-    outcome: Outcome,
-    duplicates: int,
-    reordered: int,
-    late: int,
-    ttl: int | None,
-    ttl_changes: int,
-    stamp: str | None,
-    stamps_lost: int,
-    clock_source: str | None,
-    waited: int,
-    path_mtu_bytes: int | None,
-    rate_limited: bool | None,
-    address: str | None,
-) -> bytes:
+def _common(*values: Any) -> bytes:
     """The columns that are nearly always the same for the bursts of a path."""
-    return b"".join(
-        (
-            _text(outcome.value),
-            *map(_value("h"), (duplicates, reordered, late, ttl, ttl_changes)),
-            _text(stamp),
-            _value("h")(stamps_lost),
-            _text(clock_source),
-            _value("h")(waited),
-            _value("i")(path_mtu_bytes),
-            _value("?")(rate_limited),
-            _inet(address),
-        )
-    )
+    return b"".join(encode(value) for encode, value in zip(COMMON.values(), values, strict=True))
 
 
-@cache
 def _value(form: str) -> Callable[[int | None], bytes]:
     """Function that packs a number in this `struct` format after its length."""
     packer = struct.Struct("!i" + form)
@@ -211,7 +176,22 @@ def _rare(burst: Burst) -> bytes:
     return NOTHING_RARE if burst.detail is None and not burst.errors else _text(burst.detail) + _json(burst.errors)
 
 
-DURING_TEST, NOT_DURING_TEST = _value("?")(True), _value("?")(False)
+ENCODERS: dict[type[Field[Any, Any]], Callable[[Any], bytes]] = {
+    SmallIntegerField: _value("h"),
+    IntegerField: _value("i"),
+    BooleanField: _value("?"),
+    TextField: _text,
+    GenericIPAddressField: _inet,
+}
+COMMON = {
+    column.name: ENCODERS[type(column)]
+    for column in BurstRow._meta.concrete_fields
+    if column.name not in (*FIRST, *LAST)
+}
+"""Columns that have the name of a field of `probes.ping.spec.Burst`, with their encoders."""
+COLUMNS = (*FIRST, *COMMON, *LAST)
+common_of: Callable[[Burst], tuple[Any, ...]] = attrgetter(*COMMON)
+DURING_TEST, NOT_DURING_TEST = ENCODERS[BooleanField](True), ENCODERS[BooleanField](False)
 NOTHING_RARE = _text(None) + _json(())
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from monitor.analysis.transfer import DiskFinding, DiskToDisk, network_or_disk
+from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import DiskToDiskTest
 from monitor.mesh.schedule.endings import close_slot
 from probes.disk_to_disk.spec import DiskToDiskRun
@@ -31,27 +32,11 @@ def _row(delivered: Delivered) -> DiskToDiskTest:
     run = delivered.result
     assert isinstance(run, DiskToDiskRun)
     finding = _finding(run)
-    return DiskToDiskTest(
-        path_id=delivered.path_id,
-        measured_at=run.started_at,
-        test=delivered.test,
-        slot_id=delivered.slot_id,
-        outcome=run.outcome.value,
-        tool=run.tool,
-        streams=run.streams,
-        file_bytes=run.file_bytes,
-        moved_bytes=run.moved_bytes,
-        moving_s=run.moving_s,
-        syncing_s=run.syncing_s,
-        disk_to_disk_bps=run.disk_to_disk_bps,
-        memory_to_memory_bps=run.memory_to_memory_bps,
-        read_bps=run.read_bps,
-        read_cached_ratio=run.read_cached_ratio,
-        write_bps=run.write_bps,
-        is_verified=run.is_verified,
+    return row_of(
+        DiskToDiskTest,
+        delivered,
         verdict=None if finding is None else finding.limit.value,
         sentence=None if finding is None else finding.sentence,
-        detail=run.detail,
     )
 
 

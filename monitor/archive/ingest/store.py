@@ -15,10 +15,10 @@ from django.db import IntegrityError, connection, transaction
 
 from monitor.archive.ingest.binary_copy import Integers, Rows, copy_into, microseconds
 from monitor.archive.ingest.jsonb import for_jsonb
+from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import CapacityResult, ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
 from monitor.mesh.schedule.endings import close_slot, note_served
-from probes.capacity.spec import CapacityRun
 from probes.site.wire import Delivered
 from probes.throughput.spec import ServerReport, ThroughputRun
 
@@ -121,7 +121,7 @@ def store_capacities(runs: Sequence[Delivered], now: datetime) -> None:
     """Store estimates of bottleneck capacity."""
     if runs:
         CapacityResult.objects.bulk_create(
-            [_capacity_result(delivered) for delivered in _by_key(runs)], ignore_conflicts=True
+            [row_of(CapacityResult, delivered) for delivered in _by_key(runs)], ignore_conflicts=True
         )
 
 
@@ -132,46 +132,4 @@ def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:
 def _throughput_test(delivered: Delivered) -> ThroughputTest:
     run = delivered.result
     assert isinstance(run, ThroughputRun)
-    return ThroughputTest(
-        path_id=delivered.path_id,
-        measured_at=run.started_at,
-        test=delivered.test,
-        slot_id=delivered.slot_id,
-        outcome=run.outcome.value,
-        streams=run.streams,
-        duration_s=run.duration_s,
-        throughput_bps=run.throughput_bps,
-        average_bps=run.throughput_bps,
-        protocol=run.protocol,
-        asked_bps=run.asked_bps,
-        sent_bytes=run.sent_bytes,
-        received_bytes=run.received_bytes,
-        retransmits=run.retransmits,
-        rtt_mean_ms=run.rtt_mean_ms,
-        congestion_control=run.congestion_control,
-        tool=run.tool,
-        detail=run.detail,
-        transfer=for_jsonb(run.transfer),
-    )
-
-
-def _capacity_result(delivered: Delivered) -> CapacityResult:
-    run = delivered.result
-    assert isinstance(run, CapacityRun)
-    return CapacityResult(
-        path_id=delivered.path_id,
-        measured_at=run.started_at,
-        test=delivered.test,
-        outcome=run.outcome.value,
-        verdict=None if run.verdict is None else run.verdict.value,
-        capacity_bps=run.capacity_bps,
-        capacity_low_bps=run.capacity_low_bps,
-        capacity_high_bps=run.capacity_high_bps,
-        packet_bytes=run.packet_bytes,
-        sent=run.sent,
-        received=run.received,
-        method=run.method,
-        during_test=delivered.during_test,
-        address=run.address,
-        detail=run.detail,
-    )
+    return row_of(ThroughputTest, delivered, average_bps=run.throughput_bps)

@@ -1,0 +1,31 @@
+"""Convert delivered results to rows of their tables."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from django.db.models import Model
+
+from probes.site.wire import Delivered
+
+Row = TypeVar("Row", bound=Model)
+
+
+def row_of(table: type[Row], delivered: Delivered, **computed: Any) -> Row:
+    """An unsaved row: each column of the table has the field of the result, or of its delivery, with the same name.
+
+    `computed` are the columns that no field is named after; `measured_at` is the start of the measurement.
+    """
+    result = delivered.result
+    fields = {
+        **msgspec.to_builtins(result),
+        "path_id": delivered.path_id,
+        "measured_at": result.started_at,
+        "test": delivered.test,
+        "slot_id": delivered.slot_id,
+        "during_test": delivered.during_test,
+        **computed,
+    }
+    names = [column.name for column in table._meta.concrete_fields]
+    return table(**{name: fields[name] for name in names if name in fields})
