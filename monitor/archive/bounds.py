@@ -33,6 +33,11 @@ _WITH_SLOT = Bound("slots", "with its slot")
 _WITH_INCIDENT = Bound("incidents", "with its incident")
 
 
+def raw_tables() -> dict[str, str]:
+    """Retention key of each table of results."""
+    return {table: bound.key for table, bound in BOUNDS.items() if bound.is_raw and bound.key is not None}
+
+
 def _per_period(rows_a_year: str, of: str) -> Bound:
     return Bound(None, f"the calendar: at most {rows_a_year} a year for each {of}, kept forever")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import connection
 
+from monitor.archive.bounds import Bound
 from monitor.archive.ingest.kinds import StoredKind
 from monitor.mesh.document.fields import Fields
 from monitor.mesh.kinds.kind import MeshKind
@@ -81,5 +82,13 @@ def _store(results: Sequence[Delivered], now: datetime) -> None:
             )
 
 
-MESH_KIND = MeshKind(kind=KIND, entry=LookupEntry, read=_read, task=_task)
-STORED_KIND = StoredKind(kind=KIND, contradiction=_contradiction, retention="capacity", store=_store)
+MESH_KIND = MeshKind(
+    kind=KIND,
+    entry=LookupEntry,
+    read=_read,
+    table="lookup_result",
+    result_bytes=lambda parameters: 100 + parameters["times"],
+    task=_task,
+)
+BOUND = Bound("capacity", "by age", is_raw=True)
+STORED_KIND = StoredKind(kind=KIND, contradiction=_contradiction, store=_store)

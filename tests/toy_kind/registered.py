@@ -17,10 +17,12 @@ kinds.CYCLE_KINDS += (KIND,)
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
     """Django is set up by now, and nothing has been ingested."""
+    from monitor.archive.bounds import BOUNDS
     from monitor.archive.ingest.kinds import KIND_OF_RESULT, STORED_KINDS
     from monitor.mesh.kinds import MESH_KINDS
-    from tests.toy_kind.centre import MESH_KIND, STORED_KIND
+    from tests.toy_kind.centre import BOUND, MESH_KIND, STORED_KIND
 
     MESH_KINDS[KIND.name] = MESH_KIND
+    BOUNDS[MESH_KIND.table] = BOUND
     STORED_KINDS[KIND.name] = STORED_KIND
     KIND_OF_RESULT.update(dict.fromkeys(KIND.results, STORED_KIND))

@@ -14,8 +14,11 @@ from django.utils import timezone
 from monitor.agents.models import issue_token
 from monitor.archive.queries.completeness import by_site_and_day
 from monitor.archive.queries.ledger import ledger_of_site
+from monitor.archive.queries.paths import newest_measurement_at
+from monitor.archive.upkeep.chunks import planned_bytes
+from monitor.archive.upkeep.retention import delete_old
 from monitor.mesh.models import Path, Site
-from probes.contract import Outcome
+from probes.contract import Deadline, Outcome
 from probes.site import identity
 from probes.site.agent import Agent
 from probes.site.settings import AgentSettings
@@ -142,6 +145,24 @@ def test_a_toy_kind_runs_from_mesh_toml_to_its_row(table, live_server, tmp_path)
     (measured,) = (row for row in stored.values() if row[0] == "measured")
     assert 0 <= measured[1] < 10_000
     assert "lookup.max_targets: 1 allowed" in {row[2] for row in stored.values()}
+
+
+def test_the_archive_plans_and_deletes_rows_of_a_toy_kind(table, tmp_path, settings):
+    now = apply_mesh(tmp_path)
+    settings.RETENTION_DAYS = settings.RETENTION_DAYS | {"capacity": 30}
+    assert planned_bytes() == {"lookup_result": 3 * 86_400 * (100 + 3)}
+    assert newest_measurement_at() is None
+    ages = [timedelta(days=days) for days in (40, 20, 1)]
+    with connection.cursor() as cursor:
+        for age in ages:
+            cursor.execute(
+                "INSERT INTO lookup_result (path_id, measured_at, test, outcome) VALUES (1, %s, 'names', 'measured')",
+                [now - age],
+            )
+
+    assert newest_measurement_at() == now - ages[-1]
+    assert delete_old(now, Deadline(60))["lookup_result"] == 1
+    assert len(rows()) == 2
 
 
 def test_completeness_counts_the_cycles_of_a_toy_kind(table, live_server, tmp_path):

@@ -1,6 +1,7 @@
 """How the results of each kind are checked and stored: a registry by the name of the kind.
 
-The order is that in which a batch is stored. Retention and size of a table are in `monitor.archive.bounds`.
+The order is that in which a batch is stored. `monitor.mesh.kinds` names their tables, `monitor.archive.bounds` the
+retention of a table.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from monitor.archive.bounds import raw_tables
 from monitor.archive.ingest import contradictions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
 from monitor.archive.ingest.store import store_capacities, store_throughput
+from monitor.mesh.kinds import MESH_KINDS
 from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
@@ -25,37 +28,29 @@ from probes.throughput.kind import KIND as THROUGHPUT
 class StoredKind:
     """A kind whose results the archive stores.
 
-    `contradiction(result)` is the reason to refuse a result whose fields contradict each other, or None. `retention` is
-    the key of RETENTION_DAYS: older results are refused. `store(results, now)` stores results within the transaction of
-    their batch, and changes nothing where they are stored already. Without `store` the results are bursts: they are
-    packed while a batch is parsed, and stored together.
+    `contradiction(result)` is the reason to refuse a result whose fields contradict each other, or None.
+    `store(results, now)` stores results within the transaction of their batch, and changes nothing where they are
+    stored already. Without `store` the results are bursts: they are packed while a batch is parsed, and stored
+    together.
     """
 
     kind: Kind
     contradiction: Callable[[Any], str | None]
-    retention: str
     store: Callable[[Sequence[Delivered], datetime], None] | None = None
+
+    @property
+    def retention(self) -> str:
+        """The key of RETENTION_DAYS of its table: older results are refused."""
+        return raw_tables()[MESH_KINDS[self.kind.name].table]
 
 
 STORED_KINDS: dict[str, StoredKind] = {
     stored.kind.name: stored
     for stored in (
-        StoredKind(kind=PING, contradiction=contradictions.in_burst, retention="bursts"),
-        StoredKind(
-            kind=THROUGHPUT,
-            contradiction=contradictions.in_throughput,
-            retention="throughput",
-            store=store_throughput,
-        ),
-        StoredKind(
-            kind=DISK_TO_DISK,
-            contradiction=contradictions.in_disk_to_disk,
-            retention="throughput",
-            store=store_disk_to_disk,
-        ),
-        StoredKind(
-            kind=CAPACITY, contradiction=contradictions.in_capacity, retention="capacity", store=store_capacities
-        ),
+        StoredKind(kind=PING, contradiction=contradictions.in_burst),
+        StoredKind(kind=THROUGHPUT, contradiction=contradictions.in_throughput, store=store_throughput),
+        StoredKind(kind=DISK_TO_DISK, contradiction=contradictions.in_disk_to_disk, store=store_disk_to_disk),
+        StoredKind(kind=CAPACITY, contradiction=contradictions.in_capacity, store=store_capacities),
     )
 }
 KIND_OF_RESULT: dict[type[Any], StoredKind] = {

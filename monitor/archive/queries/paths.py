@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from monitor.analysis.summaries import grouped_means, grouped_quantiles
+from monitor.archive.bounds import raw_tables
 from monitor.archive.columns import nullable
 from monitor.archive.estimates import estimates
 from monitor.archive.periods import start_of
@@ -238,7 +239,8 @@ def loss_windows(since: datetime, until: datetime, *, path_ids: Sequence[int] | 
 
 def newest_measurement_at() -> datetime | None:
     """Start of the newest stored result of any outcome; None before the first."""
-    _, rows = run_statement("newest_measured_at")
+    newest = ", ".join(f"(SELECT max(measured_at) FROM {table})" for table in raw_tables())
+    _, rows = run_statement("newest_measured_at", {"newest_of_tables": newest})
     return rows[0][0]
 
 

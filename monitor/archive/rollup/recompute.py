@@ -33,11 +33,13 @@ from monitor.archive.models import (
     ThroughputDay,
     ThroughputHour,
     ThroughputMonth,
+    ThroughputTest,
     ThroughputYear,
 )
 from monitor.archive.periods import end_of, next_start, start_of
 from monitor.archive.round_trips import unpack_groups
 from monitor.archive.statements import optional_list, statement
+from monitor.mesh.kinds import stored_in
 
 HOUR = timedelta(hours=1)
 LAG_TO_WARN_OF = timedelta(minutes=1)
@@ -174,7 +176,8 @@ def _compute_hours(cursor: Any, marks: list[Mark]) -> None:
     bursts = _fetch(cursor, _with_plan("raw_of_hours", "planned_bursts", tier="hour"), parameters)
     if bursts:
         _store(cursor, BurstHour, {**bursts, **_burst_rows(bursts)})
-    tests = _fetch(cursor, _with_plan("throughput_of_hours", "planned_slots", tier="hour"), parameters)
+    text = _with_plan("throughput_of_hours", "planned_slots", tier="hour")
+    tests = _fetch(cursor, text, parameters | _throughput_kinds())
     if tests:
         _store(cursor, ThroughputHour, {**tests, **_test_rows(tests)})
 
@@ -187,9 +190,13 @@ def _compute_merged(cursor: Any, tier: Tier, marks: list[Mark]) -> None:
     if bursts:
         _store(cursor, tier.bursts, {**bursts, **_sketch_columns(bursts)})
     text = _with_plan("merge_of_smaller_throughput", "planned_slots", **tier.names)
-    tests = _fetch(cursor, text, parameters)
+    tests = _fetch(cursor, text, parameters | _throughput_kinds())
     if tests:
         _store(cursor, tier.throughput, {**tests, **_throughput_sketch_columns(tests)})
+
+
+def _throughput_kinds() -> dict[str, list[str]]:
+    return {"throughput_kinds": stored_in(ThroughputTest._meta.db_table)}
 
 
 def _with_plan(name: str, plan: str, **parts: str) -> str:

@@ -15,12 +15,10 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from monitor.archive.bounds import BOUNDS
+from monitor.archive.bounds import raw_tables
 from monitor.archive.statements import statement
 from probes.contract import Deadline
 
-RAW_TABLES = {table: bound.key for table, bound in BOUNDS.items() if bound.is_raw and bound.key is not None}
-"""Retention key of each table of results."""
 MOST_REFUSED = 10_000
 """Maximum rejected results kept of a site, newest first."""
 COMPRESS_AFTER = timedelta(days=7)
@@ -43,7 +41,7 @@ def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
 
     The rest is left for the next run when the deadline passes.
     """
-    deleted = {table: _delete_raw(table, kind, now, deadline) for table, kind in RAW_TABLES.items()}
+    deleted = {table: _delete_raw(table, kind, now, deadline) for table, kind in raw_tables().items()}
     for table, count in deleted.items():
         if count:
             logger.info("retention: %d rows or chunks deleted from %s", count, table)

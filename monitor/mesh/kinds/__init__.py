@@ -27,6 +27,11 @@ def slot_s(kind: str, parameters: Mapping[str, Any]) -> int:
     return _slot_length(kind, MESH_KINDS[kind].slot_s, parameters)
 
 
+def stored_in(table: str) -> list[str]:
+    """Names of the kinds whose results are stored in a table of the archive."""
+    return [name for name, mesh_kind in MESH_KINDS.items() if mesh_kind.table == table]
+
+
 def _slot_length(kind: str, length_s: Callable[[Mapping[str, Any]], int] | None, parameters: Mapping[str, Any]) -> int:
     if length_s is None:
         raise ValueError(f"{kind} tests have no slots")

@@ -45,4 +45,4 @@ def _task(name: str, measurements: Sequence[Measurement]) -> CapacityTask:
     return CapacityTask(test=name, every_s=test.every_s, targets=targets)
 
 
-KIND = MeshKind(kind=CAPACITY, entry=CapacityEntry, read=_read, turn_s=USUAL_S, task=_task)
+KIND = MeshKind(kind=CAPACITY, entry=CapacityEntry, read=_read, table="capacity_result", turn_s=USUAL_S, task=_task)

@@ -91,6 +91,7 @@ KIND = MeshKind(
     kind=DISK_TO_DISK,
     entry=DiskToDiskEntry,
     read=_read,
+    table="disk_to_disk_test",
     length=_length,
     slot=_slot,
     filling_s=lambda parameters: 2 * int(parameters["duration_s"]),

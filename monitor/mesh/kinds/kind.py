@@ -1,6 +1,6 @@
 """The centre's half of a kind of measurement that mesh.toml and the plans need; `monitor.mesh.kinds` lists all.
 
-A kind reads its [[test]] table, tells how long its tests take, and makes its part of a plan.
+A kind reads its [[test]] table, tells how long its tests take and how much they store, and makes its part of a plan.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from monitor.mesh.models import Host, Measurement, Site, Slot
 
 DAY_S = 86_400
+USUAL_RESULT_BYTES = 300
+"""A row of a dozen numbers and its index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ def _no_minimum(test: Any) -> Length | None:
     return None
 
 
+def _usual_result_bytes(parameters: Mapping[str, Any]) -> int:
+    return USUAL_RESULT_BYTES
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshKind:
     """A kind of [[test]].
@@ -39,7 +45,8 @@ class MeshKind:
     `read(table, name)` reads a table into an `entry`; `key_docs` describes its keys whose fields have no `Doc`.
     `length(test)` is None where every permitted period is long enough. `turn_s` is the time for each path where agents
     measure theirs one after the other. `identified_by_size`: results of a path are told apart by their packet size,
-    as bursts are.
+    as bursts are. `table` is the archive's table of its results, `result_bytes(parameters)` the size of those of one
+    run on a path there, indexes included.
 
     The part of a plan is `task(name, measurements)` for a kind in cycles, `slot(slot, site, secrets)` for a kind with
     slots. `filling_s(parameters)` is the time during which such a test loads its path, `slot_s(parameters)` the length
@@ -49,6 +56,8 @@ class MeshKind:
     kind: Kind
     entry: type
     read: Callable[[Fields, str], TestEntry]
+    table: str
+    result_bytes: Callable[[Mapping[str, Any]], int] = _usual_result_bytes
     length: Callable[[Any], Length | None] = _no_minimum
     turn_s: float | None = None
     identified_by_size: bool = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 PRIMING_BYTES = 56
 """Size of the priming request, as in PingER."""
+BURST_BYTES = 192
+"""Row of a burst without its RTTs, indexes included."""
+RTT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ def _length(test: PingEntry) -> Length:
     return Length(round(spec.duration_s, 6), reason)
 
 
+def _result_bytes(parameters: Mapping[str, Any]) -> int:
+    """Size of a burst of each packet size, as `tests.bench` measures it."""
+    return len(parameters["packet_bytes"]) * (BURST_BYTES + RTT_BYTES * int(parameters["count"]))
+
+
 def _task(name: str, measurements: Sequence[Measurement]) -> PingTask:
     test = measurements[0].test
     targets = [{**ends(row), "path_id": row.path_id} for row in measurements]
@@ -80,4 +88,13 @@ def _task(name: str, measurements: Sequence[Measurement]) -> PingTask:
     return PingTask(test=name, every_s=test.every_s, spec=spec)
 
 
-KIND = MeshKind(kind=PING, entry=PingEntry, read=_read, length=_length, identified_by_size=True, task=_task)
+KIND = MeshKind(
+    kind=PING,
+    entry=PingEntry,
+    read=_read,
+    table="burst",
+    result_bytes=_result_bytes,
+    length=_length,
+    identified_by_size=True,
+    task=_task,
+)

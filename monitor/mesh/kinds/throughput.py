@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SLOT_MARGIN_S = 5
 """Slot time beyond the transfer: connecting, exchanging results, clock differences."""
+RESULT_BYTES = 2000
+"""A row with the intervals of its test."""
 THROUGHPUT_NUMBERS = {
     "duration_s": IntegerRange(1, 3600, 10, "Length of the test, without the omitted start."),
     "omit_s": IntegerRange(0, 60, 0, "Time at the start that is left out of the average."),
@@ -155,6 +157,8 @@ KIND = MeshKind(
     kind=THROUGHPUT,
     entry=ThroughputEntry,
     read=_read,
+    table="throughput_test",
+    result_bytes=lambda parameters: RESULT_BYTES,
     length=_length,
     key_docs={key: number.sentence for key, number in THROUGHPUT_NUMBERS.items()},
     slot=_slot,

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.archive.models import Burst
-from monitor.archive.statements import run_statement
 from monitor.archive.upkeep import chunks
-from monitor.archive.upkeep.chunks import SPANS, span_for
+from monitor.archive.upkeep.chunks import SPANS, planned_bytes, span_for
 from monitor.archive.upkeep.server import hypertables, server
 from monitor.mesh import models as mesh_models
 from monitor.mesh.models import Measurement, MeasurementPeriod
@@ -51,7 +50,12 @@ def test_examples_with_four_gigabytes_of_memory(bytes_a_day, span):
 def plan():
     """A mesh with a ping test of ten echo requests of two sizes each half minute, on each of three paths."""
     mesh = make_mesh()
-    kinds = {"ping": (30, [100, 1000], {"count": 10}), "throughput": (3600, [], {}), "capacity": (86_400, [], {})}
+    sizes = [100, 1000]
+    kinds = {
+        "ping": (30, sizes, {"count": 10, "packet_bytes": sizes}),
+        "throughput": (3600, [], {}),
+        "capacity": (86_400, [], {}),
+    }
     for kind, (every_s, packet_bytes, parameters) in kinds.items():
         test = mesh_models.Test.objects.create(name=kind, kind=kind, every_s=every_s, parameters=parameters)
         for path in (mesh.slac_cern, mesh.slac_anl, mesh.cern_slac):
@@ -60,11 +64,6 @@ def plan():
                 measurement=measurement, every_s=every_s, packet_bytes=packet_bytes, started_at=HOUR
             )
     return mesh
-
-
-def planned_bytes():
-    names, rows = run_statement("planned_bytes")
-    return {name: None if value is None else float(value) for name, value in zip(names, rows[0], strict=True)}
 
 
 def test_what_a_day_brings_is_counted_by_the_plan_of_now(plan):
@@ -85,7 +84,7 @@ def test_a_measurement_less_than_hourly_has_an_hour_per_run_at_most(plan):
 
 
 def test_without_a_plan_nothing_is_chosen():
-    assert set(planned_bytes().values()) == {None}
+    assert planned_bytes() == {}
     assert chunks.choose() == {}
 
 

@@ -28,6 +28,7 @@ from monitor.archive.models import (
 from monitor.archive.periods import next_start, start_of
 from monitor.archive.rollup.recompute import TIERS, merge, recompute, roll_up
 from monitor.archive.tasks import roll_up as roll_up_task
+from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from monitor.mesh.queries import planned_bursts
@@ -429,6 +430,16 @@ def test_throughput_is_summed_up_in_all_tiers(mesh):
     assert (year.tests, year.tests_measured, year.slots_planned) == (6, 5, 1)
     assert year.throughput_median_bps == pytest.approx(70e6, rel=0.01)
     assert (year.throughput_min_bps, year.throughput_avg_bps) == (10e6, pytest.approx(60e6))
+
+
+def test_slots_of_another_kind_of_the_same_table_are_planned(mesh, monkeypatch):
+    monkeypatch.setitem(MESH_KINDS, "other-tool", MESH_KINDS["throughput"])
+    mesh.slot(mesh.slac_cern, HOUR + timedelta(minutes=5))
+    MeshTest.objects.filter(name="tcp").update(kind="other-tool")
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, throughput(90e6, at=HOUR), 1)), NOW)
+    roll_up_all()
+
+    assert ThroughputHour.objects.get().slots_planned == 1
 
 
 def test_summaries_outlive_their_raw_bursts(mesh):

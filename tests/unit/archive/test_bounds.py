@@ -6,9 +6,8 @@ from pathlib import Path
 from django.apps import apps
 from django.conf import settings
 
-from monitor.archive.bounds import BOUNDS
+from monitor.archive.bounds import BOUNDS, raw_tables
 from monitor.archive.upkeep.records import RECORDS, SESSIONS
-from monitor.archive.upkeep.retention import RAW_TABLES
 from monitor.environment import VARIABLES
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +35,7 @@ def test_a_bound_by_time_has_a_key_with_a_default_that_is_no_eternity():
 
 def test_what_is_bounded_by_time_is_deleted_by_somebody():
     bounded = {table for table, bound in BOUNDS.items() if bound.key is not None}
-    deleted = {**RAW_TABLES, **{records.table: records.key for records in RECORDS}}
+    deleted = {**raw_tables(), **{records.table: records.key for records in RECORDS}}
     with_another = {
         *("slot_request", "slot_host", "slot_uplink", "throughput_sweep_cell"),
         *("incident_path", "incident_evidence", "incident_turn", "notification"),
