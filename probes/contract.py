@@ -8,7 +8,7 @@ runner, the plan, the limits and the wire ask a `Kind` about its measurements; `
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -140,6 +140,18 @@ class FarEnd(Protocol):
         """Tell the client why the test is declined, if the kind can."""
 
 
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a check of `site doctor`. `fix` is the advice for people, None if the check passed."""
+
+    check: str
+    detail: str = msgspec.field(name="found")
+    fix: str | None = msgspec.field(name="mend", default=None)
+
+    @property
+    def is_good(self) -> bool:
+        return self.fix is None
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """The command of a kind, `python -m probes NAME`: its module and a summary for the help."""
@@ -172,13 +184,19 @@ def nothing_forbidden(limits: Any, task: Any, targets: Sequence[Target], load: L
     return [None] * len(targets)
 
 
+def nothing_to_check(limits: Any, tasks: Sequence[Any]) -> Iterable[CheckResult]:
+    """The checks of a kind without any of its own."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A kind of measurement, as the agent runs it.
 
     `task` is its part of a plan, `results` the structs of its results: first that of the end that measures, then that
     of the far end, if it reports. `hours` is the section of limits.toml whose hours it keeps, `limits` its own sections
-    there. `probe` loads the part that measures, which may need far more memory than the rest.
+    there. `probe` loads the part that measures, which may need far more memory than the rest. `check(limits, tasks)`
+    tells `site doctor` whether this host can measure its part of the plan, which may be empty.
     """
 
     schedule: ClassVar[Literal["cycle", "slot"]]
@@ -190,6 +208,7 @@ class Kind:
     limits: Mapping[str, type[msgspec.Struct]] = field(default_factory=dict)
     probe: Callable[[], Probe[Any, Any]]
     command: Command | None = None
+    check: Callable[[Any, Sequence[Any]], Iterable[CheckResult]] = nothing_to_check
 
     @property
     def field(self) -> str:

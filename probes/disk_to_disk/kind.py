@@ -6,9 +6,10 @@ folder of the site.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from probes.contract import Command, FarEnd, Probe, SlotKind
+from probes.contract import CheckResult, Command, FarEnd, Probe, SlotKind
 from probes.disk_to_disk.limits import DiskLimits
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec, PermittedSpec, not_measured
 
@@ -33,6 +34,12 @@ def _forbids(limits: Any, spec: DiskToDiskSpec) -> str | None:
     return disk.forbids_file(spec.file_bytes) or disk.forbids_room(spec.file_bytes, free_bytes(disk.folder))
 
 
+def _check(limits: Any, slots: Sequence[DiskToDiskSlot]) -> Iterable[CheckResult]:
+    from probes.disk_to_disk.check import check_disk
+
+    return check_disk(limits.disk, slots)
+
+
 KIND = SlotKind(
     name="disk-to-disk",
     task=DiskToDiskSlot,
@@ -46,6 +53,7 @@ KIND = SlotKind(
     listening_roles=("client", "server"),
     permitted=lambda spec, limits: PermittedSpec(spec=spec, folder=limits.disk.folder),
     forbids=_forbids,
+    check=_check,
     command=Command(
         "probes.disk_to_disk.command", "test a disk-to-disk transfer and tell network limits from disk limits"
     ),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from probes.contract import Command, CycleKind, Load, Outcome, Probe, Target
+from probes.contract import CheckResult, Command, CycleKind, Load, Outcome, Probe, Target
 from probes.ping.limits import InFlight, PingLimits
 from probes.ping.rate_limit import longest_s as check_length_s
 from probes.ping.spec import Burst, PingSpec, PingTask
@@ -70,6 +70,12 @@ def _not_measured(
     )
 
 
+def _check(limits: Any, tasks: Sequence[PingTask]) -> Iterable[CheckResult]:
+    from probes.ping.check import check_mtu
+
+    return check_mtu(tasks)
+
+
 KIND = CycleKind(
     name="ping",
     task=PingTask,
@@ -84,5 +90,6 @@ KIND = CycleKind(
     not_measured=_not_measured,
     forbids=_forbids,
     sending_s=lambda spec: (spec.count - 1) * spec.spacing_s + spec.timeout_s,
+    check=_check,
     command=Command("probes.ping.command", "measure packet loss and RTT to hosts, without a centre"),
 )

@@ -52,6 +52,12 @@ def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]
     return answers
 
 
+def resolved(names: Iterable[Name]) -> list[tuple[Name, SocketAddress]]:
+    """The names that resolve, sorted, with their addresses."""
+    answers = resolve(names, Deadline(RESOLVE_S))
+    return [(name, answer) for name, answer in sorted(answers.items()) if not isinstance(answer, ProbeError)]
+
+
 def _resolve_pending(pending: queue.SimpleQueue[Name], results: queue.SimpleQueue[tuple[Name, Resolution]]) -> None:
     while True:
         try:

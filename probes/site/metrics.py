@@ -93,9 +93,9 @@ def families(status: Status) -> Iterator[Metric]:
     site = {"site": status.plan.site if status.plan is not None else ""}
     yield gauge("up", "Whether the agent works and the centre takes its results", site, status.works)
     if status.plan is not None:
-        targets = sum(len(task.spec.targets) for task in status.plan.ping)
+        targets = sum(len(kind.targets(task)) for kind, task in status.plan.cycles if not kind.one_at_a_time)
         yield gauge("plan_info", "The version of the plan", {**site, "version": status.plan.version}, 1)
-        yield gauge("plan_targets", "Ping targets in the plan", site, targets)
+        yield gauge("plan_targets", "Targets of tests that measure all their paths together, as pings", site, targets)
     if status.state is not None:
         yield from _of_state(status, site)
     if status.spool is not None:

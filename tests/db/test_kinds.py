@@ -24,4 +24,4 @@ def test_a_kind_from_outside_the_tree_runs_the_whole_way():
     )
 
     assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]
-    assert "3 passed" in run.stdout
+    assert "4 passed" in run.stdout

@@ -16,8 +16,9 @@ import pytest
 from probes.__main__ import main
 from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.doctor import check_network
-from probes.site.doctor.check_network import check_mtu, check_ports
-from probes.site.doctor.check_result import SiteSetup
+from probes.site.doctor.check_network import check_ports
+from probes.site.doctor.run import check_kinds
+from probes.site.doctor.site_setup import SiteSetup
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.plan import PlanCache
@@ -220,7 +221,7 @@ def test_pings_that_do_not_fit_the_way_are_told(folder):
     task = ping(PingTarget(address="::1", family=6), PingTarget(address="127.0.0.1"), packet_bytes=(100, 65_507))
     plan = Plan(version="v1", site="cern", mesh="test", ping=(task,))
 
-    findings = list(check_mtu(examined(folder, plan)))
+    findings = list(check_kinds(examined(folder, plan)))
 
     assert [finding.detail for finding in findings] == [
         "::1: packets of 65555 bytes do not fit the path MTU of 65536",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from probes.bounds import Amount, Moment, Text
-from probes.contract import CycleKind, Deadline, Load, Outcome, Target
+from probes.contract import CheckResult, CycleKind, Deadline, Load, Outcome, Target
 from probes.limit_keys import ALL_DAY, Hours, described
 
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -92,6 +92,10 @@ def _not_measured(
     return (run,)
 
 
+def _check(limits: Any, tasks: Sequence[LookupTask]) -> Iterator[CheckResult]:
+    yield CheckResult(check="lookup", detail=f"{sum(len(task.targets) for task in tasks)} addresses to look up")
+
+
 KIND = CycleKind(
     name="lookup",
     task=LookupTask,
@@ -105,4 +109,5 @@ KIND = CycleKind(
     longest_s=lambda spec: 10.0,
     not_measured=_not_measured,
     forbids=_forbids,
+    check=_check,
 )

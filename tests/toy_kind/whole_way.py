@@ -21,7 +21,12 @@ from monitor.mesh.models import Path, Site
 from probes.contract import Deadline, Outcome
 from probes.site import identity
 from probes.site.agent import Agent
+from probes.site.doctor.run import check_kinds
+from probes.site.doctor.site_setup import SiteSetup
+from probes.site.limits.read import read_limits
+from probes.site.metrics import families
 from probes.site.settings import AgentSettings
+from probes.site.status import read_status
 from tests.toy_kind.centre import TABLE
 from tests.toy_kind.kind import KIND
 
@@ -163,6 +168,28 @@ def test_the_archive_plans_and_deletes_rows_of_a_toy_kind(table, tmp_path, setti
     assert newest_measurement_at() == now - ages[-1]
     assert delete_old(now, Deadline(60))["lookup_result"] == 1
     assert len(rows()) == 2
+
+
+def test_the_doctor_and_the_metrics_show_a_toy_kind(table, live_server, tmp_path):
+    apply_mesh(tmp_path)
+    agent = make_agent(tmp_path, live_server.url)
+    agent.begin()
+    agent.puller.run()
+    status = read_status(tmp_path, datetime.now(UTC))
+    site = SiteSetup(
+        data=tmp_path,
+        token_file=tmp_path / "token",
+        limits_file=None,
+        limits=read_limits(tmp_path / "limits.toml"),
+        centre=None,
+        answer=None,
+        cached_plan=status.plan,
+    )
+
+    assert "3 addresses to look up" in [result.detail for result in check_kinds(site)]
+    assert "1 lookup tests with 3 targets" in status.plan.contents
+    (targets,) = (family for family in families(status) if family.name == "soundings_site_plan_targets")
+    assert [sample.value for sample in targets.samples] == [3]
 
 
 def test_completeness_counts_the_cycles_of_a_toy_kind(table, live_server, tmp_path):

@@ -1,4 +1,4 @@
-"""Checks of the host: files and their modes, programs, privileges, sockets, disk."""
+"""Checks of the host: files and their modes, programs, privileges, sockets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from probes import broker
-from probes.contract import Deadline, NoRoute, Outcome, ProbeError
-from probes.disk_to_disk.scratch import DiskFailure, free_bytes, scratch_file
+from probes.contract import CheckResult, Deadline, NoRoute, Outcome, ProbeError
 from probes.ping.addresses import FAMILY
 from probes.ping.burst import PING
 from probes.ping.icmp.channel import LINUX_PERMISSION_ADVICE, Channel
 from probes.ping.spec import PingSpec, PingTarget
-from probes.site.doctor.check_result import CENTRE_TIMEOUT_S, CONNECT_TIMEOUT_S, CheckResult, SiteSetup
+from probes.site.doctor.site_setup import CENTRE_TIMEOUT_S, CONNECT_TIMEOUT_S, SiteSetup
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.settings import (
     readable_by_others,
@@ -160,26 +159,3 @@ def _echo(check: str, family: int, kind: str, *, needed: bool) -> CheckResult:
         return CheckResult(check=check, detail=detail)
     fix = "let ICMP echo pass the firewall of this machine, loopback included" if needed else None
     return CheckResult(check=check, detail=f"{detail} {burst.detail or ''}".strip(), fix=fix)
-
-
-def check_disk(site: SiteSetup) -> Iterator[CheckResult]:
-    """Whether disk-to-disk tests may and can write their file."""
-    folder = site.limits.disk.folder
-    slots = () if site.plan is None else site.plan.disk_to_disk
-    planned_bytes = max((slot.spec.file_bytes for slot in slots), default=0)
-    if not folder:
-        if planned_bytes:
-            fix = "name a folder as disk.folder in limits.toml, or let the centre plan none here"
-            yield CheckResult(check="disk", detail="the plan has disk-to-disk tests, and no folder is named", fix=fix)
-        return
-    try:
-        with scratch_file(folder):
-            limits = site.limits.disk
-            rule = limits.forbids_file(planned_bytes) or limits.forbids_room(planned_bytes, free_bytes(folder))
-    except DiskFailure as error:
-        yield CheckResult(
-            check="disk", detail=str(error), fix="let the agent's user write there, or name another folder"
-        )
-        return
-    needed = None if rule is None else "make room, change the rule, or ask for a smaller file_bytes in mesh.toml"
-    yield CheckResult(check="disk", detail=rule or f"{folder} takes files of disk-to-disk tests", fix=needed)

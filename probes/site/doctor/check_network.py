@@ -1,26 +1,23 @@
-"""Checks outside the host: the centre, the clock, names, limits, MTU, ports."""
+"""Checks outside the host: the centre, the clock, names, limits, ports."""
 
 from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-from probes.contract import Deadline, ProbeError
+from probes.contract import CheckResult, Deadline, ProbeError
 from probes.kinds import KIND_OF_SLOT
-from probes.ping.addresses import FAMILY, SocketAddress, path_mtu_bytes
-from probes.ping.icmp.icmp_errors import HEADER_BYTES
-from probes.ping.resolve import RESOLVE_S, Name, resolve
+from probes.ping.addresses import FAMILY
+from probes.ping.resolve import RESOLVE_S, resolve, resolved
 from probes.site.delivery.centre import BadCertificate, CentreError
-from probes.site.doctor.check_result import CONNECT_TIMEOUT_S, CheckResult, SiteSetup
+from probes.site.doctor.site_setup import CONNECT_TIMEOUT_S, SiteSetup
 from probes.site.health import read_kernel_clock
 from probes.site.wire import Plan
 
 CONNECTIONS_AT_ONCE = 16
-MIN_MTU_BYTES = 1280
-"""IPv6's minimum link MTU (RFC 8200, section 5); certificates and batches need larger packets than that."""
 SHOWN_FORBIDDEN = 3
 NOBODY_LISTENS = (errno.ECONNREFUSED,)
 
@@ -93,32 +90,10 @@ def check_names(site: SiteSetup) -> Iterator[CheckResult]:
 
 def check_limits(site: SiteSetup) -> Iterator[CheckResult]:
     """How many targets the limits allow. Never a failure, but a forbidden target may be a mistake."""
-    rules = {name: site.limits.forbids_address(address[0]) for name, address in _addresses(site.names())}
+    rules = {name: site.limits.forbids_address(address[0]) for name, address in resolved(site.names())}
     forbidden = [f"{name[0]} not: {rule}" for name, rule in rules.items() if rule is not None]
     detail = f"{len(rules) - len(forbidden)} of {len(rules)} targets may be measured"
     yield CheckResult(check="permitted", detail="; ".join([detail, *forbidden[:SHOWN_FORBIDDEN]]))
-
-
-def check_mtu(site: SiteSetup) -> Iterator[CheckResult]:
-    """Check that packets of the plan's sizes fit the path MTU that this machine's kernel knows."""
-    sizes: dict[Name, int] = {}
-    for task in site.plan.ping if site.plan is not None else ():
-        for target in task.spec.targets:
-            key: Name = (target.address, target.family)
-            sizes[key] = max(sizes.get(key, 0), *task.spec.packet_bytes)
-    good = 0
-    for (name, family), address in _addresses(sizes):
-        mtu_bytes = path_mtu_bytes(address, family)
-        wanted = max(MIN_MTU_BYTES, sizes[name, family] + HEADER_BYTES[family])
-        if mtu_bytes is None or mtu_bytes >= wanted:
-            good += 1
-            continue
-        yield CheckResult(
-            check="MTU",
-            detail=f"{name}: packets of {wanted} bytes do not fit the path MTU of {mtu_bytes}",
-            fix="raise the MTU of the interface or tunnel, or ask for smaller packet_bytes in mesh.toml",
-        )
-    yield CheckResult(check="MTU", detail=f"large enough to {good} of {len(sizes)} targets, as far as the kernel knows")
 
 
 def check_ports(site: SiteSetup) -> Iterator[CheckResult]:
@@ -127,7 +102,7 @@ def check_ports(site: SiteSetup) -> Iterator[CheckResult]:
     for port in sorted({slot.spec.port for slot in slots if slot.role in KIND_OF_SLOT[type(slot)].listening_roles}):
         yield _own_port(port)
     peers = {((slot.spec.address, slot.spec.family), slot.spec.port) for slot in slots if slot.role == "client"}
-    addresses = dict(_addresses(name for name, _ in peers))
+    addresses = dict(resolved(name for name, _ in peers))
     permitted = [
         (f"{name[0]} port {port}", name[1], (addresses[name][0], port, *addresses[name][2:]))
         for name, port in sorted(peers)
@@ -137,12 +112,6 @@ def check_ports(site: SiteSetup) -> Iterator[CheckResult]:
         yield from pool.map(lambda peer: _peer(*peer), permitted)
     if not slots:
         yield CheckResult(check="ports", detail="the plan has no throughput tests in the next hours")
-
-
-def _addresses(names: Iterable[Name]) -> list[tuple[Name, SocketAddress]]:
-    """The addresses of the names that resolve."""
-    answers = resolve(names, Deadline(RESOLVE_S))
-    return [(name, answer) for name, answer in sorted(answers.items()) if not isinstance(answer, ProbeError)]
 
 
 def _own_port(port: int) -> CheckResult:

@@ -8,22 +8,24 @@ if all checks pass, else 1. Run it as the agent's user: root has permissions tha
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+from probes.contract import CheckResult
+from probes.kinds import KINDS
 from probes.site import identity
 from probes.site.delivery.centre import Centre, CentreError
-from probes.site.doctor.check_host import check_disk, check_files, check_privileges, check_programs, check_sockets
+from probes.site.doctor.check_host import check_files, check_privileges, check_programs, check_sockets
 from probes.site.doctor.check_network import (
     check_centre,
     check_clock,
     check_limits,
-    check_mtu,
     check_names,
     check_ports,
 )
-from probes.site.doctor.check_result import CENTRE_TIMEOUT_S, Check, CheckResult, SiteSetup
+from probes.site.doctor.site_setup import CENTRE_TIMEOUT_S, Check, SiteSetup
 from probes.site.limits.limits import Limits
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.plan import PlanCache
@@ -105,6 +107,12 @@ def _ask(
     return centre, plan
 
 
+def check_kinds(site: SiteSetup) -> Iterator[CheckResult]:
+    """Run the checks of each kind on its part of the plan."""
+    for kind in KINDS.values():
+        yield from kind.check(site.limits, () if site.plan is None else site.plan.of(kind))
+
+
 CHECKS: tuple[Check, ...] = (
     check_files,
     check_programs,
@@ -114,7 +122,6 @@ CHECKS: tuple[Check, ...] = (
     check_clock,
     check_names,
     check_limits,
-    check_mtu,
-    check_disk,
+    check_kinds,
     check_ports,
 )

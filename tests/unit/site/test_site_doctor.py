@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from probes.contract import CheckResult
 from probes.site.doctor.check_host import about_privileges, has_net_raw, is_in_range
-from probes.site.doctor.check_result import CheckResult
 from probes.site.doctor.run import lines
 
 # The lines of /proc/self/status of: root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.

@@ -1,4 +1,4 @@
-"""Input and output of a check of `site doctor`: `SiteSetup` and `CheckResult`s."""
+"""Input of a check of `site doctor`: the `SiteSetup`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
+from probes.contract import CheckResult
 from probes.ping.resolve import Name
 from probes.site.delivery.centre import Centre, CentreError
 from probes.site.limits.limits import Limits
@@ -15,18 +14,6 @@ from probes.site.wire import Plan
 
 CENTRE_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
-
-
-class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a check. `fix` is the advice for people, None if the check passed."""
-
-    check: str
-    detail: str = msgspec.field(name="found")
-    fix: str | None = msgspec.field(name="mend", default=None)
-
-    @property
-    def is_good(self) -> bool:
-        return self.fix is None
 
 
 @dataclass(frozen=True, slots=True)
