@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from monitor.agents.health import agent_reports
 from monitor.alerts.advisory_lock import advisory_lock
 from monitor.alerts.detect import causes, rtt_progress
 from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.causes import LastingIncident
-from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.rules.catalogue import RULES, rule_of
+from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
@@ -59,8 +58,12 @@ class RuleScope:
     tested: dict[int, MeasuredPath]
     settings: dict[str, dict[int, RuleSettings]]
 
+    def paths(self, rule: str) -> dict[int, MeasuredPath]:
+        """The paths that a rule evaluates."""
+        return self.tested if rule_of(rule).trouble.needs_tests else self.pinged
+
     def path(self, path_id: int, rule: str) -> MeasuredPath | None:
-        return (self.tested if rule == "throughput" else self.pinged).get(path_id)
+        return self.paths(rule).get(path_id)
 
 
 def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
@@ -100,12 +103,11 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
 def scope_now() -> RuleScope:
     """The scope by the present mesh.toml."""
     rules, pinged, tested = alerts(), measured_paths(Kind.PING), measured_paths(Kind.THROUGHPUT)
-    places = {path_id: path.place for path_id, path in pinged.items()}
-    tested_places = {path_id: path.place for path_id, path in tested.items()}
-    settings = {
-        name: alert_rules.settings_for(rules, name, tested_places if name == "throughput" else places) for name in RULES
-    }
-    return RuleScope(pinged, tested, settings)
+    scope = RuleScope(pinged, tested, {})
+    for name in RULES:
+        places = {path_id: path.place for path_id, path in scope.paths(name).items()}
+        scope.settings[name] = alert_rules.settings_for(rules, name, places)
+    return scope
 
 
 def snapshot_at(
@@ -117,7 +119,7 @@ def snapshot_at(
     source: Source = STORED,
 ) -> Snapshot:
     """Take the snapshot of all paths of the scope."""
-    windows_s = {float(cast("LossRule", settings).window_s) for settings in scope.settings["loss"].values()}
+    windows_s = set[float]().union(*(rule_of(name).windows_s(of_paths) for name, of_paths in scope.settings.items()))
     return take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source)
 
 
@@ -139,7 +141,7 @@ def agent_troubles(now: datetime) -> dict[str, tuple[str, ...]]:
 def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, now: datetime) -> None:
     """Add findings that are in no lasting incident to the incident of their cause."""
     lasting_incidents = [_lasting_incident(incident) for incident in lasting]
-    counted: dict[str, Shares] = {}
+    counted: dict[Trouble, Shares] = {}
     for cause in causes.find_causes(firing, lasting_incidents, snapshot):
         trouble = causes.trouble_of(cause.findings[0].rule)
         if trouble not in counted:
@@ -157,7 +159,7 @@ def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapsh
 
 
 def _shares(
-    trouble: str, firing: list[RuleFinding], lasting_incidents: list[LastingIncident], snapshot: Snapshot
+    trouble: Trouble, firing: list[RuleFinding], lasting_incidents: list[LastingIncident], snapshot: Snapshot
 ) -> Shares:
     """Count the paths with this trouble, for the evidence of incidents."""
     bad = {finding.path_id for finding in firing if causes.trouble_of(finding.rule) == trouble}
@@ -167,12 +169,12 @@ def _shares(
         for path_id, rule in incident.keys
         if causes.trouble_of(rule) == trouble
     }
-    if trouble == causes.THROUGHPUT:
+    if trouble.needs_tests:
         return Shares(snapshot.tested_paths, bad, frozenset())
     return Shares(
         snapshot.paths,
         bad,
-        causes.paths_without_bursts(snapshot) - bad if trouble == causes.ROUND_TRIPS else frozenset(),
+        causes.paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset(),
     )
 
 

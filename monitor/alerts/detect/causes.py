@@ -18,15 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import ELSEWHERE
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.analysis.alarms.grouping import Cause, CauseKind, PathLocation, explain
 from monitor.mesh.queries import MeasuredPath
-
-THROUGHPUT = "throughput"
-NO_DATA = "no_data"
-ROUND_TRIPS = "round trips"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +52,29 @@ def find_causes(
 ) -> list[CauseGroup]:
     """Group the findings that are in no lasting incident by their cause."""
     of_trouble = {
-        trouble: [finding for finding in findings if trouble_of(finding.rule) == trouble]
-        for trouble in (ROUND_TRIPS, THROUGHPUT, NO_DATA)
+        trouble: [finding for finding in findings if trouble_of(finding.rule) == trouble] for trouble in Trouble
     }
-    groups = _group(ROUND_TRIPS, of_trouble[ROUND_TRIPS], lasting, snapshot)
+    groups = _group(Trouble.ROUND_TRIPS, of_trouble[Trouble.ROUND_TRIPS], lasting, snapshot)
     explained = {
         path_id: incident.cause
         for incident in lasting
         for path_id, rule in incident.keys
-        if trouble_of(rule) == ROUND_TRIPS
+        if trouble_of(rule) is Trouble.ROUND_TRIPS
     }
     explained |= {finding.path_id: group.label for group in groups for finding in group.findings}
     lasting_keys = frozenset[Key]().union(*(incident.keys for incident in lasting))
     slow = []
-    for finding in of_trouble[THROUGHPUT]:
+    for finding in of_trouble[Trouble.THROUGHPUT]:
         if finding.path_id not in explained or (finding.path_id, finding.rule) in lasting_keys:
             slow.append(finding)
         else:
             groups.append(CauseGroup(explained[finding.path_id], (finding,), ""))
-    groups += _group(THROUGHPUT, slow, lasting, snapshot)
-    return groups + _group(NO_DATA, of_trouble[NO_DATA], lasting, snapshot)
+    groups += _group(Trouble.THROUGHPUT, slow, lasting, snapshot)
+    return groups + _group(Trouble.NO_DATA, of_trouble[Trouble.NO_DATA], lasting, snapshot)
 
 
 def _group(
-    trouble: str, findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot
+    trouble: Trouble, findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot
 ) -> list[CauseGroup]:
     holder = {
         path_id: incident.cause
@@ -90,9 +86,9 @@ def _group(
     new = [finding for finding in findings if (finding.path_id, finding.rule) not in lasting_keys]
     if not new:
         return []
-    paths = snapshot.tested_paths if trouble == THROUGHPUT else snapshot.paths
+    paths = snapshot.tested_paths if trouble.needs_tests else snapshot.paths
     bad = holder.keys() | {finding.path_id for finding in findings}
-    unknown = paths_without_bursts(snapshot) - bad if trouble == ROUND_TRIPS else frozenset()
+    unknown = paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
     groups = []
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values())):
@@ -121,8 +117,9 @@ def _mergeable(held: Collection[str], cause: Cause, label: str, lasting: Sequenc
     return explained if len(explained) > 1 and not is_taken else frozenset()
 
 
-def trouble_of(rule: str) -> str:
-    return rule if rule in (THROUGHPUT, NO_DATA) else ROUND_TRIPS
+def trouble_of(rule: str) -> Trouble:
+    """The group of rules that the rule of this name belongs to."""
+    return rule_of(rule).trouble
 
 
 def paths_without_bursts(snapshot: Snapshot) -> frozenset[int]:
@@ -145,7 +142,7 @@ def _links(paths: Iterable[MeasuredPath]) -> dict[str, set[int]]:
     return links
 
 
-def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
+def _label(trouble: Trouble, cause: Cause, paths: Collection[int]) -> str:
     scope = {
         CauseKind.OUTBOUND: f"{cause.name} outbound",
         CauseKind.INBOUND: f"{cause.name} inbound",
@@ -153,22 +150,27 @@ def _label(trouble: str, cause: Cause, paths: Collection[int]) -> str:
         CauseKind.LINK: f"uplink {cause.name}",
         CauseKind.ALL: f"all {len(paths)} paths",
     }.get(cause.kind, cause.name)
-    if trouble == NO_DATA:
-        return f"agent of {cause.name}" if cause.kind is CauseKind.OUTBOUND else f"no data: {scope}"
-    if trouble == THROUGHPUT:
-        return f"throughput: {scope}"
+    if trouble is Trouble.NO_DATA and cause.kind is CauseKind.OUTBOUND:
+        return f"agent of {cause.name}"
+    if trouble is not Trouble.ROUND_TRIPS:
+        return f"{trouble.prefix}{scope}"
     # A round trip crosses both directions, so loss in either may show on the reverse path a little later.
     return " ↔ ".join(sorted(scope.split(" → "))) if cause.kind is CauseKind.PATH else scope
 
 
-def _agent_trouble(trouble: str, cause: Cause, snapshot: Snapshot) -> tuple[str, ...]:
+def _is_outbound_alone(cause: Cause) -> bool:
+    """Whether the measurements of a site are bad, and those to it are known and normal."""
+    return cause.kind is CauseKind.OUTBOUND and bool(cause.reverse_known) and not cause.reverse_bad
+
+
+def _agent_trouble(trouble: Trouble, cause: Cause, snapshot: Snapshot) -> tuple[str, ...]:
     """The trouble that an agent reports of itself, if only its own measurements are bad and others reach its site."""
-    if trouble != ROUND_TRIPS or cause.kind is not CauseKind.OUTBOUND or cause.reverse_bad or not cause.reverse_known:
+    if trouble is not Trouble.ROUND_TRIPS or not _is_outbound_alone(cause):
         return ()
     return snapshot.troubles.get(cause.name, ())
 
 
-def _evidence_text(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
+def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = ()) -> str:
     """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere."""
     if cause.kind in (CauseKind.PATH, CauseKind.PAIR):
         return ""
@@ -183,7 +185,7 @@ def _evidence_text(trouble: str, cause: Cause, own: Sequence[str] = ()) -> str:
         parts.append(_share(ELSEWHERE, cause.elsewhere_bad, cause.elsewhere_known))
     if own:
         parts.append(f"it is the agent of {cause.name} itself: {', '.join(own)}")
-    elif trouble == ROUND_TRIPS and cause.kind is CauseKind.OUTBOUND and cause.reverse_known and not cause.reverse_bad:
+    elif trouble is Trouble.ROUND_TRIPS and _is_outbound_alone(cause):
         parts.append(
             f"pings from other sites to {cause.name} cross the same network and are normal, so check the agent of "
             f"{cause.name} and its host first"

@@ -21,7 +21,7 @@ from django.db import Error
 from django.db.models import Q
 
 from monitor.agents.health import agent_reports
-from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.evidence import episode
 from monitor.alerts.evidence.facts import (
     VERSION,
@@ -210,7 +210,7 @@ def _began(
     """When the trouble began on a path by its own bursts; otherwise by its rule."""
     row = pair.rows[0]
     by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
-    by = RULES[row.rule].began_by if row.rule in RULES else None
+    by = rule_of(row.rule).began_by
     if by is None:
         return by_rule
     search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
@@ -259,7 +259,9 @@ def _agents(pairs: Sequence[_Pair], since: datetime, now: datetime) -> tuple[Age
 
 def _verdicts(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple[TestVerdict, ...]:
     """The bottleneck of the newest test of the first path whose throughput fell."""
-    tested = next((pair.path for pair in pairs if any(row.rule == "throughput" for row in pair.rows)), None)
+    tested = next(
+        (pair.path for pair in pairs if any(rule_of(row.rule).trouble.needs_tests for row in pair.rows)), None
+    )
     if tested is None:
         return ()
     tests = [

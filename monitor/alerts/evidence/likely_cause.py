@@ -1,13 +1,15 @@
-"""The likely cause of an incident in a sentence: the first rule in RULES that applies.
+"""The likely cause of an incident in a sentence: the first of EXPLANATIONS that applies.
 
-In: the facts, and the incident's rules. Out: a sentence. docs/alerts.md lists the rules in this order. If none applies
-the cause is undetermined.
+In: the facts, and the incident's rules. Out: a sentence. docs/alerts.md lists the explanations in this order. If none
+applies it is the usual cause of the gravest rule, or undetermined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import AlertRule, Effect
 from monitor.alerts.evidence.facts import AgentFacts, Direction, Facts, PeriodFigures
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
@@ -22,19 +24,20 @@ SHARE_OF_FLOOR = 0.5
 """If the minimum RTT rose by this share of the median's rise, the route is longer."""
 CONFIDENCE = 0.975
 
-LOSS_RULES = ("loss", "loss_regression")
-Rule = Callable[[Facts, Sequence[str]], str | None]
+Explanation = Callable[[Facts, AlertRule], str | None]
 
 
 def likely_cause(facts: Facts | None, rules: Sequence[str]) -> str:
     """The likely cause; `rules` are the names of the incident's rules, gravest first."""
     if facts is None:
         return NOT_YET
-    return next((sentence for rule in RULES if (sentence := rule(facts, rules)) is not None), UNKNOWN)
+    rule = rule_of(rules[0])
+    explained = (explanation(facts, rule) for explanation in EXPLANATIONS)
+    return next((sentence for sentence in explained if sentence is not None), rule.usual_cause or UNKNOWN)
 
 
-def _agent_is_silent(facts: Facts, rules: Sequence[str]) -> str | None:
-    if rules[0] != "no_data" or facts.failures:
+def _agent_is_silent(facts: Facts, rule: AlertRule) -> str | None:
+    if rule.effect is not Effect.NO_DATA or facts.failures:
         return None
     source = next((agent for agent in facts.agents if agent.is_source), None)
     if source is None or source.delivered_at is None:
@@ -55,17 +58,17 @@ def _agent_is_silent(facts: Facts, rules: Sequence[str]) -> str | None:
 SILENT_S = 120
 
 
-def _cannot_be_measured(facts: Facts, rules: Sequence[str]) -> str | None:
-    if rules[0] != "no_data":
+def _cannot_be_measured(facts: Facts, rule: AlertRule) -> str | None:
+    if rule.effect is not Effect.NO_DATA:
         return None
     newest = max(facts.failures, key=lambda failure: failure.at)
     detail = f": {newest.detail}" if newest.detail else ""
     return f"The agent's tests fail with outcome {newest.outcome}{detail}."
 
 
-def _agent_itself(facts: Facts, rules: Sequence[str]) -> str | None:
+def _agent_itself(facts: Facts, rule: AlertRule) -> str | None:
     troubled = next((agent for agent in facts.agents if agent.is_source and agent.troubles), None)
-    if troubled is None or rules[0] == "throughput":
+    if troubled is None or rule.trouble.needs_tests:
         return None
     well = [path.back for path in facts.paths if path.back is not None]
     if well and any(_loss_rose(path) for path in well):
@@ -73,7 +76,7 @@ def _agent_itself(facts: Facts, rules: Sequence[str]) -> str | None:
     return f"The agent of {troubled.site} itself: {' and '.join(troubled.troubles)}, and the reverse paths are normal."
 
 
-def _address_changed(facts: Facts, rules: Sequence[str]) -> str | None:
+def _address_changed(facts: Facts, rule: AlertRule) -> str | None:
     for path in facts.paths:
         was, now = path.there.before.address, path.there.after.address
         if was is not None and now is not None and was != now:
@@ -81,8 +84,8 @@ def _address_changed(facts: Facts, rules: Sequence[str]) -> str | None:
     return None
 
 
-def _interrupted(facts: Facts, rules: Sequence[str]) -> str | None:
-    if rules[0] != "unreachable":
+def _interrupted(facts: Facts, rule: AlertRule) -> str | None:
+    if rule.effect is not Effect.UNREACHABLE:
         return None
     if facts.routers:
         router = facts.routers[0]
@@ -97,8 +100,8 @@ def _interrupted(facts: Facts, rules: Sequence[str]) -> str | None:
     return "The path is interrupted, or the destination is down: 100% loss, no ICMP errors from routers."
 
 
-def _throughput(facts: Facts, rules: Sequence[str]) -> str | None:
-    if rules[0] not in ("throughput", "estimate"):
+def _throughput(facts: Facts, rule: AlertRule) -> str | None:
+    if rule.effect is not Effect.LOW_THROUGHPUT:
         return None
     lossy = next((direction for direction in _directions(facts) if _loss_rose(direction)), None)
     if lossy is not None:
@@ -108,8 +111,8 @@ def _throughput(facts: Facts, rules: Sequence[str]) -> str | None:
     return None
 
 
-def _large_packets(facts: Facts, rules: Sequence[str]) -> str | None:
-    if rules[0] not in LOSS_RULES:
+def _large_packets(facts: Facts, rule: AlertRule) -> str | None:
+    if rule.effect is not Effect.LOSS:
         return None
     for direction in _directions(facts):
         sizes = sorted(direction.after.sizes, key=lambda size: size.packet_bytes)
@@ -126,7 +129,7 @@ def _large_packets(facts: Facts, rules: Sequence[str]) -> str | None:
     return None
 
 
-def _route(facts: Facts, rules: Sequence[str]) -> str | None:
+def _route(facts: Facts, rule: AlertRule) -> str | None:
     for direction in _directions(facts):
         was, now = direction.before, direction.after
         if was.ttl is not None and now.ttl is not None and was.ttl != now.ttl:
@@ -136,7 +139,7 @@ def _route(facts: Facts, rules: Sequence[str]) -> str | None:
     return None
 
 
-def _queue_or_way(facts: Facts, rules: Sequence[str]) -> str | None:
+def _queue_or_way(facts: Facts, rule: AlertRule) -> str | None:
     for direction in _directions(facts):
         floor, median = _rises(direction.before, direction.after)
         if median is None or not _matters(median, direction.before.rtt_median_ms):
@@ -154,8 +157,8 @@ def _queue_or_way(facts: Facts, rules: Sequence[str]) -> str | None:
     return None
 
 
-def _loss_alone(facts: Facts, rules: Sequence[str]) -> str | None:
-    if rules[0] not in LOSS_RULES:
+def _loss_alone(facts: Facts, rule: AlertRule) -> str | None:
+    if rule.effect is not Effect.LOSS:
         return None
     direction = next((direction for direction in _directions(facts) if _loss_rose(direction)), None)
     if direction is None:
@@ -166,16 +169,7 @@ def _loss_alone(facts: Facts, rules: Sequence[str]) -> str | None:
     )
 
 
-def _order(facts: Facts, rules: Sequence[str]) -> str | None:
-    return {
-        "reordering": "Packets of the same burst take routes of different length: parallel links, or per-packet load "
-        "balancing.",
-        "duplicates": "Packets are duplicated on the path: a switching loop, or a link that repeats frames.",
-        "jitter": "A queue that fills and empties: RTTs vary more than before.",
-    }.get(rules[0])
-
-
-RULES: tuple[Rule, ...] = (
+EXPLANATIONS: tuple[Explanation, ...] = (
     _agent_is_silent,
     _cannot_be_measured,
     _agent_itself,
@@ -186,7 +180,6 @@ RULES: tuple[Rule, ...] = (
     _large_packets,
     _queue_or_way,
     _loss_alone,
-    _order,
 )
 
 

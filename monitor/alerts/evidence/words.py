@@ -12,7 +12,8 @@ from typing import Any
 
 from django.conf import settings
 
-from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Trouble
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.gather import gravest_first
 from monitor.alerts.models import Incident, IncidentChange
@@ -34,12 +35,12 @@ def link(incident_id: int) -> str:
 
 def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
     """The figure of a finding in short: `loss 2.1%`, `RTT 45.2 ms (was 20.1 ms)`."""
-    words = _words(rule)
+    words = rule_of(rule).words
     if "lost" in figures and "sent" in figures:
         return f"{words} {shown.loss(figures['lost'], figures['sent'])}"
     if "hits" in figures and "of" in figures:
         was = shown.loss(round(figures["base_hits"]), round(figures["base_of"]))
-        unit = "" if rule == "loss_regression" else " of bursts"
+        unit = rule_of(rule).unit_of_hits
         return f"{words} {shown.loss(round(figures['hits']), round(figures['of']))}{unit} (was {was})"
     if "after_ms" in figures:
         return f"{words} {shown.milliseconds(figures['after_ms'])} (was {shown.milliseconds(figures['before_ms'])})"
@@ -51,7 +52,7 @@ def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
 def headline(incident: Incident, evidence: Evidence | None = None) -> str:
     """For example `loss 2.1% on slac → cern, since 2026-11-21 10:00 UTC`; gives the number of paths if several."""
     rows = gravest_first(incident.paths.all())
-    symptom = figure_text(rows[0].rule, rows[0].figures) if rows else _words(incident.rule)
+    symptom = figure_text(rows[0].rule, rows[0].figures) if rows else rule_of(incident.rule).words
     paths = len({row.path_id for row in rows})
     several = f", {paths} paths" if paths > 1 else ""
     return f"{symptom} on {_where(incident)}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"
@@ -102,11 +103,6 @@ def open_duration(incident: Incident) -> str:
     return "" if until is None else shown.duration((until - incident.opened_at).total_seconds())
 
 
-def _words(rule: str) -> str:
-    """The symptom; a stored rule that is no more keeps its name."""
-    return RULES[rule].words if rule in RULES else rule
-
-
 def _state(incident: Incident, change: str) -> str:
     opened = f"{incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
     if incident.closed_at is not None:
@@ -118,4 +114,7 @@ def _state(incident: Incident, change: str) -> str:
 
 
 def _where(incident: Incident) -> str:
-    return incident.cause.removeprefix("throughput: ").removeprefix("no data: ")
+    for trouble in Trouble:
+        if trouble.prefix and incident.cause.startswith(trouble.prefix):
+            return incident.cause.removeprefix(trouble.prefix)
+    return incident.cause

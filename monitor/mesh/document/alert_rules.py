@@ -34,15 +34,20 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Key of a rule's table. `limits` is None for booleans."""
+    """Key of a rule's table. `limits` is None for booleans. `holds_a_cycle`: the key is a time that must be at least as
+    long as the interval between ping cycles."""
 
     default: float
     limits: Bounds | None
+    holds_a_cycle: bool = False
 
 
-def key(default: float, low: float, high: float, sentence: str, *, are_open: bool = False) -> Any:
+def key(
+    default: float, low: float, high: float, sentence: str, *, are_open: bool = False, holds_a_cycle: bool = False
+) -> Any:
     """Key with a number: default, bounds, description for the docs."""
-    return field(default=default, metadata={"limits": Bounds(low, high, are_open), DOC: sentence})
+    metadata = {"limits": Bounds(low, high, are_open), "holds_a_cycle": holds_a_cycle, DOC: sentence}
+    return field(default=default, metadata=metadata)
 
 
 def flag(sentence: str, *, default: bool) -> Any:
@@ -132,4 +137,8 @@ def keys_of(rule: type[RuleSettings]) -> Iterator[tuple[str, Key]]:
     for rule_field in dataclasses.fields(rule):
         if rule_field.name == SEVERITY:
             continue
-        yield rule_field.name, Key(getattr(rule(), rule_field.name), rule_field.metadata.get("limits"))
+        metadata = rule_field.metadata
+        yield (
+            rule_field.name,
+            Key(getattr(rule(), rule_field.name), metadata.get("limits"), metadata.get("holds_a_cycle", False)),
+        )

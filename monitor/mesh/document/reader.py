@@ -347,12 +347,13 @@ class Reader:
         return {name: self._rule(table, name) for name, table in tables.items() if table is not None}
 
     def _rule(self, table: Fields, name: str) -> dict[str, Any]:
-        keys = alert_rules.keys_of(alert_rules.RULES[name])
-        values: dict[str, Any] = {key: self._rule_key(table, key, of) for key, of in keys}
+        keys = dict(alert_rules.keys_of(alert_rules.RULES[name]))
+        values: dict[str, Any] = {key: self._rule_key(table, key, of) for key, of in keys.items()}
         values[alert_rules.SEVERITY] = self._severity(table)
         table.finish()
-        if name == "loss" and table.sound and table.has("window_s"):
-            self.tables.loss_windows.append((table, int(values["window_s"])))
+        for key, of in keys.items():
+            if of.holds_a_cycle and table.sound and table.has(key):
+                self.tables.windows.append((table, key, int(values[key])))
         return {key: value for key, value in values.items() if table.has(key)}
 
     @staticmethod

@@ -26,7 +26,7 @@ class Tables:
 
     top: Fields = field(init=False)
     mesh: Fields | None = None
-    loss_windows: list[tuple[Fields, int]] = field(default_factory=list)
+    windows: list[tuple[Fields, str, int]] = field(default_factory=list)
     paths: list[tuple[Fields, str, str]] = field(default_factory=list)
     entries: dict[tuple[str, str], Fields] = field(default_factory=dict)
 
@@ -48,8 +48,8 @@ def check(document: MeshDocument, tables: Tables) -> None:
     _hosts_have_the_time(document, wanted, tables)
     _turns_fit(document, wanted, tables)
     _paths_are_measured(wanted, tables)
-    for table, window_s in tables.loss_windows:
-        _window_holds_a_cycle(document, window_s, table)
+    for table, key, window_s in tables.windows:
+        _window_holds_a_cycle(document, key, window_s, table)
 
 
 def _something_to_do(tables: Tables) -> None:
@@ -216,12 +216,12 @@ def _turns_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, 
             )
 
 
-def _window_holds_a_cycle(document: MeshDocument, window_s: int, table: Fields) -> None:
+def _window_holds_a_cycle(document: MeshDocument, key: str, window_s: int, table: Fields) -> None:
     """A window shorter than every cycle would mostly be empty, so that the rule never fires."""
     cycles = [test.every_s for test in document.tests if packet_sizes(test)]
     if cycles and window_s < min(cycles):
         table.problem(
-            f"window_s = {window_s} is shorter than the {min(cycles)} s from one ping cycle to the next; "
+            f"{key} = {window_s} is shorter than the {min(cycles)} s from one ping cycle to the next; "
             f"write at least {min(cycles)}",
-            "window_s",
+            key,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from monitor.alerts.detect.rules.counts import DUPLICATES, LOSS_REGRESSION, REORDERING
 from monitor.alerts.detect.rules.estimate import ESTIMATE
-from monitor.alerts.detect.rules.finding import AlertRule
+from monitor.alerts.detect.rules.finding import AlertRule, RemovedRule
 from monitor.alerts.detect.rules.loss import Threshold
 from monitor.alerts.detect.rules.reach import NO_DATA, UNREACHABLE
 from monitor.alerts.detect.rules.round_trips import DRIFT, JITTER, RTT
@@ -22,6 +22,11 @@ RULES: dict[str, AlertRule] = {
         UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, DRIFT, JITTER, THROUGHPUT, ESTIMATE, REORDERING, DUPLICATES, NO_DATA
     )
 }  # fmt: skip
+
+
+def rule_of(name: str) -> AlertRule:
+    """The rule of this name, or a `RemovedRule`."""
+    return RULES.get(name) or RemovedRule(name)
 
 
 def register() -> None:

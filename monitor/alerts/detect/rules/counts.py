@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, RuleFinding
+from monitor.alerts.detect.rules.finding import LOSSY, AlertRule, BadBursts, Effect, RuleFinding
 from monitor.alerts.detect.rules.windows import Windows, looks_an_hour, pooled, unjudged
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
@@ -54,7 +54,7 @@ class AppearanceRule(RuleSettings):
     least_rise_ratio: float = key(0.02, 0, 1, "Minimum rise of the share of bursts with such packets.")
 
 
-class Rise:
+class Rise(AlertRule):
     """A rule on the frequency of an event. Texts give its ratio in packets for loss, otherwise in bursts."""
 
     def __init__(
@@ -65,6 +65,8 @@ class Rise:
         alarms_an_hour: float,
         words: str,
         began_by: BadBursts,
+        effect: Effect | None = None,
+        usual_cause: str | None = None,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -72,6 +74,9 @@ class Rise:
         self.alarms_an_hour = alarms_an_hour
         self.words = words
         self.began_by = began_by
+        self.unit_of_hits = "" if event == "lossy" else " of bursts"
+        self.effect = effect
+        self.usual_cause = usual_cause
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
@@ -157,7 +162,7 @@ def _ratio(hits: Floats, of: Floats) -> Floats:
     return hits / np.maximum(of, 1.0)
 
 
-LOSS_REGRESSION = Rise("loss_regression", RegressionRule, "lossy", 1e-4, "loss", LOSSY)
+LOSS_REGRESSION = Rise("loss_regression", RegressionRule, "lossy", 1e-4, "loss", LOSSY, Effect.LOSS)
 REORDERING = Rise(
     "reordering",
     AppearanceRule,
@@ -165,6 +170,8 @@ REORDERING = Rise(
     1e-5,
     "replies out of order in",
     BadBursts("bursts with replies out of order", lambda bursts: bursts.reordered > 0),
+    usual_cause="Packets of the same burst take routes of different length: parallel links, or per-packet load "
+    "balancing.",
 )
 DUPLICATES = Rise(
     "duplicates",
@@ -173,4 +180,5 @@ DUPLICATES = Rise(
     1e-5,
     "duplicates in",
     BadBursts("bursts with duplicates", lambda bursts: bursts.duplicates > 0),
+    usual_cause="Packets are duplicated on the path: a switching loop, or a link that repeats frames.",
 )

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -39,13 +39,13 @@ class EstimateRule(RuleSettings):
     below_ratio: float = key(0.5, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
 
 
-class EstimateDrop:
+class EstimateDrop(AlertRule):
     """A significant fall of the estimated throughput."""
 
     name = "estimate"
     settings = EstimateRule
     words = "estimated throughput"
-    began_by = None
+    effect = Effect.LOW_THROUGHPUT
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:

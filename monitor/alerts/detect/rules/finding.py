@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.archive.queries.around import BurstColumns
+from monitor.archive.queries.paths import LossWindow
 from monitor.mesh.document.alert_rules import RuleSettings
 
 
@@ -49,26 +52,95 @@ class BurstLevel:
 LOSSY = BadBursts("bursts with loss", lambda bursts: bursts.received < bursts.sent)
 
 
-class AlertRule(Protocol):
+class Trouble(StrEnum):
+    """Rules that may have a common cause: findings of the same trouble are grouped into incidents together."""
+
+    ROUND_TRIPS = "round trips"
+    THROUGHPUT = "throughput"
+    NO_DATA = "no data"
+
+    @property
+    def needs_tests(self) -> bool:
+        """Whether its paths are those with throughput tests, otherwise those with pings."""
+        return self is Trouble.THROUGHPUT
+
+    @property
+    def prefix(self) -> str:
+        """Beginning of the names of its causes."""
+        return "" if self is Trouble.ROUND_TRIPS else f"{self}: "
+
+
+class Effect(StrEnum):
+    """The effect that a rule detects, where some likely causes apply to it alone."""
+
+    NO_DATA = "no data"
+    UNREACHABLE = "unreachable"
+    LOSS = "loss"
+    LOW_THROUGHPUT = "low throughput"
+
+
+@dataclass(frozen=True, slots=True)
+class LateResults:
+    """How results that arrive late correct a finding with these figures.
+
+    `period(figures)` is the time to count again, None for figures of an old version without it. `correct(figures,
+    counted)` is the corrected sentence, None where nothing has changed; it ends with `NOT_FIRED` where the rule would
+    not fire on all results.
+    """
+
+    period: Callable[[Mapping[str, Any]], tuple[datetime, datetime] | None]
+    correct: Callable[[Mapping[str, Any], LossWindow], str | None]
+
+
+NOT_FIRED = "below threshold"
+
+
+class AlertRule(ABC):
     """A rule. Its only input is a snapshot, and it is stateless.
 
     `name` is the name of its table in mesh.toml, `settings` declares the keys and the default severity, `words` is the
-    symptom in headlines. `began_by` says which bursts show when a finding began; None where the rule itself dates it.
+    symptom in headlines, `unit_of_hits` follows a count of events there. `began_by` says which bursts show when a
+    finding began; None where the rule itself dates it.
+
+    `trouble` is the group of rules that it belongs to, `effect` and `usual_cause` are for the likely cause of an
+    incident: the latter is a sentence for evidence that fits no other cause. `late_results` is None where results are
+    judged once, in the order in which they arrive.
     """
 
     name: str
     words: str
+    settings: type[RuleSettings]
+    began_by: BadBursts | BurstLevel | None = None
+    unit_of_hits: str = ""
+    trouble: Trouble = Trouble.ROUND_TRIPS
+    effect: Effect | None = None
+    usual_cause: str | None = None
+    late_results: LateResults | None = None
 
-    @property
-    def settings(self) -> type[RuleSettings]: ...
-
-    @property
-    def began_by(self) -> BadBursts | BurstLevel | None: ...
-
+    @abstractmethod
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         """Return a finding for each path of `settings` that fires."""
-        ...
 
+    @abstractmethod
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         """Why a path that fired with these figures is normal again, in words; None while it is not, or unknown."""
-        ...
+
+    def windows_s(self, settings: Mapping[int, RuleSettings]) -> set[float]:
+        """Lengths of the windows whose counts the snapshot needs besides the usual ones."""
+        return set()
+
+
+class RemovedRule(AlertRule):
+    """A rule of stored incidents that this version does not have: its name, and nothing else."""
+
+    settings = RuleSettings
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.words = name
+
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
+        return []
+
+    def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
+        return None

@@ -31,11 +31,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.alerts.detect.rules.finding import LOSSY, RuleFinding
+from monitor.alerts.detect.rules.finding import LOSSY, NOT_FIRED, AlertRule, Effect, LateResults, RuleFinding
 from monitor.alerts.detect.rules.windows import WINDOWS, Windows, looks_an_hour, pooled, unjudged
-from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.detect.snapshot import RECENT_S, Snapshot
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
+from monitor.archive.queries.paths import LossWindow
 from monitor.mesh.document.alert_rules import DAY_S, RuleSettings, key
 
 Floats = NDArray[np.float64]
@@ -52,6 +53,8 @@ MIN_LOSSY_BURSTS_TO_FIRE = 3
 CLEAR_SHARE_OF_THRESHOLD = 0.5
 CLEAR_SHARE_OF_PACKETS = 0.5
 PACKETS_ENOUGH_TO_CLEAR = 100
+BEFORE_LOOKS_COUNTED = 0.05
+"""The probability of error for findings of an old version, which did not store it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +113,42 @@ class LossRule(RuleSettings):
 
     above_ratio: float = key(0.01, 0, 1, "Loss, lost over sent, above which an incident opens.", are_open=True)
     window_s: int = key(
-        600, 10, DAY_S, "Loss must last half as long at least; without it for this time the incident is resolved."
+        600,
+        10,
+        DAY_S,
+        "Loss must last half as long at least; without it for this time the incident is resolved.",
+        holds_a_cycle=True,
     )
 
 
-class Threshold:
+def _judged_period(figures: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
+    if "until" not in figures:
+        return None  # of an old version, which did not store it
+    until = datetime.fromisoformat(figures["until"])
+    return until - timedelta(seconds=figures["window_s"]), until
+
+
+def _correct(figures: Mapping[str, Any], counted: LossWindow) -> str | None:
+    counts = (counted.bursts, counted.lossy_bursts, counted.sent, counted.received)
+    late = loss_window(counts, figures["threshold_ratio"], figures["window_s"])
+    holds = late.fires(figures.get("most_chance", BEFORE_LOOKS_COUNTED))
+    # Hourly rollups, the source of longer windows, lag a little behind the bursts.
+    is_as_found = (late.sent, late.lost) == (figures["sent"], figures["lost"])
+    if is_as_found or (holds and figures["window_s"] > RECENT_S):
+        return None
+    outcome = "still above threshold" if holds else NOT_FIRED
+    return f"with late results {describe(late, datetime.fromisoformat(figures['until']))}, {outcome}"
+
+
+class Threshold(AlertRule):
     """Loss above a threshold."""
 
     name = "loss"
     settings = LossRule
     words = "loss"
     began_by = LOSSY
+    effect = Effect.LOSS
+    late_results = LateResults(_judged_period, _correct)
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         by_rule: dict[LossRule, list[int]] = {}
@@ -141,6 +169,9 @@ class Threshold:
         )
         first = next((window for window in windows if window.is_enough(sent)), None)
         return None if first is None or not first.is_low else describe_clear(first, snapshot.now)
+
+    def windows_s(self, settings: Mapping[int, RuleSettings]) -> set[float]:
+        return {float(cast("LossRule", rule).window_s) for rule in settings.values()}
 
     @staticmethod
     def _newest(

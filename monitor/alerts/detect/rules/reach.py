@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import BadBursts, RuleFinding
+from monitor.alerts.detect.rules.finding import AlertRule, BadBursts, Effect, LateResults, RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
+from monitor.archive.queries.paths import LossWindow
+from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.alert_rules import DAY_S, RuleSettings, key
 
 CYCLES = 3
@@ -39,12 +41,23 @@ class NoDataRule(RuleSettings):
     after_s: int = key(300, 10, DAY_S, "Time without a measurement after which an incident opens.")
 
 
-class UnreachablePath:
+def _time_without_data(figures: Mapping[str, Any]) -> tuple[datetime, datetime]:
+    found_at = datetime.fromisoformat(figures["found"])
+    return max(datetime.fromisoformat(figures["since"]) + timedelta(microseconds=1), found_at - LONGEST_RAW), found_at
+
+
+def _correct(figures: Mapping[str, Any], counted: LossWindow) -> str:
+    """Bursts of the time without data that were measured, but delivered late."""
+    return f"{counted.bursts} bursts of that time arrived late: the path was measured, its results were delayed"
+
+
+class UnreachablePath(AlertRule):
     """100% loss."""
 
     name = "unreachable"
     settings = UnreachableRule
     words = "unreachable"
+    effect = Effect.UNREACHABLE
     began_by = BadBursts("bursts without a reply", lambda bursts: bursts.received == 0)
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
@@ -86,13 +99,15 @@ class UnreachablePath:
         )
 
 
-class NoData:
+class NoData(AlertRule):
     """No measurements."""
 
     name = "no_data"
     settings = NoDataRule
     words = "no data"
-    began_by = None
+    trouble = Trouble.NO_DATA
+    effect = Effect.NO_DATA
+    late_results = LateResults(_time_without_data, _correct)
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         measured = snapshot.newest("measured_s")

@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rules.finding import BurstLevel, RuleFinding
+from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel, RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -75,15 +75,23 @@ class DriftRule(RuleSettings):
     least_rise_ms: float = key(6.0, 0.1, 10_000, "Minimum rise of the daily median RTT.")
 
 
-class RttStep:
+class RttStep(AlertRule):
     """A sudden rise of any of the figures `watched` of `rtt_windows`, of which texts give the first."""
 
-    def __init__(self, name: str, settings: type[RuleSettings], watched: tuple[str, ...], words: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: type[RuleSettings],
+        watched: tuple[str, ...],
+        words: str,
+        usual_cause: str | None = None,
+    ) -> None:
         self.name = name
         self.settings = settings
         self._watched = watched
         self.words = words
         self.began_by = BurstLevel(watched[0])
+        self.usual_cause = usual_cause
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         findings: dict[int, RuleFinding] = {}
@@ -145,13 +153,12 @@ class RttStep:
         )
 
 
-class RttDrift:
+class RttDrift(AlertRule):
     """A slow rise of the median RTT, over whole days."""
 
     name = "rtt_drift"
     settings = DriftRule
     words = "RTT"
-    began_by = None
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
@@ -233,5 +240,7 @@ def _cause(floor_ms: float, rise_ms: float, ttl_before: int | None, ttl_after: i
 
 
 RTT = RttStep("rtt", RoundTripRule, ("median", "minimum"), "RTT")
-JITTER = RttStep("jitter", JitterRule, ("jitter",), "jitter")
+JITTER = RttStep(
+    "jitter", JitterRule, ("jitter",), "jitter", "A queue that fills and empties: RTTs vary more than before."
+)
 DRIFT = RttDrift()

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -34,13 +34,14 @@ class ThroughputRule(RuleSettings):
     below_ratio: float = key(0.85, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
 
 
-class ThroughputDrop:
+class ThroughputDrop(AlertRule):
     """A significant fall of the measured throughput."""
 
     name = "throughput"
     settings = ThroughputRule
     words = "throughput"
-    began_by = None
+    trouble = Trouble.THROUGHPUT
+    effect = Effect.LOW_THROUGHPUT
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.tested_paths:
