@@ -1,21 +1,39 @@
-"""Types of the keys of limits.toml: each with the meaning and the example that commands and messages show."""
+"""Types of the keys of limits.toml."""
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated
 
 from msgspec import Meta
 
-
-def described(meaning: str, example: object) -> Meta:
-    """Attach to a key its meaning, and an example for error messages."""
-    return Meta(description=meaning, examples=[example])
+from probes.toml.keys import checked, described, must
 
 
-NetworkList = tuple[str, ...]
-HourList = tuple[str, ...]
+def network_fault(text: str) -> str | None:
+    """Reason why `text` is not a network, and the fix, or None."""
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        try:
+            network = ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            return 'is not a network; write it as "10.1.0.0/16"'
+        return f'has host bits set; write "{network}"'
+    return None
+
+
+NetworkList = tuple[Annotated[str, checked(network_fault)], ...]
+HourRange = Annotated[
+    str,
+    must(
+        'must be HH:MM-HH:MM, in UTC; write it as "20:00-06:00"',
+        r"([01]\d|2[0-3]):[0-5]\d-(([01]\d|2[0-3]):[0-5]\d|24:00)",
+    ),
+]
+HourList = tuple[HourRange, ...]
 Number = Annotated[float, Meta(ge=0, lt=1e18)]
-Hours = Annotated[HourList, described("hours of the day (UTC) that contain every measurement", ["20:00-06:00"])]
+Hours = Annotated[HourList, described("hours of the day (UTC) that contain every measurement")]
 ALL_DAY = ("00:00-24:00",)
 FLOAT_SLACK = 1e-9
 """Tolerance of comparisons with a limit, for rounding."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+from msgspec import Meta
 
 from monitor.alerts.detect.rules.finding import AlertRule, RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Snapshot
-from monitor.mesh.document.alert_rules import RuleSettings, key
+from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity
+from probes.toml.keys import described
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FewBurstsRule(RuleSettings):
+class FewBurstsRule(RuleSettings, frozen=True, kw_only=True):
     """Fewer bursts than `least_bursts` were measured within an hour."""
 
-    default_severity = "critical"
+    severity: RuleSeverity = "critical"
 
-    least_bursts: int = key(30, 1, 3600, "Bursts within an hour below which an incident opens.")
+    least_bursts: Annotated[
+        int, Meta(ge=1, le=3600), described("Bursts within an hour below which an incident opens.")
+    ] = 30
 
 
 class FewBursts(AlertRule):

@@ -126,7 +126,7 @@ def snapshot_at(
 def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES) -> list[RuleFinding]:
     """The findings of these rules, with the severities of mesh.toml."""
     return [
-        replace(finding, severity=alert_rules.severity_of(scope.settings[name][finding.path_id]))
+        replace(finding, severity=scope.settings[name][finding.path_id].severity)
         for name in names
         for finding in RULES[name].judge(snapshot, scope.settings[name])
     ]

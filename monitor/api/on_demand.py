@@ -19,36 +19,36 @@ from monitor.accounts.roles import Action, may
 from monitor.api.parameters import ProblemOut
 from monitor.archive.queries.throughput import on_demand as outcomes
 from monitor.archive.queries.throughput.on_demand import OnDemand
-from monitor.mesh.document.entries import IntegerRange
-from monitor.mesh.kinds.throughput import RATE_BPS, THROUGHPUT_NUMBERS
 from monitor.mesh.models import Path
 from monitor.mesh.schedule import on_demand
 from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
 from probes.bounds import LARGEST_BIGINT
+from probes.toml.keys import keys_of
 
 router = Router(tags=["on demand"])
 
 
-def _number(of: IntegerRange, meaning: str) -> Any:
-    return Field(ge=of.low, le=of.high, description=meaning)
+def _number(name: str, meaning: str) -> Any:
+    """Field with the bounds of a setting."""
+    bounds: Any = keys_of(Settings)[name].type
+    return Field(ge=bounds.ge, le=bounds.le, description=meaning)
 
 
-_OF = THROUGHPUT_NUMBERS
 SlotId = Annotated[int, Field(ge=1, le=LARGEST_BIGINT)]
 
 
 class SettingsIn(Schema, extra="forbid"):
     """The settings of the test; defaults are those of a test in mesh.toml."""
 
-    duration_s: Annotated[int, _number(_OF["duration_s"], "measured, in seconds")] = 10
-    omit_s: Annotated[int, _number(_OF["omit_s"], "sent before that and left out, in seconds")] = 0
-    streams: Annotated[int, _number(_OF["streams"], "parallel streams")] = 1
-    port: Annotated[int, _number(_OF["port"], "of the end that listens")] = 5201
+    duration_s: Annotated[int, _number("duration_s", "measured, in seconds")] = 10
+    omit_s: Annotated[int, _number("omit_s", "sent before that and left out, in seconds")] = 0
+    streams: Annotated[int, _number("streams", "parallel streams")] = 1
+    port: Annotated[int, _number("port", "of the end that listens")] = 5201
     protocol: Literal["tcp", "udp"] = "tcp"
-    rate_bps: Annotated[int | None, _number(RATE_BPS, "of all streams together; UDP needs it")] = None
-    window_bytes: Annotated[int | None, _number(_OF["window_bytes"], "socket buffers of both ends")] = None
+    rate_bps: Annotated[int | None, _number("rate_bps", "of all streams together; UDP needs it")] = None
+    window_bytes: Annotated[int | None, _number("window_bytes", "socket buffers of both ends")] = None
     congestion_control: Annotated[str | None, Field(pattern="^[a-z_][a-z0-9_]*$", max_length=16)] = None
-    mss_bytes: Annotated[int | None, _number(_OF["mss_bytes"], "payload of a segment")] = None
+    mss_bytes: Annotated[int | None, _number("mss_bytes", "payload of a segment")] = None
     reverse: Annotated[
         bool, Field(description="reverse connection: the receiver connects; data flows the same way")
     ] = False

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from msgspec import structs
 
 from monitor.analysis.transfer.sweep import SettingResult, SweepSetting
 from monitor.archive.models import SweepCell, ThroughputSweep
@@ -87,7 +88,7 @@ def settings_of(
 ) -> list[Settings]:
     """All combinations of the grid; without congestion controls or MSS values those of `base` apply. Raises
     `OnDemandError`."""
-    given = asdict(base)
+    given = structs.asdict(base)
     own_controls: Sequence[str | None] = controls or [base.congestion_control]
     own_msss: Sequence[int | None] = msss_bytes or [base.mss_bytes]
     axes = product(own_controls, own_msss, streams, windows_bytes)
@@ -112,7 +113,8 @@ def create(path: Path, settings: Sequence[Settings], *, name: str, by: str, now:
         sweep = ThroughputSweep.objects.create(path_id=path.pk, name=name, asked_at=now, asked_by=by)
         ordered = random.Random(sweep.pk).sample(settings, len(settings))
         SweepCell.objects.bulk_create(
-            SweepCell(sweep=sweep, place=place, parameters=asdict(setting)) for place, setting in enumerate(ordered)
+            SweepCell(sweep=sweep, place=place, parameters=structs.asdict(setting))
+            for place, setting in enumerate(ordered)
         )
     return sweep.pk
 

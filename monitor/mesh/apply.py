@@ -184,11 +184,11 @@ class _Application:
         )
         members = _members()
         for group in self.document.groups:
-            row, wanted = rows[group.name], set(group.sites)
+            row, wanted = rows[group.name], set(group.site_names)
             present = members.get(group.name, set())
             if present == wanted:
                 continue
-            row.sites.set([sites[name] for name in group.sites])
+            row.sites.set([sites[name] for name in group.site_names])
             if not any(change.kind == "group" and change.name == group.name for change in self.changes.items):
                 self._note("changed", "group", group.name, f"sites {_listed(present)} → {_listed(wanted)}")
 

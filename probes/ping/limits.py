@@ -10,13 +10,14 @@ from typing import Annotated
 
 import msgspec
 
-from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, Number, described
+from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, Number
 from probes.ping.spec import PingSpec
+from probes.toml.keys import described
 
 
 class PingLimits(msgspec.Struct, frozen=True, kw_only=True):
-    min_spacing_s: Annotated[Number, described("minimum interval between packets to the same address", 0.1)] = 0.1
-    max_packets_per_s: Annotated[Number, described("total rate of this agent", 5000)] = 5000.0
+    min_spacing_s: Annotated[Number, described("minimum interval between packets to the same address")] = 0.1
+    max_packets_per_s: Annotated[Number, described("total rate of this agent")] = 5000.0
     hours: Hours = ALL_DAY
 
     def forbids_targets(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from django.db import connection
+from msgspec import Meta
 
 from monitor.archive.bounds import Bound
 from monitor.archive.ingest.kinds import StoredKind
-from monitor.mesh.document.fields import Fields
+from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import MeshKind
 from probes.contract import Outcome
 from probes.site.wire import Delivered
+from probes.toml.keys import described
 from tests.toy_kind.kind import KIND, LookupRun, LookupTarget, LookupTask
 
 TABLE = """
@@ -29,25 +30,16 @@ ON CONFLICT DO NOTHING
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LookupEntry:
-    name: str
-    every_s: int
-    times: int = 1
+class LookupEntry(TestKeys, frozen=True, tag=KIND.name):
+    """Time that the source takes to look up the address of the destination."""
 
-    kind: str = field(default=KIND.name, init=False)
+    name: TestName
+    every_s: Annotated[int, Meta(ge=1, le=3600), described("Interval between cycles.", "60")]
+    times: Annotated[int, Meta(ge=1, le=100), described("Number of lookups.")] = 1
 
     @property
     def parameters(self) -> dict[str, object]:
         return {"times": self.times}
-
-
-def _read(table: Fields, name: str) -> LookupEntry:
-    return LookupEntry(
-        name=name,
-        every_s=table.integer("every_s", low=1, high=3600, example="60"),
-        times=table.integer("times", low=1, high=100, default=1),
-    )
 
 
 def _task(name: str, measurements: Sequence[Any]) -> LookupTask:
@@ -85,7 +77,6 @@ def _store(results: Sequence[Delivered], now: datetime) -> None:
 MESH_KIND = MeshKind(
     kind=KIND,
     entry=LookupEntry,
-    read=_read,
     table="lookup_result",
     result_bytes=lambda parameters: 100 + parameters["times"],
     task=_task,

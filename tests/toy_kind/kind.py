@@ -12,7 +12,8 @@ import msgspec
 
 from probes.bounds import Amount, Moment, Text
 from probes.contract import CheckResult, CycleKind, Deadline, Load, Outcome, Target
-from probes.limit_keys import ALL_DAY, Hours, described
+from probes.limit_keys import ALL_DAY, Hours
+from probes.toml.keys import described
 
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 
@@ -45,7 +46,7 @@ class LookupRun(msgspec.Struct, frozen=True, kw_only=True, tag="lookup", tag_fie
 
 
 class LookupLimits(msgspec.Struct, frozen=True, kw_only=True):
-    max_targets: Annotated[int, described("in one cycle", 100)] = 100
+    max_targets: Annotated[int, described("in one cycle")] = 100
     hours: Hours = ALL_DAY
 
 

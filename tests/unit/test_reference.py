@@ -2,6 +2,10 @@
 
 import pytest
 
+from monitor.mesh.document import structure
+from monitor.mesh.document.alert_rules import RULES, RuleSettings
+from probes.site.limits.limits import Limits
+from probes.toml.keys import keys_of, written
 from scripts import reference
 
 
@@ -12,9 +16,13 @@ def test_the_reference_of_keys_is_up_to_date(name):
     assert page == reference.PAGES[name](), "run make reference"
 
 
-@pytest.mark.parametrize("tables", [reference.mesh_tables, reference.limits_tables])
-def test_every_key_has_a_sentence(tables):
-    keys = {(table.header, name): key.sentence for table in tables() for name, key in table.keys.items()}
+@pytest.mark.parametrize("struct", [structure.file_struct, lambda: Limits])
+def test_every_key_has_a_sentence(struct):
+    keys = {
+        (table.title, key.name): reference.meaning(table, key)
+        for table in reference.tables_of(struct())
+        for key in table.keys
+    }
 
     assert len(keys) > 10
     assert [key for key, sentence in keys.items() if not sentence.endswith(".")] == []
@@ -22,14 +30,14 @@ def test_every_key_has_a_sentence(tables):
 
 def test_the_page_about_alerts_has_each_rule_with_its_keys():
     rows = [line for line in (reference.FOLDER.parent / "alerts.md").read_text().splitlines() if line.startswith("| `")]
-    for name, rule in reference.alert_rules.RULES.items():
+    for name, rule in RULES.items():
         (row,) = (row for row in rows if f"`{name}`" in row.split("|")[1])
-        for key, of in reference.alert_rules.keys_of(rule):
-            default = str(of.default).lower() if of.limits is None else f"{of.default:g}"
-            assert key == "enabled" or f"`{key} = {default}`" in row, (name, key)
+        for key in keys_of(rule).values():
+            is_own = key.name not in RuleSettings.__struct_fields__
+            assert not is_own or f"`{key.name} = {written(key.default)}`" in row, (name, key)
 
 
 def test_every_alert_rule_is_in_the_reference():
-    headers = {table.header for table in reference.mesh_tables()}
+    headers = {table.header for table in reference.tables_of(structure.file_struct())}
 
-    assert headers >= {f"alerts.{name}" for name in reference.alert_rules.RULES}
+    assert headers >= {f"[alerts.{name}]" for name in RULES}

@@ -1,4 +1,4 @@
-"""The lines that `probes.toml_lines` finds. The oracle: every key and value in a made document is unlike any other,
+"""The lines that `probes.toml.lines` finds. The oracle: every key and value in a made document is unlike any other,
 so its line is where the text has it."""
 
 import string
@@ -8,30 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes import toml_lines
+from probes.toml import lines
 
 
-def plain(node):
-    """The tree without its lines."""
-    if isinstance(node.value, dict):
-        return {key: plain(inner) for key, inner in node.value.items()}
-    if isinstance(node.value, list):
-        return [plain(inner) for inner in node.value]
-    return node.value
+def places(value, place=()):
+    """Paths of keys and list indexes to every value."""
+    yield place
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in below:
+        yield from places(inner, (*place, key))
 
 
 def line_with(text, needle):
     found = [number for number, line in enumerate(text.split("\n"), 1) if needle in line]
     assert len(found) == 1, (needle, found)
     return found[0]
-
-
-def keys_and_lines(node):
-    for key, inner in node.value.items():
-        yield key, inner.line
-        for below in [inner] if isinstance(inner.value, dict) else inner.value if isinstance(inner.value, list) else ():
-            if isinstance(below.value, dict):
-                yield from keys_and_lines(below)
 
 
 def test_each_key_is_found_on_its_line():
@@ -58,36 +49,35 @@ def test_each_key_is_found_on_its_line():
         ]
     )
 
-    tree = toml_lines.parse(text)
+    found = lines.find_lines(text)
 
-    assert plain(tree) == tomllib.loads(text)
-    third = tree.value["third"]
-    found = {key: node.line for key, node in {**tree.value, **third.value}.items()}
-    assert found == {
-        "first": 2, "second": 3, "third": 8, "fourth": 9, "quoted.key": 10, "sixth": 11, "eighth": 17,
+    third = {
+        ("fourth",): 9, ("fourth", "fifth"): 9, ("quoted.key",): 10, ("sixth",): 11, ("sixth", 0): 12, ("sixth", 1): 14,
+        ("sixth", 2): 14, ("sixth", 3): 15, ("sixth", 3, 0): 15, ("sixth", 3, 0, "seventh"): 15, ("eighth",): 17,
+        ("eighth", "ninth"): 17, ("eighth", "tenth"): 17, ("eighth", "tenth", "eleventh"): 17,
+        ("eighth", "twelfth"): 18,
     }  # fmt: skip
-    assert [node.line for node in third.value["sixth"].value] == [12, 14, 14, 15]
-    assert third.value["sixth"].value[3].value[0].value["seventh"].line == 15
-    assert third.value["eighth"].value["tenth"].value["eleventh"].line == 17
-    assert third.value["eighth"].value["twelfth"].line == 18
+    assert found == {
+        (): 1, ("first",): 2, ("second",): 3, ("third",): 8,
+        **{("third", *place): line for place, line in third.items()},
+    }  # fmt: skip
 
 
 def test_lists_of_tables_may_be_interleaved():
     text = "[[a]]\nx=1\n[[a.b]]\ny=2\n[c]\nz=3\n[[a]]\nx=4\n[[a.b]]\ny=5\n[[a.b]]\ny=6\n"
 
-    tree = toml_lines.parse(text)
+    found = lines.find_lines(text)
 
-    first, second = tree.value["a"].value
-    assert (first.line, second.line) == (1, 7)
-    assert [table.line for table in second.value["b"].value] == [9, 11]
-    assert [table.value["y"].line for table in second.value["b"].value] == [10, 12]
-    assert first.value["b"].value[0].value["y"].line == 4
+    assert (found["a", 0], found["a", 1]) == (1, 7)
+    assert [found["a", 1, "b", number] for number in (0, 1)] == [9, 11]
+    assert [found["a", 1, "b", number, "y"] for number in (0, 1)] == [10, 12]
+    assert found["a", 0, "b", 0, "y"] == 4
 
 
 def test_windows_line_ends_count_once():
-    tree = toml_lines.parse("a = 1\r\n\r\nb = 2\r\n")
+    found = lines.find_lines("a = 1\r\n\r\nb = 2\r\n")
 
-    assert {key: node.line for key, node in tree.value.items()} == {"a": 1, "b": 3}
+    assert (found["a",], found["b",]) == (1, 3)
 
 
 names = st.integers(0, 10**9).map(lambda number: f"k{number:010d}")
@@ -132,13 +122,13 @@ def documents(draw):
 
 @given(documents())
 def test_every_key_of_any_document_is_found_on_its_line(text):
-    tree = toml_lines.parse(text)
+    found = lines.find_lines(text)
 
-    assert repr(plain(tree)) == repr(tomllib.loads(text))
+    assert set(found) == set(places(tomllib.loads(text)))
     headers = [line for line in text.split("\n") if line.startswith("[[")]
-    for key, line in keys_and_lines(tree):
-        if f"[[{key}]]" not in headers:
-            assert line == line_with(text, key)
+    for place, line in found.items():
+        if place and isinstance(place[-1], str) and f"[[{place[-1]}]]" not in headers:
+            assert line == line_with(text, place[-1])
 
 
 @pytest.mark.parametrize(
@@ -151,8 +141,8 @@ def test_every_key_of_any_document_is_found_on_its_line(text):
     ],
 )
 def test_what_is_not_toml_is_told_with_its_line(text, line, message):
-    with pytest.raises(toml_lines.TomlSyntaxError, match=message) as raised:
-        toml_lines.parse(text)
+    with pytest.raises(lines.TomlSyntaxError, match=message) as raised:
+        lines.parse(text)
 
     assert raised.value.line == line
 
@@ -168,7 +158,7 @@ def test_what_is_not_toml_is_told_with_its_line(text, line, message):
     ids=["digits", "digits_apart", "lists", "tables"],
 )
 def test_what_python_itself_refuses_is_told_with_its_line(value, what):
-    with pytest.raises(toml_lines.TomlSyntaxError, match=what) as refused:
-        toml_lines.parse(f"first = [1, [2]]\nsecond = {value}\nthird = 12345\n")
+    with pytest.raises(lines.TomlSyntaxError, match=what) as refused:
+        lines.parse(f"first = [1, [2]]\nsecond = {value}\nthird = 12345\n")
 
     assert refused.value.line == 2

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from monitor.alerts.notify.deliver import send_test_message
 from monitor.mesh.document.notify_routes import channels
-from probes.toml_lines import suggestion
+from probes.toml.lines import suggestion
 
 HELP = "send a test message through a channel, report errors"
 USAGE = 2

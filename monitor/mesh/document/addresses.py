@@ -35,13 +35,13 @@ def canonical(address: str) -> str:
 
 
 def fault(address: str) -> str | None:
-    """Reason why `address` cannot be measured, and the fix; None for a valid address."""
+    """Reason why `address` cannot be measured, and the fix, without a subject; None for a valid address."""
     ip = literal(address)
     if ip is None:
         return _name_fault(address)
     kind = _unusable(ip)
     if kind is not None:
-        return f'address "{address}" is {kind}; write the address of one host, as other sites reach it'
+        return f"is {kind}; write the address of one host, as other sites reach it"
     return None
 
 
@@ -62,7 +62,4 @@ def _name_fault(address: str) -> str | None:
     is_name = all(_LABEL.fullmatch(label) for label in labels) and len(address) <= 253
     if is_name and not labels[-1].isdigit():
         return None
-    return (
-        f'address "{address}" is neither an IP address nor a DNS name; '
-        "write it alone, without port, prefix length or scheme"
-    )
+    return "is neither an IP address nor a DNS name; write it alone, without port, prefix length or scheme"

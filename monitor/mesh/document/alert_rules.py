@@ -1,6 +1,6 @@
 """Settings of alert rules in mesh.toml, and those that apply to each path.
 
-A rule of `monitor.alerts.detect.rules` declares its keys as a frozen struct, each field with its default, bounds and
+A rule of `monitor.alerts.detect.rules` declares its keys as a struct, each field with its default, bounds and
 description, and registers it here. `[alerts.loss]` sets a rule for the whole mesh, `[[alerts.for]]` for a group, for
 paths from or to a site, or for a single path; later tables override earlier ones key by key. Unset keys have the
 default; `enabled = false` disables a rule.
@@ -8,76 +8,52 @@ default; `enabled = false` disables a rule.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
 
-DAY_S = 86_400
+from msgspec import Meta, Struct, field
 
-SEVERITIES = ("notice", "warning", "critical")
+from probes.toml.keys import DISTINCT, Text, described
+
+Severity = Literal["notice", "warning", "critical"]
+SEVERITIES = get_args(Severity)
 """Severity of an incident, lowest first."""
 
-SEVERITY = "severity"
-DOC = "doc"
-"""Key of a field's metadata: its description in docs/reference/mesh.md."""
+RuleSeverity = Annotated[Severity, described("Severity of the rule's incidents.")]
+OpenRatio = Annotated[float, Meta(gt=0, lt=1)]
+"""A rule would fire always or never at 0 or 1."""
+Share = Annotated[float, Meta(ge=0, le=1)]
+RiseMs = Annotated[float, Meta(ge=0.1, le=10_000)]
+WaitS = Annotated[int, Meta(ge=10, le=86_400)]
+HOLDS_A_CYCLE = Meta(extra={"holds_a_cycle": True})
+"""A time that must be at least as long as the interval between ping cycles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Bounds of a number, inclusive unless `are_open`."""
+class RuleSettings(Struct, frozen=True, kw_only=True):
+    """Keys that every rule has; a rule with another default severity declares the key again."""
 
-    low: float
-    high: float
-    are_open: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """Key of a rule's table. `limits` is None for booleans. `holds_a_cycle`: the key is a time that must be at least as
-    long as the interval between ping cycles."""
-
-    default: float
-    limits: Bounds | None
-    holds_a_cycle: bool = False
-
-
-def key(
-    default: float, low: float, high: float, sentence: str, *, are_open: bool = False, holds_a_cycle: bool = False
-) -> Any:
-    """Key with a number: default, bounds, description for the docs."""
-    metadata = {"limits": Bounds(low, high, are_open), "holds_a_cycle": holds_a_cycle, DOC: sentence}
-    return field(default=default, metadata=metadata)
-
-
-def flag(sentence: str, *, default: bool) -> Any:
-    """Key with a boolean."""
-    return field(default=default, metadata={DOC: sentence})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleSettings:
-    """Keys that every rule has. `severity` is empty where mesh.toml does not set it: it is then `default_severity`."""
-
-    default_severity: ClassVar[str] = "warning"
-
-    enabled: bool = flag("Whether the rule is on.", default=True)
-    severity: str = field(default="", metadata={DOC: "Severity of the rule's incidents."})
+    enabled: Annotated[bool, described("Whether the rule is on.")] = True
+    severity: RuleSeverity = "warning"
 
 
 RULES: dict[str, type[RuleSettings]] = {}
 """Settings of each rule by the name of its table; `monitor.alerts` registers its rules."""
 
-SELECTORS = {
-    "group": "Selects the paths within this group.",
-    "from": "Selects the paths from this site.",
-    "to": "Selects the paths to this site.",
-}
-"""Keys of [[alerts.for]] that select paths, with their description."""
-
 PATH = "path"
-"""Key that selects a single path by the names of its hosts: `path = ["slac", "cern"]`."""
-PATH_DOC = 'Selects a single path by the names of its hosts: `path = ["slac", "cern"]` is from slac to cern.'
+PATH_EXAMPLE = 'path = ["slac", "cern"] (from one host to another)'
+PATH_MEANING = 'Selects a single path by the names of its hosts: `path = ["slac", "cern"]` is from slac to cern.'
+HostPair = Annotated[list[str], DISTINCT, Meta(min_length=2, max_length=2)]
+
+
+class Selectors(Struct, frozen=True, kw_only=True):
+    """Keys that select paths, in [[alerts.for]], [[alerts.notify]] and [[service_level.for]]."""
+
+    group: Annotated[Text, described("Selects the paths within this group.")] | None = None
+    source: Annotated[Text, described("Selects the paths from this site.")] | None = field(name="from", default=None)
+    destination: Annotated[Text, described("Selects the paths to this site.")] | None = field(name="to", default=None)
+    path: Annotated[HostPair, described(PATH_MEANING, PATH_EXAMPLE)] | None = None
+
 
 FOR = "for"
 
@@ -122,23 +98,6 @@ def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Plac
     return settings
 
 
-def severity_of(rule: RuleSettings) -> str:
-    """Severity of an incident of a rule with these settings."""
-    return rule.severity or rule.default_severity
-
-
 def register(name: str, rule: type[RuleSettings]) -> None:
     """Make `name` a table of [alerts] with the keys of these settings."""
     RULES[name] = rule
-
-
-def keys_of(rule: type[RuleSettings]) -> Iterator[tuple[str, Key]]:
-    """Keys of a rule's table by name, without `severity`, which is a word."""
-    for rule_field in dataclasses.fields(rule):
-        if rule_field.name == SEVERITY:
-            continue
-        metadata = rule_field.metadata
-        yield (
-            rule_field.name,
-            Key(getattr(rule(), rule_field.name), metadata.get("limits"), metadata.get("holds_a_cycle", False)),
-        )

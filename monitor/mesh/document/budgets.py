@@ -11,14 +11,12 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Annotated
 
-SCOPES = ("path", "host", "uplink")
-KEYS = {"max_minutes_per_day": 1440.0, "max_bytes_per_day": 1e18}
-"""Maximum daily values of each scope that mesh.toml may set."""
-KEY_DOCS = {
-    "max_minutes_per_day": "Maximum time of throughput tests per UTC day.",
-    "max_bytes_per_day": "Maximum volume that throughput tests send per UTC day.",
-}
+import msgspec
+from msgspec import Meta
+
+from probes.toml.keys import described
 
 RULE = "budget."
 """Prefix of each rule's name."""
@@ -26,6 +24,26 @@ DAY_S = 86_400
 
 Account = tuple[str, str]
 """A scope, and the name of a path, host or uplink."""
+
+
+class ScopeBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """Maximum daily values of a path, host or uplink."""
+
+    max_minutes_per_day: (
+        Annotated[float, Meta(ge=0, le=1440), described("Maximum time of throughput tests per UTC day.")] | None
+    ) = None
+    max_bytes_per_day: (
+        Annotated[float, Meta(ge=0, le=1e18), described("Maximum volume that throughput tests send per UTC day.")]
+        | None
+    ) = None
+
+
+class BudgetKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """The [budget] table."""
+
+    path: ScopeBudget | None = None
+    host: ScopeBudget | None = None
+    uplink: ScopeBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,3 +14,11 @@ _TEXT = """
 """
 
 CODES = frozenset(_TEXT.split())
+
+
+def fault(code: str) -> str | None:
+    """Reason why `code` is not a country, and the fix, without a subject; None for a country."""
+    if code in CODES:
+        return None
+    fix = f'write "{code.upper()}"' if code.upper() in CODES else 'write two letters, as "CH"'
+    return f"is not an ISO 3166 alpha-2 code; {fix}"

@@ -1,60 +1,49 @@
-"""Contents of mesh.toml as frozen structs: the result of `document.read`, and the input of `apply` and `expansion`.
+"""Tables of mesh.toml as frozen structs: their keys with types, bounds, defaults and descriptions.
 
-`parameters` of a test are the fields of its spec in `probes` without the addresses. The entries of tests are in
-`monitor.mesh.kinds`. Nothing is checked here. The sentence of each key in docs/reference/mesh.md is the `Doc` of its
-field.
+`reader` decodes them, docs/reference lists them, and `apply` and `expansion` take them as a `MeshDocument`. The structs
+of tests are in `monitor.mesh.kinds`; their `parameters` are the fields of the spec in `probes` without the addresses.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Annotated, Any, Literal, Protocol
 
+from msgspec import Meta, Struct, field
+
+from monitor.mesh.document import addresses, countries
 from monitor.mesh.document.addresses import Family
 from probes.kinds import SLOT_KINDS
+from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, checked, described, must
 
 HostKind = Literal["ping", "throughput"]
+"""Kinds of tests that a host takes part in. Hosts that answer pings also answer capacity tests; hosts that measure
+throughput also disk to disk."""
 
+_ENDS = "begin and end with a letter or digit"
+Name = Annotated[
+    str,
+    must(f'must have only small letters, digits, "-", "_" and ".", and {_ENDS}', r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?"),
+]
+SiteName = Annotated[
+    str, must(f'must have only small letters, digits and "-", and {_ENDS}', r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+]
+SiteNames = Annotated[tuple[str, ...], NOT_EMPTY, DISTINCT]
+SITES_EXAMPLE = "[ … ] (the names of sites)"
+TestName = Annotated[Name, described("Name, which groups refer to.", '"…"')]
 
-@dataclass(frozen=True, slots=True)
-class Doc:
-    """Description of a key for the reference; `key` is its name where the field has another."""
-
-    sentence: str
-    key: str = ""
-
-
-TestKind = Annotated[str, Doc("Kind of the test.")]
-TestName = Annotated[str, Doc("Name, which groups refer to.")]
-
-SHAPES: dict[str, tuple[str, ...]] = {"mesh": ("sites",), "star": ("centres", "sites"), "between": ("from", "to")}
-SHAPE_DOCS = {
-    "mesh": "Measures from every site to every other.",
-    "star": "Measures between each centre and each site, both ways.",
-    "between": "Measures from each of `from` to each of `to`, one way.",
-}
-MEMBERS = {
-    "sites": "Sites of the group.",
-    "centres": "Sites in the middle of the star.",
-    "from": "Sites at which the paths start.",
-    "to": "Sites at which the paths end.",
-}
-"""Descriptions of the shapes, and of their keys."""
+UPLINK = "one throughput test at a time"
 
 ON_DEMAND = "on-demand"
 """Name of the test of on-demand slots, reserved in mesh.toml."""
 
-HOST_KINDS: tuple[HostKind, ...] = ("ping", "throughput")
-"""Kinds of tests that a host takes part in. Hosts that answer pings also answer capacity tests; hosts that measure
-throughput also disk to disk."""
 WITH_SLOTS = tuple(kind.name for kind in SLOT_KINDS)
 """Kinds with slots: they run alone on their hosts and need an agent at both ends."""
 
 
 class TestEntry(Protocol):
-    """A [[test]] table; `monitor.mesh.kinds` has the entry of each kind."""
+    """A [[test]] table; `monitor.mesh.kinds` has the struct of each kind."""
 
     @property
     def name(self) -> str: ...
@@ -66,71 +55,161 @@ class TestEntry(Protocol):
     def parameters(self) -> dict[str, object]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerRange:
-    """An integer from `low` to `high`, with a default and a description for the reference."""
+class TestKeys(Struct, frozen=True, tag_field="kind"):
+    """Base of the structs of [[test]] tables; their tag is the kind."""
 
-    low: int
-    high: int
-    default: int | None = None
-    sentence: str = ""
+    @property
+    def kind(self) -> str:
+        return str(self.__struct_config__.tag)
 
 
-@dataclass(frozen=True, slots=True)
-class HostEntry:
-    name: Annotated[str, Doc("Name, unique in the file. The first host of a site has the name of the site by default.")]
-    address: Annotated[str, Doc("IPv4 or IPv6 address or DNS name at which the other sites reach the host.")]
-    family: Annotated[Family, Doc("Address family, 4 or 6; needed for a DNS name that is to be reached over IPv6.")]
-    for_ping: Annotated[bool, Doc("Kinds of tests that the host takes part in; by default both.", key="measures")]
-    for_throughput: bool
+class MeshKeys(Struct, frozen=True, kw_only=True):
+    """The [mesh] table."""
+
+    name: Annotated[Text, described("Name of the mesh on the pages.", '"…" (what the pages show)')]
+    home: Annotated[Text, described("Site whose agent `manage.py up` runs.")] | None = None
+
+
+class HostEntry(Struct, frozen=True, kw_only=True):
+    """A [[site.host]] table. The reader fills in the name, family and uplink that follow from other keys."""
+
+    name: Annotated[
+        Name, described("Name, unique in the file. The first host of a site has the name of the site by default.")
+    ] = ""
+    address: Annotated[
+        Text,
+        checked(addresses.fault),
+        described(
+            "IPv4 or IPv6 address or DNS name at which the other sites reach the host.",
+            '"…" (an IP address or a DNS name)',
+        ),
+    ]
+    family: Annotated[
+        Family, described("Address family, 4 or 6; needed for a DNS name that is to be reached over IPv6.")
+    ] = 4
+    kinds: Annotated[
+        tuple[HostKind, ...],
+        NOT_EMPTY,
+        DISTINCT,
+        described("Kinds of tests that the host takes part in; by default both."),
+    ] = field(name="measures", default=("ping", "throughput"))
     uplink: Annotated[
-        str | None,
-        Doc("Name of a link shared with other hosts of the site: one throughput test at a time. Default: the site's."),
+        Name | None, described(f"Name of a link shared with other hosts of the site: {UPLINK}. Default: the site's.")
     ] = None
-    """Name, unique within the site, of the link shared with other hosts."""
+
+    @property
+    def for_ping(self) -> bool:
+        return "ping" in self.kinds
+
+    @property
+    def for_throughput(self) -> bool:
+        return "throughput" in self.kinds
 
     def measures(self, kind: str) -> bool:
         return self.for_throughput if kind in WITH_SLOTS else self.for_ping
 
 
-@dataclass(frozen=True, slots=True)
-class SiteEntry:
-    name: Annotated[str, Doc("Name, which identifies the site for good: a new name is a new site.")]
-    title: Annotated[str, Doc("Name on the pages. Default: the name.")]
-    latitude_deg: Annotated[float, Doc("Latitude; north is positive.")]
-    longitude_deg: Annotated[float, Doc("Longitude; east is positive.")]
-    country: Annotated[str, Doc('ISO 3166 alpha-2 code, such as "CH".')]
-    region: Annotated[str, Doc("Region, free text; PingER's table can be shown by region.")]
-    has_agent: Annotated[bool, Doc("Whether an agent runs at the site. Without an agent it only answers.", key="agent")]
-    hosts: tuple[HostEntry, ...]
-    contact: Annotated[str, Doc("Contact for problems, shown on the page of the site.")] = ""
+class SiteEntry(Struct, frozen=True, kw_only=True):
+    """A [[site]] table. The reader gives a site without a title its name as title."""
+
+    name: Annotated[
+        SiteName,
+        described(
+            "Name, which identifies the site for good: a new name is a new site.",
+            '"…" (in small letters, digits and "-")',
+        ),
+    ]
+    title: Annotated[Text, described("Name on the pages. Default: the name.")] = ""
+    latitude_deg: Annotated[
+        float, Meta(ge=-90, le=90), described("Latitude; north is positive.", "46.2 (degrees north)")
+    ]
+    longitude_deg: Annotated[
+        float, Meta(ge=-180, le=180), described("Longitude; east is positive.", "6.1 (degrees east)")
+    ]
+    country: Annotated[
+        Text,
+        checked(countries.fault),
+        described('ISO 3166 alpha-2 code, such as "CH".', '"CH" (its ISO 3166 code)'),
+    ]
+    region: Annotated[Text, described("Region, free text; PingER's table can be shown by region.")] = ""
+    contact: Annotated[Text, described("Contact for problems, shown on the page of the site.")] = ""
+    has_agent: Annotated[bool, described("Whether an agent runs at the site. Without an agent it only answers.")] = (
+        field(name="agent", default=True)
+    )
+    uplink: Annotated[Name | None, described(f"Name of the link that all hosts of the site share: {UPLINK}.")] = None
+    hosts: Annotated[
+        tuple[HostEntry, ...], described("Hosts of the site.", '[[site.host]] and address = "…" below it')
+    ] = field(name="host")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEntry:
-    """`members` has the site names of each key of the shape, as `SHAPES` lists them."""
+class GroupEntry(Struct, frozen=True, kw_only=True, tag_field="shape"):
+    """A [[group]] table; a subclass has the keys of its shape."""
 
-    name: Annotated[str, Doc("Name, which alerts, service levels and pages refer to.")]
-    shape: Annotated[str, Doc("Which pairs of sites are measured.")]
-    members: Mapping[str, tuple[str, ...]]
-    tests: Annotated[tuple[str, ...], Doc("Names of the tests that run on every pair of the group.")]
+    name: Annotated[Name, described("Name, which alerts, service levels and pages refer to.", '"…"')]
+    tests: Annotated[
+        tuple[str, ...],
+        NOT_EMPTY,
+        DISTINCT,
+        described("Names of the tests that run on every pair of the group.", "[ … ] (the names of tests)"),
+    ]
 
     @property
-    def sites(self) -> tuple[str, ...]:
+    def shape(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    @property
+    def site_names(self) -> tuple[str, ...]:
         """All sites of the group, without duplicates."""
-        return tuple(dict.fromkeys(name for names in self.members.values() for name in names))
+        keys = (key for key in self.__struct_fields__ if key not in GroupEntry.__struct_fields__)
+        return tuple(dict.fromkeys(name for key in keys for name in getattr(self, key)))
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Ordered pairs of sites: (source, destination). They may include a site with itself, and a pair twice."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class MeshDocument:
-    """`alerts`, `service_levels` and `budgets` are the checked tables [alerts], [service_level] and [budget]; the
-    modules `alert_rules`, `service_levels` and `budgets` interpret them."""
+class MeshGroup(GroupEntry, frozen=True, kw_only=True, tag="mesh"):
+    """Measures from every site to every other."""
 
-    name: Annotated[str, Doc("Name of the mesh on the pages.")]
-    home: Annotated[str | None, Doc("Site whose agent `manage.py up` runs.")]
+    sites: Annotated[SiteNames, described("Sites of the group.", SITES_EXAMPLE)]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        return product(self.sites, self.sites)
+
+
+class StarGroup(GroupEntry, frozen=True, kw_only=True, tag="star"):
+    """Measures between each centre and each site, both ways."""
+
+    centres: Annotated[SiteNames, described("Sites in the middle of the star.", SITES_EXAMPLE)]
+    sites: Annotated[SiteNames, described("Sites of the group.", SITES_EXAMPLE)]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        for spoke in product(self.centres, self.sites):
+            yield from (spoke, spoke[::-1])
+
+
+class BetweenGroup(GroupEntry, frozen=True, kw_only=True, tag="between"):
+    """Measures from each of `from` to each of `to`, one way."""
+
+    sources: Annotated[SiteNames, described("Sites at which the paths start.", SITES_EXAMPLE)] = field(name="from")
+    destinations: Annotated[SiteNames, described("Sites at which the paths end.", SITES_EXAMPLE)] = field(name="to")
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        return product(self.sources, self.destinations)
+
+
+class MeshDocument(Struct, frozen=True):
+    """Contents of mesh.toml.
+
+    `alerts`, `service_levels` and `budgets` are the keys set in [alerts], [service_level] and [budget]; the modules
+    `alert_rules`, `service_levels` and `budgets` interpret them.
+    """
+
+    name: str
+    home: str | None
     sites: tuple[SiteEntry, ...]
     tests: tuple[TestEntry, ...]
     groups: tuple[GroupEntry, ...]
     alerts: Mapping[str, Any]
-    service_levels: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    budgets: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    service_levels: Mapping[str, Any] = field(default_factory=dict)
+    budgets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

@@ -27,15 +27,7 @@ class MeasurementEntry:
 
 def site_pairs(group: GroupEntry) -> Iterator[tuple[str, str]]:
     """Ordered pairs of different sites: (source, destination). Overlapping lists may give a pair twice."""
-    members = group.members
-    if group.shape == "mesh":
-        pairs = ((a, b) for a in members["sites"] for b in members["sites"])
-    elif group.shape == "star":
-        spokes = [(centre, site) for centre in members["centres"] for site in members["sites"]]
-        pairs = (pair for spoke in spokes for pair in (spoke, spoke[::-1]))
-    else:
-        pairs = ((a, b) for a in members["from"] for b in members["to"])
-    return (pair for pair in pairs if pair[0] != pair[1])
+    return (pair for pair in group.pairs() if pair[0] != pair[1])
 
 
 def host_pairs(source: SiteEntry, destination: SiteEntry, test: TestEntry) -> Iterator[tuple[HostEntry, HostEntry]]:

@@ -12,16 +12,43 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.conf import settings
 
-from monitor.mesh.document.alert_rules import SEVERITIES, Place
-from monitor.mesh.document.entries import Doc
+from monitor.mesh.document.alert_rules import SEVERITIES, Place, Selectors, Severity
+from probes.toml.keys import Text, checked, described, must
 
 NOTIFY = "notify"
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)=(\S+:\S*)")
-DIGEST = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_CHANNEL = must(
+    'must be the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"; its URL stays there, since it holds secrets',
+    r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?",
+    is_secret=True,
+)
+_TIME_OF_DAY = must('is not a time of day; write it as "07:00"', r"([01][0-9]|2[0-3]):[0-5][0-9]")
+
+
+def _zone_fault(zone: str) -> str | None:
+    return None if zone in available_timezones() else 'is not known; write it as "Europe/Zurich"'
+
+
+class NotifyKeys(Selectors, frozen=True):
+    """An [[alerts.notify]] table."""
+
+    channel: Annotated[
+        str,
+        _CHANNEL,
+        described("Name of a channel in SOUNDINGS_NOTIFY_URLS.", '"…" (a name in SOUNDINGS_NOTIFY_URLS)'),
+    ]
+    severity: Annotated[Severity, described("Minimum severity of the incidents.")] = "notice"
+    digest: (
+        Annotated[
+            str, _TIME_OF_DAY, described('Time of day, such as "07:00", of a daily digest. Default: immediately.')
+        ]
+        | None
+    ) = None
+    zone: Annotated[Text, checked(_zone_fault), described("Time zone of `digest`.")] = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +56,10 @@ class Route:
     """Route of incidents of at least this severity, on paths matching `selector`, to `channel`: immediately, or daily
     at `digest` in `zone`."""
 
-    channel: Annotated[str, Doc("Name of a channel in SOUNDINGS_NOTIFY_URLS.")]
-    severity: Annotated[str, Doc("Minimum severity of the incidents.")] = SEVERITIES[0]
-    digest: Annotated[time | None, Doc('Time of day, such as "07:00", of a daily digest. Default: immediately.')] = None
-    zone: Annotated[str, Doc("Time zone of `digest`.")] = "UTC"
+    channel: str
+    severity: str = SEVERITIES[0]
+    digest: time | None = None
+    zone: str = "UTC"
     selector: Mapping[str, Any] | None = None
 
     def takes(self, severity: str, places: Iterable[Place]) -> bool:

@@ -6,81 +6,61 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 
 from monitor.mesh.document import expansion
+from monitor.mesh.document.alert_rules import FOR, PATH, RULES
 from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, MeshDocument, TestEntry
-from monitor.mesh.document.fields import Fields
+from monitor.mesh.document.structure import selections
 from monitor.mesh.kinds import MESH_KINDS, packet_sizes, slot_s
 from monitor.mesh.schedule.timetable import Job, Timetable, place
+from probes.toml.keys import keys_of
+from probes.toml.tables import Table
 
 ALWAYS_FITS_RATIO = 2 / 3
 """Utilisation up to which equal tests always fit: a multigraph needs at most 3/2 colours per edge at a vertex (Shannon
 1949). Above it, the planner tries."""
 
 
-@dataclass(slots=True)
-class Tables:
-    """Table of each entry, so that a rule can name its line. `entries` is keyed by (kind, name)."""
-
-    top: Fields = field(init=False)
-    mesh: Fields | None = None
-    windows: list[tuple[Fields, str, int]] = field(default_factory=list)
-    paths: list[tuple[Fields, str, str]] = field(default_factory=list)
-    entries: dict[tuple[str, str], Fields] = field(default_factory=dict)
-
-    def names(self, kind: str) -> list[str]:
-        """Names of all entries of a kind, valid or not."""
-        return [name for of_kind, name in self.entries if of_kind == kind]
+Entries = Mapping[str, Mapping[str, Table]]
+"""Table of each entry by kind and name, so that a rule can name its line."""
 
 
-def check(document: MeshDocument, tables: Tables) -> None:
-    """Record every rule that the document violates."""
-    _something_to_do(tables)
-    _home_has_an_agent(document, tables)
+def check(document: MeshDocument, top: Table, entries: Entries) -> None:
+    """Record every rule that the document violates; `top` is the table of the file."""
+    _home_has_an_agent(document, top)
     for test in document.tests:
-        _fits_its_period(test, tables.entries["test", test.name])
+        _fits_its_period(test, entries["test"][test.name])
     for group in document.groups:
-        _measures_something(document, group, tables)
+        _measures_something(document, group, entries)
     wanted = expansion.measurements(document)
-    _packet_sizes_differ(document, wanted, tables)
-    _hosts_have_the_time(document, wanted, tables)
-    _turns_fit(document, wanted, tables)
-    _paths_are_measured(wanted, tables)
-    for table, key, window_s in tables.windows:
-        _window_holds_a_cycle(document, key, window_s, table)
+    _packet_sizes_differ(document, wanted, entries)
+    _hosts_have_the_time(document, wanted, entries)
+    _turns_fit(document, wanted, entries)
+    _paths_are_measured(wanted, top, entries)
+    _windows_hold_a_cycle(document, top)
 
 
-def _something_to_do(tables: Tables) -> None:
-    for kind, add in (
-        ("site", "[[site]] for each place"),
-        ("test", "[[test]] for what to measure"),
-        ("group", "[[group]] for which sites measure which tests"),
-    ):
-        if not tables.top.has(kind):
-            tables.top.problem(f"there is no {kind}, so nothing would be measured; add {add}")
-
-
-def _home_has_an_agent(document: MeshDocument, tables: Tables) -> None:
+def _home_has_an_agent(document: MeshDocument, top: Table) -> None:
     home = next((site for site in document.sites if site.name == document.home), None)
-    if home is not None and not home.has_agent and tables.mesh is not None:
-        tables.mesh.problem(
-            f'home "{home.name}" has agent = false, so nothing can run there; name a site with an agent', "home"
-        )
+    for mesh in top.tables("mesh"):
+        if home is not None and not home.has_agent:
+            mesh.problem(
+                f'home "{home.name}" has agent = false, so nothing can run there; name a site with an agent', "home"
+            )
 
 
-def _paths_are_measured(wanted: Collection[expansion.MeasurementEntry], tables: Tables) -> None:
+def _paths_are_measured(wanted: Collection[expansion.MeasurementEntry], top: Table, entries: Entries) -> None:
     """Paths named in the file must be measured. Skipped where a host is invalid or missing."""
-    hosts = set(tables.names("host"))
-    measured = {(measurement.source, measurement.destination) for measurement in wanted}
-    for table, source, destination in tables.paths:
-        if measured and {source, destination} <= hosts and (source, destination) not in measured:
-            hint = "; it is measured in the reverse direction" if (destination, source) in measured else ""
-            table.problem(f'no group measures the path from "{source}" to "{destination}"{hint}', "path")
+    measured = {measurement.hosts for measurement in wanted}
+    for table in selections(top):
+        path = tuple(table.elements.get(PATH, {}).values())
+        if measured and len(path) == 2 and entries["host"].keys() >= set(path) and path not in measured:
+            hint = "; it is measured in the reverse direction" if path[::-1] in measured else ""
+            table.problem(f'no group measures the path from "{path[0]}" to "{path[1]}"{hint}', PATH)
 
 
-def _fits_its_period(test: TestEntry, table: Fields) -> None:
+def _fits_its_period(test: TestEntry, table: Table) -> None:
     length = MESH_KINDS[test.kind].length(test)
     if length is not None and length.seconds > test.every_s:
         table.problem(
@@ -94,11 +74,11 @@ def _whole(seconds: float) -> int:
     return -int(-seconds // 1)
 
 
-def _measures_something(document: MeshDocument, group: GroupEntry, tables: Tables) -> None:
+def _measures_something(document: MeshDocument, group: GroupEntry, entries: Entries) -> None:
     """Each test of a group must measure at least a path. Skipped where part of the group is invalid."""
-    table = tables.entries["group", group.name]
+    table = entries["group"][group.name]
     sites = {site.name for site in document.sites}
-    if not sites.issuperset(group.sites):
+    if not sites.issuperset(group.site_names):
         return
     for test in document.tests:
         if test.name in group.tests and next(expansion.of_group(document, group, test), None) is None:
@@ -110,7 +90,9 @@ def _measures_something(document: MeshDocument, group: GroupEntry, tables: Table
             )
 
 
-def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
+def _packet_sizes_differ(
+    document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
+) -> None:
     """Bursts are identified by path and packet size, so two tests may not use the same size on a path."""
     sizes = {test.name: packet_sizes(test) for test in document.tests}
     taken: dict[tuple[str, str, int], str] = {}
@@ -120,7 +102,7 @@ def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.Measurem
             other = taken.setdefault((measurement.source, measurement.destination, size), measurement.test)
             if other != measurement.test and (other, measurement.test, size) not in reported:
                 reported.add((other, measurement.test, size))
-                tables.entries["group", group].problem(
+                entries["group"][group].problem(
                     f'tests "{other}" and "{measurement.test}" both ping from "{measurement.source}" to '
                     f'"{measurement.destination}" with '
                     f"{size} bytes, so their results are ambiguous; remove a test or a size",
@@ -128,7 +110,9 @@ def _packet_sizes_differ(document: MeshDocument, wanted: dict[expansion.Measurem
                 )
 
 
-def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
+def _hosts_have_the_time(
+    document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
+) -> None:
     """A host and an uplink carry a single throughput test at a time, so their tests must fit into their periods in
     sequence."""
     fitting = (test for test in document.tests if test.kind in WITH_SLOTS and _slot_ratio(test) <= 1)
@@ -151,7 +135,7 @@ def _hosts_have_the_time(document: MeshDocument, wanted: dict[expansion.Measurem
     else:
         return
     test, count = tests[name], counts[busiest][name]
-    tables.entries["test", name].problem(
+    entries["test"][name].problem(
         f"{busiest} takes part in {count} tests of {slot_s(test.kind, test.parameters)} s every "
         f"{test.every_s} s, {message} {busy_ratio:.0%} of the time; write every_s = {every_s} or more, or test fewer "
         "pairs",
@@ -199,7 +183,7 @@ def _busy_ratio(tests: dict[str, TestEntry], counts: Counter[str]) -> float:
     return sum(count * _slot_ratio(tests[name]) for name, count in counts.items())
 
 
-def _turns_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], tables: Tables) -> None:
+def _turns_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries) -> None:
     """An agent measures a single capacity at a time, so those of its site must fit into the period in sequence."""
     site_of = {host.name: site.name for site in document.sites for host in site.hosts}
     for test in document.tests:
@@ -209,19 +193,24 @@ def _turns_fit(document: MeshDocument, wanted: dict[expansion.MeasurementEntry, 
         counts = Counter(site_of[measurement.source] for measurement in wanted if measurement.test == test.name)
         site, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
         if count * turn_s > test.every_s:
-            tables.entries["test", test.name].problem(
+            entries["test"][test.name].problem(
                 f'site "{site}" measures {count} paths one after the other, {turn_s:g} s each, which takes longer '
                 f"than every_s = {test.every_s}; write at least {_whole(count * turn_s)}, or test fewer pairs",
                 "every_s",
             )
 
 
-def _window_holds_a_cycle(document: MeshDocument, key: str, window_s: int, table: Fields) -> None:
+def _windows_hold_a_cycle(document: MeshDocument, top: Table) -> None:
     """A window shorter than every cycle would mostly be empty, so that the rule never fires."""
-    cycles = [test.every_s for test in document.tests if packet_sizes(test)]
-    if cycles and window_s < min(cycles):
-        table.problem(
-            f"{key} = {window_s} is shorter than the {min(cycles)} s from one ping cycle to the next; "
-            f"write at least {min(cycles)}",
-            key,
-        )
+    least_s = min((test.every_s for test in document.tests if packet_sizes(test)), default=0)
+    tables = [table for alerts in top.tables("alerts") for table in (alerts, *alerts.tables(FOR))]
+    for name, rule in RULES.items():
+        keys = [key.name for key in keys_of(rule).values() if key.meta.get("holds_a_cycle")]
+        for table in (settings for above in tables for settings in above.tables(name) if settings.is_valid):
+            for key in keys:
+                if key in table.values and table.values[key] < least_s:
+                    table.problem(
+                        f"{key} = {table.values[key]} is shorter than the {least_s} s from one ping cycle to the next; "
+                        f"write at least {least_s}",
+                        key,
+                    )

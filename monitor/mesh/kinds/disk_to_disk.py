@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
-from monitor.mesh.document.entries import Doc, TestKind, TestName
-from monitor.mesh.document.fields import Fields
+from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.disk_to_disk.spec import SLOT_MARGIN_S, STEPS, DiskToDiskSlot, DiskToDiskSpec, slot_length_s
+from probes.toml.keys import described
+from probes.toml.tables import Table
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Site, Slot
 
 
-@dataclass(frozen=True, slots=True)
-class DiskToDiskEntry:
-    name: TestName
-    every_s: Annotated[int, Doc("Period: each path has a test in each period.")] = 21_600
-    tool: Annotated[str, Doc("Program that transfers: our own parallel streams, or `iperf3 -F`.")] = "fetch"
-    file_bytes: Annotated[int, Doc("Size of the file.")] = 500_000_000
-    duration_s: Annotated[int, Doc("Maximum length of each of the two transfers.")] = 10
-    streams: Annotated[int, Doc("Number of parallel streams; iperf3 allows 1, which is then the default.")] = 4
-    port: Annotated[int, Doc("Port on which the ends listen.")] = 5201
+class DiskToDiskEntry(TestKeys, frozen=True, tag="disk-to-disk"):
+    """Transfer of a file, with the rates of network and disks."""
 
-    kind: TestKind = dataclasses.field(default="disk-to-disk", init=False)
+    name: TestName
+    every_s: Annotated[int, Meta(ge=60, le=DAY_S), described("Period: each path has a test in each period.")] = 21_600
+    tool: Annotated[
+        Literal["fetch", "iperf3"], described("Program that transfers: our own parallel streams, or `iperf3 -F`.")
+    ] = "fetch"
+    file_bytes: Annotated[int, Meta(ge=1_000_000, le=10**13), described("Size of the file.")] = 500_000_000
+    duration_s: Annotated[int, Meta(ge=1, le=3600), described("Maximum length of each of the two transfers.")] = 10
+    streams: Annotated[
+        Annotated[int, Meta(ge=1, le=128)] | None,
+        described("Number of parallel streams. Default: 4, with iperf3 1, the only number that it allows."),
+    ] = None
+    port: Annotated[int, Meta(ge=1, le=65_535), described("Port on which the ends listen.")] = 5201
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -38,28 +42,16 @@ class DiskToDiskEntry:
             "tool": self.tool,
             "file_bytes": self.file_bytes,
             "duration_s": self.duration_s,
-            "streams": self.streams,
+            "streams": self.streams or (1 if self.tool == "iperf3" else 4),
             "port": self.port,
         }
 
 
-def _read(table: Fields, name: str) -> DiskToDiskEntry:
-    tool = table.text("tool", default="fetch")
-    tool_is_valid = table.one_of("tool", tool, ("fetch", "iperf3"))
-    test = DiskToDiskEntry(
-        name=name,
-        every_s=table.integer("every_s", low=60, high=DAY_S, default=21_600),
-        tool=tool,
-        file_bytes=table.integer("file_bytes", low=1_000_000, high=10**13, default=500_000_000),
-        duration_s=table.integer("duration_s", low=1, high=3600, default=10),
-        streams=table.integer("streams", low=1, high=128, default=1 if tool == "iperf3" else 4),
-        port=table.integer("port", low=1, high=65_535, default=5201),
-    )
-    if tool_is_valid and tool == "iperf3" and test.streams > 1:
+def _check_table(table: Table) -> None:
+    if table.get("tool") == "iperf3" and (table.get("streams") or 1) > 1:
         table.problem(
             'iperf3 writes the streams over each other in one file; take streams out, or tool = "fetch"', "streams"
         )
-    return test
 
 
 def _slot_s(parameters: Mapping[str, Any]) -> int:
@@ -90,7 +82,7 @@ def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> DiskToDi
 KIND = MeshKind(
     kind=DISK_TO_DISK,
     entry=DiskToDiskEntry,
-    read=_read,
+    check_table=_check_table,
     table="disk_to_disk_test",
     length=_length,
     slot=_slot,

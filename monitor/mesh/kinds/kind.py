@@ -1,18 +1,19 @@
 """The centre's half of a kind of measurement that mesh.toml and the plans need; `monitor.mesh.kinds` lists all.
 
-A kind reads its [[test]] table, tells how long its tests take and how much they store, and makes its part of a plan.
+A kind declares the keys of its [[test]] table, tells how long its tests take and how much they store, and makes its
+part of a plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from monitor.mesh.document import addresses
-from monitor.mesh.document.entries import TestEntry
-from monitor.mesh.document.fields import Fields
+from monitor.mesh.document.entries import TestKeys
 from probes.contract import Kind
+from probes.toml.tables import Table
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Host, Measurement, Site, Slot
@@ -30,6 +31,10 @@ class Length:
     reason: str
 
 
+def _no_check(table: Table) -> None:
+    pass
+
+
 def _no_minimum(test: Any) -> Length | None:
     return None
 
@@ -42,7 +47,7 @@ def _usual_result_bytes(parameters: Mapping[str, Any]) -> int:
 class MeshKind:
     """A kind of [[test]].
 
-    `read(table, name)` reads a table into an `entry`; `key_docs` describes its keys whose fields have no `Doc`.
+    `entry` is the struct of its table in mesh.toml; `check_table(table)` reports problems between its keys.
     `length(test)` is None where every permitted period is long enough. `turn_s` is the time for each path where agents
     measure theirs one after the other. `identified_by_size`: results of a path are told apart by their packet size,
     as bursts are. `table` is the archive's table of its results, `result_bytes(parameters)` the size of those of one
@@ -54,14 +59,13 @@ class MeshKind:
     """
 
     kind: Kind
-    entry: type
-    read: Callable[[Fields, str], TestEntry]
+    entry: type[TestKeys]
+    check_table: Callable[[Table], None] = _no_check
     table: str
     result_bytes: Callable[[Mapping[str, Any]], int] = _usual_result_bytes
     length: Callable[[Any], Length | None] = _no_minimum
     turn_s: float | None = None
     identified_by_size: bool = False
-    key_docs: Mapping[str, str] = field(default_factory=dict)
     task: Callable[[str, Sequence[Measurement]], Any] | None = None
     slot: Callable[[Slot, Site, Mapping[str, str | None]], Any] | None = None
     filling_s: Callable[[Mapping[str, Any]], int] | None = None

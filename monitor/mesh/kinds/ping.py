@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from monitor.mesh.document.entries import Doc, TestKind, TestName
-from monitor.mesh.document.fields import Fields
+from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
 from probes.ping.kind import KIND as PING
 from probes.ping.spec import PingSpec, PingTask
+from probes.toml.keys import DISTINCT, NOT_EMPTY, described
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Measurement
@@ -25,20 +24,30 @@ BURST_BYTES = 192
 RTT_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class PingEntry:
-    name: TestName
-    every_s: Annotated[int, Doc("Interval between cycles. Cycles start at multiples of it in UTC.")]
-    count: Annotated[int, Doc("Echo requests per cycle and packet size.")] = 10
-    packet_bytes: Annotated[tuple[int, ...], Doc("Sizes of the ICMP payload.")] = (100, 1000)
-    spacing_s: Annotated[float, Doc("Interval between requests to the same address.")] = 1.0
-    timeout_s: Annotated[float, Doc("Time after which a request without a reply is lost.")] = 2.0
-    priming: Annotated[bool, Doc("Send a request before the counted ones; it is not counted (PingER's priming).")] = (
-        True
-    )
-    dont_fragment: Annotated[bool, Doc("Set the don't-fragment bit, to detect the path MTU.")] = False
+class PingEntry(TestKeys, frozen=True, tag="ping"):
+    """Bursts of echo requests, from the source in cycles."""
 
-    kind: TestKind = dataclasses.field(default="ping", init=False)
+    name: TestName
+    every_s: Annotated[
+        int,
+        Meta(ge=1, le=DAY_S),
+        described(
+            "Interval between cycles. Cycles start at multiples of it in UTC.",
+            "60 (seconds from one cycle to the next)",
+        ),
+    ]
+    count: Annotated[int, Meta(ge=1, le=1000), described("Echo requests per cycle and packet size.")] = 10
+    packet_bytes: Annotated[
+        tuple[Annotated[int, Meta(ge=16, le=65_000)], ...], NOT_EMPTY, DISTINCT, described("Sizes of the ICMP payload.")
+    ] = (100, 1000)
+    spacing_s: Annotated[float, Meta(ge=0.01, le=60), described("Interval between requests to the same address.")] = 1.0
+    timeout_s: Annotated[
+        float, Meta(ge=0.1, le=60), described("Time after which a request without a reply is lost.")
+    ] = 2.0
+    priming: Annotated[
+        bool, described("Send a request before the counted ones; it is not counted (PingER's priming).")
+    ] = True
+    dont_fragment: Annotated[bool, described("Set the don't-fragment bit, to detect the path MTU.")] = False
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -51,19 +60,6 @@ class PingEntry:
             "priming_bytes": PRIMING_BYTES if self.priming else None,
             "dont_fragment": self.dont_fragment,
         }
-
-
-def _read(table: Fields, name: str) -> PingEntry:
-    return PingEntry(
-        name=name,
-        every_s=table.integer("every_s", low=1, high=DAY_S, example="60 (seconds from one cycle to the next)"),
-        count=table.integer("count", low=1, high=1000, default=10),
-        packet_bytes=table.integers("packet_bytes", low=16, high=65_000, default=(100, 1000)),
-        spacing_s=table.number("spacing_s", low=0.01, high=60, default=1.0),
-        timeout_s=table.number("timeout_s", low=0.1, high=60, default=2.0),
-        priming=table.flag("priming", default=True),
-        dont_fragment=table.flag("dont_fragment", default=False),
-    )
 
 
 def _length(test: PingEntry) -> Length:
@@ -91,7 +87,6 @@ def _task(name: str, measurements: Sequence[Measurement]) -> PingTask:
 KIND = MeshKind(
     kind=PING,
     entry=PingEntry,
-    read=_read,
     table="burst",
     result_bytes=_result_bytes,
     length=_length,

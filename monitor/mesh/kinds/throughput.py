@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
+from msgspec import Meta
 
-from monitor.mesh.document.entries import Doc, IntegerRange, TestKind, TestName
-from monitor.mesh.document.fields import Fields
+from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, own_address
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.toml.keys import Text, described
+from probes.toml.tables import Table
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Site, Slot
@@ -22,36 +22,41 @@ SLOT_MARGIN_S = 5
 """Slot time beyond the transfer: connecting, exchanging results, clock differences."""
 RESULT_BYTES = 2000
 """A row with the intervals of its test."""
-THROUGHPUT_NUMBERS = {
-    "duration_s": IntegerRange(1, 3600, 10, "Length of the test, without the omitted start."),
-    "omit_s": IntegerRange(0, 60, 0, "Time at the start that is left out of the average."),
-    "streams": IntegerRange(1, 128, 1, "Number of parallel streams."),
-    "port": IntegerRange(1, 65_535, 5201, "Port on which the server listens."),
-    "window_bytes": IntegerRange(2048, 2**30, None, "Socket buffer of each stream. Default: the operating system's."),
-    "mss_bytes": IntegerRange(88, 9216, None, "Maximum segment size. Default: the operating system's."),
-}
-RATE_BPS = IntegerRange(100_000, 400_000_000_000)
-PROTOCOLS = ("tcp", "udp")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThroughputSettings:
-    """Settings of a throughput test. With `reverse` the receiver connects, and the sender listens."""
+Protocol = Literal["tcp", "udp"]
+PROTOCOLS = get_args(Protocol)
 
-    duration_s: int = 10
-    omit_s: int = 0
-    streams: int = 1
-    port: int = 5201
-    protocol: Annotated[str, Doc("Transport protocol. UDP needs `rate_mbps`.")] = "tcp"
-    rate_bps: Annotated[int | None, Doc("Rate of all streams together. Default: no limit.", key="rate_mbps")] = None
-    window_bytes: int | None = None
-    congestion_control: Annotated[
-        str | None, Doc('Congestion control of the sender, such as "cubic". Default: the operating system\'s.')
+
+class TransferKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a throughput test but its rate. With `reverse` the receiver connects, and the sender listens."""
+
+    duration_s: Annotated[int, Meta(ge=1, le=3600), described("Length of the test, without the omitted start.")] = 10
+    omit_s: Annotated[int, Meta(ge=0, le=60), described("Time at the start that is left out of the average.")] = 0
+    streams: Annotated[int, Meta(ge=1, le=128), described("Number of parallel streams.")] = 1
+    port: Annotated[int, Meta(ge=1, le=65_535), described("Port on which the server listens.")] = 5201
+    protocol: Annotated[Protocol, described("Transport protocol. UDP needs `rate_mbps`.")] = "tcp"
+    window_bytes: Annotated[
+        Annotated[int, Meta(ge=2048, le=2**30)] | None,
+        described("Socket buffer of each stream. Default: the operating system's."),
     ] = None
-    mss_bytes: int | None = None
-    reverse: Annotated[bool, Doc("Whether the receiver opens the connection, for a sender that can be reached.")] = (
-        False
-    )
+    congestion_control: Annotated[
+        Text | None,
+        described('Congestion control of the sender, such as "cubic". Default: the operating system\'s.'),
+    ] = None
+    mss_bytes: Annotated[
+        Annotated[int, Meta(ge=88, le=9216)] | None,
+        described("Maximum segment size. Default: the operating system's."),
+    ] = None
+    reverse: Annotated[
+        bool, described("Whether the receiver opens the connection, for a sender that can be reached.")
+    ] = False
+
+
+class ThroughputSettings(TransferKeys, frozen=True, kw_only=True):
+    """Settings of a throughput test."""
+
+    rate_bps: Annotated[int, Meta(ge=100_000, le=400_000_000_000)] | None = None
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -73,53 +78,40 @@ class ThroughputSettings:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ThroughputEntry(ThroughputSettings):
-    """`slip_s` is the maximum delay of its start, None for anywhere in its period; the higher `priority` wins."""
+class ThroughputEntry(TestKeys, TransferKeys, frozen=True, tag="throughput"):
+    """Transfer over TCP or UDP with iperf3."""
 
     name: TestName
-    every_s: Annotated[int, Doc("Period: each path has a test in each period.")]
+    every_s: Annotated[
+        int,
+        Meta(ge=10, le=DAY_S),
+        described("Period: each path has a test in each period.", "3600 (seconds from one test to the next)"),
+    ]
+    rate_mbps: Annotated[
+        Annotated[float, Meta(ge=0.1, le=400_000)] | None,
+        described("Rate of all streams together. Default: no limit."),
+    ] = None
     priority: Annotated[
-        int, Doc("Of two tests that need the same time, the test with the higher priority gets it.")
+        int,
+        Meta(ge=-100, le=100),
+        described("Of two tests that need the same time, the test with the higher priority gets it."),
     ] = 0
-    slip_s: Annotated[int | None, Doc("Maximum delay of a start. Default: anywhere in the period.")] = None
+    slip_s: Annotated[
+        Annotated[int, Meta(ge=0, le=DAY_S)] | None,
+        described("Maximum delay of a start. Default: anywhere in the period."),
+    ] = None
 
-    kind: TestKind = dataclasses.field(default="throughput", init=False)
+    @property
+    def parameters(self) -> dict[str, object]:
+        """As those of `ThroughputSettings`."""
+        settings = {name: getattr(self, name) for name in TransferKeys.__struct_fields__}
+        rate_bps = None if self.rate_mbps is None else round(1e6 * self.rate_mbps)
+        return ThroughputSettings(**settings, rate_bps=rate_bps).parameters
 
 
-def _read(table: Fields, name: str) -> ThroughputEntry:
-    test = ThroughputEntry(
-        name=name,
-        every_s=table.integer("every_s", low=10, high=DAY_S, example="3600 (seconds from one test to the next)"),
-        duration_s=_number(table, "duration_s"),
-        omit_s=_number(table, "omit_s"),
-        streams=_number(table, "streams"),
-        port=_number(table, "port"),
-        protocol=table.text("protocol", default="tcp"),
-        rate_bps=round(1e6 * table.number("rate_mbps", low=RATE_BPS.low / 1e6, high=RATE_BPS.high / 1e6, default=0))
-        or None,
-        window_bytes=_number(table, "window_bytes") or None,
-        congestion_control=table.text("congestion_control", default="") or None,
-        mss_bytes=_number(table, "mss_bytes") or None,
-        reverse=table.flag("reverse", default=False),
-        priority=table.integer("priority", low=-100, high=100, default=0),
-        slip_s=_slip_s(table),
-    )
-    table.one_of("protocol", test.protocol, PROTOCOLS)
-    if test.protocol == "udp" and not table.has("rate_mbps"):
+def _check_table(table: Table) -> None:
+    if table.get("protocol") == "udp" and not table.has("rate_mbps"):
         table.problem("UDP keeps to no rate by itself; write rate_mbps = 10 (what to send)", "protocol")
-    return test
-
-
-def _number(table: Fields, key: str) -> int:
-    """A number of a throughput test; 0 where it is not set and has no default."""
-    of = THROUGHPUT_NUMBERS[key]
-    return table.integer(key, low=of.low, high=of.high, default=of.default or 0)
-
-
-def _slip_s(table: Fields) -> int | None:
-    slip_s = table.integer("slip_s", low=0, high=DAY_S, default=DAY_S)
-    return slip_s if table.has("slip_s") else None
 
 
 def _filling_s(parameters: Mapping[str, Any]) -> int:
@@ -156,11 +148,10 @@ def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> Throughp
 KIND = MeshKind(
     kind=THROUGHPUT,
     entry=ThroughputEntry,
-    read=_read,
+    check_table=_check_table,
     table="throughput_test",
     result_bytes=lambda parameters: RESULT_BYTES,
     length=_length,
-    key_docs={key: number.sentence for key, number in THROUGHPUT_NUMBERS.items()},
     slot=_slot,
     filling_s=_filling_s,
     slot_s=_slot_s,

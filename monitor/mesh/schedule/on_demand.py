@@ -15,11 +15,12 @@ from django.db import transaction
 
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.kinds import slot_s
-from monitor.mesh.kinds.throughput import PROTOCOLS, RATE_BPS, THROUGHPUT_NUMBERS, ThroughputSettings
+from monitor.mesh.kinds.throughput import ThroughputSettings
 from monitor.mesh.models import Kind, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.schedule import lock, slots
 from monitor.mesh.schedule.spending import Spending
 from monitor.mesh.schedule.timetable import ExistingSlot
+from probes.toml.keys import InvalidValue, keys_of
 
 ON_DEMAND_LEAD_S = 15
 """Time from request to start: agents poll the plan every 10 s, and the server starts 2 s before."""
@@ -78,16 +79,13 @@ def fault_of(path: Path) -> str | None:
 def faults(settings: Settings) -> list[str]:
     """Problems of settings, each with the fix; empty if valid."""
     problems = []
-    for name, of in THROUGHPUT_NUMBERS.items():
-        value = getattr(settings, name)
-        if value is not None and not of.low <= value <= of.high:
-            problems.append(f"{name} = {value} is out of range; write {of.low} to {of.high}")
-    if settings.protocol not in PROTOCOLS:
-        problems.append(f'protocol: "{settings.protocol}" is not known; write {" or ".join(PROTOCOLS)}')
+    for key in keys_of(ThroughputSettings).values():
+        try:
+            key.decode(key.name, getattr(settings, key.attribute))
+        except InvalidValue as error:
+            problems.append(str(error))
     if settings.protocol == "udp" and settings.rate_bps is None:
         problems.append("UDP needs a sending rate; give rate_bps")
-    if settings.rate_bps is not None and not RATE_BPS.low <= settings.rate_bps <= RATE_BPS.high:
-        problems.append(f"rate_bps = {settings.rate_bps} is out of range; write {RATE_BPS.low} to {RATE_BPS.high}")
     if settings.congestion_control is not None and not settings.congestion_control.isidentifier():
         problems.append(
             f"congestion_control: {settings.congestion_control!r} is not a valid name; write as cubic or bbr"

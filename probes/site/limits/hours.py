@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import datetime, timedelta
 
 from probes.limit_keys import HourList
 
-HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)")
 DAY_MINUTES = 24 * 60
-
-
-def check_hours(text: str) -> None:
-    """Raises ValueError."""
-    if HOURS.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is not HH:MM-HH:MM")
 
 
 def contains(hours: HourList, begins_at: datetime, length: timedelta) -> bool:

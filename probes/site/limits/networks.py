@@ -9,8 +9,9 @@ from typing import Annotated
 
 import msgspec
 
-from probes.limit_keys import NetworkList, described
+from probes.limit_keys import NetworkList, network_fault
 from probes.ping.addresses import is_own
+from probes.toml.keys import checked, described
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -32,32 +33,34 @@ GUARDED = (
 NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
+def _allowed_fault(text: str) -> str | None:
+    """As `network_fault`; an allowed network must not lie in a network of `NEVER`."""
+    fault = network_fault(text)
+    if fault is not None:
+        return fault
+    network = _network(text)
+    for rule, never in NEVER:
+        if any(network.version == _network(other).version and network.subnet_of(_network(other)) for other in never):  # type: ignore[arg-type]
+            return f"({rule}) is {WHY_NEVER}; remove it"
+    return None
+
+
 class Networks(msgspec.Struct, frozen=True, kw_only=True):
     allowed: Annotated[
-        NetworkList, described("networks that may be measured", ["0.0.0.0/0", "::/0", "10.1.0.0/16"])
+        tuple[Annotated[str, checked(_allowed_fault)], ...], described("networks that may be measured")
     ] = (
         "0.0.0.0/0",
         "::/0",
     )
-    forbidden: Annotated[
-        NetworkList, described("networks that are never measured; overrides allowed", ["10.1.9.0/24"])
-    ] = ()
+    forbidden: Annotated[NetworkList, described("networks that are never measured; overrides allowed")] = ()
     own: Annotated[
         NetworkList,
-        described("the site's own networks; measured only if allowed has a network inside them", ["198.51.100.0/24"]),
+        described("the site's own networks; measured only if allowed has a network inside them"),
     ] = ()
     management: Annotated[
         NetworkList,
-        described("management networks; measured only if allowed has a network inside them", ["10.1.8.0/24"]),
+        described("management networks; measured only if allowed has a network inside them"),
     ] = ()
-
-
-def check_network(text: str, *, is_allowed: bool) -> None:
-    """Raises ValueError; an allowed network must not lie in a network of `NEVER`."""
-    network = ipaddress.ip_network(text)
-    for rule, never in NEVER if is_allowed else ():
-        if any(network.version == _network(other).version and network.subnet_of(_network(other)) for other in never):  # type: ignore[arg-type]
-            raise ValueError(f"{text} ({rule}) is {WHY_NEVER}")
 
 
 def forbids_address(networks: Networks, address: str) -> str | None:

@@ -1,26 +1,22 @@
-"""Reads limits.toml, and lists the rules with their meaning for people.
+"""Read limits.toml, and list the rules with their meaning.
 
-In: the path of the file. Out: `Limits`, or `LimitsError` with every mistake and its line.
+In: the path of the file. Out: `Limits`, or `LimitsError` with every problem and its line.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_type_hints
 
 import msgspec
 
-from probes import toml_lines
-from probes.site.limits.hours import check_hours
 from probes.site.limits.limits import Limits
-from probes.site.limits.networks import check_network
-from probes.toml_lines import Node, suggestion
+from probes.toml import tables
+from probes.toml.keys import keys_of
 
 
-class LimitsError(Exception):
-    """The limits file cannot be used; says where and why. The agent does not start without the limits it was given."""
+class LimitsError(tables.FileError):
+    """The limits file is invalid or cannot be read. The agent does not start without the limits it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,76 +30,21 @@ class Rule:
 
 
 def rules(limits: Limits) -> list[Rule]:
-    """All rules as they hold."""
+    """All rules in force."""
     listed = []
     for section in Limits.__struct_fields__:
-        for key, hint in _hints(section).items():
-            value = getattr(getattr(limits, section), key)
-            default = getattr(getattr(Limits(), section), key)
-            meta = hint.__metadata__[-1]
-            listed.append(Rule(f"{section}.{key}", meta.description, value, value == default))
+        of_section: msgspec.Struct = getattr(limits, section)
+        for key in keys_of(type(of_section)).values():
+            value = getattr(of_section, key.attribute)
+            listed.append(Rule(f"{section}.{key.name}", key.description, value, value == key.default))
     return listed
 
 
 def read_limits(path: Path | None) -> Limits:
-    """The limits in a file; the defaults where there is none. Raises `LimitsError` with every mistake and its line."""
+    """The limits in a file; the defaults where there is none. Raises `LimitsError` with every problem and its line."""
     if path is None:
         return Limits()
-    try:
-        root = toml_lines.parse(path.read_text())
-    except toml_lines.TomlSyntaxError as error:
-        raise LimitsError(f"{path}:{error.line}: {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise LimitsError(f"{path}: {error}") from error
-    sections: dict[str, dict[str, Any]] = {}
-    wrong: list[tuple[int, str]] = []
-    for section, table in root.value.items():
-        if section not in Limits.__struct_fields__ or not isinstance(table.value, dict):
-            tables = ", ".join(f"[{name}]" for name in Limits.__struct_fields__)
-            likely = suggestion(section, Limits.__struct_fields__)
-            wrong.append((table.line, f'unknown table "{section}"{likely}; there are {tables}'))
-            continue
-        sections[section] = {key: _value(section, key, node, wrong) for key, node in table.value.items()}
-    if wrong:
-        raise LimitsError("\n".join(f"{path}:{line}: {message}" for line, message in sorted(wrong)))
-    return msgspec.convert(sections, type=Limits)
-
-
-def _value(section: str, key: str, node: Node, wrong: list[tuple[int, str]]) -> object:
-    """The value of a key as in the file; mistakes are appended to `wrong`."""
-    hints = _hints(section)
-    if key not in hints:
-        likely = suggestion(key, hints)
-        wrong.append((node.line, f'unknown key "{key}" in [{section}]{likely}; it takes {", ".join(hints)}'))
-        return None
-    plain = _plain(node)
-    try:
-        checked = msgspec.convert(plain, type=hints[key])
-        if isinstance(checked, tuple):
-            for item in checked:
-                check_hours(item) if key == "hours" else check_network(item, is_allowed=key == "allowed")
-        if key == "folder" and checked and not Path(checked).is_absolute():
-            raise ValueError(f"{checked!r} is not an absolute path")
-    except ValueError as error:  # msgspec.ValidationError is a ValueError
-        example = hints[key].__metadata__[-1].examples[0]
-        wrong.append((node.line, f"{section}.{key}: {error}; write for example {key} = {toml(example)}"))
-    return plain
-
-
-def _plain(node: Node) -> object:
-    if isinstance(node.value, list):
-        return [_plain(item) for item in node.value]
-    return node.value
-
-
-def toml(value: object) -> str:
-    """A value as it is written in the file."""
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(toml(item) for item in value)}]"
-    return f'"{value}"' if isinstance(value, str) else f"{value:g}"
-
-
-@lru_cache
-def _hints(section: str) -> dict[str, Any]:
-    """The keys of a section with their types."""
-    return get_type_hints(type(getattr(Limits(), section)), include_extras=True)
+    table = tables.read(path, Limits, LimitsError)
+    table.raise_problems()
+    limits: Limits = table.entry()
+    return limits

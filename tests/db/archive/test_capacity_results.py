@@ -1,11 +1,11 @@
 """Capacity results from the mesh to the users' API: planned, stored exactly once, refused with a reason, asked for."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path as FilePath
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from monitor.archive.ingest.batches import store
 from monitor.archive.models import CapacityResult, RefusedResult

@@ -1,12 +1,12 @@
 """Disk-to-disk measurements from the mesh to the path page and the API: planned, stored once with what limited them."""
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path as FilePath
 
 import msgspec
 import pytest
 from django.db import connection
+from msgspec.structs import replace
 
 from dashboards.reader import ROLE, grant
 from monitor.archive.ingest.batches import store

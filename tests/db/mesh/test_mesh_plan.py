@@ -1,11 +1,11 @@
 """What a site's agent is told to measure."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path as FilePath
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from monitor.mesh.apply import apply
 from monitor.mesh.document.reader import read

@@ -159,7 +159,7 @@ def test_a_test_that_cannot_start_within_an_hour_is_refused(path):
     [
         ({"duration_s": 0}, "duration_s = 0 is out of range; write 1 to 3600"),
         ({"streams": 129}, "streams = 129 is out of range; write 1 to 128"),
-        ({"protocol": "sctp"}, 'protocol: "sctp" is not known; write tcp or udp'),
+        ({"protocol": "sctp"}, 'protocol = "sctp" is not valid; write "tcp" or "udp"'),
         ({"protocol": "udp"}, "UDP needs a sending rate; give rate_bps"),
         (
             {"congestion_control": "-F /etc/passwd"},

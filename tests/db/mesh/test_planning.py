@@ -1,17 +1,17 @@
 """Uplinks, priorities, slip and budgets: what planning makes of them; and tests for which the receiver connects."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
 import pytest
 from django.db import IntegrityError, transaction
+from msgspec.structs import replace
 
 from monitor.archive.ingest.batches import store
 from monitor.archive.queries.ledger import ledger_of_path
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.apply import apply
-from monitor.mesh.document.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.entries import HostEntry, MeshDocument, MeshGroup, SiteEntry
 from monitor.mesh.document.reader import MeshError, parse
 from monitor.mesh.kinds.ping import PingEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
@@ -33,9 +33,10 @@ HOUR = timedelta(hours=1)
 
 def site(name, *hosts, uplink=None):
     entries = tuple(
-        HostEntry(host, f"192.0.2.{sum(map(ord, host)) % 250 + 1}", 4, True, True, uplink) for host in hosts or (name,)
+        HostEntry(name=host, address=f"192.0.2.{sum(map(ord, host)) % 250 + 1}", uplink=uplink)
+        for host in hosts or (name,)
     )
-    return SiteEntry(name, "", 0.0, 0.0, "CH", "", True, entries)
+    return SiteEntry(name=name, latitude_deg=0.0, longitude_deg=0.0, country="CH", hosts=entries)
 
 
 HOURLY_SIX = (ThroughputEntry("tcp", every_s=600),)
@@ -43,7 +44,7 @@ HOURLY_SIX = (ThroughputEntry("tcp", every_s=600),)
 
 def mesh(*sites, tests=HOURLY_SIX, budgets=None):
     names = tuple(one.name for one in sites)
-    group = GroupEntry("all", "mesh", {"sites": names}, tuple(test.name for test in tests))
+    group = MeshGroup(name="all", sites=names, tests=tuple(test.name for test in tests))
     return MeshDocument("Mesh", None, sites, tests, (group,), {}, budgets=budgets or {})
 
 

@@ -2,7 +2,6 @@
 
 import threading
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
@@ -10,10 +9,11 @@ import pytest
 from django.db import IntegrityError, connections, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from monitor.mesh import tasks
 from monitor.mesh.apply import apply
-from monitor.mesh.document.entries import GroupEntry, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.entries import HostEntry, MeshDocument, MeshGroup, SiteEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Measurement, Slot, SlotHost
 from monitor.mesh.schedule import slots
@@ -33,12 +33,16 @@ def document(sites=3, *tests):
     tests = tests or (ThroughputEntry("tcp", every_s=3600),)
     entries = tuple(
         SiteEntry(
-            f"s{number}", "", 0.0, 0.0, "CH", "", True, (HostEntry(f"s{number}", f"192.0.2.{number}", 4, True, True),)
+            name=f"s{number}",
+            latitude_deg=0.0,
+            longitude_deg=0.0,
+            country="CH",
+            hosts=(HostEntry(name=f"s{number}", address=f"192.0.2.{number}"),),
         )
         for number in range(1, sites + 1)
     )
     names = tuple(site.name for site in entries)
-    group = GroupEntry("all", "mesh", {"sites": names}, tuple(test.name for test in tests))
+    group = MeshGroup(name="all", sites=names, tests=tuple(test.name for test in tests))
     return MeshDocument("Mesh", None, entries, tests, (group,), {})
 
 

@@ -64,8 +64,8 @@ def test_the_example_says_what_it_shows():
         region="Europe",
         has_agent=True,
         hosts=(
-            HostEntry("cern", "198.51.100.10", 4, for_ping=True, for_throughput=False),
-            HostEntry("cern-throughput", "198.51.100.11", 4, for_ping=False, for_throughput=True),
+            HostEntry(name="cern", address="198.51.100.10", family=4, kinds=("ping",)),
+            HostEntry(name="cern-throughput", address="198.51.100.11", family=4, kinds=("throughput",)),
         ),
     )
     assert not document.sites[2].has_agent
@@ -73,7 +73,7 @@ def test_the_example_says_what_it_shows():
         PingEntry("pinger", every_s=60, count=10, packet_bytes=(100, 1000), spacing_s=1.0, timeout_s=2.0),
         ThroughputEntry("tcp", every_s=3600, duration_s=10, omit_s=0, streams=1, port=5201),
     )
-    assert [(group.name, group.shape, group.sites) for group in document.groups] == [
+    assert [(group.name, group.shape, group.site_names) for group in document.groups] == [
         ("all", "mesh", ("slac", "cern", "niit")),
         ("bulk-data", "between", ("cern", "slac")),
     ]
@@ -132,8 +132,7 @@ def test_a_file_that_is_not_there_is_told():
         read("no-such-folder/mesh.toml")
 
     assert raised.value.lines == [
-        "no-such-folder/mesh.toml: cannot be read: No such file or directory; "
-        "give the path of a mesh.toml that you may read"
+        "no-such-folder/mesh.toml: cannot be read: No such file or directory; give the path of a file that you may read"
     ]
 
 

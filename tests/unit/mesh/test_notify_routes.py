@@ -123,7 +123,7 @@ def test_the_severity_of_a_rule_is_its_default_or_what_mesh_toml_says():
     )
 
     def severity(name):
-        return alert_rules.severity_of(alert_rules.settings_for(asked, name, places)[1])
+        return alert_rules.settings_for(asked, name, places)[1].severity
 
     assert [severity(name) for name in ("loss", "rtt", "unreachable", "jitter", "no_data")] == [
         "critical", "notice", "critical", "notice", "warning",
@@ -136,11 +136,11 @@ def test_the_severity_of_a_rule_is_its_default_or_what_mesh_toml_says():
         ('severity = "notice"', 'channel is missing; write channel = "…" (a name in SOUNDINGS_NOTIFY_URLS)'),
         (
             'channel = "slack://token@host"',
-            'channel: write the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"',
+            'channel must be the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"; its URL stays there',
         ),
-        ('channel = "a"\nseverity = "bad"', 'severity: "bad" is not known; write "notice" or "warning" or "critical"'),
+        ('channel = "a"\nseverity = "bad"', 'severity = "bad" is not valid; write "notice", "warning" or "critical"'),
         ('channel = "a"\ndigest = "7am"', 'digest = "7am" is not a time of day; write it as "07:00"'),
-        ('channel = "a"\ndigest = "07:00"\nzone = "Mars"', 'zone "Mars" is not known; write it as "Europe/Zurich"'),
+        ('channel = "a"\ndigest = "07:00"\nzone = "Mars"', 'zone = "Mars" is not known; write it as "Europe/Zurich"'),
         ('channel = "a"\nzone = "UTC"', 'zone is for a digest; add digest = "07:00", or leave the line out'),
         ('channel = "a"\ngroup = "hap"', 'group "hap" is not defined (did you mean "hep"?)'),
         ('channel = "a"\nseverty = "notice"', 'unknown key "severty" (did you mean "severity"?)'),

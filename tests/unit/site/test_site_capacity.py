@@ -263,7 +263,7 @@ def test_a_limit_that_is_no_number_of_packets_is_told(tmp_path, value):
     path = tmp_path / "limits.toml"
     path.write_text(f"[capacity]\nmax_packets_per_hour = {value}\n")
 
-    with pytest.raises(LimitsError, match=r"limits\.toml:2: capacity\.max_packets_per_hour"):
+    with pytest.raises(LimitsError, match=r"limits\.toml:2: \[capacity\]: max_packets_per_hour"):
         read_limits(path)
 
 

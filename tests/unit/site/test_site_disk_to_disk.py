@@ -271,9 +271,7 @@ def test_a_folder_that_is_not_absolute_is_a_mistake_in_the_file(tmp_path):
     file = tmp_path / "limits.toml"
     file.write_text('[disk]\nfolder = "disk"\n')
 
-    with pytest.raises(
-        LimitsError, match=r'2: disk\.folder: .disk. is not an absolute path; write for example folder = "/'
-    ):
+    with pytest.raises(LimitsError, match=r'2: \[disk\]: folder = "disk" must be an absolute path'):
         read_limits(file)
 
 

@@ -13,9 +13,8 @@ before the end of its incident cannot fire again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,8 @@ from monitor.alerts.detect.rules.windows import Windows, looks_an_hour, pooled, 
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import rises
-from monitor.mesh.document.alert_rules import RuleSettings, key
+from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity, Share
+from probes.toml.keys import described
 
 Floats = NDArray[np.float64]
 
@@ -38,20 +38,18 @@ LEAST_STEPS_TO_CLEAR = 6
 CLEAR_SHARE_OF_RISE = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegressionRule(RuleSettings):
+class RegressionRule(RuleSettings, frozen=True, kw_only=True):
     """Loss has risen above the path's own baseline by at least `least_rise_ratio`."""
 
-    least_rise_ratio: float = key(0.001, 0, 1, "Minimum rise of the loss above the baseline.")
+    least_rise_ratio: Annotated[Share, described("Minimum rise of the loss above the baseline.")] = 0.001
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppearanceRule(RuleSettings):
+class AppearanceRule(RuleSettings, frozen=True, kw_only=True):
     """Reordering or duplicates have become more frequent by at least this share of the bursts."""
 
-    default_severity = "notice"
+    severity: RuleSeverity = "notice"
 
-    least_rise_ratio: float = key(0.02, 0, 1, "Minimum rise of the share of bursts with such packets.")
+    least_rise_ratio: Annotated[Share, described("Minimum rise of the share of bursts with such packets.")] = 0.02
 
 
 class Rise(AlertRule):

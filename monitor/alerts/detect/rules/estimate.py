@@ -10,9 +10,8 @@ whole day is back above half way, or after a week.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -20,7 +19,8 @@ from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
-from monitor.mesh.document.alert_rules import RuleSettings, key
+from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings, RuleSeverity
+from probes.toml.keys import described
 
 CHANCE_A_DAY = 24 * 1e-5
 """For a single test per day: a false alarm in 100,000 path-hours."""
@@ -29,14 +29,13 @@ CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRule(RuleSettings):
+class EstimateRule(RuleSettings, frozen=True, kw_only=True):
     """The throughput estimate from loss and RTT of whole days is significantly lower than before, and its median is
     below `below_ratio` of the baseline median."""
 
-    default_severity = "notice"
+    severity: RuleSeverity = "notice"
 
-    below_ratio: float = key(0.5, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
+    below_ratio: Annotated[OpenRatio, described("Ratio to the baseline median below which an incident opens.")] = 0.5
 
 
 class EstimateDrop(AlertRule):

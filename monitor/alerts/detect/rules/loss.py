@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +37,8 @@ from monitor.alerts.detect.snapshot import RECENT_S, Snapshot
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import LossWindow
-from monitor.mesh.document.alert_rules import DAY_S, RuleSettings, key
+from monitor.mesh.document.alert_rules import HOLDS_A_CYCLE, OpenRatio, RuleSettings, WaitS
+from probes.toml.keys import described
 
 Floats = NDArray[np.float64]
 
@@ -107,18 +108,15 @@ def loss_window(counts: Iterable[float], threshold_ratio: float, window_s: float
     return LossCounts(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossRule(RuleSettings):
+class LossRule(RuleSettings, frozen=True, kw_only=True):
     """Loss is significantly above `above_ratio`, over half of `window_s` or longer; resolved after `window_s`."""
 
-    above_ratio: float = key(0.01, 0, 1, "Loss, lost over sent, above which an incident opens.", are_open=True)
-    window_s: int = key(
-        600,
-        10,
-        DAY_S,
-        "Loss must last half as long at least; without it for this time the incident is resolved.",
-        holds_a_cycle=True,
-    )
+    above_ratio: Annotated[OpenRatio, described("Loss, lost over sent, above which an incident opens.")] = 0.01
+    window_s: Annotated[
+        WaitS,
+        HOLDS_A_CYCLE,
+        described("Loss must last half as long at least; without it for this time the incident is resolved."),
+    ] = 600
 
 
 def _judged_period(figures: Mapping[str, Any]) -> tuple[datetime, datetime] | None:

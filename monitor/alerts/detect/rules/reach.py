@@ -8,9 +8,8 @@ about loss, neither opens nor closes an incident about loss, and clears with the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -19,26 +18,25 @@ from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import LossWindow
 from monitor.archive.statements import LONGEST_RAW
-from monitor.mesh.document.alert_rules import DAY_S, RuleSettings, key
+from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity, WaitS
+from probes.toml.keys import described
 
 CYCLES = 3
 CLEAR_CYCLES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreachableRule(RuleSettings):
+class UnreachableRule(RuleSettings, frozen=True, kw_only=True):
     """No reply for `after_s`, and for at least three cycles."""
 
-    default_severity = "critical"
+    severity: RuleSeverity = "critical"
 
-    after_s: int = key(180, 10, DAY_S, "Time without a reply after which an incident opens.")
+    after_s: Annotated[WaitS, described("Time without a reply after which an incident opens.")] = 180
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoDataRule(RuleSettings):
+class NoDataRule(RuleSettings, frozen=True, kw_only=True):
     """No measurement for `after_s`, and for at least three cycles."""
 
-    after_s: int = key(300, 10, DAY_S, "Time without a measurement after which an incident opens.")
+    after_s: Annotated[WaitS, described("Time without a measurement after which an incident opens.")] = 300
 
 
 def _time_without_data(figures: Mapping[str, Any]) -> tuple[datetime, datetime]:

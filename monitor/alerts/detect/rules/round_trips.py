@@ -15,11 +15,11 @@ week.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel, RuleFinding
@@ -28,7 +28,8 @@ from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.analysis.changes import detector
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
-from monitor.mesh.document.alert_rules import RuleSettings, flag, key
+from monitor.mesh.document.alert_rules import RiseMs, RuleSettings, RuleSeverity
+from probes.toml.keys import described
 
 Floats = NDArray[np.float64]
 
@@ -45,34 +46,33 @@ DRIFT_CHANCE_A_DAY = 24 * 1e-5
 """For a single test per day: a false alarm in 100,000 path-hours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTripRule(RuleSettings):
+class RoundTripRule(RuleSettings, frozen=True, kw_only=True):
     """RTT has risen suddenly, by `least_rise_ms` or by `least_rise_ratio` of its baseline; with `every_change`, any
     significant step, falls included."""
 
-    least_rise_ms: float = key(6.0, 0.1, 10_000, "Minimum rise of the RTT.")
-    least_rise_ratio: float = key(
-        0.08, 0.01, 100, "Minimum rise as a share of the baseline; the lower of the two minima counts."
-    )
-    every_change: bool = flag("Report every significant step, falls included.", default=False)
+    least_rise_ms: Annotated[RiseMs, described("Minimum rise of the RTT.")] = 6.0
+    least_rise_ratio: Annotated[
+        float,
+        Meta(ge=0.01, le=100),
+        described("Minimum rise as a share of the baseline; the lower of the two minima counts."),
+    ] = 0.08
+    every_change: Annotated[bool, described("Report every significant step, falls included.")] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JitterRule(RuleSettings):
+class JitterRule(RuleSettings, frozen=True, kw_only=True):
     """Jitter has risen suddenly, by at least `least_rise_ms`."""
 
-    default_severity = "notice"
+    severity: RuleSeverity = "notice"
 
-    least_rise_ms: float = key(6.0, 0.1, 10_000, "Minimum rise of the jitter.")
+    least_rise_ms: Annotated[RiseMs, described("Minimum rise of the jitter.")] = 6.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftRule(RuleSettings):
+class DriftRule(RuleSettings, frozen=True, kw_only=True):
     """RTT of whole days has risen slowly, by at least `least_rise_ms`."""
 
-    default_severity = "notice"
+    severity: RuleSeverity = "notice"
 
-    least_rise_ms: float = key(6.0, 0.1, 10_000, "Minimum rise of the daily median RTT.")
+    least_rise_ms: Annotated[RiseMs, described("Minimum rise of the daily median RTT.")] = 6.0
 
 
 class RttStep(AlertRule):

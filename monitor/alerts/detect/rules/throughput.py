@@ -8,9 +8,8 @@ over when the median of the last three tests is back above half way, or after a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -18,7 +17,8 @@ from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding, 
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
-from monitor.mesh.document.alert_rules import RuleSettings, key
+from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings
+from probes.toml.keys import described
 
 ALARMS_AN_HOUR = 2e-5
 CLEAR_TESTS = 3
@@ -26,12 +26,11 @@ CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThroughputRule(RuleSettings):
+class ThroughputRule(RuleSettings, frozen=True, kw_only=True):
     """The newest tests are significantly slower than those before, and their median is below `below_ratio` of
     theirs."""
 
-    below_ratio: float = key(0.85, 0, 1, "Ratio to the baseline median below which an incident opens.", are_open=True)
+    below_ratio: Annotated[OpenRatio, described("Ratio to the baseline median below which an incident opens.")] = 0.85
 
 
 class ThroughputDrop(AlertRule):

@@ -20,7 +20,7 @@ from monitor.alerts.backtest import archived, labelled, report
 from monitor.alerts.commands import dead_letters, send_test
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.round_trips import RTT
-from probes.toml_lines import suggestion
+from probes.toml.lines import suggestion
 
 USAGE = 2
 WIDTH_COLUMNS = 120

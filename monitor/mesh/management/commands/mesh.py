@@ -18,7 +18,7 @@ from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.schedule.slots import plan_slots
-from probes.toml_lines import suggestion
+from probes.toml.lines import suggestion
 
 
 class Command(BaseCommand):

@@ -1,7 +1,7 @@
-"""Parses TOML with line numbers: returns a tree of `Node`, each with the line to report in error messages.
+"""Parse TOML, and find the line of every key, table header and list element for error messages.
 
-Values come from the standard library's parser, which keeps no positions. A second pass over the text, which is valid by
-then, finds the line of every key, table header and array element. Independent of the meaning of keys.
+Values come from the standard library's parser, which keeps no positions. `find_lines` goes over the same text, which is
+valid by then, when there is an error to report. Independent of the meaning of keys.
 See docs/adr/0002-line-numbers-of-mesh-toml.md for why no library does this.
 """
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Place = tuple[str | int, ...]
+"""Path of keys and list indexes from the top of the document."""
 
 _TOKEN = re.compile(
     r'''(?P<skip>[ \t\r]+|\#[^\n]*)
@@ -46,24 +47,16 @@ class TomlSyntaxError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A value and its line. `value` is a dict or list of nodes, or a TOML scalar: string, number, date, boolean."""
-
-    value: Any
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Token:
     kind: str
     text: str
     line: int
 
 
-def parse(text: str) -> Node:
-    """Parse a document into a tree. Raises `TomlSyntaxError`."""
+def parse(text: str) -> dict[str, Any]:
+    """Parse a document. Raises `TomlSyntaxError`."""
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(text, str(error)) from error
     except ValueError as error:
@@ -71,16 +64,26 @@ def parse(text: str) -> Node:
         raise TomlSyntaxError(_line_of_long_number(text), "this number is too long; write at most 18 digits") from error
     except RecursionError as error:
         raise _nested_too_deeply(text) from error
+
+
+def find_lines(text: str) -> dict[Place, int]:
+    """Line of every place in a document that `parse` accepts. Raises `TomlSyntaxError` if it is nested too deeply."""
     try:
-        return _node(data, (), _Locator(text).lines)
+        return _Locator(text).lines
     except RecursionError as error:
         raise _nested_too_deeply(text) from error
 
 
 def suggestion(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
     """` (did you mean "cern"?)` if a candidate is close to `word`, else `otherwise`."""
+    close = closest(word, candidates)
+    return f' (did you mean "{close}"?)' if close else otherwise
+
+
+def closest(word: str, candidates: Iterable[str]) -> str:
+    """The candidate that is closest to `word`; empty if none is close."""
     close = difflib.get_close_matches(word, sorted(candidates), n=1, cutoff=0.6)
-    return f' (did you mean "{close[0]}"?)' if close else otherwise
+    return close[0] if close else ""
 
 
 def _syntax_error(text: str, message: str) -> TomlSyntaxError:
@@ -106,15 +109,6 @@ def _nested_too_deeply(text: str) -> TomlSyntaxError:
     return TomlSyntaxError(line, "lists or tables are nested too deeply; at most three levels are needed here")
 
 
-def _node(value: Any, place: Place, lines: dict[Place, int]) -> Node:
-    line = lines[place]
-    if isinstance(value, dict):
-        return Node({key: _node(inner, (*place, key), lines) for key, inner in value.items()}, line)
-    if isinstance(value, list):
-        return Node([_node(inner, (*place, index), lines) for index, inner in enumerate(value)], line)
-    return Node(value, line)
-
-
 def _tokens(text: str) -> Iterator[_Token]:
     line = 1
     for match in _TOKEN.finditer(text):
@@ -125,7 +119,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Locator:
-    """Finds the line of every place in a valid document. A place is a path of keys and list indexes."""
+    """Finds the line of every place in a valid document."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Place, int] = {(): 1}

@@ -1,0 +1,272 @@
+"""Decode the tables of a TOML file by the structs that declare their keys, collecting all problems.
+
+`read` and `parse` return the `Table` of a file, with the valid values of every table, even where others are invalid.
+The caller adds the problems that it finds (`Table.problem`), and calls `Table.raise_problems`. Lines are found only if
+there is a problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from probes.toml import lines
+from probes.toml.keys import InvalidValue, Key, ValueType, keys_of, tag_key, type_words, written
+from probes.toml.lines import Place, TomlSyntaxError, closest
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem of the file: its line, and a one-line message with the fix. Line 0 means the whole file."""
+
+    line: int
+    message: str
+
+
+class FileError(Exception):
+    """Invalid file. Its text has a line for each problem: `file:line: problem, and the fix`."""
+
+    def __init__(self, file: str, problems: list[Problem]) -> None:
+        self.file = file
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.lines))
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"{self.file}:{p.line}: {p.message}" if p.line else f"{self.file}: {p.message}" for p in self.problems]
+
+
+def read(path: Path | str, struct: type[msgspec.Struct], error: type[FileError]) -> Table:
+    """Decode the file at `path`. Raises `error` if it cannot be read or is not TOML."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as cause:
+        message = f"cannot be read: {cause.strerror}; give the path of a file that you may read"
+        raise error(str(path), [Problem(0, message)]) from cause
+    return parse(content, str(path), struct, error)
+
+
+def parse(content: bytes, file: str, struct: type[msgspec.Struct], error: type[FileError]) -> Table:
+    """Decode `content`; `file` is its name in errors. Raises `error` if it is not TOML."""
+    source = _File(content, file, error)
+    return Table(source, (struct,), source.data)
+
+
+class _File:
+    """A file, and its problems so far: table, message, place, and the place after which it is listed."""
+
+    def __init__(self, content: bytes, name: str, error: type[FileError]) -> None:
+        self._name, self._error = name, error
+        self.problems: list[tuple[Table, str, Place, Place]] = []
+        try:
+            self._text = content.decode()
+            self.data = lines.parse(self._text)
+        except UnicodeDecodeError as cause:
+            line = content[: cause.start].count(b"\n") + 1
+            raise error(name, [Problem(line, "this is not UTF-8; save the file as UTF-8 text")]) from cause
+        except TomlSyntaxError as cause:
+            raise error(name, [Problem(cause.line, str(cause))]) from cause
+
+    @cached_property
+    def lines(self) -> dict[Place, int]:
+        try:
+            return lines.find_lines(self._text)
+        except TomlSyntaxError as cause:
+            raise self._error(self._name, [Problem(cause.line, str(cause))]) from cause
+
+    def raise_problems(self) -> None:
+        if self.problems:
+            ordered = sorted(self.problems, key=lambda problem: self.lines[problem[3]])
+            labelled = ((f"{table.label}: " if table.label else "", text, place) for table, text, place, _ in ordered)
+            problems = [Problem(self.lines[place], f"{label}{text}") for label, text, place in labelled]
+            raise self._error(self._name, list(dict.fromkeys(problems)))
+
+
+class Table:
+    """A table of a file. `values` has its valid keys, `elements` those of its lists by index.
+
+    `name` tells tables with the key `name` apart in messages: `site "slac"`.
+    """
+
+    def __init__(
+        self,
+        file: _File,
+        variants: tuple[type[msgspec.Struct], ...],
+        data: dict[str, Any],
+        place: Place = (),
+        parent: Table | None = None,
+    ) -> None:
+        self._file, self._data, self._place, self._parent = file, data, place, parent
+        self.values: dict[str, Any] = {}
+        self.elements: dict[str, dict[int, Any]] = {}
+        self._tables: dict[str, list[Table]] = {}
+        self.is_valid = True
+        self._struct, self._keys = self._choose(variants)
+        self._is_named = bool(place) and isinstance(place[-1], int) and "name" in self._keys
+        name = data.get("name")
+        self.name = name if self._is_named and isinstance(name, str) and name.strip() else ""
+        misspelt = self._report_unknown_keys()
+        for key in self._keys.values():
+            if key.name in data:
+                self._read(key)
+            elif key.is_required and key.name not in misspelt.values():
+                self._report_missing(key, after=next(reversed(misspelt), None))
+
+    def problem(self, message: str, key: str | None = None, index: int | None = None) -> None:
+        """Record a problem at the line of `key`, or of an element of its list; without `key`, of the table."""
+        place = self._place_of(key, index)
+        self._report(message, place, place)
+
+    def line_of(self, key: str) -> int:
+        """Line of `key`; of the table where the key is not set."""
+        return self._file.lines[self._place_of(key)]
+
+    def raise_problems(self) -> None:
+        """Raise the error of the file if it has problems."""
+        self._file.raise_problems()
+
+    def has(self, key: str) -> bool:
+        return key in self._data
+
+    def get(self, key: str) -> Any:
+        """Value of a key: its default where it is not set, None where it is invalid."""
+        return self.values.get(key) if self.has(key) else self._keys[key].default
+
+    def table(self, key: str) -> Table | None:
+        """The table `[key]`, or None."""
+        return next(iter(self.tables(key)), None)
+
+    def tables(self, key: str) -> list[Table]:
+        """The tables `[[key]]`, in order."""
+        return self._tables.get(key, [])
+
+    def entry(self) -> Any:
+        """The table as its struct; None if there is a problem with it or with a table in it."""
+        below = {key: [table.entry() for table in tables] for key, tables in self._tables.items()}
+        if not self.is_valid or self._struct is None or any(None in entries for entries in below.values()):
+            return None
+        entries = {key: tuple(each) if self._keys[key].is_list else each[0] for key, each in below.items()}
+        fields = {self._keys[key].attribute: value for key, value in (self.values | entries).items()}
+        # The tag of a struct is not a field of it.
+        return self._struct(**{name: value for name, value in fields.items() if name})
+
+    def settings(self) -> dict[str, Any]:
+        """The keys that are set, and those of the tables in it, as plain lists and dicts."""
+        values = {key: list(value) if isinstance(value, tuple) else value for key, value in self.values.items()}
+        for key, tables in self._tables.items():
+            if tables:
+                below = [table.settings() for table in tables]
+                values[key] = below if self._keys[key].is_list else below[0]
+        return values
+
+    @property
+    def label(self) -> str:
+        """Name of the table in messages; empty for the whole file."""
+        if not self._is_named or self._parent is None:
+            return _header(self._place)
+        own = str(self._place[-2]) + (f" {written(self.name)}" if self.name else "")
+        return f"{self._parent.label}: {own}" if self._parent.label else own
+
+    def _choose(self, variants: tuple[type[msgspec.Struct], ...]) -> tuple[type[msgspec.Struct] | None, dict[str, Key]]:
+        """Struct of the table and its keys. Without a valid tag, the keys that all variants share, and no struct."""
+        tag = tag_key(variants)
+        if tag is None:
+            return variants[0], keys_of(variants[0])
+        by_tag = {struct.__struct_config__.tag: struct for struct in variants}
+        value = self._data.get(tag.name)
+        struct = by_tag.get(value) if isinstance(value, str) else None
+        keys, *others = (keys_of(variant) for variant in ([struct] if struct is not None else variants))
+        shared = {name: key for name, key in keys.items() if all(other.get(name) == key for other in others)}
+        return struct, {tag.name: tag} | shared
+
+    def _report_unknown_keys(self) -> dict[str, str]:
+        """Report the keys that the struct has not; returns them with the key that may be meant, or an empty string."""
+        if self._struct is None:
+            return {}
+        unknown = {key: closest(key, self._keys) for key in self._data if key not in self._keys}
+        for key, meant in unknown.items():
+            is_table = isinstance(self._data[key], dict)
+            name = f"table {_header((*self._place, key))}" if is_table else f"key {written(key)}"
+            hint = f' (did you mean "{meant}"?)' if meant else ""
+            self.problem(f"unknown {name}{hint}; it takes {', '.join(self._keys)}", key)
+        return unknown
+
+    def _report_missing(self, key: Key, after: str | None) -> None:
+        header = _header((*self._place, key.name, *((0,) if key.is_list else ())))
+        fault = f"{key.name} is missing; write {key.name} = {key.example}"
+        if key.tables:
+            fault = f"{header} is missing; add {key.example}"
+        self._report(fault, self._place, self._place_of(after))
+
+    def _read(self, key: Key) -> None:
+        value = self._data[key.name]
+        if key.tables:
+            self._read_tables(key, value)
+        elif key.item is not None and isinstance(value, list):
+            self._read_list(key, key.item, value)
+        else:
+            decoded = self._decode(key, key.name, value)
+            if decoded is not None:
+                self.values[key.name] = decoded
+
+    def _read_tables(self, key: Key, value: object) -> None:
+        place = (*self._place, key.name)
+        header = _header((*place, 0) if key.is_list else place)
+        if not isinstance(value, list if key.is_list else dict):
+            needed = f"a table for each, headed {header}" if key.is_list else f"a table, {header}"
+            self.problem(f"{key.name} must be {needed}, not {type_words(value)}", key.name)
+            return
+        tables = self._tables[key.name] = []
+        for index, data in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if isinstance(data, dict):
+                below = place if index is None else (*place, index)
+                tables.append(Table(self._file, key.tables, data, below, self))
+            else:
+                self.problem(f"{key.name} must be tables; head each with {header}", key.name, index)
+
+    def _read_list(self, key: Key, item: ValueType, value: list[Any]) -> None:
+        elements = self.elements[key.name] = {}
+        distinct: set[object] = set()
+        is_valid = True
+        for index, element in enumerate(value):
+            decoded = self._decode(item, key.name, element, index)
+            if decoded is None:
+                is_valid = False
+            elif key.is_distinct and decoded in distinct:
+                self.problem(f"{key.name}: {written(decoded)} is listed twice; remove one", key.name, index)
+                is_valid = False
+            else:
+                elements[index] = decoded
+                distinct.add(decoded)
+        values = self._decode(key, key.name, value) if is_valid else tuple(elements.values())
+        if values is not None:
+            self.values[key.name] = values
+
+    def _decode(self, value_type: ValueType, key: str, value: object, index: int | None = None) -> Any:
+        """Decode a value or an element; None, and a problem, if it is invalid."""
+        try:
+            return value_type.decode(key, value, is_element=index is not None)
+        except InvalidValue as error:
+            self.problem(str(error), key, index)
+            return None
+
+    def _place_of(self, key: str | None, index: int | None = None) -> Place:
+        if key is None or key not in self._data:
+            return self._place
+        return (*self._place, key) if index is None else (*self._place, key, index)
+
+    def _report(self, message: str, place: Place, after: Place) -> None:
+        self.is_valid = False
+        self._file.problems.append((self, message, place, after))
+
+
+def _header(place: Place) -> str:
+    """Header of a table: `[alerts.loss]`, or `[[site.host]]` of an element of a list; empty for the whole file."""
+    name = ".".join(part for part in place if isinstance(part, str))
+    if not place:
+        return ""
+    return f"[[{name}]]" if isinstance(place[-1], int) else f"[{name}]"
