@@ -10,7 +10,12 @@ from typing import Any
 
 from ninja import Schema
 
+from monitor.api.record_schemas import with_fields_of
+from monitor.archive.queries.disk_to_disk import DiskToDiskPoint
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import SeriesPoint
+from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint
+from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.overview.changes import PathChangeKind
 from monitor.overview.grid import ComparedPeriod, GridPeriod, PathState
 
@@ -80,22 +85,9 @@ class GridOut(Schema):
     cells: list[CellOut]
 
 
+@with_fields_of(SeriesPoint)
 class SeriesPointOut(Schema):
     """A step. Steps without any data are not listed: a gap is the absence of points."""
-
-    at: datetime
-    sent: int
-    received: int
-    bursts_not_measured: int
-    rtt_min_ms: float | None
-    rtt_p25_ms: float | None
-    rtt_median_ms: float | None
-    rtt_p75_ms: float | None
-    rtt_p95_ms: float | None
-    rtt_max_ms: float | None
-    estimate_bps: float | None
-    estimate_is_floor: bool | None
-    loss_max_ratio: float | None
 
 
 class SeriesOut(Schema):
@@ -109,72 +101,25 @@ class SeriesOut(Schema):
     points: list[SeriesPointOut]
 
 
+@with_fields_of(ThroughputPoint)
 class ThroughputOut(Schema):
     """A throughput test. `throughput_bps` is null unless the outcome is `measured`; it is the rate after slow start,
     over `steady_s` seconds, and where that is null the average of the test, as `average_bps` always is. `verdict` is
     the limit of the test, `sentence` the verdict with its evidence; null where the test left no intervals."""
 
-    at: datetime
-    test: str
-    protocol: str
-    outcome: str
-    throughput_bps: float | None
-    average_bps: float | None
-    steady_s: float | None
-    verdict: str | None
-    sentence: str | None
-    congestion_control: str | None
-    peer_window_bytes: float | None
-    streams: int
-    duration_s: float | None
-    retransmits: int | None
-    rtt_mean_ms: float | None
-    detail: str | None
 
-
+@with_fields_of(StoredTransfer, findings=dict[str, Any] | None, transfer=dict[str, Any] | None)
 class TransferOut(Schema):
     """A throughput test in detail. `findings` has the evidence for its verdict, the recoveries from loss, pauses of the
     sender, round trips and the figures of RFC 6349; `transfer` the data of both ends, interval by interval
     in columns of equal length, times in seconds from its start. Null where the test left no intervals."""
 
-    path_id: int
-    at: datetime
-    test: str
-    protocol: str
-    outcome: str
-    streams: int
-    throughput_bps: float | None
-    average_bps: float | None
-    steady_s: float | None
-    asked_bps: float | None
-    retransmits: int | None
-    congestion_control: str | None
-    tool: str | None
-    verdict: str | None
-    sentence: str | None
-    detail: str | None
-    findings: dict[str, Any] | None
-    transfer: dict[str, Any] | None
 
-
+@with_fields_of(CapacityPoint)
 class CapacityOut(Schema):
     """An estimate of the bottleneck capacity of a path (either direction). `capacity_bps` is null unless the verdict is
     `measured`; `capacity_low_bps` without `capacity_high_bps` is a lower bound; `verdict` is null where the outcome
     is not `measured`."""
-
-    at: datetime
-    test: str
-    outcome: str
-    verdict: str | None
-    capacity_bps: float | None
-    capacity_low_bps: float | None
-    capacity_high_bps: float | None
-    packet_bytes: int | None
-    sent: int
-    received: int
-    method: str | None
-    during_test: bool
-    detail: str | None
 
 
 class ChangeOut(Schema):
@@ -185,29 +130,11 @@ class ChangeOut(Schema):
     text: str
 
 
+@with_fields_of(DiskToDiskPoint)
 class DiskToDiskOut(Schema):
     """A disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,
     `memory_to_memory_bps` is of the same streams without disks, `read_bps` and `write_bps` are each end's disk alone.
     Rates are null unless the outcome is `measured`; `verdict` is the limit, `sentence` adds its evidence."""
-
-    at: datetime
-    test: str
-    outcome: str
-    tool: str
-    streams: int
-    file_bytes: int | None
-    moved_bytes: int | None
-    moving_s: float | None
-    syncing_s: float | None
-    disk_to_disk_bps: float | None
-    memory_to_memory_bps: float | None
-    read_bps: float | None
-    read_cached_ratio: float | None
-    write_bps: float | None
-    is_verified: bool | None
-    verdict: str | None
-    sentence: str | None
-    detail: str | None
 
 
 class LedgerLineOut(Schema):

@@ -16,11 +16,12 @@ from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.api.parameters import DAY, Day, PacketBytes, ProblemOut, Range
+from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries import completeness, tables
 from monitor.archive.queries.deliveries import newest_refused
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
-from monitor.archive.queries.tables import Grouping, Tick
+from monitor.archive.queries.tables import Grouping, TableCell, Tick
 from monitor.mesh.models import Family, Path, Site
 from monitor.overview.grid import choose_packet_bytes
 
@@ -59,15 +60,10 @@ class WorstOut(Schema):
     paths: list[WorstPathOut]
 
 
+@with_fields_of(TableCell)
 class TableCellOut(Schema):
     """The median of the metric over the `paths` paths from `source` to `destination` that have it, in the tick that
     began at `at`."""
-
-    source: str
-    destination: str
-    at: datetime
-    value: float
-    paths: int
 
 
 class TableOut(Schema):
