@@ -55,6 +55,16 @@ def records(kind: type[Record], names: Names, rows: Rows) -> list[Record]:
     return [kind(*row) for row in rows]
 
 
+def columns(kind: type) -> dict[str, str]:
+    """The fields of a record, as the part {columns} of a statement."""
+    return {"columns": ", ".join(field.name for field in fields(kind))}
+
+
+def select(kind: type[Record], name: str, /, **parameters: Any) -> list[Record]:
+    """Run a statement whose {columns} are the fields of a record; return the records."""
+    return records(kind, *run_statement(name, columns(kind), **parameters))
+
+
 def optional_list(numbers: Sequence[int] | None) -> list[int] | None:
     """Numbers as a parameter that PostgreSQL takes for an array; None stays null."""
     return None if numbers is None else list(numbers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.archive.statements import check_period, records, run_statement
+from monitor.archive.statements import check_period, select
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +35,4 @@ class DiskToDiskPoint:
 def disk_to_disk_series(path_id: int, since: datetime, until: datetime) -> list[DiskToDiskPoint]:
     """All disk-to-disk measurements of a path that began in the period, oldest first, whatever their outcome."""
     check_period(since, until)
-    return records(DiskToDiskPoint, *run_statement("disk_to_disk_series", path_id=path_id, since=since, until=until))
+    return select(DiskToDiskPoint, "disk_to_disk_series", path_id=path_id, since=since, until=until)

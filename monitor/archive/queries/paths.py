@@ -30,6 +30,7 @@ from monitor.archive.statements import (
     optional_list,
     records,
     run_statement,
+    select,
 )
 
 RAW_STEP_S = 60
@@ -210,7 +211,7 @@ def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: 
     """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
-    return records(RawBurst, *run_statement("raw_bursts", **parameters))
+    return select(RawBurst, "raw_bursts", **parameters)
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from monitor.archive.statements import check_period, optional_list, records, run_statement
+from monitor.archive.statements import check_period, optional_list, records, run_statement, select
 
 CAPACITY_HOLDS = timedelta(days=30)
 """Maximum age of a capacity estimate shown for a path; links change seldom."""
@@ -80,7 +80,7 @@ class CapacityPoint:
 def throughput_series(path_id: int, since: datetime, until: datetime) -> list[ThroughputPoint]:
     """All throughput tests of a path that began in the period, oldest first, of any outcome."""
     check_period(since, until)
-    return records(ThroughputPoint, *run_statement("throughput_series", path_id=path_id, since=since, until=until))
+    return select(ThroughputPoint, "throughput_series", path_id=path_id, since=since, until=until)
 
 
 def throughput_summaries(
@@ -95,11 +95,10 @@ def throughput_summaries(
 def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:
     """All capacity measurements of a path that began in the period, oldest first, of any outcome."""
     check_period(since, until)
-    return records(CapacityPoint, *run_statement("capacity_series", path_id=path_id, since=since, until=until))
+    return select(CapacityPoint, "capacity_series", path_id=path_id, since=since, until=until)
 
 
 def newest_capacities(path_id: int, until: datetime) -> list[CapacityPoint]:
     """Newest capacity measurement of a path that began before `until`, and the newest successful one if different,
     newest first; within `CAPACITY_HOLDS`."""
-    parameters = {"path_id": path_id, "since": until - CAPACITY_HOLDS, "until": until}
-    return records(CapacityPoint, *run_statement("newest_capacities", **parameters))
+    return select(CapacityPoint, "newest_capacities", path_id=path_id, since=until - CAPACITY_HOLDS, until=until)

@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 
 from monitor.archive.diagnosis.findings import Background, Findings
-from monitor.archive.statements import records, run_statement
+from monitor.archive.statements import columns, records, run_statement
 from probes.throughput.spec import Transfer
 
 
@@ -50,10 +50,12 @@ def backgrounds(tests: Sequence[tuple[int, datetime]]) -> dict[tuple[int, dateti
 
 def transfer_of(path_id: int, at: datetime) -> StoredTransfer | None:
     """Test of a path that began at this moment; None where it does not exist."""
-    names, rows = run_statement("transfer", path_id=path_id, at=at)
+    names, rows = run_statement("transfer", columns(StoredTransfer), path_id=path_id, at=at)
     if not rows:
         return None
-    *plain, diagnosis, transfer = rows[0]
-    findings = None if diagnosis is None else msgspec.json.decode(diagnosis, type=Findings)
-    seen = None if transfer is None else msgspec.json.decode(transfer, type=Transfer)
-    return records(StoredTransfer, (*names[:-2], "findings", "transfer"), [(*plain, findings, seen)])[0]
+    *plain, findings, transfer = rows[0]
+    decoded = (
+        None if findings is None else msgspec.json.decode(findings, type=Findings),
+        None if transfer is None else msgspec.json.decode(transfer, type=Transfer),
+    )
+    return records(StoredTransfer, names, [(*plain, *decoded)])[0]
