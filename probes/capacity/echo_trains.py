@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress
-from probes.ping.engine import PingSession, run_sessions
+from probes.ping.engine.packet_table import NS_PER_MS, SendPattern
+from probes.ping.engine.session import PingSession, run_sessions
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.icmp_errors import HEADER_BYTES
-from probes.ping.packet_table import NS_PER_MS, SendPattern
 
 PAIRS = 30
 LONG_TRAINS = 8

@@ -17,10 +17,10 @@ import numpy as np
 from probes.choice import Choice
 from probes.contract import Deadline, NoRoute, ProbeError
 from probes.ping.cycle import Cycle
+from probes.ping.engine.plain import PlainChannel
 from probes.ping.icmp import kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.echo import MAX_PACKET_BYTES, MIN_PACKET_BYTES
-from probes.ping.icmp.plain import PlainChannel
 from probes.ping.resolve import resolve
 from probes.ping.spec import Burst, PingSpec
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bools, Int64s
+from probes.ping.engine.packet_table import EchoResults
 from probes.ping.icmp.icmp_errors import name_of
-from probes.ping.packet_table import EchoResults
 from probes.ping.spec import IcmpError, Stamp
 
 Counts = list[list[int]]

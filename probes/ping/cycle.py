@@ -23,10 +23,10 @@ from probes.contract import Deadline, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
 from probes.ping.addresses import SocketAddress, is_own, path_mtu_bytes
 from probes.ping.burst_counts import BurstCounts
-from probes.ping.engine import CORE_PACKETS_PER_S, PingSession, run_sessions
+from probes.ping.engine.packet_table import SendPattern
+from probes.ping.engine.plain import PlainChannel
+from probes.ping.engine.session import CORE_PACKETS_PER_S, PingSession, run_sessions
 from probes.ping.icmp.channel import Channel
-from probes.ping.icmp.plain import PlainChannel
-from probes.ping.packet_table import SendPattern
 from probes.ping.resolve import Name, Resolution
 from probes.ping.spec import Burst, IcmpError, PingSpec
 

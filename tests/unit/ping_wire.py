@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from probes.ping.engine.packet_table import PacketTable, SendPattern
+from probes.ping.engine.receiver import ReplyMatcher, message_bytes
 from probes.ping.icmp import kernel
 from probes.ping.icmp.clock import StampClock
 from probes.ping.icmp.echo import EchoFormat
-from probes.ping.packet_table import PacketTable, SendPattern
-from probes.ping.receiver import ReplyMatcher, message_bytes
 
 IDENTIFIER = 0xBEEF
 SECRET = b"twelve bytes"

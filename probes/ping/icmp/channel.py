@@ -2,7 +2,7 @@
 
 A raw socket if permitted, else an unprivileged datagram ICMP socket, else `NotPermitted` with the setting to change.
 A datagram socket uses its port as the ICMP identifier and strips the IP header from replies.
-64-bit Linux only; `probes.ping.icmp.plain` is the fallback for other systems.
+64-bit Linux only; `probes.ping.engine.plain` is the fallback for other systems.
 """
 
 from __future__ import annotations

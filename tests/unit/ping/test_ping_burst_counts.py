@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.ping.burst_counts import BurstCounts, changes, reordered
+from probes.ping.engine.packet_table import PacketTable, SendPattern
 from probes.ping.icmp.icmp_errors import Errors, name_of
-from probes.ping.packet_table import PacketTable, SendPattern
 
 SECOND = 1_000_000_000
 MS = 1_000_000

@@ -16,10 +16,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.ping import engine, receiver, sender
 from probes.ping.arrays import Bytes, Int64s
-from probes.ping.engine import PingSession
-from probes.ping.packet_table import SendPattern
+from probes.ping.engine import receiver, sender
+from probes.ping.engine import session as session_module
+from probes.ping.engine.packet_table import SendPattern
+from probes.ping.engine.session import PingSession
 
 MS = 1_000_000
 
@@ -94,7 +95,7 @@ def run_session(
     clock = Clock()
     wire = Wire(clock)
     with (
-        patch.object(engine, "time", clock),
+        patch.object(session_module, "time", clock),
         patch.object(sender, "time", clock),
         patch.object(receiver, "time", clock),
     ):

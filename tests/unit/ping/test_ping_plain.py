@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from probes.choice import Choice
 from probes.contract import Deadline, NoRoute, NotPermitted, ProbeError
 from probes.ping.burst import PING, IcmpProbe, PlainIcmpProbe
-from probes.ping.icmp import kernel, plain
+from probes.ping.engine import plain
+from probes.ping.engine.receiver import HOST_COLUMNS
+from probes.ping.engine.sender import pack_address
+from probes.ping.icmp import kernel
 from probes.ping.icmp.icmp_errors import MOST_BYTES
-from probes.ping.receiver import HOST_COLUMNS
-from probes.ping.sender import pack_address
 from probes.ping.spec import PingSpec, PingTarget
 from tests.unit.ping_wire import IDENTIFIER, OUR_HOST, ROUTER, Form, PartialSession, checked, icmp_error, ipv4
 

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.ping.burst_counts import BurstCounts
-from probes.ping.icmp import kernel, plain
+from probes.ping.engine import plain
+from probes.ping.engine.packet_table import HARDWARE_SLACK_NS
+from probes.ping.engine.receiver import DOUBT_NS, Receiver
+from probes.ping.icmp import kernel
 from probes.ping.icmp.stamp_keys import StampKeys
-from probes.ping.packet_table import HARDWARE_SLACK_NS
-from probes.ping.receiver import DOUBT_NS, Receiver
 from tests.unit.ping_wire import (
     CLOCK_OFFSET_NS,
     FORMS,

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes.ping.schedule import LATE_NS, Schedule, random_phases_ns
+from probes.ping.engine.schedule import LATE_NS, Schedule, random_phases_ns
 
 SECOND = 1_000_000_000
 

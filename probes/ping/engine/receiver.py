@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from probes.ping.arrays import Bools, Bytes, Int64s
+from probes.ping.engine.packet_table import PacketTable
 from probes.ping.icmp import echo, icmp_errors, kernel
 from probes.ping.icmp.channel import Channel, ReceiveBatch
 from probes.ping.icmp.clock import StampClock
 from probes.ping.icmp.icmp_errors import Errors
 from probes.ping.icmp.stamp_keys import StampKeys
-from probes.ping.packet_table import PacketTable
 
 HOST_COLUMNS = {4: slice(4, 8), 6: slice(8, 24)}
 """Position of the address in a sockaddr."""

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from probes.ping.addresses import FAMILY, SocketAddress
+from probes.ping.engine.packet_table import PacketTable
 from probes.ping.icmp import echo, kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.stamp_keys import StampKeys
-from probes.ping.packet_table import PacketTable
 
 SEND_BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
 

@@ -5,8 +5,8 @@ times and replies. Names, privileges and PingER's bursts are the business of `pr
 
 An RTT runs from the kernel's send timestamp to its receive timestamp, so waking rarely and reading many timestamps at
 once costs no accuracy. No Python code runs per packet, except for packets that the kernel refuses. Over a channel
-without timestamps (`probes.ping.icmp.plain`), an RTT runs from the send call to the receive call, and each reply wakes
-the loop; the same holds while kernel timestamps are not trusted.
+without timestamps (`probes.ping.engine.plain`), an RTT runs from the send call to the receive call, and each reply
+wakes the loop; the same holds while kernel timestamps are not trusted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy as np
 
 from probes.contract import Deadline
 from probes.ping.addresses import SocketAddress
+from probes.ping.engine.packet_table import NS_PER_MS, EchoResults, PacketTable, SendPattern
+from probes.ping.engine.receiver import Receiver
+from probes.ping.engine.schedule import Schedule, random_phases_ns
+from probes.ping.engine.sender import Sender
 from probes.ping.icmp import echo, kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.icmp_errors import HEADER_BYTES
 from probes.ping.icmp.stamp_keys import StampKeys
-from probes.ping.packet_table import NS_PER_MS, EchoResults, PacketTable, SendPattern
-from probes.ping.receiver import Receiver
-from probes.ping.schedule import Schedule, random_phases_ns
-from probes.ping.sender import Sender
 
 NS_PER_S = 1_000_000_000
 

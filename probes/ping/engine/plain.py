@@ -22,10 +22,10 @@ import numpy as np
 
 from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.arrays import Bytes, Int64s
+from probes.ping.engine.receiver import HOST_COLUMNS
+from probes.ping.engine.sender import pack_address
 from probes.ping.icmp import echo, kernel
 from probes.ping.icmp.channel import RECEIVE_BUFFER_BYTES, Channel
-from probes.ping.receiver import HOST_COLUMNS
-from probes.ping.sender import pack_address
 
 LONGEST_MESSAGE_BYTES = 1 << 16
 """Maximum length of an IP packet."""
@@ -207,6 +207,6 @@ def _has_valid_checksum(icmp: Bytes) -> bool:
 
 
 def unpack_address(family: int, name: Bytes) -> SocketAddress:
-    """Convert a packed sockaddr to a socket address; the inverse of `probes.ping.sender.pack_address`."""
+    """Convert a packed sockaddr to a socket address; the inverse of `probes.ping.engine.sender.pack_address`."""
     host = socket.inet_ntop(FAMILY[family], name[HOST_COLUMNS[family]].tobytes())
     return (host, 0) if family == 4 else (host, 0, 0, int.from_bytes(name[SCOPE].tobytes(), sys.byteorder))
