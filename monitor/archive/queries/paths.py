@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from monitor.analysis.summaries import grouped_means, grouped_quantiles
+from monitor.analysis.tcp import mathis_estimate
 from monitor.archive.bounds import raw_tables
 from monitor.archive.columns import nullable
-from monitor.archive.estimates import estimates
 from monitor.archive.periods import start_of
 from monitor.archive.queries.pooling import pooled, quantiles_of
 from monitor.archive.round_trips import unpack_groups
@@ -259,8 +259,9 @@ def _points_of_raw(rows: Rows) -> list[SeriesPoint]:
     burst, _, rtts_ms = unpack_groups(packets, rtts)
     step, values = np.repeat(burst, rtts_ms.shape[1]), rtts_ms.ravel()
     quantiles = grouped_quantiles(step, values, len(rows), RAW_QUANTILE_SHARES)
-    averages = nullable(grouped_means(step, values, len(rows)))
-    rates_bps, floors = zip(*estimates(averages, sent, received), strict=True)
+    estimates_bps, floors = mathis_estimate(grouped_means(step, values, len(rows)), sent, received)
+    rates_bps = nullable(estimates_bps)
+    is_floor = [None if rate_bps is None else floor for rate_bps, floor in zip(rates_bps, floors.tolist(), strict=True)]
     figures = [nullable(quantile) for quantile in quantiles]
-    columns = (at, sent, received, not_measured, *figures, rates_bps, floors, loss_max_ratio)
+    columns = (at, sent, received, not_measured, *figures, rates_bps, is_floor, loss_max_ratio)
     return [SeriesPoint(*point) for point in zip(*columns, strict=True)]

@@ -5,8 +5,8 @@ In: marks in `dirty_hour`, written by ingest, and in `dirty_summary`, written by
 Summaries are always recomputed as a whole, so late and duplicate data give the same rows. Summaries are never deleted,
 so raw data may be deleted before them.
 
-SQL selects, counts, adds and stores sets of summaries; figures from single RTTs or sketches are computed for all
-summaries at once in `monitor.analysis.summaries` and `.sketches` (ADR 0005).
+SQL selects, counts, adds and stores sets of summaries, with their Mathis estimate; figures from single RTTs or sketches
+are computed for all summaries at once in `monitor.analysis.summaries` and `.sketches` (ADR 0005).
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ import numpy as np
 from django.db import connection, models, transaction
 
 from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Sketches
-from monitor.analysis.summaries import QUANTILE_SHARES, BurstFigures, burst_figures
+from monitor.analysis.summaries import QUANTILE_SHARES, burst_figures
 from monitor.archive.columns import nullable
-from monitor.archive.estimates import estimates
 from monitor.archive.models import (
     BurstDay,
     BurstHour,
@@ -43,6 +42,11 @@ from monitor.mesh.kinds import stored_in
 
 HOUR = timedelta(hours=1)
 LAG_TO_WARN_OF = timedelta(minutes=1)
+# Computed while the summaries are stored, from their other columns.
+STORED_EXPRESSIONS = {
+    "estimate_bps": "reporting.mathis_estimate_bps(rtt_avg_ms, sent, received)",
+    "estimate_is_floor": "reporting.mathis_estimate_is_floor(rtt_avg_ms, sent, received)",
+}
 RTT_QUANTILES = ("rtt_p25_ms", "rtt_median_ms", "rtt_p75_ms", "rtt_p90_ms", "rtt_p95_ms")
 
 Mark = tuple[int, datetime, datetime]
@@ -207,10 +211,6 @@ def _burst_rows(rows: Columns) -> Columns:
     """Columns of hours computed from single RTTs."""
     group, packets, rtts_ms = unpack_groups(rows["packets"], rows["rtts"])
     figures = burst_figures(group, rtts_ms, packets, len(rows["packets"]))
-    return _figure_columns(figures) | _estimate_columns(rows, nullable(figures.rtt_avg_ms))
-
-
-def _figure_columns(figures: BurstFigures) -> Columns:
     columns: Columns = {}
     for field in fields(figures):
         value = getattr(figures, field.name)
@@ -229,13 +229,7 @@ def _sketch_columns(rows: Columns) -> Columns:
         "ipdv_ms": nullable(upper - lower),
         "rtt_sketch": rtt.to_bytes(),
         "ipdv_sketch": ipdv.to_bytes(),
-        **_estimate_columns(rows, rows["rtt_avg_ms"]),
     }
-
-
-def _estimate_columns(rows: Columns, rtt_avg_ms: Sequence[float | None]) -> Columns:
-    rates_bps, floors = zip(*estimates(rtt_avg_ms, rows["sent"], rows["received"]), strict=True)
-    return {"estimate_bps": list(rates_bps), "estimate_is_floor": list(floors)}
 
 
 def _test_rows(rows: Columns) -> Columns:
@@ -271,14 +265,17 @@ def _store(cursor: Any, model: type[models.Model], columns: Columns) -> None:
     """Upsert these rows; `columns` may have more columns than the table."""
     names = [field.attname for field in model._meta.concrete_fields]
     keys = [field.attname for field in model._meta.pk_fields]
+    staged = [name for name in names if name not in STORED_EXPRESSIONS]
     parts = {
         "table": model._meta.db_table,
         "columns": ", ".join(names),
+        "staged": ", ".join(staged),
+        "values": ", ".join(STORED_EXPRESSIONS.get(name, name) for name in names),
         "keys": ", ".join(keys),
         "updates": ", ".join(f"{name} = excluded.{name}" for name in names if name not in keys),
     }
     cursor.execute(statement("staged_summary", table=parts["table"]))
-    with cursor.copy(f"COPY staged_{parts['table']} ({parts['columns']}) FROM STDIN") as copy:
-        for row in zip(*(columns[name] for name in names), strict=True):
+    with cursor.copy(f"COPY staged_{parts['table']} ({parts['staged']}) FROM STDIN") as copy:
+        for row in zip(*(columns[name] for name in staged), strict=True):
             copy.write_row(row)
     cursor.execute(statement("store_summaries", **parts))
