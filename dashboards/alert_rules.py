@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dashboards.postgres import DATA_SOURCE_UID, SqlQuery, sql
+from dashboards.postgres import DATA_SOURCE_UID, LATE_AFTER_MIN, SqlQuery, sql
 
 FOLDER = "Soundings"
 PAUSED = "$SOUNDINGS_GRAFANA_ALERTS_PAUSED"
@@ -52,9 +52,11 @@ def rules() -> list[GrafanaRule]:
             uid="soundings-agent-silent",
             title="Soundings: agent silent",
             query="alert_agent_silent",
-            above=300,
+            above=60 * LATE_AFTER_MIN,
             for_s=60,
-            summary="{{ .Labels.site }}: no results accepted from its agent for more than 5 minutes",
+            summary=(
+                f"{{{{ .Labels.site }}}}: no results accepted from its agent for more than {LATE_AFTER_MIN} minutes"
+            ),
             labels=system,
             no_data="OK",
         ),

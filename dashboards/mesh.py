@@ -35,9 +35,16 @@ from dashboards.panels import (
     with_incident_link,
     with_path_links,
 )
+from dashboards.postgres import LATE_AFTER_MIN
+from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS
 
-# PingER's bounds of good, acceptable, poor, very poor and bad, as ratios; no data sorts below all of them.
-LOSS_COLOURS = ((None, GREY), (0.0, GREEN), (1e-9, SKY), (0.01, YELLOW), (0.025, ORANGE), (0.05, RED), (0.12, PURPLE))
+# Excellent and good loss have a single colour, apart from no loss; no data sorts below all.
+LOSS_COLOURS = (
+    (None, GREY),
+    (0.0, GREEN),
+    (1e-9, SKY),
+    *zip((upper for upper, _ in LOSS_BAND_UPPER_RATIOS[1:]), (YELLOW, ORANGE, RED, PURPLE), strict=True),
+)
 FILLED = DynamicConfigValue("custom.cellOptions", {"type": "color-background", "mode": "basic"})
 WORST_OF = "With several paths of the family between two sites, the worst of them. Grey: no data, or no path."
 
@@ -62,7 +69,7 @@ def _now() -> Stat:
     return stat(
         "Overview",
         "The selected group, family and packet size over the period; open incidents and silent agents are current, of "
-        "the whole mesh. An agent is silent if it delivered nothing for 5 minutes.",
+        f"the whole mesh. An agent is silent if it delivered nothing for {LATE_AFTER_MIN} minutes.",
         "mesh_now",
         {"Packets lost": "percentunit", "Measured of the plan": "percentunit"},
     )

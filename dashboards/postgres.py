@@ -6,6 +6,7 @@ A query is a file in `sql/` with a single statement, which may contain Grafana's
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal, Self
 
@@ -13,7 +14,10 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models.dashboard import DataSourceRef
 
+from monitor.overview.late_agents import LATE_AFTER
+
 SQL_DIR = Path(__file__).parent / "sql"
+LATE_AFTER_MIN = LATE_AFTER // timedelta(minutes=1)
 
 # The plugin was renamed from "postgres" to "grafana-postgresql-datasource" within Grafana 10. The new name is unknown
 # before, the old one is an alias since, so only the old one works in every version from 10 to 12.
@@ -23,8 +27,12 @@ DATA_SOURCE = DataSourceRef(type_val=DATA_SOURCE_TYPE, uid=DATA_SOURCE_UID)
 
 
 def sql(name: str) -> str:
-    """The text of `sql/NAME.sql` with its comment, which the panel's editor shows."""
-    return (SQL_DIR / f"{name}.sql").read_text(encoding="utf-8").strip()
+    """The text of `sql/NAME.sql` with its comment, which the panel's editor shows.
+
+    `{late_after_min}` in it is the time without a delivery after which an agent counts as late, in minutes.
+    """
+    text = (SQL_DIR / f"{name}.sql").read_text(encoding="utf-8").strip()
+    return text.replace("{late_after_min}", str(LATE_AFTER_MIN))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 -- One row: how the mesh is. Paths in use, those of which packets were sent in the period, the loss of all of them
--- together, bursts measured over bursts planned, incidents open now, and agents of which nothing came for 5 minutes.
+-- together, bursts measured over bursts planned, incidents open now, and agents of which nothing came for {late_after_min} minutes.
 WITH chosen AS (
     SELECT path_id
     FROM reporting.path
@@ -31,6 +31,6 @@ SELECT
     CASE WHEN pooled.planned > 0 THEN LEAST(pooled.bursts::float8 / pooled.planned, 1) END AS "Measured of the plan",
     (SELECT COUNT(*) FROM reporting.incident WHERE closed_at IS NULL)::float8 AS "Open incidents",
     (
-        SELECT COUNT(*) FROM reporting.agent WHERE accepted_at IS NULL OR accepted_at < now() - INTERVAL '5 minutes'
+        SELECT COUNT(*) FROM reporting.agent WHERE accepted_at IS NULL OR accepted_at < now() - INTERVAL '{late_after_min} minutes'
     )::float8 AS "Silent agents"
 FROM pooled

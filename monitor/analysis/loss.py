@@ -9,6 +9,11 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
 ZERO_LOSS_BOUND = 3.0
 """Without loss in N packets the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996)."""
 
@@ -33,11 +38,18 @@ LOSS_BAND_UPPER_RATIOS = (
 )
 
 
+def zero_loss_bound_ratio(sent: ArrayLike) -> Floats:
+    """Upper 95% bound of the loss where none of `sent` packets was lost, at most 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound: Floats = np.minimum(ZERO_LOSS_BOUND / np.asarray(sent, dtype=np.float64), 1.0)
+    return bound
+
+
 def loss_bound_ratio(sent: int, received: int) -> float | None:
     """Upper 95% bound of the loss where nothing was lost, 3/sent; None with loss, or where nothing was sent."""
     if sent == 0 or received < sent:
         return None
-    return min(1.0, ZERO_LOSS_BOUND / sent)
+    return float(zero_loss_bound_ratio(sent))
 
 
 def loss_band(ratio: float | None) -> LossBand | None:

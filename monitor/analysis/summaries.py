@@ -63,7 +63,6 @@ def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups:
     of_difference = np.repeat(of_burst, max(rtts.shape[1] - 1, 0))
     least, *quantiles, greatest = grouped_quantiles(of_packet, values, groups, (0.0, *QUANTILE_SHARES, 1.0))
     p25_ms, median_ms, p75_ms, p90_ms, p95_ms = quantiles
-    lower, upper = grouped_quantiles(of_difference, differences, groups, (0.25, 0.75))
     return BurstFigures(
         losses_followed=_packets(of_burst, followed, groups),
         losses_paired=_packets(of_burst, followed & lost[:, 1:], groups),
@@ -77,7 +76,7 @@ def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups:
         rtt_max_ms=greatest,
         rtt_avg_ms=grouped_means(of_packet, values, groups),
         rtt_iqr_ms=grouped_means(of_burst, interquartile_ranges(rtts), groups),
-        ipdv_ms=upper - lower,
+        ipdv_ms=grouped_ipdv(of_burst, rtts, groups),
         received_avg_ratio=grouped_means(of_burst, shares, groups),
         received_max_ratio=-grouped_minima(of_burst, -shares, groups),
         rate_avg_per_ms=grouped_means(of_burst, rates, groups),
@@ -85,6 +84,15 @@ def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups:
         rtt_sketch=Sketches.of_values(of_packet, values, groups, RTT_MS),
         ipdv_sketch=Sketches.of_values(of_difference, differences, groups, IPDV_MS),
     )
+
+
+def grouped_ipdv(group: Ints, rtts_ms: Floats, groups: int) -> Floats:
+    """Interquartile range of each group's signed differences between consecutive RTTs of a burst (RFC 5481, section
+    4.1)."""
+    differences = np.diff(rtts_ms, axis=1)
+    of_difference = np.repeat(group, differences.shape[1])
+    lower, upper = grouped_quantiles(of_difference, differences.ravel(), groups, (0.25, 0.75))
+    return upper - lower
 
 
 def grouped_quantiles(group: Ints, values: Floats, groups: int, shares: Sequence[float]) -> list[Floats]:

@@ -15,7 +15,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards import __main__ as command
 from dashboards import paths, render
-from dashboards.postgres import SQL_DIR
+from dashboards.postgres import SQL_DIR, sql
 
 ROW_NAMES = "From\\To"
 """What Grafana's transformation calls the column of a matrix that names the rows."""
@@ -90,7 +90,7 @@ def test_every_query_file_is_used_and_begins_with_what_it_returns() -> None:
     files = [*render.JSON_DIR.glob("*.json"), *render.ALERTING_DIR.glob("*.json")]
     used = "".join(file.read_text() for file in files)
     for file in SQL_DIR.glob("*.sql"):
-        text = file.read_text().strip()
+        text = sql(file.stem)
         assert text.startswith("-- "), file.name
         assert json.dumps(text, ensure_ascii=False) in used, f"{file.name}: no dashboard has it"
 

@@ -20,6 +20,8 @@ from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial
 from monitor.analysis.changes import onset
 from monitor.analysis.changes.onset import Onset
+from monitor.analysis.summaries import grouped_ipdv, grouped_quantiles
+from monitor.archive.columns import nullable
 from monitor.archive.queries.around import BurstColumns
 
 Floats = NDArray[np.float64]
@@ -69,8 +71,8 @@ def figures(
     counted = select_bursts(every, every.during_test == 0)
     sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
     small = smallest(counted)
-    ordered = np.quantile(_drop_missing(small.rtts_ms), SHARES) if _drop_missing(small.rtts_ms).size else None
-    quantiles = [None] * len(SHARES) if ordered is None else ordered.tolist()
+    of_packet, of_burst = np.zeros(small.rtts_ms.size, np.int64), np.zeros(len(small.rtts_ms), np.int64)
+    quantiles = nullable(np.concatenate(grouped_quantiles(of_packet, small.rtts_ms.ravel(), 1, SHARES)))
     one_sided = (1.0 + CONFIDENCE) / 2.0
     return PeriodFigures(
         since=since,
@@ -90,7 +92,7 @@ def figures(
         rtt_p75_ms=quantiles[3],
         rtt_p95_ms=quantiles[4],
         rtt_max_ms=quantiles[5],
-        ipdv_ms=_ipdv_ms(small.rtts_ms),
+        ipdv_ms=nullable(grouped_ipdv(of_burst, small.rtts_ms, 1))[0],
         duplicates=_total(counted.duplicates),
         reordered=_total(counted.reordered),
         ttl=_usual_ttl(counted.ttl),
@@ -140,14 +142,6 @@ def _by_size(bursts: BurstColumns) -> tuple[SizeLoss, ...]:
     return tuple(
         SizeLoss(int(size), _total(bursts.sent[of]), _total((bursts.sent - bursts.received)[of])) for size, of in rows
     )
-
-
-def _ipdv_ms(rtts_ms: Floats) -> float | None:
-    differences = _drop_missing(np.diff(rtts_ms, axis=1)) if rtts_ms.shape[1] > 1 else np.empty(0)
-    if not differences.size:
-        return None
-    lower, upper = np.quantile(differences, (0.25, 0.75)).tolist()
-    return float(upper - lower)
 
 
 def _drop_missing(values: Floats) -> Floats:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Self
 
 from monitor.analysis.binomial import lower_bound, upper_bound
-from monitor.analysis.loss import ZERO_LOSS_BOUND
+from monitor.analysis.loss import zero_loss_bound_ratio
 from monitor.analysis.tcp.models import (
     MSS_BYTES,
     CongestionControl,
@@ -136,7 +136,7 @@ class Loss:
     def bound_ratio(self) -> float:
         """The 95% bound where none (3/N, as everywhere) or all were lost; the ratio itself otherwise."""
         if self.sent is not None and self.none_of_some:
-            return min(1.0, ZERO_LOSS_BOUND / self.sent)
+            return float(zero_loss_bound_ratio(self.sent))
         if self.sent is not None and self.all_of_some:
             return float(lower_bound(self.sent, self.sent, BOUND_CONFIDENCE))
         return self.ratio

@@ -18,7 +18,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.analysis.loss import ZERO_LOSS_BOUND
+from monitor.analysis.loss import zero_loss_bound_ratio
 
 MSS_BYTES = 1460
 
@@ -74,9 +74,8 @@ def mathis_estimate(
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = (sent_packets - received_packets) / sent_packets
-        bound = np.minimum(ZERO_LOSS_BOUND / sent_packets, 1.0)
     none_lost = received_packets >= sent_packets
-    rate_bps = mathis_bps(rtt_ms, np.where(none_lost, bound, loss), mss_bytes)
+    rate_bps = mathis_bps(rtt_ms, np.where(none_lost, zero_loss_bound_ratio(sent_packets), loss), mss_bytes)
     rate_bps = np.where(sent_packets > 0, rate_bps, np.nan)
     return rate_bps, none_lost & ~np.isnan(rate_bps)
 
