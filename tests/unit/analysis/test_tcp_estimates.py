@@ -89,6 +89,8 @@ def test_following_the_advice_gives_what_it_promises(given_figures, times):
     rtt, loss, transfer = given_figures
     advice = estimate(rtt, loss, transfer, times).advice
     assume(advice is not None)
+    # No figure of a path is a capacity below 1 bit/s.
+    assume(advice.capacity_bps is None or advice.capacity_bps >= 1)
     following = dataclasses.replace(
         transfer,
         window_bytes=advice.window_bytes or transfer.window_bytes,
