@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from probes.toml.keys import checked, described, must
+from probes.toml.keys import checked, described, must_be
 
 
 def network_fault(text: str) -> str | None:
@@ -26,8 +26,8 @@ def network_fault(text: str) -> str | None:
 NetworkList = tuple[Annotated[str, checked(network_fault)], ...]
 HourRange = Annotated[
     str,
-    must(
-        'must be HH:MM-HH:MM, in UTC; write it as "20:00-06:00"',
+    must_be(
+        'HH:MM-HH:MM in UTC, as "20:00-06:00"',
         r"([01]\d|2[0-3]):[0-5]\d-(([01]\d|2[0-3]):[0-5]\d|24:00)",
     ),
 ]

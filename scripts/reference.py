@@ -14,7 +14,6 @@ from pathlib import Path
 
 import django
 import msgspec
-from msgspec import inspect
 
 from monitor.environment import VARIABLES
 from monitor.mesh.document import structure
@@ -37,13 +36,6 @@ UNITS = {
     "_s": "s",
 }
 """Units by the end of a key's name; minutes, bytes, bits or packets precede `per day` and `per hour`."""
-
-TYPES: dict[type, str] = {
-    inspect.BoolType: "boolean",
-    inspect.IntType: "integer",
-    inspect.FloatType: "number",
-    inspect.StrType: "string",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +153,7 @@ def _page(title: str, introduction: str, struct: type[msgspec.Struct]) -> str:
 def _row(table: Table, key: Key) -> tuple[str, ...]:
     value = key if key.item is None else key.item
     bounds = ", ".join(f"`{choice}`" for choice in value.choices) or value.bounds or NONE
-    return f"`{key.name}`", _type(key), _unit(key), _default(key), bounds, meaning(table, key)
-
-
-def _type(key: Key) -> str:
-    value = key if key.item is None else key.item
-    choice_type = "integer" if isinstance(next(iter(value.choices), ""), int) else "string"
-    name = TYPES.get(type(value.type), choice_type)
-    return name if key.item is None else f"list of {name}s"
+    return f"`{key.name}`", key.type_name, _unit(key), _default(key), bounds, meaning(table, key)
 
 
 def _default(key: Key) -> str:
@@ -179,7 +164,7 @@ def _default(key: Key) -> str:
 
 def _unit(key: Key) -> str:
     ending = next((ending for ending in UNITS if key.name.endswith(ending)), None)
-    if ending is None or _type(key) not in ("integer", "number", "list of integers"):
+    if ending is None or key.type_name not in ("integer", "number", "list of integers"):
         return NONE
     if ending in ("_per_day", "_per_hour"):
         return f"{key.name.removesuffix(ending).rpartition('_')[2]} {UNITS[ending]}"

@@ -7,13 +7,13 @@ from typing import Annotated
 import msgspec
 
 from probes.limit_keys import Number
-from probes.toml.keys import described, must
+from probes.toml.keys import described, must_be
 
 
 class DiskLimits(msgspec.Struct, frozen=True, kw_only=True):
     folder: Annotated[
         str,
-        must("must be an absolute path", "(?s:|/.*)"),
+        must_be("an absolute path", "(?s:|/.*)"),
         described("folder for the files of disk-to-disk tests, which need it"),
     ] = ""
     max_file_bytes: Annotated[Number, described("maximum size of such a file")] = 1e9

@@ -22,7 +22,8 @@ NOT_EMPTY = Meta(min_length=1)
 DISTINCT = Meta(extra_json_schema={"uniqueItems": True})
 """No element of the list may be listed twice."""
 
-_TYPE_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "a string", list: "a list"}
+_TYPE_NAMES: dict[type, str] = {inspect.BoolType: "boolean", inspect.IntType: "integer", inspect.FloatType: "number"}
+_SHOWN_CHARACTERS = 60
 
 
 class InvalidValue(Exception):
@@ -34,12 +35,13 @@ def described(meaning: str, example: str = "") -> Meta:
     return Meta(description=meaning, examples=[example] if example else None)
 
 
-def must(rule: str, pattern: str, *, is_secret: bool = False) -> Meta:
-    """Pattern of a string, and the rule in words that complete the sentence `key = "value" …`.
+def must_be(rule: str, pattern: str | None = None, *, is_secret: bool = False) -> Meta:
+    """Rule that completes the sentence `key must be …`, with the pattern of a string.
 
     Messages do not show the value if a secret may be there by mistake.
     """
-    return Meta(pattern=rf"^(?:{pattern})\Z", extra={"rule": rule, "is_secret": is_secret})
+    meta = {"rule": rule, "is_secret": is_secret}
+    return Meta(pattern=None if pattern is None else rf"^(?:{pattern})\Z", extra=meta)
 
 
 def checked(fault_of: Callable[[Any], str | None]) -> Meta:
@@ -57,29 +59,26 @@ class ValueType:
 
     def decode(self, name: str, value: object, *, is_element: bool = False) -> Any:
         """Convert the value of key `name`, or an element of its list. Raises `InvalidValue`."""
-        subject = f"{name}: {written(value)}" if is_element else f"{name} = {written(value)}"
-        if self.meta.get("is_secret"):
-            subject = name
         try:
             decoded = msgspec.convert(value, self.hint)
         except msgspec.ValidationError as error:
-            if ", got `" in str(error):
-                each = ": each" if is_element else ""
-                raise InvalidValue(f"{name}{each} must be {self._words}, not {type_words(value)}") from error
-            if isinstance(value, str) and not value.strip():
-                raise InvalidValue(f"{name} is empty; write a string or leave the line out") from error
-            if isinstance(value, list):
-                raise InvalidValue(f"{name} {self._length_fault(len(value))}") from error
-            raise InvalidValue(f"{subject} {self._fault}") from error
-        check = self.meta.get("check")
-        fault = None if check is None else check(value)
+            each = ": each" if is_element else ""
+            string = "the string " if isinstance(value, str) and self.type_name != "string" else ""
+            given = "" if self.meta.get("is_secret") else f", not {string}{shown(value)}"
+            raise InvalidValue(f"{name}{each} must be {self._needed}{given}") from error
+        fault = self.meta["check"](value) if "check" in self.meta else None
         if fault is not None:
-            raise InvalidValue(f"{subject} {fault}")
+            raise InvalidValue(f"{name}{':' if is_element else ' ='} {written(value)} {fault}")
         return decoded
 
     @property
-    def example(self) -> str:
-        return str(self.meta.get("examples", [""])[0])
+    def type_name(self) -> str:
+        """Name of the type, such as `list of integers`."""
+        if isinstance(self.type, (inspect.VarTupleType, inspect.ListType)):
+            return f"list of {_value_type(get_args(_bare(self.hint))[0]).type_name}s"
+        if self.choices and isinstance(self.choices[0], int):
+            return "integer"
+        return _TYPE_NAMES.get(type(self.type), "string")
 
     @property
     def choices(self) -> tuple[str | int, ...]:
@@ -98,30 +97,16 @@ class ValueType:
         return " and ".join(f"{word} {number(limit)}" for word, limit in limits if limit is not None)
 
     @property
-    def _words(self) -> str:
-        match self.type:
-            case inspect.BoolType():
-                return _TYPE_WORDS[bool]
-            case inspect.IntType() | inspect.FloatType():
-                word = _TYPE_WORDS[int if isinstance(self.type, inspect.IntType) else float]
-                return f"{word} {'from' if ' to ' in self.bounds else 'of'} {self.bounds}" if self.bounds else word
-            case inspect.VarTupleType() | inspect.ListType():
-                return "a list, [ … ]"
-            case inspect.LiteralType() if not isinstance(self.choices[0], str):
-                return alternatives(self.choices)
-        return "a string in double quotes"
-
-    @property
-    def _fault(self) -> str:
-        if self.choices:
-            return f"is not valid; write {alternatives(self.choices)}"
-        return f"is out of range; write {self.bounds}" if self.bounds else str(self.meta["rule"])
-
-    def _length_fault(self, length: int) -> str:
-        if length == 0:
-            return "is empty; write at least one element"
-        needed = getattr(self.type, "min_length", None)
-        return f"has {length} element{'s' if length > 1 else ''}; write {needed}, as in {self.example}"
+    def _needed(self) -> str:
+        """Valid values, to complete the sentence `key must be …`."""
+        if "rule" in self.meta or self.choices:
+            return str(self.meta.get("rule") or alternatives(self.choices))
+        if isinstance(self.type, inspect.BoolType):
+            return "true or false"
+        is_non_empty = getattr(self.type, "min_length", None) or getattr(self.type, "pattern", None)
+        name = f"a non-empty {self.type_name}" if is_non_empty else f"a {self.type_name}".replace("a int", "an int")
+        between = "" if not self.bounds else " from " if " to " in self.bounds else " of "
+        return f"{name}{between}{self.bounds}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +126,10 @@ class Key(ValueType):
     @property
     def description(self) -> str:
         return str(self.meta.get("description", ""))
+
+    @property
+    def example(self) -> str:
+        return str(self.meta.get("examples", [""])[0])
 
     @property
     def is_distinct(self) -> bool:
@@ -188,10 +177,10 @@ def number(value: float) -> str:
     return f"{value:.0f}" if value == int(value) and abs(value) < 1e10 else f"{value:g}"
 
 
-def type_words(value: object) -> str:
-    if isinstance(value, dict):
-        return "a table"
-    return _TYPE_WORDS.get(type(value), "a date or time")
+def shown(value: object) -> str:
+    """A value as it stands in the file, shortened for a message."""
+    text = "a table" if isinstance(value, dict) else written(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 def _key(declared: structs.FieldInfo) -> Key:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from probes.toml import lines
-from probes.toml.keys import InvalidValue, Key, ValueType, keys_of, tag_key, type_words, written
+from probes.toml.keys import InvalidValue, Key, ValueType, keys_of, shown, tag_key, written
 from probes.toml.lines import Place, TomlSyntaxError, closest
 
 
@@ -218,7 +218,7 @@ class Table:
         header = _header((*place, 0) if key.is_list else place)
         if not isinstance(value, list if key.is_list else dict):
             needed = f"a table for each, headed {header}" if key.is_list else f"a table, {header}"
-            self.problem(f"{key.name} must be {needed}, not {type_words(value)}", key.name)
+            self.problem(f"{key.name} must be {needed}, not {shown(value)}", key.name)
             return
         tables = self._tables[key.name] = []
         for index, data in enumerate(value) if isinstance(value, list) else [(None, value)]:

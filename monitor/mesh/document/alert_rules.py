@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
-from probes.toml.keys import DISTINCT, Text, described
+from probes.toml.keys import DISTINCT, Text, described, must_be
 
 Severity = Literal["notice", "warning", "critical"]
 SEVERITIES = get_args(Severity)
@@ -41,9 +41,13 @@ RULES: dict[str, type[RuleSettings]] = {}
 """Settings of each rule by the name of its table; `monitor.alerts` registers its rules."""
 
 PATH = "path"
-PATH_EXAMPLE = 'path = ["slac", "cern"] (from one host to another)'
 PATH_MEANING = 'Selects a single path by the names of its hosts: `path = ["slac", "cern"]` is from slac to cern.'
-HostPair = Annotated[list[str], DISTINCT, Meta(min_length=2, max_length=2)]
+HostPair = Annotated[
+    list[str],
+    DISTINCT,
+    Meta(min_length=2, max_length=2),
+    must_be('the names of two hosts, as in path = ["slac", "cern"] (from one host to another)'),
+]
 
 
 class Selectors(Struct, frozen=True, kw_only=True):
@@ -52,7 +56,7 @@ class Selectors(Struct, frozen=True, kw_only=True):
     group: Annotated[Text, described("Selects the paths within this group.")] | None = None
     source: Annotated[Text, described("Selects the paths from this site.")] | None = field(name="from", default=None)
     destination: Annotated[Text, described("Selects the paths to this site.")] | None = field(name="to", default=None)
-    path: Annotated[HostPair, described(PATH_MEANING, PATH_EXAMPLE)] | None = None
+    path: Annotated[HostPair, described(PATH_MEANING)] | None = None
 
 
 FOR = "for"

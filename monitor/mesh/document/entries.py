@@ -15,20 +15,18 @@ from msgspec import Meta, Struct, field
 from monitor.mesh.document import addresses, countries
 from monitor.mesh.document.addresses import Family
 from probes.kinds import SLOT_KINDS
-from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, checked, described, must
+from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, checked, described, must_be
 
 HostKind = Literal["ping", "throughput"]
 """Kinds of tests that a host takes part in. Hosts that answer pings also answer capacity tests; hosts that measure
 throughput also disk to disk."""
 
-_ENDS = "begin and end with a letter or digit"
+_ENDS = "beginning and ending with a letter or digit"
 Name = Annotated[
     str,
-    must(f'must have only small letters, digits, "-", "_" and ".", and {_ENDS}', r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?"),
+    must_be(f'small letters, digits, "-", "_" and ".", {_ENDS}', r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?"),
 ]
-SiteName = Annotated[
-    str, must(f'must have only small letters, digits and "-", and {_ENDS}', r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-]
+SiteName = Annotated[str, must_be(f'small letters, digits and "-", {_ENDS}', r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")]
 SiteNames = Annotated[tuple[str, ...], NOT_EMPTY, DISTINCT]
 SITES_EXAMPLE = "[ … ] (the names of sites)"
 TestName = Annotated[Name, described("Name, which groups refer to.", '"…"')]

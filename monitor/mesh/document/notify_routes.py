@@ -17,16 +17,16 @@ from zoneinfo import ZoneInfo, available_timezones
 from django.conf import settings
 
 from monitor.mesh.document.alert_rules import SEVERITIES, Place, Selectors, Severity
-from probes.toml.keys import Text, checked, described, must
+from probes.toml.keys import Text, checked, described, must_be
 
 NOTIFY = "notify"
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)=(\S+:\S*)")
-_CHANNEL = must(
-    'must be the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"; its URL stays there, since it holds secrets',
+_CHANNEL = must_be(
+    'the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"; its URL stays there, since it holds secrets',
     r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?",
     is_secret=True,
 )
-_TIME_OF_DAY = must('is not a time of day; write it as "07:00"', r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_TIME_OF_DAY = must_be('a time of day, as "07:00"', r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 def _zone_fault(zone: str) -> str | None:

@@ -157,15 +157,15 @@ def test_a_test_that_cannot_start_within_an_hour_is_refused(path):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"duration_s": 0}, "duration_s = 0 is out of range; write 1 to 3600"),
-        ({"streams": 129}, "streams = 129 is out of range; write 1 to 128"),
-        ({"protocol": "sctp"}, 'protocol = "sctp" is not valid; write "tcp" or "udp"'),
+        ({"duration_s": 0}, "duration_s must be an integer from 1 to 3600, not 0"),
+        ({"streams": 129}, "streams must be an integer from 1 to 128, not 129"),
+        ({"protocol": "sctp"}, 'protocol must be "tcp" or "udp", not "sctp"'),
         ({"protocol": "udp"}, "UDP needs a sending rate; give rate_bps"),
         (
             {"congestion_control": "-F /etc/passwd"},
             "congestion_control: '-F /etc/passwd' is not a valid name; write as",
         ),
-        ({"window_bytes": 1}, "window_bytes = 1 is out of range; write 2048 to 1073741824"),
+        ({"window_bytes": 1}, "window_bytes must be an integer from 2048 to 1073741824, not 1"),
     ],
 )
 def test_settings_that_make_no_sense_are_told(path, wrong, message):

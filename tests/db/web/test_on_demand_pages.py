@@ -185,7 +185,7 @@ def test_the_page_shows_the_rule_that_did_not_permit_it(path, clock):
     ("given", "status", "reason"),
     [
         ({"duration_s": "x", "streams": "1", "protocol": "tcp"}, 422, "duration (s): Enter a whole number"),
-        ({"duration_s": "0", "streams": "1", "protocol": "tcp"}, 422, "Duration_s = 0 is out of range"),
+        ({"duration_s": "0", "streams": "1", "protocol": "tcp"}, 422, "Duration_s must be an integer from 1 to 3600"),
         ({"duration_s": "3600", "streams": "1", "protocol": "tcp"}, 302, ""),
     ],
 )

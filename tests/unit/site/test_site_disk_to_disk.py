@@ -271,7 +271,7 @@ def test_a_folder_that_is_not_absolute_is_a_mistake_in_the_file(tmp_path):
     file = tmp_path / "limits.toml"
     file.write_text('[disk]\nfolder = "disk"\n')
 
-    with pytest.raises(LimitsError, match=r'2: \[disk\]: folder = "disk" must be an absolute path'):
+    with pytest.raises(LimitsError, match=r'2: \[disk\]: folder must be an absolute path, not "disk"'):
         read_limits(file)
 
 

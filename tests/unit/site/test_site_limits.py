@@ -244,11 +244,11 @@ def test_a_file_may_set_any_part(tmp_path):
         ),
         (
             "[ping]\nmin_spacing_s = -1\n",
-            "2: [ping]: min_spacing_s = -1 is out of range; write at least 0 and less",
+            "2: [ping]: min_spacing_s must be a number of at least 0 and less than 1e+18",
         ),
-        ("[ping]\nmax_packets_per_s = nan\n", "2: [ping]: max_packets_per_s = nan is out of range; write at least 0"),
-        ("[ping]\nmax_packets_per_s = inf\n", "2: [ping]: max_packets_per_s = inf is out of range; write at least 0"),
-        ("ping = 3\n", "1: ping must be a table, [ping], not an integer"),
+        ("[ping]\nmax_packets_per_s = nan\n", "2: [ping]: max_packets_per_s must be a number of at least 0 and less"),
+        ("[ping]\nmax_packets_per_s = inf\n", "2: [ping]: max_packets_per_s must be a number of at least 0 and less"),
+        ("ping = 3\n", "1: ping must be a table, [ping], not 3"),
         (
             '[networks]\nallowed = ["0.0.0.0/0",\n"10.0.0.1/8"]\n',
             '3: [networks]: allowed: "10.0.0.1/8" has host bits set; write "10.0.0.0/8"',
@@ -256,9 +256,12 @@ def test_a_file_may_set_any_part(tmp_path):
         ('[throughput]\npeers = ["cern.ch"]\n', '2: [throughput]: peers: "cern.ch" is not a network; write it as "10'),
         (
             "[throughput]\npeers = [3]\n",
-            "2: [throughput]: peers: each must be a string in double quotes, not an",
+            "2: [throughput]: peers: each must be a string, not 3",
         ),
-        ('[ping]\n\nhours = ["8-10"]\n', '3: [ping]: hours: "8-10" must be HH:MM-HH:MM, in UTC; write it as "20:00-06'),
+        (
+            '[ping]\n\nhours = ["8-10"]\n',
+            '3: [ping]: hours: each must be HH:MM-HH:MM in UTC, as "20:00-06:00", not ',
+        ),
         (
             "[capacity]\nmax_packets_per_hour = 1.5\n",
             "2: [capacity]: max_packets_per_hour must be an integer of at",

@@ -1,0 +1,151 @@
+"""Files decoded by `probes.toml.tables` with structs made for the test: values, problems with their lines, settings."""
+
+from typing import Annotated, Literal
+
+import pytest
+from msgspec import Meta, Struct, field
+
+from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, checked, described, must_be
+from probes.toml.tables import FileError, parse
+
+
+class Lamp(Struct, frozen=True, kw_only=True, tag_field="kind"):
+    name: Annotated[Text, described("Name.", '"…"')]
+
+
+class Bulb(Lamp, frozen=True, kw_only=True, tag="bulb"):
+    power_w: Annotated[float, Meta(gt=0, le=100), described("Power.", "60")]
+
+
+class Strip(Lamp, frozen=True, kw_only=True, tag="strip"):
+    length_m: Annotated[int, Meta(ge=1)] = 5
+
+
+class Switch(Struct, frozen=True, kw_only=True):
+    mode: Literal["push", "turn"] = "push"
+    token: Annotated[str, must_be("letters", "[a-z]*", is_secret=True)] = ""
+    of: Annotated[tuple[str, ...], NOT_EMPTY, DISTINCT] = field(name="for", default=())
+
+
+def colour_fault(text):
+    return None if text == "red" else 'is not a colour; write "red"'
+
+
+class Room(Struct, frozen=True, kw_only=True):
+    lamps: Annotated[tuple[Bulb | Strip, ...], described("", "[[lamp]]")] = field(name="lamp")
+    switch: Switch | None = None
+    colour: Annotated[str, checked(lambda text: None if text == "red" else 'is not a colour; write "red"')] | None = (
+        None
+    )
+
+
+def decoded(text):
+    return parse(text.encode(), "room.toml", Room, FileError)
+
+
+def problems(text):
+    table = decoded(text)
+    with pytest.raises(FileError) as raised:
+        table.raise_problems()
+    return [line.removeprefix("room.toml:") for line in raised.value.lines]
+
+
+BULB = '[[lamp]]\nkind = "bulb"\nname = "a"\npower_w = 60\n'
+
+
+def test_a_valid_file_becomes_its_struct():
+    table = decoded(BULB + '[[lamp]]\nkind = "strip"\nname = "b"\n[switch]\nfor = ["a", "b"]\n')
+
+    table.raise_problems()
+
+    assert table.entry() == Room(
+        lamps=(Bulb(name="a", power_w=60.0), Strip(name="b", length_m=5)), switch=Switch(of=("a", "b"))
+    )
+
+
+def test_settings_are_the_keys_that_are_set():
+    settings = decoded(BULB + '[switch]\nfor = ["a"]\n').settings()
+
+    assert settings == {
+        "lamp": [{"kind": "bulb", "name": "a", "power_w": 60.0}],
+        "switch": {"for": ["a"]},
+    }
+
+
+def test_valid_values_beside_invalid_ones_are_kept():
+    table = decoded(BULB.replace("60", "0") + '[switch]\nmode = "turn"\nfor = ["a", 1, "a", "b"]\n')
+
+    (lamp,), switch = table.tables("lamp"), table.table("switch")
+
+    assert (lamp.values, lamp.get("power_w"), lamp.entry()) == ({"kind": "bulb", "name": "a"}, None, None)
+    assert (switch.get("mode"), switch.get("token"), switch.elements["for"]) == ("turn", "", {0: "a", 3: "b"})
+    assert table.entry() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["1: [[lamp]] is missing; add [[lamp]]"]),
+        ("lamp = 1\n", ["1: lamp must be a table for each, headed [[lamp]], not 1"]),
+        ("lamp = [1]\n", ["1: lamp must be tables; head each with [[lamp]]"]),
+        (BULB + "[switch.x]\n", ["5: [switch]: unknown table [switch.x]; it takes mode, token, for"]),
+        (BULB + 'colour = "blue"\n', ['5: lamp "a": unknown key "colour"; it takes kind, name, power_w']),
+        ('colour = "blue"\n' + BULB, ['1: colour = "blue" is not a colour; write "red"']),
+        (BULB.replace("60", "0"), ['4: lamp "a": power_w must be a number of more than 0 and at most 100, not 0']),
+        (
+            BULB.replace("60", '"60"'),
+            ['4: lamp "a": power_w must be a number of more than 0 and at most 100, not the string "60"'],
+        ),
+        (BULB.replace('"a"', '""'), ['3: lamp: name must be a non-empty string, not ""']),
+        (BULB.replace("bulb", "candle"), ['2: lamp "a": kind must be "bulb" or "strip", not "candle"']),
+        (BULB.replace('kind = "bulb"\n', ""), ['1: lamp "a": kind is missing; write kind = "bulb" or "strip"']),
+        (BULB + '[switch]\nfor = []\n', ["6: [switch]: for must be a non-empty list of strings, not []"]),
+        (BULB + '[switch]\nfor = ["a",\n"a"]\n', ['7: [switch]: for: "a" is listed twice; remove one']),
+        (BULB + '[switch]\nfor = ["a",\n2]\n', ["7: [switch]: for: each must be a string, not 2"]),
+        (BULB + '[switch]\ntoken = "s3cret"\n', ["6: [switch]: token must be letters"]),
+    ],
+)  # fmt: skip
+def test_a_problem_has_its_line_and_its_fix(text, expected):
+    assert problems(text) == expected
+
+
+def test_problems_of_all_tables_are_in_the_order_of_lines():
+    text = 'colour = 1\n[[lamp]]\nkind = "strip"\nlength_m = 0.5\n' + BULB.replace("60", "0")
+
+    assert [problem.partition(":")[0] for problem in problems(text)] == ["1", "2", "4", "8"]
+
+
+def test_a_misspelt_key_is_not_missing_as_well():
+    (problem,) = problems(BULB.replace("power_w", "powr_w"))
+
+    assert problem.startswith('4: lamp "a": unknown key "powr_w" (did you mean "power_w"?)')
+
+
+def test_an_unknown_key_is_told_before_a_missing_key():
+    unknown, missing = problems(BULB.replace("power_w", "colour"))
+
+    assert unknown.startswith('4: lamp "a": unknown key "colour"')
+    assert missing == '1: lamp "a": power_w is missing; write power_w = 60'
+
+
+def test_a_problem_of_the_caller_is_told_at_its_key_or_element():
+    table = decoded(BULB + '[switch]\nfor = ["a",\n"b"]\n')
+    switch = table.table("switch")
+    switch.problem("b is dark", "for", 1)
+    switch.problem("no mode", "mode")
+
+    with pytest.raises(FileError) as raised:
+        table.raise_problems()
+
+    assert raised.value.lines == ["room.toml:5: [switch]: no mode", "room.toml:7: [switch]: b is dark"]
+    assert (switch.line_of("for"), switch.line_of("mode"), switch.entry()) == (6, 5, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "start"), [(b"a = 1\n\xff", "2: this is not UTF-8"), (b"a =", "1: this is not valid TOML")]
+)
+def test_a_file_that_is_no_utf_8_or_no_toml_is_told(content, start):
+    with pytest.raises(FileError) as raised:
+        parse(content, "room.toml", Room, FileError)
+
+    assert str(raised.value).startswith(f"room.toml:{start}")
