@@ -28,10 +28,10 @@ def own_data_folder(settings, tmp_path):
 
 @pytest.fixture
 def lines(capsys):
-    """What it says, line by line."""
+    """Lines that it prints."""
 
-    def ask():
-        call_command("archive", "status")
+    def ask(*options):
+        call_command("archive", "status", *options)
         return capsys.readouterr().out.splitlines()
 
     return ask
@@ -39,7 +39,7 @@ def lines(capsys):
 
 @pytest.fixture
 def answer(capsys):
-    """What it says to programs."""
+    """Its JSON."""
 
     def ask():
         call_command("archive", "status", "--json")
@@ -57,11 +57,47 @@ def a_lossy_delivery(now):
 
 
 def test_an_empty_archive_says_so(lines):
-    said = lines()
+    said = lines("--all")
 
     for line in ("bursts from - to -", "no pending hour rollups", "no results rejected"):
         assert line in said
-    assert {line.split()[0] for line in said[1 : said.index("bursts from - to -")]} == BOUNDS.keys()
+    assert {line.split()[0] for line in said[1 : said.index("")]} == BOUNDS.keys()
+
+
+def test_the_verdict_is_on_a_small_screen_with_the_figures(lines, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
+    a_lossy_delivery(NOW)
+
+    said = lines()
+
+    assert said[0] == "archive: healthy"
+    assert len(said) <= 23
+    assert max(map(len, said)) <= 80
+
+
+def test_problems_are_counted_in_the_first_line(lines, monkeypatch):
+    monkeypatch.setattr("monitor.archive.upkeep.system_checks.CONNECTIONS_NEEDED", 10_000)
+    monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
+    trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
+
+    said = lines()
+
+    assert said[0] == "archive: 2 problems"
+    assert said[1].startswith("nothing can be stored")
+    assert said[2].startswith("warning archive.W007")
+
+
+def test_sites_with_missing_results_come_first(lines, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    mesh = a_lossy_delivery(NOW)
+    store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0, at=HOUR), 1)), NOW)
+
+    said = lines()
+
+    place = said.index("slac: 4 results in 7 days, 4 missing (50.00% complete)")
+    assert said[place + 1] == "other sites (1): 1 result in 7 days, none missing (100.00% complete)"
+    assert "cern: 1 result in 7 days, none missing (100.00% complete)" in lines("--all")
 
 
 def test_what_is_there_and_what_waits_is_told(lines):
@@ -86,7 +122,7 @@ def test_what_is_missing_and_what_was_refused_is_told_by_site(lines, monkeypatch
 
     # Of the numbers 1 to 8, 1, 4, 7 and 8 came.
     assert "slac: 4 results in 7 days, 4 missing (50.00% complete)" in said
-    place = said.index("slac: 1 results rejected, the last at 2026-03-14 12:30:00 UTC:")
+    place = said.index("slac: 1 result rejected, the last at 2026-03-14 12:30:00 UTC:")
     assert said[place + 1] == "    path 99999 is unknown"
 
 
@@ -147,7 +183,7 @@ def test_the_server_and_its_disk_are_told(lines, answer):
 
 def test_chunks_are_told_where_there_are_any(lines, answer):
     spans = {table["name"]: table["chunk_interval"] for table in answer()["hypertables"]}
-    [of_bursts] = [line for line in lines() if line.startswith("burst ")]
+    [of_bursts] = [line for line in lines("--all") if line.startswith("burst ")]
 
     if has_timescaledb():
         assert spans.keys() == CHUNKS_OF.keys()
@@ -198,7 +234,7 @@ def test_growth_is_told_by_table_from_the_oldest_note_of_a_week(answer, lines, m
 
     assert burst["bytes_per_day"] == pytest.approx((burst["total_bytes"] - 1_000_000) / 6, rel=0.01)
     assert burst["rows_per_day"] == pytest.approx((burst["row_estimate"] - 10_000) / 6, rel=0.01)
-    [line] = [line for line in lines() if line.startswith("burst ")]
+    [line] = [line for line in lines("--all") if line.startswith("burst ")]
     assert f"{burst['rows_per_day']:+,.0f}" in line
 
 
@@ -248,7 +284,7 @@ def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):
     settings.RETENTION_DAYS = {**settings.RETENTION_DAYS, "incidents": 0}
 
     bounds = answer()["bounds"]
-    of_table = {line.split()[0]: line for line in lines() if line}
+    of_table = {line.split()[0]: line for line in lines("--all") if line}
 
     assert bounds["slot"]["key"] == "slots"
     assert of_table["slot"].endswith(f"730 days: {bounds['slot']['text']}")

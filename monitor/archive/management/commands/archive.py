@@ -7,7 +7,7 @@ import sys
 import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,12 +22,13 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from monitor import environment
-from monitor.archive.bounds import Bound
 from monitor.archive.rollup.recompute import recompute
 from monitor.archive.upkeep import backup
-from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, ArchiveStatus, status
-from monitor.archive.upkeep.trouble import DatabaseTrouble, current_trouble
+from monitor.archive.upkeep.status import status
+from monitor.archive.upkeep.status_text import status_lines, trouble_lines
+from monitor.archive.upkeep.trouble import current_trouble
 from monitor.stack import access, postgres
+from probes.plurals import counted
 from probes.supervise import StartError
 
 TIME_HELP = "start of the period, as in 2026-03-14 or 2026-03-14T12:00; default time zone UTC"
@@ -43,6 +44,7 @@ class Command(BaseCommand):
         commands = parser.add_subparsers(dest="action", required=True)
         status_parser = commands.add_parser("status", help="show sizes, backlog, missing results and problems")
         status_parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+        status_parser.add_argument("--all", action="store_true", dest="complete", help="show all tables and sites")
         recompute_parser = commands.add_parser("recompute", help="recompute the rollups of a period from raw data")
         recompute_parser.add_argument("--from", dest="since", type=_time, required=True, metavar="TIME", help=TIME_HELP)
         recompute_parser.add_argument(
@@ -71,7 +73,7 @@ class Command(BaseCommand):
                 case "restore":
                     self._restore(options["file"])
                 case _:
-                    self._status(as_json=options["as_json"])
+                    self._status(as_json=options["as_json"], complete=options["complete"])
         except (backup.BackupError, postgres.PostgresError, StartError) as error:
             raise CommandError(str(error)) from error
         except OperationalError as error:
@@ -116,24 +118,23 @@ class Command(BaseCommand):
             missing = backup.restore(readable, lambda: show("restoring"))
         self.stdout.write("restored")
         if missing:
-            self.stdout.write(
-                f"the backup is from an earlier release: run manage.py migrate ({len(missing)} migrations to apply)"
-            )
+            migrations = counted(len(missing), "migration")
+            self.stdout.write(f"the backup is from an earlier release: run manage.py migrate ({migrations} to apply)")
 
     def _report(self, line: str) -> None:
         self.stderr.write(line)
 
-    def _status(self, *, as_json: bool) -> None:
+    def _status(self, *, as_json: bool, complete: bool) -> None:
         try:
             report = status(timezone.now())
         except OperationalError:
             # Troubles are stored outside the database, so they can be shown while it is down.
-            self.stdout.writelines(f"{line}\n" for line in _troubles(current_trouble()))
+            self.stdout.writelines(f"{line}\n" for line in trouble_lines(current_trouble()))
             raise
         if as_json:
             self.stdout.write(msgspec.json.encode(report).decode())
         else:
-            self.stdout.writelines(f"{line}\n" for line in _lines(report))
+            self.stdout.writelines(f"{line}\n" for line in status_lines(report, complete=complete))
 
 
 @contextmanager
@@ -200,99 +201,6 @@ def _time(text: str) -> datetime:
     except ValueError:
         raise ArgumentTypeError(f'"{text}" is not a time; write it as in 2026-03-14 or 2026-03-14T12:00') from None
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
-
-
-def _lines(report: ArchiveStatus) -> Iterator[str]:
-    spans = {table.name: table.chunk_interval for table in report.hypertables}
-    yield f"{'table':27}{'rows (est.)':>14}{'per day':>11}{'MB':>10}{'per day':>9}  {'chunks':24}retention"
-    for table in report.tables:
-        span = spans.get(table.name)
-        chunks = "-" if span is None else f"{table.chunks}, next spans {span.total_seconds() / 3600:g} h"
-        rows = f"{table.row_estimate:>14,}{_signed(table.rows_per_day, 0):>11}"
-        size = f"{table.total_bytes / 1e6:>10,.1f}{_signed(_megabytes(table.bytes_per_day), 1):>9}"
-        yield f"{table.name:27}{rows}{size}  {chunks:24}{_bound(report.bounds.get(table.name))}"
-    yield f"bursts from {_moment(report.span.oldest_at)} to {_moment(report.span.newest_at)}"
-    yield from _waiting(report)
-    yield from _deliveries(report)
-    yield from _server(report)
-    yield from _troubles(report.troubles)
-    for problem in report.problems:
-        yield f"{problem.level} {problem.id}: {problem.message}"
-        yield f"    {problem.hint}"
-
-
-def _waiting(report: ArchiveStatus) -> Iterator[str]:
-    if not any(pending.tier == "hour" for pending in report.waiting):
-        yield "no pending hour rollups"
-    for pending in report.waiting:
-        waiting_s = (report.at - pending.since).total_seconds()
-        yield f"pending {pending.tier} rollups: {pending.summaries:,}, the oldest for {waiting_s:.0f} s"
-
-
-def _deliveries(report: ArchiveStatus) -> Iterator[str]:
-    for site in report.completeness:
-        ratio = site.delivered / max(1, site.delivered + site.missing)
-        missing = f"{site.missing:,} missing" if site.missing else "none missing"
-        results = f"{site.delivered:,} results in {DAYS_OF_COMPLETENESS} days"
-        yield f"{site.site}: {results}, {missing} ({ratio:.2%} complete)"
-    if not report.refused:
-        yield "no results rejected"
-    for rejected in report.refused:
-        yield f"{rejected.site}: {rejected.refused:,} results rejected, the last at {_moment(rejected.newest_at)}:"
-        yield f"    {rejected.newest_reason}"
-
-
-def _server(report: ArchiveStatus) -> Iterator[str]:
-    server = report.server
-    timescaledb = "without TimescaleDB"
-    if server.timescaledb is not None:
-        timescaledb = f"with TimescaleDB {server.timescaledb}, licence {server.timescaledb_licence}"
-    yield f"PostgreSQL {server.version} {timescaledb}; {server.max_connections} connections"
-    space = "its disk is on another machine"
-    if report.disk is not None:
-        space = f"{report.disk.free_bytes / 1e9:,.1f} of {report.disk.total_bytes / 1e9:,.1f} GB of its disk free"
-    yield f"the database takes {server.database_bytes / 1e6:,.1f} MB; {space}"
-    yield _growth(report)
-
-
-def _growth(report: ArchiveStatus) -> str:
-    """Growth and time until the disk is full, as a line of text."""
-    bytes_per_day = report.growth.bytes_per_day
-    if bytes_per_day is None:
-        return "growth unknown yet; sizes are recorded hourly"
-    grows = f"growth {bytes_per_day / 1e6:,.1f} MB/day (last week)"
-    if report.disk is None:
-        return f"{grows}; time until disk full unknown"
-    if report.growth.disk_lasts_days is None:
-        return f"{grows}; disk does not fill up at that rate"
-    return f"{grows}; disk full in {report.growth.disk_lasts_days:,.0f} days"
-
-
-def _bound(bound: Bound | None) -> str:
-    """Retention of a table, as text."""
-    if bound is None:
-        return "not a table of Soundings"
-    if bound.key is None:
-        return f"bounded by {bound.text}"
-    days = settings.RETENTION_DAYS[bound.key]
-    return f"{days:,} days: {bound.text}" if days else f"kept forever ({bound.variable}=0)"
-
-
-def _megabytes(size: float | None) -> float | None:
-    return None if size is None else size / 1e6
-
-
-def _signed(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:+,.{digits}f}"
-
-
-def _troubles(troubles: Sequence[DatabaseTrouble]) -> Iterator[str]:
-    for trouble in troubles:
-        yield f"nothing can be stored: {trouble.kind}, last seen at {_moment(trouble.at)}"
-
-
-def _moment(at: datetime | None) -> str:
-    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _first_line(error: Exception) -> str:

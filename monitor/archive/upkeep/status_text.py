@@ -1,0 +1,160 @@
+"""The text of `manage.py archive status`: a verdict, the figures, and tables, for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from django.conf import settings
+
+from monitor.archive.bounds import Bound
+from monitor.archive.upkeep.growth import TableGrowth
+from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, ArchiveStatus, DatabaseProblem, SiteCompleteness
+from monitor.archive.upkeep.trouble import DatabaseTrouble
+from probes.plurals import counted
+
+MOST_TABLES = 4
+MOST_SITES = 4
+HEADER = f"{'table':27}{'rows (est.)':>14}{'per day':>11}{'MB':>10}{'per day':>9}"
+
+
+def status_lines(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
+    """The report as text. When `complete`, all tables and sites; tables stand first, so that the verdict remains on the
+    screen."""
+    if complete:
+        yield from _all_tables(report)
+        yield ""
+    urgent = [problem for problem in report.problems if problem.level != "info"]
+    count = len(report.troubles) + len(urgent)
+    yield f"archive: {counted(count, 'problem') if count else 'healthy'}"
+    yield from trouble_lines(report.troubles)
+    for problem in urgent:
+        yield from _problem(problem)
+    yield f"bursts from {_moment(report.span.oldest_at)} to {_moment(report.span.newest_at)}"
+    yield from _pending(report)
+    yield from _deliveries(report, complete=complete)
+    yield from _server(report)
+    for problem in report.problems:
+        if problem not in urgent:
+            yield from _problem(problem)
+    if not complete:
+        yield from _largest_tables(report.tables)
+
+
+def trouble_lines(troubles: Sequence[DatabaseTrouble]) -> Iterator[str]:
+    """Reasons for which nothing can be stored."""
+    for trouble in troubles:
+        yield f"nothing can be stored: {trouble.kind}, last seen at {_moment(trouble.at)}"
+
+
+def _problem(problem: DatabaseProblem) -> Iterator[str]:
+    yield f"{problem.level} {problem.id}: {problem.message}"
+    yield f"    {problem.hint}"
+
+
+def _all_tables(report: ArchiveStatus) -> Iterator[str]:
+    spans = {table.name: table.chunk_interval for table in report.hypertables}
+    yield f"{HEADER}  {'chunks':24}retention"
+    for table in report.tables:
+        span = spans.get(table.name)
+        chunks = "-" if span is None else f"{table.chunks}, next spans {span.total_seconds() / 3600:g} h"
+        yield f"{_sizes(table)}  {chunks:24}{_retention(report.bounds.get(table.name))}"
+
+
+def _largest_tables(tables: Sequence[TableGrowth]) -> Iterator[str]:
+    yield HEADER
+    largest = sorted(tables, key=lambda table: table.total_bytes, reverse=True)[:MOST_TABLES]
+    for table in largest:
+        yield _sizes(table)
+    yield f"and {counted(len(tables) - len(largest), 'smaller table')}; --all shows all tables and sites"
+
+
+def _sizes(table: TableGrowth) -> str:
+    rows = f"{table.row_estimate:>14,}{_signed(table.rows_per_day, 0):>11}"
+    return f"{table.name:27}{rows}{table.total_bytes / 1e6:>10,.1f}{_signed(_megabytes(table.bytes_per_day), 1):>9}"
+
+
+def _pending(report: ArchiveStatus) -> Iterator[str]:
+    if not any(pending.tier == "hour" for pending in report.waiting):
+        yield "no pending hour rollups"
+    for pending in report.waiting:
+        waiting_s = (report.at - pending.since).total_seconds()
+        yield f"pending {pending.tier} rollups: {pending.summaries:,}, the oldest for {waiting_s:.0f} s"
+
+
+def _deliveries(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
+    sites = sorted(report.completeness, key=_completeness)
+    shown = sites if complete else [site for site in sites if site.missing][:MOST_SITES]
+    for site in shown:
+        yield _delivered(site.site, [site])
+    rest = [site for site in sites if site not in shown]
+    if rest:
+        yield _delivered(f"{'other' if shown else 'all'} sites ({len(rest)})", rest)
+    if not report.refused:
+        yield "no results rejected"
+    most = sorted(report.refused, key=lambda rejected: rejected.newest_at, reverse=True)
+    for rejected in most if complete else most[:MOST_SITES]:
+        results = counted(rejected.refused, "result")
+        yield f"{rejected.site}: {results} rejected, the last at {_moment(rejected.newest_at)}:"
+        yield f"    {rejected.newest_reason}"
+    if not complete and len(most) > MOST_SITES:
+        yield f"results rejected of {counted(len(most) - MOST_SITES, 'more site')}"
+
+
+def _delivered(name: str, sites: Sequence[SiteCompleteness]) -> str:
+    delivered = sum(site.delivered for site in sites)
+    missing = sum(site.missing for site in sites)
+    ratio = delivered / max(1, delivered + missing)
+    results = f"{counted(delivered, 'result')} in {DAYS_OF_COMPLETENESS} days"
+    return f"{name}: {results}, {f'{missing:,}' if missing else 'none'} missing ({ratio:.2%} complete)"
+
+
+def _completeness(site: SiteCompleteness) -> float:
+    return site.delivered / max(1, site.delivered + site.missing)
+
+
+def _server(report: ArchiveStatus) -> Iterator[str]:
+    server = report.server
+    timescaledb = "without TimescaleDB"
+    if server.timescaledb is not None:
+        timescaledb = f"with TimescaleDB {server.timescaledb}, licence {server.timescaledb_licence}"
+    yield f"PostgreSQL {server.version} {timescaledb}; {server.max_connections} connections"
+    space = "its disk is on another machine"
+    if report.disk is not None:
+        space = f"{report.disk.free_bytes / 1e9:,.1f} of {report.disk.total_bytes / 1e9:,.1f} GB of its disk free"
+    yield f"the database takes {server.database_bytes / 1e6:,.1f} MB; {space}"
+    yield _growth(report)
+
+
+def _growth(report: ArchiveStatus) -> str:
+    """Growth and time until the disk is full."""
+    bytes_per_day = report.growth.bytes_per_day
+    if bytes_per_day is None:
+        return "growth unknown yet; sizes are recorded hourly"
+    grows = f"growth {bytes_per_day / 1e6:,.1f} MB/day (last week)"
+    if report.disk is None:
+        return f"{grows}; time until disk full unknown"
+    if report.growth.disk_lasts_days is None:
+        return f"{grows}; disk does not fill up at that rate"
+    return f"{grows}; disk full in {report.growth.disk_lasts_days:,.0f} days"
+
+
+def _retention(bound: Bound | None) -> str:
+    if bound is None:
+        return "not a table of Soundings"
+    if bound.key is None:
+        return f"bounded by {bound.text}"
+    days = settings.RETENTION_DAYS[bound.key]
+    return f"{counted(days, 'day')}: {bound.text}" if days else f"kept forever ({bound.variable}=0)"
+
+
+def _megabytes(size: float | None) -> float | None:
+    return None if size is None else size / 1e6
+
+
+def _signed(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:+,.{digits}f}"
+
+
+def _moment(at: datetime | None) -> str:
+    return "-" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
