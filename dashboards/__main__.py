@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dashboards import alert_rules, alerts, mesh, paths, reader, site, system, throughput
 from dashboards.render import ALERTING_DIR, JSON_DIR, stale, write
+from probes.subcommands import add_subcommand
 
 DASHBOARDS = {
     "mesh.json": mesh.build,
@@ -32,11 +33,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser; the parsed namespace has `run`, which returns the exit status."""
-    top = argparse.ArgumentParser(prog="python -m dashboards", description="Grafana dashboards of Soundings.")
+    top = argparse.ArgumentParser(prog="python -m dashboards", description="Write the Grafana dashboards of Soundings.")
     top.add_argument("--check", action="store_true", help="write nothing; exit 1 if a committed file is stale")
     top.set_defaults(run=_render)
     commands = top.add_subparsers(metavar="COMMAND")
-    grant = commands.add_parser("reader", help=f"create or update the read-only role {reader.ROLE} for Grafana")
+    grant = add_subcommand(commands, "reader", f"create or update the read-only role {reader.ROLE} for Grafana")
     grant.add_argument(
         "--password-file", type=Path, required=True, metavar="FILE", help="file with the role's password"
     )

@@ -10,6 +10,7 @@ import importlib
 import sys
 
 from probes.kinds import KINDS
+from probes.subcommands import add_subcommand
 
 COMMANDS = {
     **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},
@@ -21,10 +22,12 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Parse the subcommand, load its module and run it."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="python -m probes", description="Soundings' probes.")
+    parser = argparse.ArgumentParser(
+        prog="python -m probes", description="Measure network paths, run the agent of a site, or emulate paths."
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module_name, summary) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        subparser = add_subcommand(subparsers, name, summary)
         if name in arguments[:1]:
             module = importlib.import_module(module_name)
             module.add_arguments(subparser)

@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Estimate the bottleneck capacity of a path, in either direction: "
         f"at most {MAX_PACKETS} echo requests, about 14 s."
     )
+    parser.epilog = "Exit status: 0 measured (even without an estimate), 1 could not be measured, 2 usage."
     parser.add_argument("host", metavar="HOST", help="host name or address")
     parser.add_argument(
         "--packet-bytes",

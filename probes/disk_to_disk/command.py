@@ -22,10 +22,12 @@ from probes.disk_to_disk.disk import drop_page_cache, measure_read, measure_writ
 from probes.disk_to_disk.probe import measure, receive
 from probes.disk_to_disk.scratch import scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
+from probes.subcommands import add_subcommand
 
 WAIT_S = 60.0
 """Time to start the other end by hand."""
 MIN_KEY_CHARS = 8
+EXIT_STATUS = "0 measured, 1 could not be measured, 2 usage"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("send", "RECEIVER", "send a file to a host that runs `receive`, and print the result"),
         ("receive", "SENDER", "receive the file from a host that runs `send` with the same options"),
     ):
-        end = ends.add_parser(name, help=text, description=text.capitalize() + ".")
+        end = add_subcommand(ends, name, text, exit_status=EXIT_STATUS)
         end.add_argument("host", metavar=other, help="name or address of the other end")
         end.add_argument(
             "--here", metavar="ADDRESS", required=True, help="this host's address, as seen from the other end"
@@ -60,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         end.add_argument("--json", action="store_true", help="print a JSON object")
         _add_file(end)
     text = "measure the local write and read rate of a folder's disk"
-    disk = ends.add_parser("disk", help=text, description=text.capitalize() + ".")
+    disk = add_subcommand(ends, "disk", text, exit_status=EXIT_STATUS)
     disk.add_argument("--json", action="store_true", help="print a JSON object")
     _add_file(disk)
 

@@ -32,6 +32,7 @@ from probes.lab.scenario import (
     shipped_scenarios,
 )
 from probes.lab.status_table import status_text, summary
+from probes.subcommands import add_subcommand
 
 LOG_FILE = "lab.log"
 START_TIMEOUT_S = 30.0
@@ -62,11 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("status", status, _add_status_arguments, "show settings and counters of every path"),
         ("down", down, None, "stop the lab"),
         ("set", change, _add_set_arguments, "change path settings of a running lab"),
-        ("reset-counters", reset_counters, None, "reset the counters"),
+        ("reset-counters", reset_counters, None, "reset the counters of every path"),
         ("exec", execute, _add_exec_arguments, "run a command at a site"),
         ("mesh", mesh, _add_mesh_arguments, "print the mesh.toml of a scenario"),
     ):
-        verb = subparsers.add_parser(name, help=description, description=f"{description.capitalize()}.")
+        verb = add_subcommand(subparsers, name, description)
         verb.set_defaults(act=action)
         if name != "mesh":
             verb.add_argument(
@@ -229,7 +230,7 @@ def _add_set_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_exec_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--end-with-lab", action="store_true", help="send the command SIGTERM when the lab ends")
-    parser.add_argument("site", metavar="SITE")
+    parser.add_argument("site", metavar="SITE", help="site of the lab")
     parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="CMD…", help="the command and its arguments")
 
 

@@ -42,6 +42,7 @@ from probes.site.settings import (
     token_file,
     usage_file,
 )
+from probes.subcommands import add_subcommand
 from probes.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
 
 READY_TIMEOUT_S = 30.0
@@ -86,24 +87,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     verbs = parser.add_subparsers(metavar="VERB", title="besides running the agent")
 
-    def add_verb(name: str, summary: str, module: str | None = None) -> argparse.ArgumentParser:
+    def add_verb(
+        name: str, summary: str, module: str | None = None, exit_status: str | None = None
+    ) -> argparse.ArgumentParser:
         # A default of the verb would override an option given before the verb.
-        verb = verbs.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
+        verb = add_subcommand(verbs, name, summary, exit_status=exit_status, argument_default=argparse.SUPPRESS)
         verb.set_defaults(run=functools.partial(_run_verb, f"probes.site.{module or name}"))
         return verb
 
-    join = add_verb("join", "join a centre with a one-time code; this site gets its token")
+    join = add_verb("join", "join a centre with a one-time code, and store the token of this site")
     join.add_argument("url", metavar="URL", help="address of the centre, https://…")
     join.add_argument(
-        "code", metavar="CODE", help="what `manage.py site enrol` printed; - reads it from standard input"
+        "code", metavar="CODE", help="one-time code from `manage.py site enrol`; - reads it from standard input"
     )
     _add_data(join)
     _add_plain_http(join)
-    status = add_verb("status", "show running tests, backlog and last error")
+    status = add_verb(
+        "status",
+        "show running tests, backlog and last error of the agent",
+        exit_status="0 the agent works and its results are accepted, 1 it does not, 2 usage",
+    )
     _add_data(status)
-    doctor = add_verb("doctor", "check this site's set-up and print fixes", module="doctor.run")
+    doctor = add_verb(
+        "doctor",
+        "check limits, permissions, tools, the centre, the clock, DNS, MTU and ports, and print a fix for each problem",
+        module="doctor.run",
+        exit_status="0 all checks pass, 1 something needs fixing, 2 usage",
+    )
     _add_options(doctor)
-    limits = add_verb("limits", "show the limits of this site and their use today", module="limits.command")
+    limits = add_verb(
+        "limits",
+        "show the limits of this site and their use today",
+        module="limits.command",
+        exit_status="0 the limits are valid, 1 they cannot be read, 2 usage",
+    )
     _add_data(limits)
     _add_limits(limits)
     for verb in (status, doctor, limits):

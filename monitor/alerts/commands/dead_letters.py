@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from monitor.alerts.models import Notification
 from monitor.alerts.notify.deliver import dead_letters, drop, retry
+from probes.subcommands import add_subcommand
 
 HELP = "list, retry or drop notifications that could not be delivered"
 USAGE = 2
@@ -20,10 +21,10 @@ USAGE = 2
 def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="letters", metavar="ACTION")
     parser.set_defaults(as_json=False)
-    listing = actions.add_parser("list", help="list them with the reason (default)")
+    listing = add_subcommand(actions, "list", "list failed notifications with the reason (default)")
     listing.add_argument("--json", action="store_true", dest="as_json", help="print one JSON list")
-    for name, words in (("retry", "retry now, with all attempts"), ("drop", "drop for good")):
-        action = actions.add_parser(name, help=words)
+    for name, words in (("retry", "retry failed notifications now"), ("drop", "delete failed notifications")):
+        action = add_subcommand(actions, name, words)
         action.add_argument("numbers", type=int, nargs="*", metavar="NUMBER", help="number in `list`")
         action.add_argument("--all", action="store_true", dest="every", help="all of them")
 

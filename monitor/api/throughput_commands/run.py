@@ -1,8 +1,4 @@
-"""`manage.py throughput run SRC DST`: one throughput test, now.
-
-It asks for the test, and with `--wait` says how it ended. Exit status: 0 asked for, and with `--wait` measured; 1 it
-cannot be asked for, or was not measured.
-"""
+"""`manage.py throughput run SRC DST`: request a throughput test, and with `--wait` print its result."""
 
 from __future__ import annotations
 
@@ -19,8 +15,11 @@ from monitor.mesh.schedule.endings import GRACE_S
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, find_path
 from probes.contract import Deadline, Outcome
 
+SUMMARY = "run a throughput test as soon as the agents are free"
+EXIT_STATUS = "0 requested, with --wait measured; 1 not possible, or not measured; 2 usage"
+
 REPORTED_S = 60
-"""How long after its end a report of a test is waited for; agents deliver every few seconds."""
+"""Time to wait for the result after the end of a test; agents deliver every few seconds."""
 BITS_PER_MEGABIT = 1e6
 
 
@@ -28,19 +27,19 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("source", help="site or host that sends")
     parser.add_argument("destination", help="site or host that receives")
     parser.add_argument("--family", type=int, choices=(4, 6), help="address family of the path")
-    parser.add_argument("--duration-s", type=int, default=10, help="measured, in seconds (10)")
-    parser.add_argument("--omit-s", type=int, default=0, help="sent before that and left out, in seconds (0)")
-    parser.add_argument("--streams", type=int, default=1, help="parallel streams (1)")
-    parser.add_argument("--window-bytes", type=int, help="socket buffers of both ends; default the systems' own")
-    parser.add_argument("--cc", help="congestion control of the sender, as cubic or bbr; default its own")
-    parser.add_argument("--mss-bytes", type=int, help="payload of a segment; default the system's own")
+    parser.add_argument("--duration-s", type=int, default=10, help="duration, s (default 10)")
+    parser.add_argument("--omit-s", type=int, default=0, help="warm-up before it that is not counted, s (default 0)")
+    parser.add_argument("--streams", type=int, default=1, help="parallel streams (default 1)")
+    parser.add_argument("--window-bytes", type=int, help="socket buffer of both ends, bytes (default: the system's)")
+    parser.add_argument("--cc", help="congestion control of the sender, e.g. cubic or bbr (default: the system's)")
+    parser.add_argument("--mss-bytes", type=int, help="MSS, bytes (default: the system's)")
     parser.add_argument("--udp", action="store_true", help="UDP instead of TCP; needs --rate-mbps")
-    parser.add_argument("--rate-mbps", type=float, help="what to keep to, all streams together, in Mbit/s")
-    parser.add_argument("--port", type=int, default=5201, help="of the end that listens (5201)")
+    parser.add_argument("--rate-mbps", type=float, help="target rate of all streams together, Mbit/s")
+    parser.add_argument("--port", type=int, default=5201, help="port of the listening end (default 5201)")
     parser.add_argument(
         "--reverse", action="store_true", help="reverse connection: the receiver connects; data flows the same way"
     )
-    parser.add_argument("--wait", action="store_true", help="until it has ended, and say how")
+    parser.add_argument("--wait", action="store_true", help="wait for the end of the test and print its result")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object at the end")
 
 

@@ -1,8 +1,7 @@
-"""`manage.py throughput sweep SRC DST`: throughput tests over a grid of windows and streams, a heat map and its knee.
+"""`manage.py throughput sweep SRC DST`: throughput tests over a grid of window sizes and streams, as a heat map.
 
-It asks for the tests, waits for them and shows each as it ends. Interrupted, it takes back what no agent has in hand
-and says how to go on; `--resume NUMBER` takes it up again. Exit status: 0 every cell has ended, 1 it could not go on,
-2 usage.
+It requests the tests, waits for them and shows each result. When interrupted, it cancels the tests that no agent has
+started and prints how to resume: `--resume NUMBER`.
 """
 
 from __future__ import annotations
@@ -28,34 +27,37 @@ from monitor.archive import throughput_sweeps
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, find_path
 
+SUMMARY = "test a grid of window sizes and streams; show a heat map and the sweet spot"
+EXIT_STATUS = "0 all tests have ended, 1 the sweep stopped before, 2 usage"
+
 SCALES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 HEATS = ((0.9, "black on green"), (0.75, "black on yellow"), (0.5, "black on dark_orange"), (0.0, "white on red"))
-"""Least share of the best rate, and how such a cell looks."""
+"""Minimum share of the best rate, and the style of such a cell."""
 PIPE_COLUMNS = 120
 
 
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("source", nargs="?", help="site or host that sends")
     parser.add_argument("destination", nargs="?", help="site or host that receives")
-    grid = parser.add_argument_group("the grid; several values with commas between them")
-    grid.add_argument("--windows", type=_sizes, help="socket buffers in bytes, as 262144 or 256K (1024), 4M")
-    grid.add_argument("--streams", type=_numbers, help="parallel streams, as 1,4,16")
+    grid = parser.add_argument_group("the grid; values separated by commas")
+    grid.add_argument("--windows", type=_sizes, help="socket buffers, bytes, e.g. 262144 or 256K,4M (1K = 1024)")
+    grid.add_argument("--streams", type=_numbers, help="parallel streams, e.g. 1,4,16")
     grid.add_argument(
-        "--cc", type=_names, default=[], help="congestion controls, as cubic,bbr; default the sender's own"
+        "--cc", type=_names, default=[], help="congestion controls, e.g. cubic,bbr (default: the system's)"
     )
-    grid.add_argument("--mss", type=_numbers, default=[], help="segment payloads in bytes; default the system's own")
+    grid.add_argument("--mss", type=_numbers, default=[], help="MSS, bytes (default: the system's)")
     test = parser.add_argument_group("each test")
-    test.add_argument("--duration-s", type=int, default=10, help="measured, in seconds (10)")
-    test.add_argument("--omit-s", type=int, default=0, help="sent before that and left out, in seconds (0)")
+    test.add_argument("--duration-s", type=int, default=10, help="duration, s (default 10)")
+    test.add_argument("--omit-s", type=int, default=0, help="warm-up before it that is not counted, s (default 0)")
     test.add_argument("--family", type=int, choices=(4, 6), help="address family of the path")
-    parser.add_argument("--name", help="what to call the sweep")
-    parser.add_argument("--resume", type=int, metavar="NUMBER", help="go on with a sweep that was stopped")
-    parser.add_argument("--retry", action="store_true", help="with --resume: run the cells again that failed")
+    parser.add_argument("--name", help="name of the sweep")
+    parser.add_argument("--resume", type=int, metavar="NUMBER", help="resume a stopped sweep")
+    parser.add_argument("--retry", action="store_true", help="with --resume: repeat failed tests")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object at the end")
 
 
 def run(command: BaseCommand, options: dict[str, Any]) -> None:
-    """Raises `CommandError`; with 2 as its code where the options make no sense."""
+    """Raises `CommandError`, with exit status 2 for invalid options."""
     sweep_id = _resumed(options) if options["resume"] is not None else _created(options)
     console = Console(file=cast("IO[str]", command.stdout))
     if not console.is_terminal:

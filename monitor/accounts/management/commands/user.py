@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from monitor.accounts.models import UserToken, issue_user_token
 from monitor.accounts.roles import Action, Role, may, roles_of
+from probes.subcommands import add_subcommand
 
 ROLES = [str(role) for role in Role]
 
@@ -30,16 +31,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="action", required=True)
-        add = verbs.add_parser("add", help="create an account; asks for the password, or reads it from standard input")
-        add.add_argument("name")
-        add.add_argument("--role", required=True, choices=ROLES)
-        role = verbs.add_parser("role", help="set the role of an account")
-        role.add_argument("name")
-        role.add_argument("role", choices=ROLES)
-        remove = verbs.add_parser("remove", help="delete an account, its sessions and its tokens")
-        remove.add_argument("name")
-        verbs.add_parser("list", help="list accounts with their roles and tokens")
-        token = verbs.add_parser("token", help="create a token for a program that reads the API, and print it")
+        add = add_subcommand(verbs, "add", "create an account; asks for the password, or reads it from standard input")
+        add.add_argument("name", help="name of the account")
+        add.add_argument("--role", required=True, choices=ROLES, help="role of the account")
+        role = add_subcommand(verbs, "role", "set the role of an account")
+        role.add_argument("name", help="name of the account")
+        role.add_argument("role", choices=ROLES, help="the new role")
+        remove = add_subcommand(verbs, "remove", "delete an account, its sessions and its tokens")
+        remove.add_argument("name", help="name of the account")
+        add_subcommand(verbs, "list", "list accounts with their roles and tokens")
+        token = add_subcommand(verbs, "token", "create a token for a program that reads the API, and print it")
         token.add_argument("name", help="the account that owns the token")
         token.add_argument("--for", dest="purpose", metavar="PURPOSE", default="a program", help="purpose of the token")
         token.add_argument(
@@ -47,8 +48,8 @@ class Command(BaseCommand):
             action="store_true",
             help="allow it to acknowledge, silence and schedule maintenance",
         )
-        revoke = verbs.add_parser("revoke", help="revoke the tokens of an account")
-        revoke.add_argument("name")
+        revoke = add_subcommand(verbs, "revoke", "revoke the tokens of an account")
+        revoke.add_argument("name", help="name of the account")
         revoke.add_argument("--for", dest="purpose", metavar="PURPOSE", help="only tokens for this purpose")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:

@@ -22,6 +22,7 @@ from monitor.accounts.models import token_digest
 from monitor.agents.enrolment import LIFETIME, issue_code, withdraw_codes
 from monitor.agents.models import AgentToken, issue_token
 from monitor.mesh.models import Site
+from probes.subcommands import add_subcommand
 
 HERE = "http://127.0.0.1:8000"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -36,9 +37,9 @@ class Command(BaseCommand):
         commands = parser.add_subparsers(dest="action", required=True)
         for name, summary in (
             ("enrol", "print the command by which the site joins, with a one-time code"),
-            ("rotate", "the same for an enrolled site; its earlier tokens are revoked once the code is used"),
+            ("rotate", "print that command for an enrolled site; its earlier tokens are revoked once the code is used"),
         ):
-            verb = commands.add_parser(name, help=summary)
+            verb = add_subcommand(commands, name, summary)
             verb.add_argument("name", help="the site, as in mesh.toml")
             verb.add_argument(
                 "--url", help="URL of this centre as the site reaches it; default from SOUNDINGS_ALLOWED_HOSTS"
@@ -49,14 +50,14 @@ class Command(BaseCommand):
                 default=LIFETIME // HOUR,
                 help="code valid for this many hours (default %(default)s)",
             )
-        token = commands.add_parser("token", help="create a token for the site's agent and print it")
+        token = add_subcommand(commands, "token", "create a token for the site's agent and print it")
         token.add_argument("names", nargs="+", metavar="NAME", help="the site, as in mesh.toml")
         where = token.add_mutually_exclusive_group()
         where.add_argument(
             "--out", type=Path, metavar="FILE", help="write it to FILE, readable by the owner only; keeps a valid token"
         )
         where.add_argument("--out-dir", type=Path, metavar="DIR", help="the same, for each site as DIR/NAME/token")
-        revoke = commands.add_parser("revoke", help="revoke all tokens of the site's agent, and its code")
+        revoke = add_subcommand(commands, "revoke", "revoke all tokens of the site's agent, and its code")
         revoke.add_argument("name", help="the site, as in mesh.toml")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:

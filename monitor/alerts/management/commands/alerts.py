@@ -20,6 +20,7 @@ from monitor.alerts.backtest import archived, labelled, report
 from monitor.alerts.commands import dead_letters, send_test
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.round_trips import RTT
+from probes.subcommands import add_subcommand
 from probes.toml.lines import suggestion
 
 USAGE = 2
@@ -35,8 +36,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
-        backtest = commands.add_parser(
-            "backtest", help="replay the rules on past data; opens no incident, notifies nobody"
+        backtest = add_subcommand(
+            commands, "backtest", "replay the rules on past data; opens no incident, notifies nobody"
         )
         backtest.add_argument(
             "--rule", action="append", dest="rules", type=_rule, metavar="RULE",
@@ -59,7 +60,7 @@ class Command(BaseCommand):
         backtest.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
         for name, module in OTHERS.items():
-            module.add_arguments(commands.add_parser(name, help=module.HELP))
+            module.add_arguments(add_subcommand(commands, name, module.HELP))
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         if action in OTHERS:

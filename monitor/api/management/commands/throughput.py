@@ -10,18 +10,18 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from monitor.api.throughput_commands import run, sweep
+from probes.subcommands import add_subcommand
 
 COMMANDS = {"run": run, "sweep": sweep}
 
 
 class Command(BaseCommand):
-    help = "On-demand throughput tests. docs/throughput.md explains them."
+    help = "Run throughput tests on demand. See docs/throughput.md."
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True, metavar="|".join(COMMANDS))
         for name, module in COMMANDS.items():
-            text = (module.__doc__ or "").partition("\n")[0].partition(": ")[2].rstrip(".")
-            module.add_arguments(commands.add_parser(name, help=text, description=text))
+            module.add_arguments(add_subcommand(commands, name, module.SUMMARY, exit_status=module.EXIT_STATUS))
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         COMMANDS[action].run(self, options)

@@ -29,6 +29,7 @@ from monitor.archive.upkeep.status_text import status_lines, trouble_lines
 from monitor.archive.upkeep.trouble import current_trouble
 from monitor.stack import access, postgres
 from probes.plurals import counted
+from probes.subcommands import add_subcommand
 from probes.supervise import StartError
 
 TIME_HELP = "start of the period, as in 2026-03-14 or 2026-03-14T12:00; default time zone UTC"
@@ -42,10 +43,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True)
-        status_parser = commands.add_parser("status", help="show sizes, backlog, missing results and problems")
+        status_parser = add_subcommand(commands, "status", "show sizes, backlog, missing results and problems")
         status_parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
         status_parser.add_argument("--all", action="store_true", dest="complete", help="show all tables and sites")
-        recompute_parser = commands.add_parser("recompute", help="recompute the rollups of a period from raw data")
+        recompute_parser = add_subcommand(commands, "recompute", "recompute the rollups of a period from raw data")
         recompute_parser.add_argument("--from", dest="since", type=_time, required=True, metavar="TIME", help=TIME_HELP)
         recompute_parser.add_argument(
             "--to", dest="until", type=_time, required=True, metavar="TIME", help="end of the period, likewise"
@@ -53,12 +54,12 @@ class Command(BaseCommand):
         recompute_parser.add_argument(
             "--path", dest="path_ids", type=int, action="append", metavar="ID", help="only this path"
         )
-        backup_parser = commands.add_parser("backup", help="back up the whole database into a file, without downtime")
+        backup_parser = add_subcommand(commands, "backup", "back up the whole database into a file, without downtime")
         backup_parser.add_argument(
             "--out", dest="file", type=Path, required=True, metavar="FILE", help="- for standard output"
         )
         backup_parser.add_argument("--force", action="store_true", help="replace FILE where it is a regular file")
-        restore_parser = commands.add_parser("restore", help="restore a backup into an empty database")
+        restore_parser = add_subcommand(commands, "restore", "restore a backup into an empty database")
         restore_parser.add_argument(
             "file", type=Path, metavar="FILE", help="file written by backup; - for standard input"
         )

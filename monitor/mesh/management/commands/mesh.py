@@ -18,6 +18,7 @@ from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.schedule.slots import plan_slots
+from probes.subcommands import add_subcommand
 from probes.toml.lines import suggestion
 
 
@@ -29,11 +30,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True, metavar="check|apply")
         for name, text in (
-            ("check", "check the file; needs no database"),
-            ("apply", "apply the file to the database and print the changes"),
+            ("check", "check a mesh.toml; needs no database"),
+            ("apply", "apply a mesh.toml to the database and print the changes"),
         ):
-            command = commands.add_parser(name, help=text)
-            command.add_argument("file", type=Path, metavar="FILE", help="the mesh.toml")
+            command = add_subcommand(commands, name, text, exit_status="0 the file is valid, 1 it is not, 2 usage")
+            command.add_argument("file", type=Path, metavar="FILE", help="path of the mesh.toml")
             command.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
     def handle(self, *args: Any, action: str, file: Path, as_json: bool, **options: Any) -> None:

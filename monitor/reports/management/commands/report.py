@@ -29,6 +29,7 @@ from monitor.reports.subscribers import (
     subscribers_of,
     unsubscribe,
 )
+from probes.subcommands import add_subcommand
 
 T = TypeVar("T")
 
@@ -64,22 +65,22 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         reports = parser.add_subparsers(dest="report", required=True, metavar="REPORT")
-        weekly = reports.add_parser("weekly", help="report of an ISO week, or of any days")
+        weekly = add_subcommand(reports, "weekly", "write the report of an ISO week, or of any days")
         _add_scope(weekly)
         weekly.add_argument(
             "--week",
             type=_argument_reader(Week.parse),
-            help="the ISO week, as in 2026-W47; default: the last whole week",
+            help="the ISO week, e.g. 2026-W47; default: last week",
         )
         weekly.add_argument(
-            "--from", dest="first", type=_argument_reader(_day), metavar="DAY", help="first day, as 2026-11-16"
+            "--from", dest="first", type=_argument_reader(_day), metavar="DAY", help="first day, e.g. 2026-11-16"
         )
         weekly.add_argument("--to", dest="last", type=_argument_reader(_day), metavar="DAY", help="last day, inclusive")
         weekly.add_argument(
             "--zone",
             type=_argument_reader(zone_named),
             default=ZoneInfo("UTC"),
-            help="time zone of the days, as Europe/Zurich; default UTC",
+            help="time zone of the days, e.g. Europe/Zurich; default UTC",
         )
         weekly.add_argument("--numbers", choices=list(MARKS), default="en", help="number format; default en")
         weekly.add_argument(
@@ -93,17 +94,17 @@ class Command(BaseCommand):
 
     @staticmethod
     def _add_subscriptions(reports: Any) -> None:
-        subscribe = reports.add_parser("subscribe", help="mail the report to an address each week")
-        subscribe.add_argument("recipient", metavar="ADDRESS")
+        subscribe = add_subcommand(reports, "subscribe", "mail the report to an address each week")
+        subscribe.add_argument("recipient", metavar="ADDRESS", help="mail address of the reader")
         _add_scope(subscribe)
         subscribe.add_argument(
-            "--format", choices=["html", "pdf"], default="html", help="pdf attaches the whole report"
+            "--format", choices=["html", "pdf"], default="html", help="html, or pdf as an attachment; default html"
         )
         subscribe.add_argument(
-            "--weekday", choices=WEEKDAYS, default="monday", help="day of the week after; default monday"
+            "--weekday", choices=WEEKDAYS, default="monday", help="weekday of delivery; default monday"
         )
         subscribe.add_argument(
-            "--hour", type=int, choices=range(24), default=7, metavar="HOUR", help="0 to 23; default 7"
+            "--hour", type=int, choices=range(24), default=7, metavar="HOUR", help="hour of delivery, default 7"
         )
         subscribe.add_argument(
             "--zone",
@@ -112,10 +113,10 @@ class Command(BaseCommand):
             help="time zone of the reader; default UTC",
         )
         subscribe.add_argument("--numbers", choices=list(MARKS), default="en", help="number format; default en")
-        unsubscribe = reports.add_parser("unsubscribe", help="end a subscription")
-        unsubscribe.add_argument("recipient", metavar="ADDRESS")
+        unsubscribe = add_subcommand(reports, "unsubscribe", "end a subscription")
+        unsubscribe.add_argument("recipient", metavar="ADDRESS", help="mail address of the reader")
         _add_scope(unsubscribe)
-        listing = reports.add_parser("subscribers", help="list subscriptions with the status of the last report")
+        listing = add_subcommand(reports, "subscribers", "list subscriptions with the status of the last report")
         listing.add_argument("--json", action="store_true", dest="as_json", help="print a JSON list")
 
     def handle(self, *args: Any, report: str, **options: Any) -> None:

@@ -30,8 +30,8 @@ from probes.supervise import StartError
 
 class Command(BaseCommand):
     help = (
-        "Runs everything on this machine: PostgreSQL, Redis, web, worker, beat and the home site's agent; with --lab, "
-        "an agent in each of the lab's namespaces. Restarts what dies; Ctrl-C stops it all."
+        "Run everything on this machine: PostgreSQL, Redis, web, worker, beat and the home site's agent; with --lab, "
+        "an agent in each of the lab's namespaces. Restarts processes that die; Ctrl-C stops all."
     )
     requires_system_checks: list[str] = []
 
@@ -48,8 +48,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--limits", type=Path, metavar="FILE", help="limits.toml of the home site's agent, kept for later runs"
         )
-        parser.add_argument("--data", type=Path, metavar="DIR", help="data folder")
-        parser.add_argument("--port", type=int, default=8000, metavar="N", help="port of the page, on loopback")
+        parser.add_argument("--data", type=Path, metavar="DIR", help="data folder (default: SOUNDINGS_DATA, or data)")
+        parser.add_argument(
+            "--port", type=int, default=8000, metavar="N", help="port of the web interface on 127.0.0.1 (default 8000)"
+        )
 
     def handle(
         self, *, lab: str | None, mesh: Path | None, limits: Path | None, data: Path | None, port: int, **_: Any

@@ -1,0 +1,59 @@
+"""Each command and subcommand explains itself: its `--help` begins with a sentence."""
+
+import argparse
+import importlib
+
+import pytest
+from django.core.management import get_commands, load_command_class
+
+from probes.__main__ import COMMANDS
+from probes.subcommands import add_subcommand
+
+DJANGO = sorted((app, name) for name, app in get_commands().items() if app.startswith("monitor") and name != "migrate")
+
+
+def subparsers(parser):
+    """The parser and those of all its subcommands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for subparser in action.choices.values():
+                yield from subparsers(subparser)
+
+
+def probes_parser(name):
+    module, summary = COMMANDS[name]
+    parser = add_subcommand(argparse.ArgumentParser(prog="python -m probes").add_subparsers(), name, summary)
+    importlib.import_module(module).add_arguments(parser)
+    return parser
+
+
+def incomplete(parsers):
+    """Programs whose help has no sentence, and options without an explanation."""
+    for parser in parsers:
+        text = parser.description or ""
+        if not (text[:1].isupper() and text.endswith(".") and " " in text):
+            yield parser.prog
+        yield from (
+            f"{parser.prog} {action.dest}"
+            for action in parser._actions
+            if action.help is None and not isinstance(action, argparse._SubParsersAction)
+        )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_of_probes_begins_with_a_sentence(name):
+    assert list(incomplete(subparsers(probes_parser(name)))) == []
+
+
+@pytest.mark.parametrize(("app", "name"), DJANGO)
+def test_each_command_of_manage_begins_with_a_sentence(app, name):
+    parser = load_command_class(app, name).create_parser("manage.py", name)
+
+    assert list(incomplete(subparsers(parser))) == []
+
+
+def test_the_help_ends_with_the_exit_status():
+    doctor = next(parser for parser in subparsers(probes_parser("site")) if parser.prog.endswith("doctor"))
+
+    assert doctor.epilog.startswith("Exit status: 0 all checks pass, 1 ")
