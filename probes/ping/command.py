@@ -21,6 +21,7 @@ from probes.ping.burst import PING, problems, summary
 from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S
 from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.plurals import counted
 
 PIPE_COLUMNS = 200
 
@@ -30,6 +31,7 @@ SPARE_S = 5.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ping` to `parser`."""
+    parser.epilog = "Exit status: 0 measured (total loss included), 1 a host could not be measured, 2 usage."
     parser.add_argument("host", nargs="+", metavar="HOST", help="host name or address")
     parser.add_argument(
         "--count", type=int, default=10, metavar="N", help="echo requests per host and size (default 10)"
@@ -83,10 +85,20 @@ def run(args: argparse.Namespace) -> int:
         for burst in bursts:
             print(json.dumps(as_json(burst)))
     else:
-        with Console(stderr=True).status(f"pinging, about {spec.duration_s:.0f} s"):
+        # Printed where there is no terminal too: the table follows only after the last reply.
+        print(_announcement(spec), file=sys.stderr, flush=True)
+        with Console(stderr=True).status("waiting for replies"):
             bursts = PING.run(spec, deadline)
         _print_table(bursts)
     return 0 if all(burst.outcome is Outcome.MEASURED for burst in bursts) else 1
+
+
+def _announcement(spec: PingSpec) -> str:
+    """Requests to be sent, and the time that it takes."""
+    hosts = " ".join(target.address for target in spec.targets)
+    sizes = " and ".join(map(str, spec.packet_bytes))
+    requests = f"{counted(spec.count, 'request')}{' each' if len(spec.packet_bytes) > 1 else ''} of {sizes} bytes"
+    return f"pinging {hosts}: {requests}, {spec.spacing_s:g} s apart; takes about {spec.duration_s:.0f} s"
 
 
 def _sizes(text: str) -> tuple[int, ...]:

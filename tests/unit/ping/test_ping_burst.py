@@ -142,3 +142,13 @@ def test_a_size_that_is_no_number_is_a_usage_error(capsys):
 
     assert stopped.value.code == 2
     assert "100,1000" in capsys.readouterr().err
+
+
+def test_the_command_says_first_how_long_it_takes(capsys):
+    assert main(
+        ["ping", "127.0.0.1", "--count", "2", "--sizes", "100,200", "--spacing-s", "0.01", "--late-s", "0"]
+    ) in (0, 1)
+
+    said = capsys.readouterr()
+    assert said.err.startswith("pinging 127.0.0.1: 2 requests each of 100 and 200 bytes, 0.01 s apart; takes about 2 s")
+    assert said.out.startswith("host")
