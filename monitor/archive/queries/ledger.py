@@ -8,12 +8,14 @@ is `awaited`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.archive.statements import check_period, records, run_statement
 from monitor.mesh.document.budgets import RULE
+from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.schedule.endings import NOT_REPORTED, ONE_REPORTED
 from probes.kinds import CYCLE_KINDS
 from probes.site.wire import GapReason
@@ -58,10 +60,9 @@ def _lines(
 ) -> list[LedgerLine]:
     check_period(since, until)
     parameters = {"since": since, "until": until, "path_ids": path_ids, "site_id": site_id}
-    return records(
-        LedgerLine,
-        *run_statement("ledger", **parameters, reasons=[*GapReason], kinds_in_cycles=_IN_CYCLES, **_SLOTS),
-    )
+    reversed_by = json.dumps({name: mesh_kind.reversed_by for name, mesh_kind in MESH_KINDS.items()})
+    kinds = {"kinds_in_cycles": _IN_CYCLES, "reversed_by": reversed_by}
+    return records(LedgerLine, *run_statement("ledger", **parameters, **kinds, reasons=[*GapReason], **_SLOTS))
 
 
 _IN_CYCLES = [kind.name for kind in CYCLE_KINDS]

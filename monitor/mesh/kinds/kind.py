@@ -54,7 +54,8 @@ class MeshKind:
     run on a path there, indexes included.
 
     The part of a plan is `task(name, measurements)` for a kind in cycles, `slot(slot, site, secrets)` for a kind with
-    slots. `filling_s(parameters)` is the time during which such a test loads its path, `slot_s(parameters)` the length
+    slots, in which the source of a path connects and reports, or its destination where the parameter `reversed_by` is
+    true. `filling_s(parameters)` is the time during which such a test loads its path, `slot_s(parameters)` the length
     of its slot.
     """
 
@@ -68,6 +69,7 @@ class MeshKind:
     identified_by_size: bool = False
     task: Callable[[str, Sequence[Measurement]], Any] | None = None
     slot: Callable[[Slot, Site, Mapping[str, str | None]], Any] | None = None
+    reversed_by: str | None = None
     filling_s: Callable[[Mapping[str, Any]], int] | None = None
     slot_s: Callable[[Mapping[str, Any]], int] | None = None
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SLOT_MARGIN_S = 5
 """Slot time beyond the transfer: connecting, exchanging results, clock differences."""
+REVERSED_BY = "reverse"
 RESULT_BYTES = 2000
 """A row with the intervals of its test."""
 
@@ -67,7 +68,7 @@ class ThroughputSettings(TransferKeys, frozen=True, kw_only=True):
             "window_bytes": self.window_bytes,
             "congestion_control": self.congestion_control,
             "mss_bytes": self.mss_bytes,
-            "reverse": self.reverse or None,
+            REVERSED_BY: self.reverse or None,
         }
         return {
             "duration_s": self.duration_s,
@@ -130,7 +131,7 @@ def _length(test: ThroughputEntry) -> Length:
 def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> ThroughputSlot:
     """Slot of a throughput test. The source of a path sends; it connects too, unless the test is `reverse`."""
     path, test = slot.measurement.path, slot.measurement.test
-    is_reverse = slot.parameters.get("reverse", False)
+    is_reverse = slot.parameters.get(REVERSED_BY, False)
     client, server = (path.destination, path.source) if is_reverse else (path.source, path.destination)
     ends = {"address": server.address, "family": path.family, "source": own_address(client)}
     parameters = {**slot.parameters, **ends, **secrets}
@@ -153,6 +154,7 @@ KIND = MeshKind(
     result_bytes=lambda parameters: RESULT_BYTES,
     length=_length,
     slot=_slot,
+    reversed_by=REVERSED_BY,
     filling_s=_filling_s,
     slot_s=_slot_s,
 )

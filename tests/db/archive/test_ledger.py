@@ -1,5 +1,6 @@
 """The ledger: whatever became of planned measurements, each is in exactly one line, by hand and by a second version."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from monitor.archive.ingest.batches import store
 from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
 from monitor.archive.queries.ledger import LedgerLine, count_planned, ledger_of_path, ledger_of_site
+from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, MeasurementPeriod, SlotRequest, Test
 from monitor.mesh.schedule.endings import NOT_REPORTED, expire_slots
 from probes.contract import Outcome
@@ -178,6 +180,18 @@ def test_a_slot_was_missed_by_the_agent_that_connects(mesh, offline, reverse, is
 
     by_whom = "agent_offline" if offline == ("cern" if reverse else "slac") else "not_reported"
     assert hour_of(mesh.slac_cern) == {("tcp", "missed", by_whom): 1}
+
+
+def test_a_kind_names_the_parameter_by_which_the_receiver_connects(mesh, monkeypatch):
+    another = dataclasses.replace(MESH_KINDS["throughput"], reversed_by="backwards")
+    monkeypatch.setitem(MESH_KINDS, "other-tool", another)
+    mesh.slot(mesh.slac_cern, HOUR + 30 * MINUTE)
+    Test.objects.filter(name="tcp").update(kind="other-tool", parameters={"backwards": True, "reverse": False})
+    expire_slots(HOUR + timedelta(hours=1))
+
+    store(mesh.cern.pk, batch(account=account(gap(25, 35, GapReason.AGENT_OFFLINE, test=None))), LATER)
+
+    assert hour_of(mesh.slac_cern) == {("tcp", "missed", "agent_offline"): 1}
 
 
 def test_a_site_has_the_lines_of_the_paths_that_it_measures(mesh):

@@ -158,11 +158,13 @@ line AS (
     INNER JOIN path ON path.id = measurement.path_id
     INNER JOIN host ON host.id = path.source_id
     LEFT JOIN slot_request AS request ON request.slot_id = slot.id
-    -- Whose agent is to report: with "reverse" the receiver connects.
+    -- Whose agent is to report: where a parameter of the kind says so, the receiver connects.
     INNER JOIN host AS connecting
         ON
             connecting.id = CASE
-                WHEN coalesce(request.parameters, test.parameters) -> 'reverse' = 'true'::jsonb THEN path.destination_id
+                WHEN
+                    coalesce(request.parameters, test.parameters) -> (%(reversed_by)s::jsonb ->> test.kind)
+                    = 'true'::jsonb THEN path.destination_id
                 ELSE path.source_id
             END
     WHERE
