@@ -58,12 +58,9 @@ class RuleScope:
     tested: dict[int, MeasuredPath]
     settings: dict[str, dict[int, RuleSettings]]
 
-    def paths(self, rule: str) -> dict[int, MeasuredPath]:
-        """The paths that a rule evaluates."""
-        return self.tested if rule_of(rule).trouble.needs_tests else self.pinged
-
     def path(self, path_id: int, rule: str) -> MeasuredPath | None:
-        return self.paths(rule).get(path_id)
+        """The path, if it has the tests that the rule evaluates."""
+        return (self.tested if rule_of(rule).trouble.needs_tests else self.pinged).get(path_id)
 
 
 def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
@@ -103,11 +100,13 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
 def scope_now() -> RuleScope:
     """The scope by the present mesh.toml."""
     rules, pinged, tested = alerts(), measured_paths(Kind.PING), measured_paths(Kind.THROUGHPUT)
-    scope = RuleScope(pinged, tested, {})
-    for name in RULES:
-        places = {path_id: path.place for path_id, path in scope.paths(name).items()}
-        scope.settings[name] = alert_rules.settings_for(rules, name, places)
-    return scope
+    places = {path_id: path.place for path_id, path in pinged.items()}
+    tested_places = {path_id: path.place for path_id, path in tested.items()}
+    settings = {
+        name: alert_rules.settings_for(rules, name, tested_places if rule.trouble.needs_tests else places)
+        for name, rule in RULES.items()
+    }
+    return RuleScope(pinged, tested, settings)
 
 
 def snapshot_at(

@@ -34,8 +34,6 @@ class Kind(StrEnum):
 
     PING = "ping"
     THROUGHPUT = "throughput"
-    CAPACITY = "capacity"
-    DISK_TO_DISK = "disk-to-disk"
 
 
 class InUseQuerySet(QuerySet[RowT, RowT]):
