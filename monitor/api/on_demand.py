@@ -30,7 +30,7 @@ router = Router(tags=["on demand"])
 
 def _number(name: str, meaning: str) -> Any:
     """Field with the bounds of a setting."""
-    bounds: Any = keys_of(Settings)[name].type
+    bounds: Any = keys_of(Settings)[name].type_info
     return Field(ge=bounds.ge, le=bounds.le, description=meaning)
 
 

@@ -1,7 +1,7 @@
 """Keys of TOML tables, declared as the fields of msgspec structs.
 
 A field has the type of the key with its bounds (`msgspec.Meta`), its default and its description. `keys_of` lists the
-keys of a struct, for `probes.toml.tables` and for docs/reference; `ValueType.decode` converts a value, or raises
+keys of a struct, for `probes.toml.tables` and for docs/reference; `Key.decode` converts a value, or raises
 `InvalidValue` with the sentence for the user. msgspec decides whether a value is valid.
 """
 
@@ -49,79 +49,38 @@ def checked(fault_of: Callable[[Any], str | None]) -> Meta:
     return Meta(extra={"check": fault_of})
 
 
-@dataclass(frozen=True, slots=True)
-class ValueType:
-    """Type of a value: as annotated, and without None and metadata."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key of a table, or the elements of a list, its `item`.
 
-    hint: Any
-    type: inspect.Type
-    meta: Mapping[str, Any]
-
-    def decode(self, name: str, value: object, *, is_element: bool = False) -> Any:
-        """Convert the value of key `name`, or an element of its list. Raises `InvalidValue`."""
-        try:
-            decoded = msgspec.convert(value, self.hint)
-        except msgspec.ValidationError as error:
-            each = ": each" if is_element else ""
-            string = "the string " if isinstance(value, str) and self.type_name != "string" else ""
-            given = "" if self.meta.get("is_secret") else f", not {string}{shown(value)}"
-            raise InvalidValue(f"{name}{each} must be {self._needed}{given}") from error
-        fault = self.meta["check"](value) if "check" in self.meta else None
-        if fault is not None:
-            raise InvalidValue(f"{name}{':' if is_element else ' ='} {written(value)} {fault}")
-        return decoded
-
-    @property
-    def type_name(self) -> str:
-        """Name of the type, such as `list of integers`."""
-        if isinstance(self.type, (inspect.VarTupleType, inspect.ListType)):
-            return f"list of {_value_type(get_args(_bare(self.hint))[0]).type_name}s"
-        if self.choices and isinstance(self.choices[0], int):
-            return "integer"
-        return _TYPE_NAMES.get(type(self.type), "string")
-
-    @property
-    def choices(self) -> tuple[str | int, ...]:
-        """Values of a literal type, in the order in which it is declared."""
-        return get_args(_bare(self.hint)) if isinstance(self.type, inspect.LiteralType) else ()
-
-    @property
-    def bounds(self) -> str:
-        """Range of a number in words; empty without bounds."""
-        if not isinstance(self.type, (inspect.IntType, inspect.FloatType)):
-            return ""
-        low, high = self.type.ge, self.type.le
-        if low is not None and high is not None:
-            return f"{number(low)} to {number(high)}"
-        limits = (("more than", self.type.gt), ("at least", low), ("less than", self.type.lt), ("at most", high))
-        return " and ".join(f"{word} {number(limit)}" for word, limit in limits if limit is not None)
-
-    @property
-    def _needed(self) -> str:
-        """Valid values, to complete the sentence `key must be …`."""
-        if "rule" in self.meta or self.choices:
-            return str(self.meta.get("rule") or alternatives(self.choices))
-        if isinstance(self.type, inspect.BoolType):
-            return "true or false"
-        is_non_empty = getattr(self.type, "min_length", None) or getattr(self.type, "pattern", None)
-        name = f"a non-empty {self.type_name}" if is_non_empty else f"a {self.type_name}".replace("a int", "an int")
-        between = "" if not self.bounds else " from " if " to " in self.bounds else " of "
-        return f"{name}{between}{self.bounds}"
-
-
-@dataclass(frozen=True, slots=True)
-class Key(ValueType):
-    """A key of a table, and the attribute of the struct, empty for a tag.
-
-    `item` is the type of a list's elements, `tables` the structs of a table or of a list of tables.
+    `hint` is the type as annotated, `type_info` the same without None and metadata. `attribute` is the field of the
+    struct, empty for its tag; `tables` are the structs of a table or of a list of tables.
     """
 
     name: str
-    attribute: str
+    hint: Any
+    type_info: inspect.Type
+    meta: Mapping[str, Any]
+    item: Key | None
+    tables: tuple[type[msgspec.Struct], ...]
+    is_element: bool = False
+    attribute: str = ""
     default: Any = None
     is_required: bool = False
-    item: ValueType | None = None
-    tables: tuple[type[msgspec.Struct], ...] = ()
+
+    def decode(self, value: object) -> Any:
+        """Convert a value. Raises `InvalidValue`."""
+        try:
+            decoded = msgspec.convert(value, self.hint)
+        except msgspec.ValidationError as error:
+            each = ": each" if self.is_element else ""
+            string = "the string " if isinstance(value, str) and self.type_name != "string" else ""
+            given = "" if self.meta.get("is_secret") else f", not {string}{shown(value)}"
+            raise InvalidValue(f"{self.name}{each} must be {self._needed}{given}") from error
+        fault = self.meta["check"](value) if "check" in self.meta else None
+        if fault is not None:
+            raise InvalidValue(f"{self.name}{':' if self.is_element else ' ='} {written(value)} {fault}")
+        return decoded
 
     @property
     def description(self) -> str:
@@ -137,25 +96,69 @@ class Key(ValueType):
 
     @property
     def is_list(self) -> bool:
-        return isinstance(self.type, (inspect.VarTupleType, inspect.ListType))
+        return self.item is not None
+
+    @property
+    def type_name(self) -> str:
+        """Name of the type, such as `list of integers`."""
+        if self.item is not None:
+            return f"list of {self.item.type_name}s"
+        if self.choices and isinstance(self.choices[0], int):
+            return "integer"
+        return _TYPE_NAMES.get(type(self.type_info), "string")
+
+    @property
+    def choices(self) -> tuple[str | int, ...]:
+        """Values of a literal type, in the order in which it is declared."""
+        return get_args(_bare(self.hint)) if isinstance(self.type_info, inspect.LiteralType) else ()
+
+    @property
+    def bounds(self) -> str:
+        """Range of a number in words; empty without bounds."""
+        given = self.type_info
+        if not isinstance(given, (inspect.IntType, inspect.FloatType)):
+            return ""
+        if given.ge is not None and given.le is not None:
+            return f"{number(given.ge)} to {number(given.le)}"
+        limits = (("more than", given.gt), ("at least", given.ge), ("less than", given.lt), ("at most", given.le))
+        return " and ".join(f"{word} {number(limit)}" for word, limit in limits if limit is not None)
+
+    @property
+    def _needed(self) -> str:
+        """Valid values, to complete the sentence `key must be …`."""
+        if "rule" in self.meta or self.choices:
+            return str(self.meta.get("rule") or alternatives(self.choices))
+        if isinstance(self.type_info, inspect.BoolType):
+            return "true or false"
+        is_non_empty = getattr(self.type_info, "min_length", None) or getattr(self.type_info, "pattern", None)
+        name = f"non-empty {self.type_name}" if is_non_empty else self.type_name
+        between = "" if not self.bounds else " from " if " to " in self.bounds else " of "
+        return f"{'an' if name == 'integer' else 'a'} {name}{between}{self.bounds}"
 
 
 @cache
 def keys_of(struct: type[msgspec.Struct]) -> dict[str, Key]:
     """Keys of a table by name, in order; without the tag of its struct."""
-    return {declared.encode_name: _key(declared) for declared in structs.fields(struct)}
+    return {
+        field.encode_name: _key(
+            field.encode_name,
+            field.type,
+            attribute=field.name,
+            default=None if field.required else field.default,
+            is_required=field.required,
+        )
+        for field in structs.fields(struct)
+    }
 
 
 @cache
 def tag_key(variants: tuple[type[msgspec.Struct], ...]) -> Key | None:
     """Key that selects the struct of a table among `variants`, or None."""
-    tags = [struct.__struct_config__.tag for struct in variants]
     name = variants[0].__struct_config__.tag_field
     if name is None:
         return None
-    hint = Annotated[Literal[tuple(tags)], Meta(examples=[alternatives(tags)])]  # type: ignore[valid-type]
-    value = _value_type(hint)
-    return Key(value.hint, value.type, value.meta, name=name, attribute="", is_required=True)
+    tags = tuple(struct.__struct_config__.tag for struct in variants)
+    return _key(name, Annotated[Literal[tags], Meta(examples=[alternatives(tags)])], is_required=True)
 
 
 def alternatives(values: Collection[object]) -> str:
@@ -183,36 +186,19 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
-def _key(declared: structs.FieldInfo) -> Key:
-    value = _value_type(declared.type)
-    is_list = isinstance(value.type, (inspect.VarTupleType, inspect.ListType))
-    item = _value_type(get_args(_bare(declared.type))[0]) if is_list else None
-    of = (value if item is None else item).type
-    kinds = of.types if isinstance(of, inspect.UnionType) else (of,)
-    tables = tuple(kind.cls for kind in kinds if isinstance(kind, inspect.StructType))
-    return Key(
-        value.hint,
-        value.type,
-        value.meta,
-        name=declared.encode_name,
-        attribute=declared.name,
-        default=None if declared.required else declared.default,
-        is_required=declared.required,
-        item=None if tables else item,
-        tables=tables,
-    )
-
-
-def _value_type(hint: Any) -> ValueType:
+def _key(name: str, hint: Any, **declared: Any) -> Key:
     bare, meta = inspect.type_info(hint), dict[str, Any]()
-    while True:
+    while isinstance(bare, inspect.Metadata) or (isinstance(bare, inspect.UnionType) and bare.includes_none):
         if isinstance(bare, inspect.Metadata):
             meta = {**(bare.extra_json_schema or {}), **(bare.extra or {}), **meta}
             bare = bare.type
-        elif isinstance(bare, inspect.UnionType) and bare.includes_none:
-            (bare,) = (part for part in bare.types if not isinstance(part, inspect.NoneType))
         else:
-            return ValueType(hint, bare, meta)
+            (bare,) = (part for part in bare.types if not isinstance(part, inspect.NoneType))
+    is_list = isinstance(bare, (inspect.VarTupleType, inspect.ListType))
+    item = _key(name, get_args(_bare(hint))[0], is_element=True) if is_list else None
+    kinds = bare.types if isinstance(bare, inspect.UnionType) else (bare,)
+    tables = tuple(kind.cls for kind in kinds if isinstance(kind, inspect.StructType)) if item is None else item.tables
+    return Key(name=name, hint=hint, type_info=bare, meta=meta, item=item, tables=tables, **declared)
 
 
 def _bare(hint: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from probes.toml import lines
-from probes.toml.keys import InvalidValue, Key, ValueType, keys_of, shown, tag_key, written
+from probes.toml.keys import InvalidValue, Key, keys_of, shown, tag_key, written
 from probes.toml.lines import Place, TomlSyntaxError, closest
 
 
@@ -116,10 +116,16 @@ class Table:
             elif key.is_required and key.name not in misspelt.values():
                 self._report_missing(key, after=next(reversed(misspelt), None))
 
-    def problem(self, message: str, key: str | None = None, index: int | None = None) -> None:
-        """Record a problem at the line of `key`, or of an element of its list; without `key`, of the table."""
+    def problem(
+        self, message: str, key: str | None = None, index: int | None = None, *, after: str | None = None
+    ) -> None:
+        """Record a problem at the line of `key`, or of an element of its list; without `key`, of the table.
+
+        It is listed among the problems of its line, or among those of key `after`.
+        """
+        self.is_valid = False
         place = self._place_of(key, index)
-        self._report(message, place, place)
+        self._file.problems.append((self, message, place, place if after is None else self._place_of(after)))
 
     def line_of(self, key: str) -> int:
         """Line of `key`; of the table where the key is not set."""
@@ -196,22 +202,25 @@ class Table:
         return unknown
 
     def _report_missing(self, key: Key, after: str | None) -> None:
-        header = _header((*self._place, key.name, *((0,) if key.is_list else ())))
-        fault = f"{key.name} is missing; write {key.name} = {key.example}"
         if key.tables:
-            fault = f"{header} is missing; add {key.example}"
-        self._report(fault, self._place, self._place_of(after))
+            header = _header((*self._place, key.name, *((0,) if key.is_list else ())))
+            self.problem(f"{header} is missing; add {key.example}", after=after)
+        else:
+            self.problem(f"{key.name} is missing; write {key.name} = {key.example}", after=after)
 
     def _read(self, key: Key) -> None:
         value = self._data[key.name]
         if key.tables:
             self._read_tables(key, value)
-        elif key.item is not None and isinstance(value, list):
-            self._read_list(key, key.item, value)
-        else:
-            decoded = self._decode(key, key.name, value)
-            if decoded is not None:
-                self.values[key.name] = decoded
+            return
+        if key.item is not None and isinstance(value, list):
+            elements = self._read_elements(key, key.item, value)
+            if len(elements) < len(value):
+                self.values[key.name] = tuple(elements.values())
+                return
+        decoded = self._decode(key, value)
+        if decoded is not None:
+            self.values[key.name] = decoded
 
     def _read_tables(self, key: Key, value: object) -> None:
         place = (*self._place, key.name)
@@ -228,40 +237,32 @@ class Table:
             else:
                 self.problem(f"{key.name} must be tables; head each with {header}", key.name, index)
 
-    def _read_list(self, key: Key, item: ValueType, value: list[Any]) -> None:
-        elements = self.elements[key.name] = {}
+    def _read_elements(self, key: Key, item: Key, value: list[Any]) -> dict[int, Any]:
+        """Valid elements of a list, by index."""
+        elements: dict[int, Any] = {}
         distinct: set[object] = set()
-        is_valid = True
         for index, element in enumerate(value):
-            decoded = self._decode(item, key.name, element, index)
-            if decoded is None:
-                is_valid = False
-            elif key.is_distinct and decoded in distinct:
+            decoded = self._decode(item, element, index)
+            if key.is_distinct and decoded in distinct:
                 self.problem(f"{key.name}: {written(decoded)} is listed twice; remove one", key.name, index)
-                is_valid = False
-            else:
+            elif decoded is not None:
                 elements[index] = decoded
                 distinct.add(decoded)
-        values = self._decode(key, key.name, value) if is_valid else tuple(elements.values())
-        if values is not None:
-            self.values[key.name] = values
+        self.elements[key.name] = elements
+        return elements
 
-    def _decode(self, value_type: ValueType, key: str, value: object, index: int | None = None) -> Any:
+    def _decode(self, key: Key, value: object, index: int | None = None) -> Any:
         """Decode a value or an element; None, and a problem, if it is invalid."""
         try:
-            return value_type.decode(key, value, is_element=index is not None)
+            return key.decode(value)
         except InvalidValue as error:
-            self.problem(str(error), key, index)
+            self.problem(str(error), key.name, index)
             return None
 
     def _place_of(self, key: str | None, index: int | None = None) -> Place:
         if key is None or key not in self._data:
             return self._place
         return (*self._place, key) if index is None else (*self._place, key, index)
-
-    def _report(self, message: str, place: Place, after: Place) -> None:
-        self.is_valid = False
-        self._file.problems.append((self, message, place, after))
 
 
 def _header(place: Place) -> str:

@@ -34,9 +34,7 @@ def colour_fault(text):
 class Room(Struct, frozen=True, kw_only=True):
     lamps: Annotated[tuple[Bulb | Strip, ...], described("", "[[lamp]]")] = field(name="lamp")
     switch: Switch | None = None
-    colour: Annotated[str, checked(lambda text: None if text == "red" else 'is not a colour; write "red"')] | None = (
-        None
-    )
+    colour: Annotated[str, checked(colour_fault)] | None = None
 
 
 def decoded(text):

@@ -81,7 +81,7 @@ def faults(settings: Settings) -> list[str]:
     problems = []
     for key in keys_of(ThroughputSettings).values():
         try:
-            key.decode(key.name, getattr(settings, key.attribute))
+            key.decode(getattr(settings, key.attribute))
         except InvalidValue as error:
             problems.append(str(error))
     if settings.protocol == "udp" and settings.rate_bps is None:
