@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import difflib
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+
+from probes.toml import tables
+from probes.toml.keys import Text, must_be
+from probes.toml.tables import FileError, Table
 
 SCENARIO_DIR = Path(__file__).parent / "scenarios"
 DEFAULT_SCENARIO = "five-sites"
@@ -29,8 +32,12 @@ DelayMs = Annotated[float, msgspec.Meta(ge=0.0, le=60_000.0)]
 RateMbps = Annotated[float, msgspec.Meta(ge=0.001, le=10_000.0)]
 PolicerBytes = Annotated[int, msgspec.Meta(ge=1)]
 CellBytes = Annotated[int, msgspec.Meta(ge=0, le=1500)]
-SiteName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
-Text = Annotated[str, msgspec.Meta(min_length=1)]
+SiteName = Annotated[
+    str,
+    must_be(
+        'small letters, digits and "-", beginning and ending with a letter or digit', "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+    ),
+]
 Seconds = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -42,18 +49,22 @@ class ScenarioError(LabError):
     """A missing or invalid scenario; the message names the file and the reason."""
 
 
-class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InvalidScenario(FileError, ScenarioError):
+    """A scenario file with invalid keys or values; all are named with their lines."""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
     """A site, emulated as a network namespace. `country` is its ISO 3166 alpha-2 code."""
 
     name: SiteName
     title: Text
     latitude_deg: Annotated[float, msgspec.Meta(ge=-90.0, le=90.0)]
     longitude_deg: Annotated[float, msgspec.Meta(ge=-180.0, le=180.0)]
-    country: Annotated[str, msgspec.Meta(pattern="^[A-Z]{2}$")]
+    country: Annotated[str, must_be('two capital letters, as "CH"', "[A-Z]{2}")]
     region: Text
 
 
-class PathSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PathSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a path in a single direction.
 
     `rate_mbps` None is unlimited. The bottleneck queue holds `queue_bytes` or, if None, `queue_ms` at the rate. Jitter
@@ -87,7 +98,7 @@ class PathSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return self.rate_mbps * 1e6 / 8 * self.queue_ms / 1e3
 
 
-class PingSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PingSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """The ping test of the generated mesh."""
 
     every_s: Seconds
@@ -100,7 +111,7 @@ class PingSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     )
 
 
-class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """The throughput test of the generated mesh."""
 
     every_s: Seconds
@@ -110,25 +121,25 @@ class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 5201
 
 
-class Measure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """The tests between the sites. A missing table means that the test is not run."""
 
     ping: PingSchedule | None = None
     throughput: ThroughputSchedule | None = None
 
 
-class LossAlert(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LossAlert(msgspec.Struct, frozen=True, kw_only=True):
     """The loss rule of the generated mesh."""
 
     above_ratio: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)]
     window_s: Seconds
 
 
-class Alerts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Alerts(msgspec.Struct, frozen=True, kw_only=True):
     loss: LossAlert | None = None
 
 
-class _PathDefaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _PathDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """`[default]`: default settings of every path. The default delay comes from the distance."""
 
     jitter_ms: DelayMs | None = None
@@ -144,17 +155,17 @@ class _PathDefaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     duplicate_ratio: Ratio | None = None
 
 
-class _PathTable(_PathDefaults, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _PathTable(_PathDefaults, frozen=True, kw_only=True):
     """A `[[path]]` table: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`."""
 
-    between: tuple[str, str] | None = None
+    between: Annotated[tuple[str, str] | None, must_be('two sites, as in between = ["slac", "cern"]')] = None
     source: str | None = msgspec.field(default=None, name="from")
     destination: str | None = msgspec.field(default=None, name="to")
     rtt_ms: DelayMs | None = None
     delay_ms: DelayMs | None = None
 
 
-class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Document(msgspec.Struct, frozen=True, kw_only=True):
     """The structure of a scenario file."""
 
     title: Text
@@ -204,24 +215,23 @@ def load_scenario(name_or_path: str = DEFAULT_SCENARIO) -> Scenario:
 
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario file. Raises `ScenarioError` with the file and the reason."""
+    table = tables.read(path, _Document, InvalidScenario)
     try:
-        return parse_scenario(path.stem, path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from error
+        return _scenario(path.stem, table)
+    except InvalidScenario:
+        raise
     except ScenarioError as error:
         raise ScenarioError(f"{path}: {error}") from error
 
 
 def parse_scenario(name: str, text: str) -> Scenario:
-    """Parse a scenario in TOML. Raises `ScenarioError` with the reason, without a file name."""
-    try:
-        document = msgspec.convert(tomllib.loads(text), _Document)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"not TOML: {error}") from error
-    except msgspec.ValidationError as error:
-        raise ScenarioError(str(error).replace("`$", "`").replace("at `.", "at `")) from error
+    """Parse a scenario in TOML. Raises `ScenarioError` with the reason."""
+    return _scenario(name, tables.parse(text.encode(), f"{name}.toml", _Document, InvalidScenario))
+
+
+def _scenario(name: str, table: Table) -> Scenario:
+    table.raise_problems()
+    document: _Document = table.entry()
     _check_sites(document.site)
     return Scenario(
         name=name,

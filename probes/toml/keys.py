@@ -88,7 +88,7 @@ class Key:
 
     @property
     def example(self) -> str:
-        return str(self.meta.get("examples", [""])[0])
+        return str(self.meta.get("examples", ["…"])[0])
 
     @property
     def is_distinct(self) -> bool:
