@@ -26,7 +26,12 @@ WINDOW = BEFORE + AFTER
 SPARE_CYCLES = 12
 """Cycles without an answer that a window may hold; with more, the path is judged when it answers better."""
 
-FIGURES = ("minimum", "median", "jitter")
+FIGURES = {
+    "minimum": "minimum RTT of each burst",
+    "median": "median RTT of each burst",
+    "jitter": "jitter of each burst",
+}
+"""Figures of a burst, with their words in evidence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.rtt_windows import FIGURES
 from monitor.alerts.detect.rtt_windows import figures as burst_figures
 from monitor.alerts.detect.rules.finding import BadBursts, BurstLevel
 from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
@@ -30,12 +31,6 @@ CONFIDENCE = 0.95
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOST_SAMPLES = 3000
 """The maximum number of bursts that are searched for a beginning; of more, the newest."""
-
-_LEVEL_WORDS = {
-    "median": "median RTT of each burst",
-    "minimum": "minimum RTT of each burst",
-    "jitter": "jitter of each burst",
-}
 
 
 def select_bursts(bursts: BurstColumns, keep: NDArray[np.bool_]) -> BurstColumns:
@@ -113,7 +108,7 @@ def find_beginning(
         place = onset.onset_of_events(by.are_bad(_newest(own)))
     else:
         small, level = smallest(own), str(finding.get("figure", by.figure))
-        samples, words = select_bursts(small, small.received > 0), _LEVEL_WORDS[level]
+        samples, words = select_bursts(small, small.received > 0), FIGURES[level]
         place = onset.onset_of_values(burst_figures(_newest(samples).rtts_ms)[level])
     return None if place is None else _to_beginning(_newest(samples).at_s, place, path, words)
 

@@ -128,7 +128,9 @@ class RttStep(AlertRule):
         earliest = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE - 1]), UTC)
         ttl_before, ttl_after = _usual(snapshot.trips.ttl[window, :BEFORE]), _usual(snapshot.trips.ttl[window, BEFORE:])
         floor = _rise(snapshot.trips.values_ms["minimum"][window])
-        why = _cause(floor, change.after_ms - change.before_ms, ttl_before, ttl_after) if self.name == "rtt" else ""
+        why = ""
+        if "minimum" in self._watched:
+            why = _cause(floor, change.after_ms - change.before_ms, ttl_before, ttl_after)
         sentence = (
             f"{self.words} {shown.milliseconds(change.after_ms)} since {at:%Y-%m-%d %H:%M} UTC, was "
             f"{shown.milliseconds(change.before_ms)}{why}"
