@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from probes.toml.keys import checked, described, must_be
+from probes.toml.keys import check, meaning, must_be
 
 
 def network_fault(text: str) -> str | None:
@@ -23,7 +23,7 @@ def network_fault(text: str) -> str | None:
     return None
 
 
-NetworkList = tuple[Annotated[str, checked(network_fault)], ...]
+NetworkList = tuple[Annotated[str, check(network_fault)], ...]
 HourRange = Annotated[
     str,
     must_be(
@@ -33,7 +33,7 @@ HourRange = Annotated[
 ]
 HourList = tuple[HourRange, ...]
 Number = Annotated[float, Meta(ge=0, lt=1e18)]
-Hours = Annotated[HourList, described("hours of the day (UTC) that contain every measurement")]
+Hours = Annotated[HourList, meaning("hours of the day (UTC) that contain every measurement")]
 ALL_DAY = ("00:00-24:00",)
 FLOAT_SLACK = 1e-9
 """Tolerance of comparisons with a limit, for rounding."""

@@ -18,7 +18,7 @@ import msgspec
 from monitor.environment import VARIABLES
 from monitor.mesh.document import structure
 from probes.site.limits.limits import Limits
-from probes.toml.keys import Key, keys_of, tag_key, written
+from probes.toml.keys import Key, keys_of, tag_key, to_toml
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NONE = "–"
@@ -50,7 +50,7 @@ class Table:
     def title(self) -> str:
         if self.tag is None:
             return f"`{self.header}`"
-        return f"`{self.header}` with `{self.tag.name} = {written(self.struct.__struct_config__.tag)}`"
+        return f"`{self.header}` with `{self.tag.name} = {to_toml(self.struct.__struct_config__.tag)}`"
 
     @property
     def keys(self) -> list[Key]:
@@ -128,8 +128,8 @@ def meaning(table: Table, key: Key) -> str:
     """Description of a key as a sentence; that of the key that selects a table's struct is the struct's."""
     if key == table.tag:
         return (table.struct.__doc__ or "").partition("\n")[0]
-    ending = "" if key.description.endswith(".") else "."
-    return f"{key.description[:1].upper()}{key.description[1:]}{ending}"
+    ending = "" if key.meaning.endswith(".") else "."
+    return f"{key.meaning[:1].upper()}{key.meaning[1:]}{ending}"
 
 
 def _is_current(path: Path, text: str) -> bool:
@@ -159,7 +159,7 @@ def _row(table: Table, key: Key) -> tuple[str, ...]:
 def _default(key: Key) -> str:
     if key.is_required:
         return "required"
-    return NONE if key.default in (None, "") else f"`{written(key.default)}`"
+    return NONE if key.default in (None, "") else f"`{to_toml(key.default)}`"
 
 
 def _unit(key: Key) -> str:

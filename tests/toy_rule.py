@@ -11,7 +11,7 @@ from msgspec import Meta
 from monitor.alerts.detect.rules.finding import AlertRule, RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 
 class FewBurstsRule(RuleSettings, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class FewBurstsRule(RuleSettings, frozen=True, kw_only=True):
     severity: RuleSeverity = "critical"
 
     least_bursts: Annotated[
-        int, Meta(ge=1, le=3600), described("Bursts within an hour below which an incident opens.")
+        int, Meta(ge=1, le=3600), meaning("Bursts within an hour below which an incident opens.")
     ] = 30
 
 

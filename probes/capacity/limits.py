@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from probes.limit_keys import ALL_DAY, Hours
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 
 class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
-    max_packets_per_hour: Annotated[int, Meta(ge=0), described("to the same address; a measurement takes 184")] = 1500
+    max_packets_per_hour: Annotated[int, Meta(ge=0), meaning("to the same address; a measurement takes 184")] = 1500
     hours: Hours = ALL_DAY
 
     def forbids_trains(self, address: str, packets: int, sent_within_hour: int) -> str | None:

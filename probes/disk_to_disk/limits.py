@@ -7,17 +7,17 @@ from typing import Annotated
 import msgspec
 
 from probes.limit_keys import Number
-from probes.toml.keys import described, must_be
+from probes.toml.keys import meaning, must_be
 
 
 class DiskLimits(msgspec.Struct, frozen=True, kw_only=True):
     folder: Annotated[
         str,
         must_be("an absolute path", "(?s:|/.*)"),
-        described("folder for the files of disk-to-disk tests, which need it"),
+        meaning("folder for the files of disk-to-disk tests, which need it"),
     ] = ""
-    max_file_bytes: Annotated[Number, described("maximum size of such a file")] = 1e9
-    min_free_bytes: Annotated[Number, described("minimum left free on its file system")] = 1e9
+    max_file_bytes: Annotated[Number, meaning("maximum size of such a file")] = 1e9
+    min_free_bytes: Annotated[Number, meaning("minimum left free on its file system")] = 1e9
 
     def forbids_file(self, file_bytes: int) -> str | None:
         """The limit that a file of this size exceeds, as a sentence; None if it is allowed."""

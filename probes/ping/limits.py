@@ -12,12 +12,12 @@ import msgspec
 
 from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, Number
 from probes.ping.spec import PingSpec
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 
 class PingLimits(msgspec.Struct, frozen=True, kw_only=True):
-    min_spacing_s: Annotated[Number, described("minimum interval between packets to the same address")] = 0.1
-    max_packets_per_s: Annotated[Number, described("total rate of this agent")] = 5000.0
+    min_spacing_s: Annotated[Number, meaning("minimum interval between packets to the same address")] = 0.1
+    max_packets_per_s: Annotated[Number, meaning("total rate of this agent")] = 5000.0
     hours: Hours = ALL_DAY
 
     def forbids_targets(

@@ -7,7 +7,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, NetworkList, Number
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 
 class FillsThePath(Protocol):
@@ -21,13 +21,13 @@ class FillsThePath(Protocol):
 
 
 class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
-    max_duration_s: Annotated[Number, described("maximum length of a test, omitted start included")] = 60.0
-    max_minutes_per_day: Annotated[Number | None, described("tests from and to this site per UTC day")] = None
-    max_bits_per_day: Annotated[Number | None, described("sent and received by tests per UTC day")] = None
+    max_duration_s: Annotated[Number, meaning("maximum length of a test, omitted start included")] = 60.0
+    max_minutes_per_day: Annotated[Number | None, meaning("tests from and to this site per UTC day")] = None
+    max_bits_per_day: Annotated[Number | None, meaning("sent and received by tests per UTC day")] = None
     hours: Hours = ALL_DAY
     peers: Annotated[
         NetworkList | None,
-        described("peers allowed to run tests toward this site; default: networks that may be measured"),
+        meaning("peers allowed to run tests toward this site; default: networks that may be measured"),
     ] = None
 
     def forbids_length(self, spec: FillsThePath) -> str | None:

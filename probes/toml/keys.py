@@ -30,9 +30,9 @@ class InvalidValue(Exception):
     """An invalid value; the text names its key, the problem and the fix."""
 
 
-def described(meaning: str, example: str = "") -> Meta:
-    """Description of a key, and an example as it stands in the file, for error messages."""
-    return Meta(description=meaning, examples=[example] if example else None)
+def meaning(sentence: str, example: str = "") -> Meta:
+    """Meaning of a key, and an example as it stands in the file, for error messages."""
+    return Meta(description=sentence, examples=[example] if example else None)
 
 
 def must_be(rule: str, pattern: str | None = None, *, is_secret: bool = False) -> Meta:
@@ -44,7 +44,7 @@ def must_be(rule: str, pattern: str | None = None, *, is_secret: bool = False) -
     return Meta(pattern=None if pattern is None else rf"^(?:{pattern})\Z", extra=meta)
 
 
-def checked(fault_of: Callable[[Any], str | None]) -> Meta:
+def check(fault_of: Callable[[Any], str | None]) -> Meta:
     """Check of a value; `fault_of` completes the sentence `key = "value" …`, or returns None for a valid value."""
     return Meta(extra={"check": fault_of})
 
@@ -75,15 +75,15 @@ class Key:
         except msgspec.ValidationError as error:
             each = ": each" if self.is_element else ""
             string = "the string " if isinstance(value, str) and self.type_name != "string" else ""
-            given = "" if self.meta.get("is_secret") else f", not {string}{shown(value)}"
+            given = "" if self.meta.get("is_secret") else f", not {string}{to_short_toml(value)}"
             raise InvalidValue(f"{self.name}{each} must be {self._needed}{given}") from error
         fault = self.meta["check"](value) if "check" in self.meta else None
         if fault is not None:
-            raise InvalidValue(f"{self.name}{':' if self.is_element else ' ='} {written(value)} {fault}")
+            raise InvalidValue(f"{self.name}{':' if self.is_element else ' ='} {to_toml(value)} {fault}")
         return decoded
 
     @property
-    def description(self) -> str:
+    def meaning(self) -> str:
         return str(self.meta.get("description", ""))
 
     @property
@@ -119,9 +119,9 @@ class Key:
         if not isinstance(given, (inspect.IntType, inspect.FloatType)):
             return ""
         if given.ge is not None and given.le is not None:
-            return f"{number(given.ge)} to {number(given.le)}"
+            return f"{format_number(given.ge)} to {format_number(given.le)}"
         limits = (("more than", given.gt), ("at least", given.ge), ("less than", given.lt), ("at most", given.le))
-        return " and ".join(f"{word} {number(limit)}" for word, limit in limits if limit is not None)
+        return " and ".join(f"{word} {format_number(limit)}" for word, limit in limits if limit is not None)
 
     @property
     def _needed(self) -> str:
@@ -163,26 +163,26 @@ def tag_key(variants: tuple[type[msgspec.Struct], ...]) -> Key | None:
 
 def alternatives(values: Collection[object]) -> str:
     """Values as they stand in the file: `"a", "b" or "c"`."""
-    *others, last = map(written, values)
+    *others, last = map(to_toml, values)
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def written(value: object) -> str:
+def to_toml(value: object) -> str:
     """A value as it stands in a TOML file."""
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(to_toml, value))}]"
     if isinstance(value, float) and value.is_integer():
-        return number(value)
+        return format_number(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (str, bool)) else str(value)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     return f"{value:.0f}" if value == int(value) and abs(value) < 1e10 else f"{value:g}"
 
 
-def shown(value: object) -> str:
+def to_short_toml(value: object) -> str:
     """A value as it stands in the file, shortened for a message."""
-    text = "a table" if isinstance(value, dict) else written(value)
+    text = "a table" if isinstance(value, dict) else to_toml(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 

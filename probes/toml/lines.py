@@ -76,11 +76,11 @@ def find_lines(text: str) -> dict[Place, int]:
 
 def suggestion(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
     """` (did you mean "cern"?)` if a candidate is close to `word`, else `otherwise`."""
-    close = closest(word, candidates)
+    close = closest_match(word, candidates)
     return f' (did you mean "{close}"?)' if close else otherwise
 
 
-def closest(word: str, candidates: Iterable[str]) -> str:
+def closest_match(word: str, candidates: Iterable[str]) -> str:
     """The candidate that is closest to `word`; empty if none is close."""
     close = difflib.get_close_matches(word, sorted(candidates), n=1, cutoff=0.6)
     return close[0] if close else ""

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from probes.toml import lines
-from probes.toml.keys import InvalidValue, Key, keys_of, shown, tag_key, written
-from probes.toml.lines import Place, TomlSyntaxError, closest
+from probes.toml.keys import InvalidValue, Key, keys_of, tag_key, to_short_toml, to_toml
+from probes.toml.lines import Place, TomlSyntaxError, closest_match
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Table:
         """Name of the table in messages; empty for the whole file."""
         if not self._is_named or self._parent is None:
             return _header(self._place)
-        own = str(self._place[-2]) + (f" {written(self.name)}" if self.name else "")
+        own = str(self._place[-2]) + (f" {to_toml(self.name)}" if self.name else "")
         return f"{self._parent.label}: {own}" if self._parent.label else own
 
     def _choose(self, variants: tuple[type[msgspec.Struct], ...]) -> tuple[type[msgspec.Struct] | None, dict[str, Key]]:
@@ -193,10 +193,10 @@ class Table:
         """Report the keys that the struct has not; returns them with the key that may be meant, or an empty string."""
         if self._struct is None:
             return {}
-        unknown = {key: closest(key, self._keys) for key in self._data if key not in self._keys}
+        unknown = {key: closest_match(key, self._keys) for key in self._data if key not in self._keys}
         for key, meant in unknown.items():
             is_table = isinstance(self._data[key], dict)
-            name = f"table {_header((*self._place, key))}" if is_table else f"key {written(key)}"
+            name = f"table {_header((*self._place, key))}" if is_table else f"key {to_toml(key)}"
             hint = f' (did you mean "{meant}"?)' if meant else ""
             self.problem(f"unknown {name}{hint}; it takes {', '.join(self._keys)}", key)
         return unknown
@@ -227,7 +227,7 @@ class Table:
         header = _header((*place, 0) if key.is_list else place)
         if not isinstance(value, list if key.is_list else dict):
             needed = f"a table for each, headed {header}" if key.is_list else f"a table, {header}"
-            self.problem(f"{key.name} must be {needed}, not {shown(value)}", key.name)
+            self.problem(f"{key.name} must be {needed}, not {to_short_toml(value)}", key.name)
             return
         tables = self._tables[key.name] = []
         for index, data in enumerate(value) if isinstance(value, list) else [(None, value)]:
@@ -244,7 +244,7 @@ class Table:
         for index, element in enumerate(value):
             decoded = self._decode(item, element, index)
             if key.is_distinct and decoded in distinct:
-                self.problem(f"{key.name}: {written(decoded)} is listed twice; remove one", key.name, index)
+                self.problem(f"{key.name}: {to_toml(decoded)} is listed twice; remove one", key.name, index)
             elif decoded is not None:
                 elements[index] = decoded
                 distinct.add(decoded)

@@ -15,7 +15,7 @@ from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import MeshKind
 from probes.contract import Outcome
 from probes.site.wire import Delivered
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 from tests.toy_kind.kind import KIND, LookupRun, LookupTarget, LookupTask
 
 TABLE = """
@@ -34,8 +34,8 @@ class LookupEntry(TestKeys, frozen=True, tag=KIND.name):
     """Time that the source takes to look up the address of the destination."""
 
     name: TestName
-    every_s: Annotated[int, Meta(ge=1, le=3600), described("Interval between cycles.", "60")]
-    times: Annotated[int, Meta(ge=1, le=100), described("Number of lookups.")] = 1
+    every_s: Annotated[int, Meta(ge=1, le=3600), meaning("Interval between cycles.", "60")]
+    times: Annotated[int, Meta(ge=1, le=100), meaning("Number of lookups.")] = 1
 
     @property
     def parameters(self) -> dict[str, object]:

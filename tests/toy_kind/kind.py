@@ -13,7 +13,7 @@ import msgspec
 from probes.bounds import Amount, Moment, Text
 from probes.contract import CheckResult, CycleKind, Deadline, Load, Outcome, Target
 from probes.limit_keys import ALL_DAY, Hours
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 
@@ -46,7 +46,7 @@ class LookupRun(msgspec.Struct, frozen=True, kw_only=True, tag="lookup", tag_fie
 
 
 class LookupLimits(msgspec.Struct, frozen=True, kw_only=True):
-    max_targets: Annotated[int, described("in one cycle")] = 100
+    max_targets: Annotated[int, meaning("in one cycle")] = 100
     hours: Hours = ALL_DAY
 
 

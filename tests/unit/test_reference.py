@@ -5,7 +5,7 @@ import pytest
 from monitor.mesh.document import structure
 from monitor.mesh.document.alert_rules import RULES, RuleSettings
 from probes.site.limits.limits import Limits
-from probes.toml.keys import keys_of, written
+from probes.toml.keys import keys_of, to_toml
 from scripts import reference
 
 
@@ -34,7 +34,7 @@ def test_the_page_about_alerts_has_each_rule_with_its_keys():
         (row,) = (row for row in rows if f"`{name}`" in row.split("|")[1])
         for key in keys_of(rule).values():
             is_own = key.name not in RuleSettings.__struct_fields__
-            assert not is_own or f"`{key.name} = {written(key.default)}`" in row, (name, key)
+            assert not is_own or f"`{key.name} = {to_toml(key.default)}`" in row, (name, key)
 
 
 def test_every_alert_rule_is_in_the_reference():

@@ -5,16 +5,16 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, Struct, field
 
-from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, checked, described, must_be
+from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, check, meaning, must_be
 from probes.toml.tables import FileError, parse
 
 
 class Lamp(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    name: Annotated[Text, described("Name.", '"…"')]
+    name: Annotated[Text, meaning("Name.", '"…"')]
 
 
 class Bulb(Lamp, frozen=True, kw_only=True, tag="bulb"):
-    power_w: Annotated[float, Meta(gt=0, le=100), described("Power.", "60")]
+    power_w: Annotated[float, Meta(gt=0, le=100), meaning("Power.", "60")]
 
 
 class Strip(Lamp, frozen=True, kw_only=True, tag="strip"):
@@ -32,9 +32,9 @@ def colour_fault(text):
 
 
 class Room(Struct, frozen=True, kw_only=True):
-    lamps: Annotated[tuple[Bulb | Strip, ...], described("", "[[lamp]]")] = field(name="lamp")
+    lamps: Annotated[tuple[Bulb | Strip, ...], meaning("", "[[lamp]]")] = field(name="lamp")
     switch: Switch | None = None
-    colour: Annotated[str, checked(colour_fault)] | None = None
+    colour: Annotated[str, check(colour_fault)] | None = None
 
 
 def decoded(text):

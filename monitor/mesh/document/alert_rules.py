@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
-from probes.toml.keys import DISTINCT, Text, described, must_be
+from probes.toml.keys import DISTINCT, Text, meaning, must_be
 
 Severity = Literal["notice", "warning", "critical"]
 SEVERITIES = get_args(Severity)
 """Severity of an incident, lowest first."""
 
-RuleSeverity = Annotated[Severity, described("Severity of the rule's incidents.")]
+RuleSeverity = Annotated[Severity, meaning("Severity of the rule's incidents.")]
 OpenRatio = Annotated[float, Meta(gt=0, lt=1)]
 """A rule would fire always or never at 0 or 1."""
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -33,7 +33,7 @@ HOLDS_A_CYCLE = Meta(extra={"holds_a_cycle": True})
 class RuleSettings(Struct, frozen=True, kw_only=True):
     """Keys that every rule has; a rule with another default severity declares the key again."""
 
-    enabled: Annotated[bool, described("Whether the rule is on.")] = True
+    enabled: Annotated[bool, meaning("Whether the rule is on.")] = True
     severity: RuleSeverity = "warning"
 
 
@@ -53,10 +53,10 @@ HostPair = Annotated[
 class Selectors(Struct, frozen=True, kw_only=True):
     """Keys that select paths, in [[alerts.for]], [[alerts.notify]] and [[service_level.for]]."""
 
-    group: Annotated[Text, described("Selects the paths within this group.")] | None = None
-    source: Annotated[Text, described("Selects the paths from this site.")] | None = field(name="from", default=None)
-    destination: Annotated[Text, described("Selects the paths to this site.")] | None = field(name="to", default=None)
-    path: Annotated[HostPair, described(PATH_MEANING)] | None = None
+    group: Annotated[Text, meaning("Selects the paths within this group.")] | None = None
+    source: Annotated[Text, meaning("Selects the paths from this site.")] | None = field(name="from", default=None)
+    destination: Annotated[Text, meaning("Selects the paths to this site.")] | None = field(name="to", default=None)
+    path: Annotated[HostPair, meaning(PATH_MEANING)] | None = None
 
 
 FOR = "for"

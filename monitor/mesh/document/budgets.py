@@ -16,7 +16,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 RULE = "budget."
 """Prefix of each rule's name."""
@@ -30,11 +30,10 @@ class ScopeBudget(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum daily values of a path, host or uplink."""
 
     max_minutes_per_day: (
-        Annotated[float, Meta(ge=0, le=1440), described("Maximum time of throughput tests per UTC day.")] | None
+        Annotated[float, Meta(ge=0, le=1440), meaning("Maximum time of throughput tests per UTC day.")] | None
     ) = None
     max_bytes_per_day: (
-        Annotated[float, Meta(ge=0, le=1e18), described("Maximum volume that throughput tests send per UTC day.")]
-        | None
+        Annotated[float, Meta(ge=0, le=1e18), meaning("Maximum volume that throughput tests send per UTC day.")] | None
     ) = None
 
 

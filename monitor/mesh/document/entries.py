@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 from monitor.mesh.document import addresses, countries
 from monitor.mesh.document.addresses import Family
 from probes.kinds import SLOT_KINDS
-from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, checked, described, must_be
+from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, check, meaning, must_be
 
 HostKind = Literal["ping", "throughput"]
 """Kinds of tests that a host takes part in. Hosts that answer pings also answer capacity tests; hosts that measure
@@ -29,7 +29,7 @@ Name = Annotated[
 SiteName = Annotated[str, must_be(f'small letters, digits and "-", {_ENDS}', r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")]
 SiteNames = Annotated[tuple[str, ...], NOT_EMPTY, DISTINCT]
 SITES_EXAMPLE = "[ … ] (the names of sites)"
-TestName = Annotated[Name, described("Name, which groups refer to.", '"…"')]
+TestName = Annotated[Name, meaning("Name, which groups refer to.", '"…"')]
 
 UPLINK = "one throughput test at a time"
 
@@ -64,35 +64,35 @@ class TestKeys(Struct, frozen=True, tag_field="kind"):
 class MeshKeys(Struct, frozen=True, kw_only=True):
     """The [mesh] table."""
 
-    name: Annotated[Text, described("Name of the mesh on the pages.", '"…" (what the pages show)')]
-    home: Annotated[Text, described("Site whose agent `manage.py up` runs.")] | None = None
+    name: Annotated[Text, meaning("Name of the mesh on the pages.", '"…" (what the pages show)')]
+    home: Annotated[Text, meaning("Site whose agent `manage.py up` runs.")] | None = None
 
 
 class HostEntry(Struct, frozen=True, kw_only=True):
     """A [[site.host]] table. The reader fills in the name, family and uplink that follow from other keys."""
 
     name: Annotated[
-        Name, described("Name, unique in the file. The first host of a site has the name of the site by default.")
+        Name, meaning("Name, unique in the file. The first host of a site has the name of the site by default.")
     ] = ""
     address: Annotated[
         Text,
-        checked(addresses.fault),
-        described(
+        check(addresses.fault),
+        meaning(
             "IPv4 or IPv6 address or DNS name at which the other sites reach the host.",
             '"…" (an IP address or a DNS name)',
         ),
     ]
     family: Annotated[
-        Family, described("Address family, 4 or 6; needed for a DNS name that is to be reached over IPv6.")
+        Family, meaning("Address family, 4 or 6; needed for a DNS name that is to be reached over IPv6.")
     ] = 4
     kinds: Annotated[
         tuple[HostKind, ...],
         NOT_EMPTY,
         DISTINCT,
-        described("Kinds of tests that the host takes part in; by default both."),
+        meaning("Kinds of tests that the host takes part in; by default both."),
     ] = field(name="measures", default=("ping", "throughput"))
     uplink: Annotated[
-        Name | None, described(f"Name of a link shared with other hosts of the site: {UPLINK}. Default: the site's.")
+        Name | None, meaning(f"Name of a link shared with other hosts of the site: {UPLINK}. Default: the site's.")
     ] = None
 
     @property
@@ -112,43 +112,41 @@ class SiteEntry(Struct, frozen=True, kw_only=True):
 
     name: Annotated[
         SiteName,
-        described(
+        meaning(
             "Name, which identifies the site for good: a new name is a new site.",
             '"…" (in small letters, digits and "-")',
         ),
     ]
-    title: Annotated[Text, described("Name on the pages. Default: the name.")] = ""
-    latitude_deg: Annotated[
-        float, Meta(ge=-90, le=90), described("Latitude; north is positive.", "46.2 (degrees north)")
-    ]
+    title: Annotated[Text, meaning("Name on the pages. Default: the name.")] = ""
+    latitude_deg: Annotated[float, Meta(ge=-90, le=90), meaning("Latitude; north is positive.", "46.2 (degrees north)")]
     longitude_deg: Annotated[
-        float, Meta(ge=-180, le=180), described("Longitude; east is positive.", "6.1 (degrees east)")
+        float, Meta(ge=-180, le=180), meaning("Longitude; east is positive.", "6.1 (degrees east)")
     ]
     country: Annotated[
         Text,
-        checked(countries.fault),
-        described('ISO 3166 alpha-2 code, such as "CH".', '"CH" (its ISO 3166 code)'),
+        check(countries.fault),
+        meaning('ISO 3166 alpha-2 code, such as "CH".', '"CH" (its ISO 3166 code)'),
     ]
-    region: Annotated[Text, described("Region, free text; PingER's table can be shown by region.")] = ""
-    contact: Annotated[Text, described("Contact for problems, shown on the page of the site.")] = ""
-    has_agent: Annotated[bool, described("Whether an agent runs at the site. Without an agent it only answers.")] = (
-        field(name="agent", default=True)
+    region: Annotated[Text, meaning("Region, free text; PingER's table can be shown by region.")] = ""
+    contact: Annotated[Text, meaning("Contact for problems, shown on the page of the site.")] = ""
+    has_agent: Annotated[bool, meaning("Whether an agent runs at the site. Without an agent it only answers.")] = field(
+        name="agent", default=True
     )
-    uplink: Annotated[Name | None, described(f"Name of the link that all hosts of the site share: {UPLINK}.")] = None
+    uplink: Annotated[Name | None, meaning(f"Name of the link that all hosts of the site share: {UPLINK}.")] = None
     hosts: Annotated[
-        tuple[HostEntry, ...], described("Hosts of the site.", '[[site.host]] and address = "…" below it')
+        tuple[HostEntry, ...], meaning("Hosts of the site.", '[[site.host]] and address = "…" below it')
     ] = field(name="host")
 
 
 class GroupEntry(Struct, frozen=True, kw_only=True, tag_field="shape"):
     """A [[group]] table; a subclass has the keys of its shape."""
 
-    name: Annotated[Name, described("Name, which alerts, service levels and pages refer to.", '"…"')]
+    name: Annotated[Name, meaning("Name, which alerts, service levels and pages refer to.", '"…"')]
     tests: Annotated[
         tuple[str, ...],
         NOT_EMPTY,
         DISTINCT,
-        described("Names of the tests that run on every pair of the group.", "[ … ] (the names of tests)"),
+        meaning("Names of the tests that run on every pair of the group.", "[ … ] (the names of tests)"),
     ]
 
     @property
@@ -169,7 +167,7 @@ class GroupEntry(Struct, frozen=True, kw_only=True, tag_field="shape"):
 class MeshGroup(GroupEntry, frozen=True, kw_only=True, tag="mesh"):
     """Measures from every site to every other."""
 
-    sites: Annotated[SiteNames, described("Sites of the group.", SITES_EXAMPLE)]
+    sites: Annotated[SiteNames, meaning("Sites of the group.", SITES_EXAMPLE)]
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         return product(self.sites, self.sites)
@@ -178,8 +176,8 @@ class MeshGroup(GroupEntry, frozen=True, kw_only=True, tag="mesh"):
 class StarGroup(GroupEntry, frozen=True, kw_only=True, tag="star"):
     """Measures between each centre and each site, both ways."""
 
-    centres: Annotated[SiteNames, described("Sites in the middle of the star.", SITES_EXAMPLE)]
-    sites: Annotated[SiteNames, described("Sites of the group.", SITES_EXAMPLE)]
+    centres: Annotated[SiteNames, meaning("Sites in the middle of the star.", SITES_EXAMPLE)]
+    sites: Annotated[SiteNames, meaning("Sites of the group.", SITES_EXAMPLE)]
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         for spoke in product(self.centres, self.sites):
@@ -189,8 +187,8 @@ class StarGroup(GroupEntry, frozen=True, kw_only=True, tag="star"):
 class BetweenGroup(GroupEntry, frozen=True, kw_only=True, tag="between"):
     """Measures from each of `from` to each of `to`, one way."""
 
-    sources: Annotated[SiteNames, described("Sites at which the paths start.", SITES_EXAMPLE)] = field(name="from")
-    destinations: Annotated[SiteNames, described("Sites at which the paths end.", SITES_EXAMPLE)] = field(name="to")
+    sources: Annotated[SiteNames, meaning("Sites at which the paths start.", SITES_EXAMPLE)] = field(name="from")
+    destinations: Annotated[SiteNames, meaning("Sites at which the paths end.", SITES_EXAMPLE)] = field(name="to")
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         return product(self.sources, self.destinations)

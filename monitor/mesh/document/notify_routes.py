@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from django.conf import settings
 
 from monitor.mesh.document.alert_rules import SEVERITIES, Place, Selectors, Severity
-from probes.toml.keys import Text, checked, described, must_be
+from probes.toml.keys import Text, check, meaning, must_be
 
 NOTIFY = "notify"
 _NAMED = re.compile(r"([a-z0-9](?:[a-z0-9._-]*[a-z0-9])?)=(\S+:\S*)")
@@ -39,16 +39,14 @@ class NotifyKeys(Selectors, frozen=True):
     channel: Annotated[
         str,
         _CHANNEL,
-        described("Name of a channel in SOUNDINGS_NOTIFY_URLS.", '"…" (a name in SOUNDINGS_NOTIFY_URLS)'),
+        meaning("Name of a channel in SOUNDINGS_NOTIFY_URLS.", '"…" (a name in SOUNDINGS_NOTIFY_URLS)'),
     ]
-    severity: Annotated[Severity, described("Minimum severity of the incidents.")] = "notice"
+    severity: Annotated[Severity, meaning("Minimum severity of the incidents.")] = "notice"
     digest: (
-        Annotated[
-            str, _TIME_OF_DAY, described('Time of day, such as "07:00", of a daily digest. Default: immediately.')
-        ]
+        Annotated[str, _TIME_OF_DAY, meaning('Time of day, such as "07:00", of a daily digest. Default: immediately.')]
         | None
     ) = None
-    zone: Annotated[Text, checked(_zone_fault), described("Time zone of `digest`.")] = "UTC"
+    zone: Annotated[Text, check(_zone_fault), meaning("Time zone of `digest`.")] = "UTC"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.alert_rules import FOR, OpenRatio, Place
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 KEPT_RATIO = 0.95
 
@@ -27,13 +27,13 @@ class ServiceLevel(msgspec.Struct, frozen=True, kw_only=True):
     `kept_ratio` of the hours and of the tests.
     """
 
-    loss_ratio: Annotated[OpenRatio, described("Maximum loss over the period of a report.")] | None = None
-    availability_ratio: Annotated[OpenRatio, described("Minimum share of the bursts that have a reply.")] | None = None
-    rtt_ms: Annotated[float, Meta(ge=0.001, le=60_000), described("Maximum of an hour's median RTT.")] | None = None
-    throughput_bps: Annotated[float, Meta(ge=1, le=1e15), described("Minimum throughput of a test.")] | None = None
+    loss_ratio: Annotated[OpenRatio, meaning("Maximum loss over the period of a report.")] | None = None
+    availability_ratio: Annotated[OpenRatio, meaning("Minimum share of the bursts that have a reply.")] | None = None
+    rtt_ms: Annotated[float, Meta(ge=0.001, le=60_000), meaning("Maximum of an hour's median RTT.")] | None = None
+    throughput_bps: Annotated[float, Meta(ge=1, le=1e15), meaning("Minimum throughput of a test.")] | None = None
     kept_ratio: Annotated[
         OpenRatio,
-        described("Share of the hours that must meet `rtt_ms`, and of the tests that must meet `throughput_bps`."),
+        meaning("Share of the hours that must meet `rtt_ms`, and of the tests that must meet `throughput_bps`."),
     ] = KEPT_RATIO
 
 

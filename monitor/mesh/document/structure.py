@@ -15,7 +15,7 @@ from monitor.mesh.document.entries import BetweenGroup, MeshGroup, MeshKeys, Sit
 from monitor.mesh.document.notify_routes import NOTIFY, NotifyKeys
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.kinds import MESH_KINDS
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 
@@ -52,7 +52,7 @@ def selections(top: Table) -> Iterator[Table]:
 
 
 def _table(hint: Any, example: str) -> Any:
-    return Annotated[hint, described("", example)]
+    return Annotated[hint, meaning("", example)]
 
 
 def _fields(struct: type[Struct]) -> list[tuple[str, Any, Any]]:

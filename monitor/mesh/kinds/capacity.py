@@ -12,7 +12,7 @@ from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, MeshKind, ends
 from probes.capacity.kind import KIND as CAPACITY
 from probes.capacity.spec import USUAL_S, CapacitySpec, CapacityTarget, CapacityTask
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Measurement
@@ -22,7 +22,7 @@ class CapacityEntry(TestKeys, frozen=True, tag="capacity"):
     """Bottleneck capacity, from trains of echo requests."""
 
     name: TestName
-    every_s: Annotated[int, Meta(ge=600, le=DAY_S), described("Period: each path is measured once in each period.")] = (
+    every_s: Annotated[int, Meta(ge=600, le=DAY_S), meaning("Period: each path is measured once in each period.")] = (
         3600
     )
 

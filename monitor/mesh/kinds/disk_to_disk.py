@@ -12,7 +12,7 @@ from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.disk_to_disk.spec import SLOT_MARGIN_S, STEPS, DiskToDiskSlot, DiskToDiskSpec, slot_length_s
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ class DiskToDiskEntry(TestKeys, frozen=True, tag="disk-to-disk"):
     """Transfer of a file, with the rates of network and disks."""
 
     name: TestName
-    every_s: Annotated[int, Meta(ge=60, le=DAY_S), described("Period: each path has a test in each period.")] = 21_600
+    every_s: Annotated[int, Meta(ge=60, le=DAY_S), meaning("Period: each path has a test in each period.")] = 21_600
     tool: Annotated[
-        Literal["fetch", "iperf3"], described("Program that transfers: our own parallel streams, or `iperf3 -F`.")
+        Literal["fetch", "iperf3"], meaning("Program that transfers: our own parallel streams, or `iperf3 -F`.")
     ] = "fetch"
-    file_bytes: Annotated[int, Meta(ge=1_000_000, le=10**13), described("Size of the file.")] = 500_000_000
-    duration_s: Annotated[int, Meta(ge=1, le=3600), described("Maximum length of each of the two transfers.")] = 10
+    file_bytes: Annotated[int, Meta(ge=1_000_000, le=10**13), meaning("Size of the file.")] = 500_000_000
+    duration_s: Annotated[int, Meta(ge=1, le=3600), meaning("Maximum length of each of the two transfers.")] = 10
     streams: Annotated[
         Annotated[int, Meta(ge=1, le=128)] | None,
-        described("Number of parallel streams. Default: 4, with iperf3 1, the only number that it allows."),
+        meaning("Number of parallel streams. Default: 4, with iperf3 1, the only number that it allows."),
     ] = None
-    port: Annotated[int, Meta(ge=1, le=65_535), described("Port on which the ends listen.")] = 5201
+    port: Annotated[int, Meta(ge=1, le=65_535), meaning("Port on which the ends listen.")] = 5201
 
     @property
     def parameters(self) -> dict[str, object]:

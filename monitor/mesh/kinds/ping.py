@@ -12,7 +12,7 @@ from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
 from probes.ping.kind import KIND as PING
 from probes.ping.spec import PingSpec, PingTask
-from probes.toml.keys import DISTINCT, NOT_EMPTY, described
+from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Measurement
@@ -31,23 +31,26 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
     every_s: Annotated[
         int,
         Meta(ge=1, le=DAY_S),
-        described(
+        meaning(
             "Interval between cycles. Cycles start at multiples of it in UTC.",
             "60 (seconds from one cycle to the next)",
         ),
     ]
-    count: Annotated[int, Meta(ge=1, le=1000), described("Echo requests per cycle and packet size.")] = 10
+    count: Annotated[int, Meta(ge=1, le=1000), meaning("Echo requests per cycle and packet size.")] = 10
     packet_bytes: Annotated[
-        tuple[Annotated[int, Meta(ge=16, le=65_000)], ...], NOT_EMPTY, DISTINCT, described("Sizes of the ICMP payload.")
+        tuple[Annotated[int, Meta(ge=16, le=65_000)], ...],
+        NOT_EMPTY,
+        DISTINCT,
+        meaning("Sizes of the ICMP payload."),
     ] = (100, 1000)
-    spacing_s: Annotated[float, Meta(ge=0.01, le=60), described("Interval between requests to the same address.")] = 1.0
-    timeout_s: Annotated[
-        float, Meta(ge=0.1, le=60), described("Time after which a request without a reply is lost.")
-    ] = 2.0
+    spacing_s: Annotated[float, Meta(ge=0.01, le=60), meaning("Interval between requests to the same address.")] = 1.0
+    timeout_s: Annotated[float, Meta(ge=0.1, le=60), meaning("Time after which a request without a reply is lost.")] = (
+        2.0
+    )
     priming: Annotated[
-        bool, described("Send a request before the counted ones; it is not counted (PingER's priming).")
+        bool, meaning("Send a request before the counted ones; it is not counted (PingER's priming).")
     ] = True
-    dont_fragment: Annotated[bool, described("Set the don't-fragment bit, to detect the path MTU.")] = False
+    dont_fragment: Annotated[bool, meaning("Set the don't-fragment bit, to detect the path MTU.")] = False
 
     @property
     def parameters(self) -> dict[str, object]:

@@ -12,7 +12,7 @@ from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, own_address
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
-from probes.toml.keys import Text, described
+from probes.toml.keys import Text, meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
@@ -32,25 +32,25 @@ PROTOCOLS = get_args(Protocol)
 class TransferKeys(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a throughput test but its rate. With `reverse` the receiver connects, and the sender listens."""
 
-    duration_s: Annotated[int, Meta(ge=1, le=3600), described("Length of the test, without the omitted start.")] = 10
-    omit_s: Annotated[int, Meta(ge=0, le=60), described("Time at the start that is left out of the average.")] = 0
-    streams: Annotated[int, Meta(ge=1, le=128), described("Number of parallel streams.")] = 1
-    port: Annotated[int, Meta(ge=1, le=65_535), described("Port on which the server listens.")] = 5201
-    protocol: Annotated[Protocol, described("Transport protocol. UDP needs `rate_mbps`.")] = "tcp"
+    duration_s: Annotated[int, Meta(ge=1, le=3600), meaning("Length of the test, without the omitted start.")] = 10
+    omit_s: Annotated[int, Meta(ge=0, le=60), meaning("Time at the start that is left out of the average.")] = 0
+    streams: Annotated[int, Meta(ge=1, le=128), meaning("Number of parallel streams.")] = 1
+    port: Annotated[int, Meta(ge=1, le=65_535), meaning("Port on which the server listens.")] = 5201
+    protocol: Annotated[Protocol, meaning("Transport protocol. UDP needs `rate_mbps`.")] = "tcp"
     window_bytes: Annotated[
         Annotated[int, Meta(ge=2048, le=2**30)] | None,
-        described("Socket buffer of each stream. Default: the operating system's."),
+        meaning("Socket buffer of each stream. Default: the operating system's."),
     ] = None
     congestion_control: Annotated[
         Text | None,
-        described('Congestion control of the sender, such as "cubic". Default: the operating system\'s.'),
+        meaning('Congestion control of the sender, such as "cubic". Default: the operating system\'s.'),
     ] = None
     mss_bytes: Annotated[
         Annotated[int, Meta(ge=88, le=9216)] | None,
-        described("Maximum segment size. Default: the operating system's."),
+        meaning("Maximum segment size. Default: the operating system's."),
     ] = None
     reverse: Annotated[
-        bool, described("Whether the receiver opens the connection, for a sender that can be reached.")
+        bool, meaning("Whether the receiver opens the connection, for a sender that can be reached.")
     ] = False
 
 
@@ -86,20 +86,20 @@ class ThroughputEntry(TestKeys, TransferKeys, frozen=True, tag="throughput"):
     every_s: Annotated[
         int,
         Meta(ge=10, le=DAY_S),
-        described("Period: each path has a test in each period.", "3600 (seconds from one test to the next)"),
+        meaning("Period: each path has a test in each period.", "3600 (seconds from one test to the next)"),
     ]
     rate_mbps: Annotated[
         Annotated[float, Meta(ge=0.1, le=400_000)] | None,
-        described("Rate of all streams together. Default: no limit."),
+        meaning("Rate of all streams together. Default: no limit."),
     ] = None
     priority: Annotated[
         int,
         Meta(ge=-100, le=100),
-        described("Of two tests that need the same time, the test with the higher priority gets it."),
+        meaning("Of two tests that need the same time, the test with the higher priority gets it."),
     ] = 0
     slip_s: Annotated[
         Annotated[int, Meta(ge=0, le=DAY_S)] | None,
-        described("Maximum delay of a start. Default: anywhere in the period."),
+        meaning("Maximum delay of a start. Default: anywhere in the period."),
     ] = None
 
     @property

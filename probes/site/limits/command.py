@@ -15,7 +15,7 @@ import msgspec
 from probes.site.limits.read import LimitsError, Rule, read_limits, rules
 from probes.site.limits.usage import UsageError, read_usage, usage_of_day
 from probes.site.settings import limits_file, usage_file
-from probes.toml.keys import written
+from probes.toml.keys import to_toml
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,6 +43,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _line(rule: Rule) -> str:
-    value = "no limit" if rule.value is None else written(rule.value)
+    value = "no limit" if rule.value is None else to_toml(rule.value)
     where = " (default)" if rule.is_default else ""
     return f"{rule.name:<31} {value}{where}: {rule.meaning}"

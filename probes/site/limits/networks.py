@@ -11,7 +11,7 @@ import msgspec
 
 from probes.limit_keys import NetworkList, network_fault
 from probes.ping.addresses import is_own
-from probes.toml.keys import checked, described
+from probes.toml.keys import check, meaning
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -46,20 +46,18 @@ def _allowed_fault(text: str) -> str | None:
 
 
 class Networks(msgspec.Struct, frozen=True, kw_only=True):
-    allowed: Annotated[
-        tuple[Annotated[str, checked(_allowed_fault)], ...], described("networks that may be measured")
-    ] = (
+    allowed: Annotated[tuple[Annotated[str, check(_allowed_fault)], ...], meaning("networks that may be measured")] = (
         "0.0.0.0/0",
         "::/0",
     )
-    forbidden: Annotated[NetworkList, described("networks that are never measured; overrides allowed")] = ()
+    forbidden: Annotated[NetworkList, meaning("networks that are never measured; overrides allowed")] = ()
     own: Annotated[
         NetworkList,
-        described("the site's own networks; measured only if allowed has a network inside them"),
+        meaning("the site's own networks; measured only if allowed has a network inside them"),
     ] = ()
     management: Annotated[
         NetworkList,
-        described("management networks; measured only if allowed has a network inside them"),
+        meaning("management networks; measured only if allowed has a network inside them"),
     ] = ()
 
 

@@ -36,7 +36,7 @@ def rules(limits: Limits) -> list[Rule]:
         of_section: msgspec.Struct = getattr(limits, section)
         for key in keys_of(type(of_section)).values():
             value = getattr(of_section, key.attribute)
-            listed.append(Rule(f"{section}.{key.name}", key.description, value, value == key.default))
+            listed.append(Rule(f"{section}.{key.name}", key.meaning, value, value == key.default))
     return listed
 
 

@@ -25,7 +25,7 @@ from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import rises
 from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity, Share
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ CLEAR_SHARE_OF_RISE = 0.5
 class RegressionRule(RuleSettings, frozen=True, kw_only=True):
     """Loss has risen above the path's own baseline by at least `least_rise_ratio`."""
 
-    least_rise_ratio: Annotated[Share, described("Minimum rise of the loss above the baseline.")] = 0.001
+    least_rise_ratio: Annotated[Share, meaning("Minimum rise of the loss above the baseline.")] = 0.001
 
 
 class AppearanceRule(RuleSettings, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class AppearanceRule(RuleSettings, frozen=True, kw_only=True):
 
     severity: RuleSeverity = "notice"
 
-    least_rise_ratio: Annotated[Share, described("Minimum rise of the share of bursts with such packets.")] = 0.02
+    least_rise_ratio: Annotated[Share, meaning("Minimum rise of the share of bursts with such packets.")] = 0.02
 
 
 class Rise(AlertRule):

@@ -20,7 +20,7 @@ from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings, RuleSeverity
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 CHANCE_A_DAY = 24 * 1e-5
 """For a single test per day: a false alarm in 100,000 path-hours."""
@@ -35,7 +35,7 @@ class EstimateRule(RuleSettings, frozen=True, kw_only=True):
 
     severity: RuleSeverity = "notice"
 
-    below_ratio: Annotated[OpenRatio, described("Ratio to the baseline median below which an incident opens.")] = 0.5
+    below_ratio: Annotated[OpenRatio, meaning("Ratio to the baseline median below which an incident opens.")] = 0.5
 
 
 class EstimateDrop(AlertRule):

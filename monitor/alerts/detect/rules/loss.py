@@ -38,7 +38,7 @@ from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import LossWindow
 from monitor.mesh.document.alert_rules import HOLDS_A_CYCLE, OpenRatio, RuleSettings, WaitS
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
 
@@ -111,11 +111,11 @@ def loss_window(counts: Iterable[float], threshold_ratio: float, window_s: float
 class LossRule(RuleSettings, frozen=True, kw_only=True):
     """Loss is significantly above `above_ratio`, over half of `window_s` or longer; resolved after `window_s`."""
 
-    above_ratio: Annotated[OpenRatio, described("Loss, lost over sent, above which an incident opens.")] = 0.01
+    above_ratio: Annotated[OpenRatio, meaning("Loss, lost over sent, above which an incident opens.")] = 0.01
     window_s: Annotated[
         WaitS,
         HOLDS_A_CYCLE,
-        described("Loss must last half as long at least; without it for this time the incident is resolved."),
+        meaning("Loss must last half as long at least; without it for this time the incident is resolved."),
     ] = 600
 
 

@@ -19,7 +19,7 @@ from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import LossWindow
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity, WaitS
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 CYCLES = 3
 CLEAR_CYCLES = 2
@@ -30,13 +30,13 @@ class UnreachableRule(RuleSettings, frozen=True, kw_only=True):
 
     severity: RuleSeverity = "critical"
 
-    after_s: Annotated[WaitS, described("Time without a reply after which an incident opens.")] = 180
+    after_s: Annotated[WaitS, meaning("Time without a reply after which an incident opens.")] = 180
 
 
 class NoDataRule(RuleSettings, frozen=True, kw_only=True):
     """No measurement for `after_s`, and for at least three cycles."""
 
-    after_s: Annotated[WaitS, described("Time without a measurement after which an incident opens.")] = 300
+    after_s: Annotated[WaitS, meaning("Time without a measurement after which an incident opens.")] = 300
 
 
 def _time_without_data(figures: Mapping[str, Any]) -> tuple[datetime, datetime]:

@@ -29,7 +29,7 @@ from monitor.analysis.alarms import ranks
 from monitor.analysis.changes import detector
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
 from monitor.mesh.document.alert_rules import RiseMs, RuleSettings, RuleSeverity
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
 
@@ -50,13 +50,13 @@ class RoundTripRule(RuleSettings, frozen=True, kw_only=True):
     """RTT has risen suddenly, by `least_rise_ms` or by `least_rise_ratio` of its baseline; with `every_change`, any
     significant step, falls included."""
 
-    least_rise_ms: Annotated[RiseMs, described("Minimum rise of the RTT.")] = 6.0
+    least_rise_ms: Annotated[RiseMs, meaning("Minimum rise of the RTT.")] = 6.0
     least_rise_ratio: Annotated[
         float,
         Meta(ge=0.01, le=100),
-        described("Minimum rise as a share of the baseline; the lower of the two minima counts."),
+        meaning("Minimum rise as a share of the baseline; the lower of the two minima counts."),
     ] = 0.08
-    every_change: Annotated[bool, described("Report every significant step, falls included.")] = False
+    every_change: Annotated[bool, meaning("Report every significant step, falls included.")] = False
 
 
 class JitterRule(RuleSettings, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class JitterRule(RuleSettings, frozen=True, kw_only=True):
 
     severity: RuleSeverity = "notice"
 
-    least_rise_ms: Annotated[RiseMs, described("Minimum rise of the jitter.")] = 6.0
+    least_rise_ms: Annotated[RiseMs, meaning("Minimum rise of the jitter.")] = 6.0
 
 
 class DriftRule(RuleSettings, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class DriftRule(RuleSettings, frozen=True, kw_only=True):
 
     severity: RuleSeverity = "notice"
 
-    least_rise_ms: Annotated[RiseMs, described("Minimum rise of the daily median RTT.")] = 6.0
+    least_rise_ms: Annotated[RiseMs, meaning("Minimum rise of the daily median RTT.")] = 6.0
 
 
 class RttStep(AlertRule):

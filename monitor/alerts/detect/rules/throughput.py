@@ -18,7 +18,7 @@ from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings
-from probes.toml.keys import described
+from probes.toml.keys import meaning
 
 ALARMS_AN_HOUR = 2e-5
 CLEAR_TESTS = 3
@@ -30,7 +30,7 @@ class ThroughputRule(RuleSettings, frozen=True, kw_only=True):
     """The newest tests are significantly slower than those before, and their median is below `below_ratio` of
     theirs."""
 
-    below_ratio: Annotated[OpenRatio, described("Ratio to the baseline median below which an incident opens.")] = 0.85
+    below_ratio: Annotated[OpenRatio, meaning("Ratio to the baseline median below which an incident opens.")] = 0.85
 
 
 class ThroughputDrop(AlertRule):
