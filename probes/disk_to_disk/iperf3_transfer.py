@@ -15,7 +15,7 @@ from probes.contract import Deadline, Outcome, ProbeError
 from probes.disk_to_disk.control_connection import ConnectionLost
 from probes.disk_to_disk.spec import DiskToDiskSpec
 from probes.throughput import authentication
-from probes.throughput.address import resolve
+from probes.throughput.address import resolve_address
 from probes.throughput.iperf3 import OpenFile, client_arguments, run_client, serve
 from probes.throughput.spec import ThroughputRun, ThroughputSpec
 
@@ -47,7 +47,7 @@ def receive(spec: DiskToDiskSpec, session: bytes, file: OpenFile | None, deadlin
 
 
 def _run_client(transfer: ThroughputSpec, file: OpenFile | None, deadline: Deadline) -> ThroughputRun:
-    address = resolve(transfer.address, transfer.family)
+    address = resolve_address(transfer.address, transfer.family)
     with authentication.client_credentials(transfer.one_time_key, transfer.peer_iperf3) as credentials:
         return run_client(
             client_arguments(transfer, address), transfer, address, datetime.now(UTC), deadline, credentials, file
@@ -59,7 +59,7 @@ def _transfer_spec(spec: DiskToDiskSpec, session: bytes, file: OpenFile | None) 
     return ThroughputSpec(
         address=spec.address,
         family=spec.family,
-        source=resolve(spec.source, spec.family),
+        source=resolve_address(spec.source, spec.family),
         port=spec.port,
         duration_s=spec.duration_s,
         one_time_key=hmac.digest(session, label, hashlib.sha256).hex(),

@@ -26,7 +26,7 @@ from probes.disk_to_disk.control_connection import (
 )
 from probes.disk_to_disk.spec import DiskToDiskSpec
 from probes.ping.icmp.packet_filter import attach
-from probes.throughput.address import is_local, resolve
+from probes.throughput.address import is_local, resolve_address
 from probes.throughput.source_filter import source_program
 
 logger = logging.getLogger(__name__)
@@ -108,8 +108,8 @@ class Listener:
 @contextmanager
 def listen(spec: DiskToDiskSpec, key: bytes) -> Iterator[Listener]:
     """Listen as the sender; behind NAT on all local addresses. Raises `PortInUse`."""
-    own_address = resolve(spec.source, spec.family)
-    peer = resolve(spec.address, spec.family)
+    own_address = resolve_address(spec.source, spec.family)
+    peer = resolve_address(spec.address, spec.family)
     with socket.socket(FAMILY[spec.family], socket.SOCK_STREAM) as listening_socket:
         listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if spec.family == 6:
@@ -157,7 +157,7 @@ def _client_handshake(connection: socket.socket, key: bytes, purpose: bytes, num
 
 def _connect(spec: DiskToDiskSpec, deadline: Deadline) -> socket.socket:
     """Connect to the sender, with retries until the deadline: the sender may start later."""
-    sender_address, own_address = resolve(spec.source, spec.family), resolve(spec.address, spec.family)
+    sender_address, own_address = resolve_address(spec.source, spec.family), resolve_address(spec.address, spec.family)
     last_error = "timed out"
     while not deadline.passed:
         connection = socket.socket(FAMILY[spec.family], socket.SOCK_STREAM)

@@ -42,7 +42,7 @@ from probes.disk_to_disk.disk import (
 from probes.disk_to_disk.listener import Listener, connect_control, connect_streams, listen
 from probes.disk_to_disk.scratch import disk_failure, scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, not_measured
-from probes.throughput.address import resolve
+from probes.throughput.address import resolve_address
 from probes.throughput.iperf3 import MISSING, OpenFile
 
 NO_KEY = "no one-time key; both ends need the same key"
@@ -65,7 +65,7 @@ class DiskToDiskProbe:
         if permitted.spec.tool == "iperf3" and shutil.which("iperf3") is None:
             reasons.append(MISSING)
         try:
-            resolve(permitted.spec.address, permitted.spec.family)
+            resolve_address(permitted.spec.address, permitted.spec.family)
             with scratch_file(permitted.folder):
                 pass
         except ProbeError as error:
@@ -120,7 +120,7 @@ def measure(permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
 def send(permitted: PermittedSpec, deadline: Deadline) -> DiskToDiskRun:
     """Run the sender's end of the test. Raises `ProbeError`."""
     spec, started_at = permitted.spec, datetime.now(UTC)
-    address = resolve(spec.address, spec.family)
+    address = resolve_address(spec.address, spec.family)
     key = _key(spec)
     with listen(spec, key) as listener, scratch_file(permitted.folder) as file:
         measure_write(file, spec.file_bytes, deadline)

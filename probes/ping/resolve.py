@@ -1,6 +1,7 @@
-"""Resolves names to addresses: in parallel, strictly in the requested family, by a deadline.
+"""Resolves names to addresses, strictly in the requested family: a single name, or many in parallel by a deadline.
 
-Returns for each name a socket address or a `ProbeError`, also for addresses that must not be pinged. Raises nothing.
+`resolve` returns for each name a socket address or a `ProbeError`, also for addresses that must not be pinged, and
+raises nothing. `resolve_name` raises, and is for every kind.
 """
 
 from __future__ import annotations
@@ -23,14 +24,29 @@ Name = tuple[str, int]
 Resolution = SocketAddress | ProbeError
 
 
+def resolve_name(name: str, family: int) -> SocketAddress:
+    """The first address of a name; a literal address is returned unchanged. Raises `NameNotResolved`."""
+    host = packed(name, family)
+    other = 6 if family == 4 else 4
+    if host is None and packed(name, other) is not None:
+        raise NameNotResolved(f"this is an IPv{other} address; IPv{family} was requested", permanent=True)
+    if host is not None and "%" not in name:
+        return (name, 0) if family == 4 else (socket.inet_ntop(socket.AF_INET6, host), 0, 0, 0)
+    try:
+        entries = socket.getaddrinfo(name, None, FAMILY[family], socket.SOCK_DGRAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise NameNotResolved(f"no IPv{family} address: {reason}") from error
+    return cast("SocketAddress", entries[0][4])
+
+
 def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]:
     """Resolve each distinct name once, within `RESOLVE_S` and by the deadline."""
     distinct = set(names)
     answers: dict[Name, Resolution] = {}
     for name in distinct:
-        numeric = _numeric(*name)
-        if numeric is not None:
-            answers[name] = numeric
+        if _is_numeric(name[0]):
+            answers[name] = _resolve_target(*name)
     pending: queue.SimpleQueue[Name] = queue.SimpleQueue()
     results: queue.SimpleQueue[tuple[Name, Resolution]] = queue.SimpleQueue()
     names_left = distinct - answers.keys()
@@ -64,32 +80,19 @@ def _resolve_pending(pending: queue.SimpleQueue[Name], results: queue.SimpleQueu
             name = pending.get_nowait()
         except queue.Empty:
             return
-        results.put((name, _look_up(*name)))
+        results.put((name, _resolve_target(*name)))
 
 
-def _numeric(name: str, family: int) -> Resolution | None:
-    """Parse a numeric address; None for a name, or an address with a zone, which needs a lookup."""
-    host = packed(name, family)
-    if host is None:
-        other = 6 if family == 4 else 4
-        if packed(name, other) is None:
-            return None
-        return NameNotResolved(f"this is an IPv{other} address; IPv{family} was requested")
-    if "%" in name:
-        return None
-    refusal = refusal_reason(host)
-    if refusal is not None:
-        return NotPermitted(refusal)
-    return (name, 0) if family == 4 else (socket.inet_ntop(socket.AF_INET6, host), 0, 0, 0)
+def _is_numeric(name: str) -> bool:
+    """Whether this is an address without a zone, which needs no lookup."""
+    return "%" not in name and any(packed(name, family) is not None for family in FAMILY)
 
 
-def _look_up(name: str, family: int) -> Resolution:
+def _resolve_target(name: str, family: int) -> Resolution:
     try:
-        entries = socket.getaddrinfo(name, None, FAMILY[family], socket.SOCK_DGRAM)
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        return NameNotResolved(f"no IPv{family} address: {reason}")
-    address = cast("SocketAddress", entries[0][4])
+        address = resolve_name(name, family)
+    except NameNotResolved as error:
+        return error
     host = packed(address[0], family)
     refusal = None if host is None else refusal_reason(host, address[3] if len(address) == 4 else 0)
     return address if refusal is None else NotPermitted(refusal)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 
-from probes.contract import NameNotResolved
+from probes.ping.resolve import resolve_name
 
 
-def resolve(name: str, family: int) -> str:
-    """The first address of `name` in family 4 or 6. Raises `NameNotResolved`."""
-    try:
-        literal = ipaddress.ip_address(name)
-    except ValueError:
-        return _look_up(name, family)
-    if literal.version != family:
-        raise NameNotResolved(f"{name} is not an IPv{family} address", permanent=True)
-    return str(literal)
+def resolve_address(name: str, family: int) -> str:
+    """The first address of `name` in family 4 or 6, with the zone of a link-local address. Raises `NameNotResolved`."""
+    address = resolve_name(name, family)[0]
+    _, percent, zone = name.partition("%")
+    return f"{address.partition('%')[0]}{percent}{zone}"
 
 
 def is_local(address: str) -> bool:
@@ -28,12 +23,3 @@ def is_local(address: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _look_up(name: str, family: int) -> str:
-    address_family = socket.AF_INET if family == 4 else socket.AF_INET6
-    try:
-        answers = socket.getaddrinfo(name, None, family=address_family, type=socket.SOCK_DGRAM)
-    except (socket.gaierror, UnicodeError) as error:
-        raise NameNotResolved(f"{name} does not resolve to an IPv{family} address: {error}") from error
-    return str(answers[0][4][0])

@@ -25,7 +25,7 @@ import msgspec
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.throughput import authentication, congestion_control
-from probes.throughput.address import is_local, resolve
+from probes.throughput.address import is_local, resolve_address
 from probes.throughput.authentication import Credentials
 from probes.throughput.report import (
     Json,
@@ -71,7 +71,7 @@ class Iperf3Probe:
         """Reasons why the test cannot run from here, each with a fix; empty if it can."""
         reasons = [] if shutil.which("iperf3") else [MISSING]
         checks = (
-            lambda: resolve(spec.address, spec.family),
+            lambda: resolve_address(spec.address, spec.family),
             lambda: congestion_control.check(spec.congestion_control),
         )
         for check in checks:
@@ -84,7 +84,7 @@ class Iperf3Probe:
     def run(self, spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
         """Send for `spec.duration_s` seconds to the server at `spec.address`. Raises `ProbeError`."""
         started_at = datetime.now(UTC)
-        address = resolve(spec.address, spec.family)
+        address = resolve_address(spec.address, spec.family)
         congestion_control.check(spec.congestion_control)
         with authentication.client_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
             return run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
@@ -142,9 +142,9 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
     serving this client (a port scan, another host, a client that died) is restarted until the deadline. Raises
     `ProbeError` if it could never listen.
     """
-    address = resolve(spec.address, spec.family)
+    address = resolve_address(spec.address, spec.family)
     congestion_control.check(spec.congestion_control)
-    peer = None if spec.source is None else resolve(spec.source, spec.family)
+    peer = None if spec.source is None else resolve_address(spec.source, spec.family)
     last_error: ProbeError | None = None
     with authentication.server_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
         while not deadline.passed:

@@ -20,7 +20,7 @@ from probes.contract import CycleKind, CycleTask, Deadline, Load, NotPermitted, 
 from probes.ping.resolve import RESOLVE_S, Resolution, resolve
 from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageEntry
-from probes.throughput.address import resolve as resolve_one
+from probes.throughput.address import resolve_address
 
 Verdict = Target | ProbeError
 """A target with its literal address, or the reason why it may not or cannot be measured."""
@@ -90,7 +90,7 @@ class Permit:
     @contextmanager
     def client(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, UsageEntry]]:
         """The spec for the end that measures, and its entry in the usage of the day. Raises `ProbeError`."""
-        address = resolve_one(slot.spec.address, slot.spec.family)
+        address = resolve_address(slot.spec.address, slot.spec.family)
         _require_none(self._limits.forbids_address(address) or self._forbids(kind, slot))
         with self._usage.testing(slot.spec, address) as used:
             yield kind.permitted(msgspec.structs.replace(slot.spec, address=address), self._limits), used
@@ -99,7 +99,7 @@ class Permit:
     def server(self, kind: SlotKind, slot: Slot) -> Iterator[tuple[Any, UsageEntry]]:
         """As `client`, for the far end. Raises `Declined` where the client may be told of the limit."""
         source = slot.spec.source
-        peer = None if source is None else resolve_one(source, slot.spec.family)
+        peer = None if source is None else resolve_address(source, slot.spec.family)
         _require_none(self._limits.forbids_peer(peer))
         if peer is not None and "client" in kind.listening_roles:
             # This end connects to the peer.

@@ -367,7 +367,7 @@ def test_without_iperf3_the_outcome_says_what_to_install(monkeypatch):
 
 
 def test_a_name_that_does_not_resolve_is_a_dns_failure():
-    with pytest.raises(NameNotResolved, match="does not resolve to an IPv4 address"):
+    with pytest.raises(NameNotResolved, match="no IPv4 address"):
         iperf3.Iperf3Probe().run(ThroughputSpec(address="nowhere.invalid"), Deadline(5))
 
 
