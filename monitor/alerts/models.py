@@ -86,10 +86,6 @@ class Incident(models.Model):
         return list(dict.fromkeys(row.path_id for row in self.paths.all()))
 
     @property
-    def is_open(self) -> bool:
-        return self.closed_at is None
-
-    @property
     def state(self) -> IncidentState:
         if self.closed_at is not None:
             return IncidentState.RESOLVED

@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from monitor.mesh.document.alert_rules import Place
-from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
+from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mesh, Path, Slot
 
 
 def planned_bursts(
@@ -82,12 +82,6 @@ def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanCha
             ended[ended_at, test] = schedule
     moments = sorted((at, test) for at, test in {*began, *ended} if since <= at < until)
     return [PlanChange(*moment, ended.get(moment), began.get(moment)) for moment in moments]
-
-
-def home_site() -> Site | None:
-    """Site whose agent runs beside the centre, if mesh.toml names it."""
-    mesh = Mesh.objects.first()
-    return None if mesh is None else Site.objects.in_use().filter(name=mesh.home_site).first()
 
 
 def alerts() -> Mapping[str, Any]:

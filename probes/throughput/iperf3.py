@@ -39,7 +39,7 @@ from probes.throughput.report import (
 )
 from probes.throughput.sampling import StreamAddress, ToolSampler
 from probes.throughput.source_filter import DatagramFilter, filter_listener
-from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec, not_measured
+from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec
 
 logger = logging.getLogger(__name__)
 
@@ -116,15 +116,6 @@ def run_client(
             ) from error
         raise
     return _with_samples(run, sampler)
-
-
-def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
-    """Run `Iperf3Probe.run` and return a failure as a result with its outcome."""
-    started_at = datetime.now(UTC)
-    try:
-        return Iperf3Probe().run(spec, deadline)
-    except ProbeError as error:
-        return not_measured(spec, started_at, error.outcome, str(error))
 
 
 @dataclass(frozen=True, slots=True)

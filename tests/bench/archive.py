@@ -138,7 +138,7 @@ def _measure() -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _arrival(batch: Batch) -> ParsedBatch:
-    from monitor.archive.ingest.arrivals import arrival_of
+    from tests.deliveries import arrival_of
 
     return arrival_of(batch)
 

@@ -27,8 +27,9 @@ from probes.site.spool.spool import Spool
 from probes.throughput import authentication, iperf3, source_filter
 from probes.throughput import kind as throughput
 from probes.throughput.authentication import is_supported
-from probes.throughput.iperf3 import measure, serve
+from probes.throughput.iperf3 import serve
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from tests.iperf3_runs import measure
 from tests.unit.site.test_spool import next_batch
 
 pytestmark = pytest.mark.skipif(

@@ -12,13 +12,12 @@ import math
 from dataclasses import dataclass
 
 from monitor.analysis.tcp.models import (
-    MATHIS_DELAYED_ACKS,
-    MATHIS_EACH_ACK,
     CongestionControl,
     average_window,
     mathis_bps,
 )
 from tests.lab import RunningLab
+from tests.oracles.reno import MATHIS_DELAYED_ACKS, MATHIS_EACH_ACK
 from tests.reproduce.ends import Plan
 from tests.reproduce.table import Table
 from tests.reproduce.transfer import PACKET_BYTES, PAYLOAD_BYTES, Measured, Run, Say, measure

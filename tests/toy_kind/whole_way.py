@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from monitor.agents.models import issue_token
 from monitor.archive.queries.completeness import by_site_and_day
-from monitor.archive.queries.ledger import ledger_of_site
+from monitor.archive.queries.ledger import ledger_of_paths
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.upkeep.chunks import planned_bytes
 from monitor.archive.upkeep.retention import delete_old
@@ -27,6 +27,7 @@ from probes.site.limits.read import read_limits
 from probes.site.metrics import families
 from probes.site.settings import AgentSettings
 from probes.site.status import read_status
+from tests.spools import count_queued
 from tests.toy_kind.centre import TABLE
 from tests.toy_kind.kind import KIND
 
@@ -135,10 +136,10 @@ def test_a_toy_kind_runs_from_mesh_toml_to_its_row(table, live_server, tmp_path)
     while datetime.now(UTC) < applied_at + timedelta(seconds=1.2):  # the first cycle that was planned as a whole
         time.sleep(0.05)
     agent.cycle(KIND, "names")
-    assert agent.spool.count_queued() == 3
+    assert count_queued(agent.spool) == 3
     agent.delivery.run()
 
-    assert agent.spool.count_queued() == 0
+    assert count_queued(agent.spool) == 0
     of = {path.destination.name: path.pk for path in Path.objects.in_use()}
     stored = {path_id: (outcome, lookup_ms, detail) for path_id, outcome, lookup_ms, detail in rows()}
     assert stored.keys() == set(of.values())
@@ -204,7 +205,8 @@ def test_completeness_counts_the_cycles_of_a_toy_kind(table, live_server, tmp_pa
 
     site = Site.objects.get(name="here")
     until = datetime.now(UTC)
-    lines = ledger_of_site(site.pk, applied_at - timedelta(seconds=1), until)
+    path_ids = [path.pk for path in Path.objects.in_use()]
+    lines = ledger_of_paths(path_ids, applied_at - timedelta(seconds=1), until)
     counted = {line.outcome: 0 for line in lines}
     for line in lines:
         assert line.test == "names"

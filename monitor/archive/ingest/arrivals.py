@@ -18,7 +18,7 @@ from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.kinds import KIND_OF_RESULT
 from probes.bounds import LARGEST_BIGINT, NO_NUL, Count, Moment, Text
 from probes.site.health import Health
-from probes.site.wire import Account, Batch, Delivered
+from probes.site.wire import Account, Delivered
 
 LARGEST_BATCH = 10_000
 """Maximum results in a batch."""
@@ -222,8 +222,3 @@ def _number(text: str) -> int | float:
     """An integer where MessagePack can hold it, else a float."""
     value = int(text)
     return value if -(2**63) <= value < 2**64 else float(text)
-
-
-def arrival_of(batch: Batch) -> ParsedBatch:
-    """Build a `ParsedBatch` from batch structs. Raises as `read` does."""
-    return read(msgspec.msgpack.encode(batch), MESSAGE_PACK)

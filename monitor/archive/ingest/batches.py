@@ -17,7 +17,7 @@ import numpy as np
 from django.db import connection, transaction
 from django.db.models import JSONField, Value
 
-from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch, arrival_of
+from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch
 from monitor.archive.ingest.binary_copy import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
 from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST, CheckContext, KnownPath, reason_to_refuse
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, find_culprits, reason_of
@@ -28,7 +28,7 @@ from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention
 from probes.bounds import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SEQUENCE
-from probes.site.wire import Batch, Delivered, Receipt, Refusal
+from probes.site.wire import Delivered, Receipt, Refusal
 
 LARGEST_PACKED_BYTES = 40 * 2**20
 """Maximum packed size of the rows; only a batch crafted to be large exceeds it."""
@@ -86,11 +86,6 @@ class SortedResults:
         )
         part.cycles = {number: self.cycles[number] for number in part.numbers() if number in self.cycles}
         return part
-
-
-def store(site_id: int, batch: Batch, now: datetime) -> Receipt:
-    """Store a batch of structs. Raises as `receive` does, and `BatchRejected`."""
-    return receive(site_id, arrival_of(batch), now)
 
 
 def receive(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:

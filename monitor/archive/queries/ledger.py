@@ -1,6 +1,6 @@
 """Outcome of every scheduled measurement: each cycle and slot counts once, so that counts add up to the schedule.
 
-Out: `LedgerLine`s of a path, or of all paths of a site, over a period. The schedule comes from the mesh's
+Out: `LedgerLine`s of paths over a period. The schedule comes from the mesh's
 `MeasurementPeriod`s and slots; `monitor.archive.ingest.ledger` stores the agents' reports. If a cycle is reported more
 than once, `measured` counts before any other outcome, and a result before a gap of the agent. A cycle without a report
 is `awaited`.
@@ -22,8 +22,6 @@ from probes.site.wire import GapReason
 
 AWAITED = "awaited"
 """Outcome of scheduled measurements without a report so far."""
-UNKNOWN = "unknown"
-"""Outcome of measurements scheduled before the agent's first account."""
 DAY_S = 86_400
 
 
@@ -42,24 +40,13 @@ class LedgerLine:
 
 def ledger_of_path(path_id: int, since: datetime, until: datetime) -> list[LedgerLine]:
     """Measurements of a path scheduled in [since, until), by test, measured first."""
-    return _lines(since, until, path_ids=[path_id], site_id=None)
+    return ledger_of_paths([path_id], since, until)
 
 
 def ledger_of_paths(path_ids: Sequence[int], since: datetime, until: datetime) -> list[LedgerLine]:
     """Measurements of these paths scheduled in [since, until), as `ledger_of_path`."""
-    return _lines(since, until, path_ids=list(path_ids), site_id=None)
-
-
-def ledger_of_site(site_id: int, since: datetime, until: datetime) -> list[LedgerLine]:
-    """Measurements scheduled for a site, by path."""
-    return _lines(since, until, path_ids=None, site_id=site_id)
-
-
-def _lines(
-    since: datetime, until: datetime, *, path_ids: Sequence[int] | None, site_id: int | None
-) -> list[LedgerLine]:
     check_period(since, until)
-    parameters = {"since": since, "until": until, "path_ids": path_ids, "site_id": site_id}
+    parameters = {"since": since, "until": until, "path_ids": list(path_ids)}
     reversed_by = json.dumps({name: mesh_kind.reversed_by for name, mesh_kind in MESH_KINDS.items()})
     kinds = {"kinds_in_cycles": _IN_CYCLES, "reversed_by": reversed_by}
     return records(LedgerLine, *run_statement("ledger", **parameters, **kinds, reasons=[*GapReason], **_SLOTS))

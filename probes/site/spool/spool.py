@@ -306,11 +306,6 @@ class Spool:
         """Whether anything is to be delivered; asks no file."""
         return self._bytes > 0
 
-    def count_queued(self) -> int:
-        """Results in the spool, those of an unacknowledged batch included."""
-        with self._database.reading() as connection:
-            return results.count(connection)
-
     def count_dropped(self) -> int:
         """Results dropped since this spool was created."""
         with self._database.reading() as connection:

@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from monitor.agents.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods, iperf3_of_sites, record
 from monitor.agents.models import AgentHealth, issue_token
-from monitor.archive.ingest.arrivals import arrival_of
 from monitor.archive.models import Burst
 from probes.site.health import ClockOff, Health, InterfaceDrops, KernelClock
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import arrival_of
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)

@@ -227,14 +227,14 @@ def test_loss_of_a_past_incident_opens_no_other_by_longer_windows(paths):
     out = paths["slac → cern"]
     make_bursts(out, [8] * 10, NOW - WINDOW)
     evaluate(NOW)
-    assert Incident.objects.get().is_open
+    assert Incident.objects.get().closed_at is None
     make_bursts(out, [0] * 40, NOW)
 
     closed = [evaluate(NOW + number * timedelta(minutes=1)).closed for number in range(1, 40)]
 
     assert sum(closed) == 1
     incident = Incident.objects.get()
-    assert (incident.is_open, incident.reopenings) == (False, 0)
+    assert (incident.closed_at is None, incident.reopenings) == (False, 0)
     lost, sent = 80, 300
     assert loss.chances(sent, lost, sent, lost, 0.01) < 1e-9, "a window of half an hour does hold it"
 
@@ -246,7 +246,7 @@ def test_loss_between_half_the_threshold_and_firing_keeps_it_open(paths):
     make_bursts(out, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0], NOW)  # 1% of 100 packets
 
     assert evaluate(NOW + WINDOW) == Evaluation(opened=0, closed=0)
-    assert Incident.objects.get().is_open
+    assert Incident.objects.get().closed_at is None
 
 
 def test_no_data_closes_nothing(paths):
@@ -254,7 +254,7 @@ def test_no_data_closes_nothing(paths):
     evaluate(NOW)
 
     assert evaluate(NOW + timedelta(days=1)) == Evaluation(opened=0, closed=0)
-    assert Incident.objects.get().is_open
+    assert Incident.objects.get().closed_at is None
 
 
 def test_a_handful_of_packets_after_a_gap_closes_nothing(paths):

@@ -142,7 +142,7 @@ def test_a_path_that_the_closer_has_not_seen_keeps_the_incident_open(two_paths):
     assert lifecycle.close(incident.pk, keys(two_paths[0]), "loss 0%", after(20)) is False
     assert lifecycle.close(incident.pk, keys(*two_paths, rule="rtt"), "loss 0%", after(20)) is False
 
-    assert Incident.objects.get().is_open
+    assert Incident.objects.get().closed_at is None
 
 
 def test_an_evaluation_older_than_the_end_does_not_open_again(two_paths):
@@ -305,7 +305,7 @@ def test_what_comes_back_of_a_part_is_no_reopening_of_it(two_paths):
     assert lifecycle.add_findings("another cause", [finding(back)], after(8)) is True
 
     second.refresh_from_db()
-    assert not second.is_open
+    assert second.closed_at is not None
 
 
 def test_a_part_of_a_part_is_a_part_of_the_whole(two_paths):
@@ -416,7 +416,9 @@ def check_messages():
         assert all(a != b for a, b in pairwise(changes) if b == "closed"), changes
     for incident in Incident.objects.exclude(told_at=None):
         assert by_incident[incident.pk], "told, and no message"
-        assert incident.is_open or (incident.merged_into is not None and incident.merged_into.is_open)
+        assert incident.closed_at is None or (
+            incident.merged_into is not None and incident.merged_into.closed_at is None
+        )
 
 
 @pytest.mark.django_db(transaction=True)

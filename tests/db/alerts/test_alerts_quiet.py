@@ -226,7 +226,7 @@ class TestCorrections:
         assert corrections.correct(NOW) == 0
 
         incident = Incident.objects.get()
-        assert incident.is_open
+        assert incident.closed_at is None
         assert incident.correction.startswith("slac → cern: with late results loss 1.8% (20 of 1,100 packets")
         assert incident.correction.endswith("below threshold")
 

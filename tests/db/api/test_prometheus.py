@@ -22,7 +22,6 @@ from monitor.accounts.models import issue_user_token
 from monitor.agents import health
 from monitor.alerts.models import Incident
 from monitor.api.prometheus import views
-from monitor.archive.ingest.arrivals import arrival_of
 from monitor.archive.ingest.batches import receive
 from monitor.archive.models import BurstHour
 from monitor.archive.rollup import recompute
@@ -30,6 +29,7 @@ from monitor.archive.upkeep import samples
 from probes import broker
 from probes.site.health import Dropped, Health, KernelClock
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import arrival_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 ELSEWHERE = {"REMOTE_ADDR": "192.0.2.7", "wsgi.url_scheme": "https"}

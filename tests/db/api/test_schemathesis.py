@@ -15,11 +15,11 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from monitor.accounts.models import issue_user_token
 from monitor.alerts.models import Deed, Incident, Quiet
-from monitor.archive.ingest.arrivals import arrival_of
 from monitor.archive.ingest.batches import receive
 from monitor.archive.rollup.recompute import roll_up
 from monitor.wsgi import application
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import arrival_of
 
 CHECKS = {
     GenerationMode.POSITIVE: [not_a_server_error, content_type_conformance, response_schema_conformance],

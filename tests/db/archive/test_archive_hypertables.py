@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.upkeep import growth
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 CHUNKS_OF = {

@@ -7,17 +7,17 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import AgentGap, CapacityResult, DiskToDiskTest
 from monitor.archive.queries import tables
 from monitor.archive.queries.deliveries import agent_contacts
-from monitor.archive.queries.ledger import ledger_of_site
+from monitor.archive.queries.ledger import ledger_of_path
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import loss_windows, measured_packet_sizes, newest_measurement_at
 from monitor.archive.queries.throughput.series import throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 DAY = timedelta(days=1)
@@ -30,7 +30,7 @@ QUESTIONS = {
     "burst_day_by_day": lambda mesh: tables.grid(Metric.LOSS, NOW - 9 * DAY, NOW, packet_bytes=100),
     "burst_month_by_size_and_month": lambda mesh: measured_packet_sizes(),
     "batch_by_site_and_time": lambda mesh: agent_contacts(),
-    "gap_by_site_and_end": lambda mesh: ledger_of_site(mesh.slac.pk, NOW - DAY, NOW),
+    "gap_by_site_and_end": lambda mesh: ledger_of_path(mesh.slac_cern.pk, NOW - DAY, NOW),
 }
 """Whoever adds an index writes here which question it is for; whoever takes a question away finds its index here."""
 

@@ -9,7 +9,6 @@ from django.db import connection
 
 from monitor.analysis import loss
 from monitor.analysis.geography import great_circle_km
-from monitor.archive.ingest.batches import store
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.rollup.recompute import roll_up
@@ -17,6 +16,7 @@ from monitor.mesh.models import Site
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.pages_mesh import hour
+from tests.deliveries import store
 from tests.oracles import pinger
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]

@@ -7,7 +7,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import Burst, BurstHour
 from monitor.archive.queries.deliveries import agent_contacts, newest_refused
 from monitor.archive.queries.paths import (
@@ -20,6 +19,7 @@ from monitor.archive.queries.paths import (
 from monitor.archive.queries.throughput.series import throughput_series, throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 BEFORE = HOUR - timedelta(hours=1)

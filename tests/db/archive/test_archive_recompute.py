@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import BurstDay, BurstHour
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 

@@ -10,13 +10,13 @@ from django.db.models import F
 from django.utils import timezone
 
 from monitor.archive.bounds import BOUNDS
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import TableSize
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.upkeep import growth, trouble
 from monitor.archive.upkeep.server import Disk
 from tests.db.archive.test_archive_hypertables import CHUNKS_OF, has_timescaledb
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import path_series, path_summaries, raw_bursts
@@ -15,6 +14,7 @@ from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.models import Group, Host, Path, Site
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 DAY = HOUR.replace(hour=0)

@@ -14,7 +14,6 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import ReceivedBatch
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.upkeep import backup
@@ -25,6 +24,7 @@ from tests.db.archive.test_archive_hypertables import has_timescaledb
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 from tests.db.scratch import manage, own_dsn, piped, rows, scratch_database
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
 SUMMARIES = [f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")]

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import CapacityResult, RefusedResult
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.queries.throughput.series import capacity_series
@@ -21,6 +20,7 @@ from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, Capa
 from probes.contract import Outcome
 from probes.site.wire import Batch, Delivered, Plan
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 

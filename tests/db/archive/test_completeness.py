@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import DeliveredDay
 from monitor.archive.queries import completeness
 from monitor.archive.queries.completeness import SiteDay
 from monitor.mesh.models import Measurement, MeasurementPeriod, Test
 from monitor.mesh.queries import planned_bursts
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 TODAY = HOUR.date()

@@ -9,7 +9,6 @@ from django.db import connections, transaction
 from monitor.archive import tasks
 from monitor.archive.diagnosis import pending
 from monitor.archive.diagnosis.pending import AT_ONCE, diagnose_awaited
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import ThroughputHour, ThroughputTest, UndiagnosedTest
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.rollup.recompute import roll_up
@@ -17,6 +16,7 @@ from probes.contract import Outcome
 from probes.throughput.spec import ServerReport
 from tests.db.archive.test_transfers import real
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = pytest.mark.timescale
 

@@ -9,7 +9,6 @@ from django.db import connection
 from msgspec.structs import replace
 
 from dashboards.reader import ROLE, grant
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import DiskToDiskTest, RefusedResult, ThroughputTest
 from monitor.archive.queries.disk_to_disk import disk_to_disk_series
 from monitor.archive.queries.paths import newest_measurement_at
@@ -25,6 +24,7 @@ from probes.contract import Deadline, Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.site.wire import Batch, Delivered, Plan
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from monitor.archive.ingest.arrivals import BatchRejected
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import Burst, DirtyHour, ReceivedBatch, RefusedResult, ThroughputTest
 from monitor.archive.upkeep import retention
 from probes.contract import Outcome
@@ -14,6 +13,7 @@ from probes.ping.spec import IcmpError
 from probes.site.wire import Receipt
 from probes.throughput.spec import SentIntervals, Transfer
 from tests.db.mesh_of_three import HOUR, NOW, SPOOL, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 

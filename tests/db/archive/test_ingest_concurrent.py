@@ -9,13 +9,13 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from monitor.archive.ingest import batches
-from monitor.archive.ingest.batches import store
 from monitor.archive.ingest.binary_copy import pack
 from monitor.archive.ingest.store import store_bursts
 from monitor.archive.models import Burst, BurstHour, DirtyHour, ReceivedBatch, RefusedResult
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.upkeep.trouble import TroubleKind, kind_of
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
 PATIENCE_S = 60

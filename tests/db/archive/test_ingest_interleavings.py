@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.archive.ingest import batches
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import (
     Burst,
     BurstHour,
@@ -21,6 +20,7 @@ from monitor.archive.models import (
 )
 from monitor.archive.rollup import recompute
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 RESULTS = 24

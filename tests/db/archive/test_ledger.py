@@ -12,9 +12,8 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
-from monitor.archive.queries.ledger import LedgerLine, count_planned, ledger_of_path, ledger_of_site
+from monitor.archive.queries.ledger import LedgerLine, count_planned, ledger_of_path, ledger_of_paths
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, MeasurementPeriod, SlotRequest, Test
 from monitor.mesh.schedule.endings import NOT_REPORTED, expire_slots
@@ -23,6 +22,7 @@ from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
 from probes.site.wire import Account, Delivered, Gap, GapReason
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 MINUTE = timedelta(minutes=1)
@@ -194,13 +194,13 @@ def test_a_kind_names_the_parameter_by_which_the_receiver_connects(mesh, monkeyp
     assert hour_of(mesh.slac_cern) == {("tcp", "missed", "agent_offline"): 1}
 
 
-def test_a_site_has_the_lines_of_the_paths_that_it_measures(mesh):
+def test_lines_are_those_of_the_requested_paths(mesh):
     for path in (mesh.slac_cern, mesh.slac_anl, mesh.cern_slac):
         plan(path, since=HOUR, until=HOUR + 2 * MINUTE)
     late = account(gap(1, 2, GapReason.LATE), until=None)
     store(mesh.slac.pk, batch(cycle(mesh.slac_anl, 0), account=late), LATER)
 
-    lines = ledger_of_site(mesh.slac.pk, HOUR, HOUR + timedelta(hours=1))
+    lines = ledger_of_paths([mesh.slac_cern.pk, mesh.slac_anl.pk], HOUR, HOUR + timedelta(hours=1))
 
     assert [(line.path_id, line.outcome, line.reason, line.count) for line in lines] == [
         (mesh.slac_cern.pk, "missed", "late", 1),

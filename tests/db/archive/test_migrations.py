@@ -15,12 +15,12 @@ from django.db import connection, migrations, models, transaction
 from django.db.migrations.state import ProjectState
 from psycopg.conninfo import conninfo_to_dict
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.management.commands import migrate
 from monitor.archive.models import Burst
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, throughput
 from tests.db.migration_locks import LARGE, READ, WRITTEN, under_lock
 from tests.db.scratch import TOP, execute, manage, own_dsn, rows, scratch_database
+from tests.deliveries import store
 from tests.e2e.stack import wait_for
 from tests.postgres import superuser_url
 

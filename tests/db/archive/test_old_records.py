@@ -20,7 +20,6 @@ from monitor.alerts.models import (
     Notification,
     Quiet,
 )
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import (
     AgentAccount,
     AgentGap,
@@ -45,6 +44,7 @@ from probes.contract import Deadline
 from probes.site.wire import Account, Gap, GapReason
 from tests.db.archive.test_ledger import cycle, plan
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 FOR_EVER = dict.fromkeys(django_settings.RETENTION_DAYS, 0)

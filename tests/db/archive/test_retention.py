@@ -8,13 +8,13 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import NotSupportedError, connection
 
 from monitor import environment
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import Burst, BurstHour, ThroughputTest
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention
 from probes.contract import Deadline
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 FOR_EVER = dict.fromkeys(django_settings.RETENTION_DAYS, 0)

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import (
     Burst,
     BurstDay,
@@ -35,6 +34,7 @@ from monitor.mesh.queries import planned_bursts
 from probes.contract import Outcome
 from tests.db.merging import merge_all, merge_hours
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import store
 
 pytestmark = pytest.mark.timescale
 

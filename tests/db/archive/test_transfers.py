@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from monitor.analysis.transfer import Verdict, diagnose
 from monitor.archive.diagnosis.findings import Background, diagnose_run
 from monitor.archive.diagnosis.pending import diagnose_awaited
-from monitor.archive.ingest.batches import store
 from monitor.archive.models import Burst, CapacityResult, ThroughputTest
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.queries.throughput.transfers import backgrounds, transfer_of
@@ -21,6 +20,7 @@ from probes.bounds import LONGEST_RTT_MS, LONGEST_TEST_S
 from probes.contract import Outcome
 from probes.throughput.spec import ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh, throughput
+from tests.deliveries import store
 from tests.diagnosis.reading import read, recording
 
 pytestmark = pytest.mark.timescale

@@ -11,7 +11,6 @@ from django.db import IntegrityError, transaction
 
 from monitor.api.throughput_commands import run as run_command
 from monitor.archive.diagnosis.pending import diagnose_awaited
-from monitor.archive.ingest.batches import store
 from monitor.archive.queries.throughput import on_demand as outcomes
 from monitor.archive.queries.throughput.on_demand import TestState, on_demand, wait
 from monitor.archive.queries.throughput.series import throughput_series, throughput_summaries
@@ -38,6 +37,7 @@ from probes.throughput.spec import ServerReport, ThroughputRun, not_measured
 from tests.db.archive.test_transfers import real
 from tests.db.mesh.test_slots import document, overlapping, taken
 from tests.db.mesh_of_three import batch, delivered
+from tests.deliveries import store
 
 pytestmark = pytest.mark.django_db
 

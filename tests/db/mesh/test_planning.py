@@ -7,7 +7,6 @@ import pytest
 from django.db import IntegrityError, transaction
 from msgspec.structs import replace
 
-from monitor.archive.ingest.batches import store
 from monitor.archive.queries.ledger import ledger_of_path
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.apply import apply
@@ -24,6 +23,7 @@ from monitor.mesh.schedule.slots import plan_slots
 from probes.contract import Outcome
 from probes.throughput.spec import ThroughputRun
 from tests.db.mesh_of_three import batch, delivered
+from tests.deliveries import store
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from monitor.archive.diagnosis.pending import diagnose_awaited
-from monitor.archive.ingest.arrivals import arrival_of
 from monitor.archive.ingest.batches import receive
 from monitor.archive.models import ThroughputTest
 from monitor.archive.rollup.recompute import roll_up
@@ -20,6 +19,7 @@ from probes.contract import Outcome
 from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.any_batch import capacity, disk_to_disk
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, throughput
+from tests.deliveries import arrival_of
 
 SOME = settings(
     max_examples=12,

@@ -8,7 +8,6 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.utils import timezone
 
-from monitor.archive.ingest.batches import store
 from monitor.mesh.apply import apply
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Mesh, Slot
@@ -17,6 +16,7 @@ from probes.contract import Outcome
 from probes.throughput.spec import ThroughputRun
 from tests.db.mesh.test_slots import document
 from tests.db.mesh_of_three import batch, delivered
+from tests.deliveries import store
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

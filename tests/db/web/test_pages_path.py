@@ -10,9 +10,9 @@ import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.diagnosis.pending import diagnose_awaited
-from monitor.archive.ingest.batches import store
 from tests.db.mesh_of_three import batch, delivered
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.deliveries import store
 from tests.diagnosis.reading import read
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]

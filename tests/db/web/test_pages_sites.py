@@ -8,11 +8,11 @@ import pytest
 from monitor.accounts.models import token_digest
 from monitor.agents.health import record
 from monitor.agents.models import AgentToken, issue_token
-from monitor.archive.ingest.arrivals import arrival_of
 from monitor.mesh.models import Site
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
 from tests.db.mesh_of_three import batch
 from tests.db.pages_mesh import NOW
+from tests.deliveries import arrival_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
 SITES_QUERIES = 6

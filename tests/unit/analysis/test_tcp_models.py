@@ -17,13 +17,11 @@ from monitor.analysis.tcp import (
     loss_limit_bps,
     loss_ratio_for,
     mathis_bps,
-    pftk_bps,
-    pftk_short_bps,
     reno_window,
     scalable_window,
     window_limit_bps,
 )
-from monitor.analysis.tcp.models import MATHIS_DELAYED_ACKS, MATHIS_EACH_ACK
+from tests.oracles.reno import MATHIS_DELAYED_ACKS, MATHIS_EACH_ACK, pftk_bps, pftk_short_bps
 
 RTTS_MS = st.floats(0.01, 2000)
 LOSSES = st.floats(1e-9, 0.9)

@@ -25,6 +25,7 @@ from probes.site.runner.schedule import spread
 from probes.site.settings import SettingsError
 from probes.site.spool.spool import NoRoom, Spool
 from probes.site.wire import IDENTITY_HEADER, Batch, Plan, Receipt, Refusal
+from tests.spools import count_queued
 from tests.unit.site.test_spool import result
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -189,7 +190,7 @@ def test_the_whole_queue_is_delivered_with_the_token_and_compressed(spool, deliv
     assert sorted(server.stored.values()) == list(range(2500))
     assert [len(batch.results) for batch in server.batches] == [250, 500, 1000, 750]
     assert [batch.number for batch in server.batches] == [1, 2, 3, 4]
-    assert spool.count_queued() == 0
+    assert count_queued(spool) == 0
 
 
 def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypatch):
@@ -227,7 +228,7 @@ def test_a_failed_batch_is_sent_again_after_the_pause(spool, delivery, server, c
     assert delivery.run() == 0
     assert said in caplog.text
     assert TOKEN not in caplog.text
-    assert spool.count_queued() == 2
+    assert count_queued(spool) == 2
     spool.put([result(3)])
     sent = len(server.requests)
     assert delivery.run() == 0
@@ -287,7 +288,7 @@ def test_a_protocol_mismatch_keeps_all_and_names_the_upgrade(spool, delivery, ce
     run_for_an_hour(delivery, clock)
 
     assert {headers["Soundings-Protocol"] for _, headers in server.requests} == {"1"}
-    assert (spool.count_queued(), spool.quarantined()) == (50, [])
+    assert (count_queued(spool), spool.quarantined()) == (50, [])
     assert centre.refusal.message == f"426 Upgrade Required: {said}"
 
 
@@ -299,7 +300,7 @@ def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, 
     assert Delivery(spool, away, back_off=BackOff(clock=clock)).run() == 0
 
     assert "http://127.0.0.1:9 cannot be reached: [Errno 111] Connection refused" in caplog.text
-    assert spool.count_queued() == 1
+    assert count_queued(spool) == 1
 
 
 def test_batches_that_are_too_large_are_halved_until_they_pass(spool, delivery, server):
@@ -334,7 +335,7 @@ def test_what_the_centre_refuses_is_set_aside_with_its_reason(spool, delivery, s
 
     assert sorted(server.stored.values()) == [1, 3]
     assert [refusal.reason for refusal in spool.quarantined()] == ["path 2 is unknown"]
-    assert spool.count_queued() == 0
+    assert count_queued(spool) == 0
 
 
 def test_a_bad_result_is_quarantined_with_the_centres_reason(spool, delivery, server):
@@ -347,7 +348,7 @@ def test_a_bad_result_is_quarantined_with_the_centres_reason(spool, delivery, se
     assert [refusal.reason for refusal in spool.quarantined()] == [
         "the centre answered 400: boom: it spoils the batch"
     ] * 2
-    assert spool.count_queued() == 0
+    assert count_queued(spool) == 0
 
 
 def test_all_is_kept_if_the_centre_rejects_even_an_empty_batch(spool, delivery, server, clock):
@@ -356,7 +357,7 @@ def test_all_is_kept_if_the_centre_rejects_even_an_empty_batch(spool, delivery, 
 
     assert delivery.run() == 0
 
-    assert (len(server.requests), spool.count_queued(), spool.quarantined()) == (2, 50, [])
+    assert (len(server.requests), count_queued(spool), spool.quarantined()) == (2, 50, [])
     clock.now += MAX_PAUSE_S
     assert delivery.run() == 50
 
@@ -380,11 +381,11 @@ def test_the_result_that_fails_the_centre_is_set_aside_alone(spool, delivery, se
     server.fails = lambda batch: 500 if has(17, 18, 180)(batch) else None
     spool.put([result(label) for label in range(600)])
 
-    run_for_an_hour(delivery, clock, until=lambda: spool.count_queued() == 0)
+    run_for_an_hour(delivery, clock, until=lambda: count_queued(spool) == 0)
 
     assert sorted(server.stored.values()) == [label for label in range(600) if label not in (17, 18, 180)]
     assert [refusal.reason for refusal in spool.quarantined()] == ["the centre answered 500 to it, and took others"] * 3
-    assert spool.count_queued() == 0
+    assert count_queued(spool) == 0
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
@@ -394,9 +395,9 @@ def test_where_the_centre_fails_every_batch_all_is_kept(spool, delivery, server,
     spool.put([result(label) for label in range(40)])
 
     run_for_an_hour(delivery, clock)
-    assert (spool.count_queued(), spool.quarantined()) == (40, [])
+    assert (count_queued(spool), spool.quarantined()) == (40, [])
     server.fails = lambda batch: None
-    run_for_an_hour(delivery, clock, until=lambda: spool.count_queued() == 0)
+    run_for_an_hour(delivery, clock, until=lambda: count_queued(spool) == 0)
 
     assert sorted(server.stored.values()) == list(range(40))
     assert spool.quarantined() == []
@@ -406,7 +407,7 @@ def test_a_lone_result_is_set_aside_only_when_others_were_taken(spool, delivery,
     server.fails = lambda batch: 500 if has(1)(batch) else None
     spool.put([result(1)])
     run_for_an_hour(delivery, clock)
-    assert (spool.count_queued(), spool.quarantined()) == (1, [])
+    assert (count_queued(spool), spool.quarantined()) == (1, [])
 
     run_for_an_hour(delivery, clock, put=lambda minute: spool.put([result(100 + minute)]))
 
@@ -420,7 +421,7 @@ def test_a_batch_too_slow_to_store_is_halved_never_quarantined(spool, delivery, 
 
     run_for_an_hour(delivery, clock)
     server.fails = lambda batch: None
-    run_for_an_hour(delivery, clock, until=lambda: spool.count_queued() == 0)
+    run_for_an_hour(delivery, clock, until=lambda: count_queued(spool) == 0)
 
     assert sorted(server.stored.values()) == list(range(100))
     assert spool.quarantined() == []
@@ -432,7 +433,7 @@ def test_a_centre_that_fails_now_and_then_costs_no_result(spool, delivery, serve
 
     run_for_an_hour(delivery, clock, put=lambda minute: spool.put([result(10 * minute + n) for n in range(10)]))
     server.fails = lambda batch: None
-    run_for_an_hour(delivery, clock, until=lambda: spool.count_queued() == 0)
+    run_for_an_hour(delivery, clock, until=lambda: count_queued(spool) == 0)
 
     assert sorted(server.stored.values()) == list(range(600))
     assert spool.quarantined() == []
@@ -524,7 +525,7 @@ def test_sites_start_small_and_staggered_after_an_outage(tmp_path, clock, monkey
         spool.put([result(label) for label in range(12)])
         centre = TimedCentre(clock, lambda batch: 0.0)
         delivery = Delivery(spool, centre, spread=lambda site=site: spread(site), clock=clock)
-        while spool.count_queued():
+        while count_queued(spool):
             delivery.run()
             clock.now += 0.5
         (_, first), (second_at, _) = centre.came

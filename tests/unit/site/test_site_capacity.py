@@ -24,6 +24,7 @@ from probes.site.runner.permit import Permit
 from probes.site.runner.schedule import cycle_entries
 from probes.site.spool.spool import Spool
 from probes.site.wire import Plan
+from tests.spools import count_queued
 from tests.unit.site.test_spool import next_batch
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -115,7 +116,7 @@ def test_a_cycle_measures_its_paths_one_after_the_other(spool, own_tests, clock)
 
 def test_a_result_is_spooled_before_the_next_path_is_measured(spool, own_tests, clock):
     waiting = []
-    probe = CapacityProbe(clock, meanwhile=lambda: waiting.append(spool.count_queued()))
+    probe = CapacityProbe(clock, meanwhile=lambda: waiting.append(count_queued(spool)))
 
     make_cycles(spool, Limits(), own_tests, probe, now=clock).run(task("192.0.2.1", "192.0.2.2", "192.0.2.3"))
 

@@ -26,6 +26,7 @@ from probes.throughput.limits import ThroughputLimits
 from probes.throughput.report import ServerBusy, ToolFailure
 from probes.throughput.report import ServerRefused as Refused
 from probes.throughput.spec import KernelCounts, ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
+from tests.spools import count_queued
 from tests.unit.site.test_spool import next_batch
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -166,7 +167,7 @@ def test_a_cycle_that_meets_the_one_before_is_busy(spool, own_tests, clock):
     assert [one.result.outcome for one in spooled(spool)] == [Outcome.BUSY, Outcome.MEASURED]
     cycles.probe.meanwhile = lambda: None
     cycles.run(cycle)
-    assert spool.count_queued() == 3
+    assert count_queued(spool) == 3
 
 
 def test_a_probe_that_cannot_gives_its_outcome_to_every_target(spool, own_tests, clock):
@@ -189,7 +190,7 @@ def test_a_bug_in_the_probe_is_not_stored_as_anything(spool, own_tests, clock):
 
     with pytest.raises(ZeroDivisionError):
         cycles.run(task("192.0.2.1"))
-    assert spool.count_queued() == 0
+    assert count_queued(spool) == 0
 
 
 @pytest.mark.parametrize(

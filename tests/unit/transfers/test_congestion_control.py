@@ -7,8 +7,9 @@ import pytest
 
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.throughput import congestion_control
-from probes.throughput.iperf3 import Iperf3Probe, measure, serve
+from probes.throughput.iperf3 import Iperf3Probe, serve
 from probes.throughput.spec import ThroughputSpec
+from tests.iperf3_runs import measure
 
 NOBODY = 65534
 UNKNOWN = ThroughputSpec(address="127.0.0.1", port=1, duration_s=1, congestion_control="nosuch")

@@ -16,6 +16,7 @@ import pytest
 from probes.contract import Deadline, NameNotResolved, Outcome, ProbeError
 from probes.throughput import iperf3, report
 from probes.throughput.spec import ThroughputSpec
+from tests.iperf3_runs import measure
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3"
 SPEC = ThroughputSpec(address="lab.example", duration_s=2)
@@ -359,7 +360,7 @@ def test_without_iperf3_the_outcome_says_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     spec = ThroughputSpec(address="127.0.0.1")
 
-    run = iperf3.measure(spec, Deadline(5))
+    run = measure(spec, Deadline(5))
 
     assert (run.outcome, run.throughput_bps) == (Outcome.TOOL_FAILURE, None)
     assert "apt-get install iperf3" in run.detail
@@ -372,7 +373,7 @@ def test_a_name_that_does_not_resolve_is_a_dns_failure():
 
 
 def test_an_address_of_the_other_family_is_a_dns_failure():
-    assert iperf3.measure(ThroughputSpec(address="::1", family=4), Deadline(5)).outcome is Outcome.DNS_FAILURE
+    assert measure(ThroughputSpec(address="::1", family=4), Deadline(5)).outcome is Outcome.DNS_FAILURE
 
 
 def _pretend_iperf3(tmp_path, monkeypatch, script):
@@ -385,7 +386,7 @@ def _pretend_iperf3(tmp_path, monkeypatch, script):
 def test_a_tool_that_does_not_end_is_stopped_at_the_deadline(tmp_path, monkeypatch):
     _pretend_iperf3(tmp_path, monkeypatch, "exec sleep 60")
 
-    run = iperf3.measure(ThroughputSpec(address="127.0.0.1"), Deadline(0.2))
+    run = measure(ThroughputSpec(address="127.0.0.1"), Deadline(0.2))
 
     assert (run.outcome, run.throughput_bps) == (Outcome.TOOL_FAILURE, None)
     assert "did not finish" in run.detail
@@ -394,6 +395,6 @@ def test_a_tool_that_does_not_end_is_stopped_at_the_deadline(tmp_path, monkeypat
 def test_a_tool_that_is_killed_is_a_tool_failure(tmp_path, monkeypatch):
     _pretend_iperf3(tmp_path, monkeypatch, "kill -9 $$")
 
-    run = iperf3.measure(ThroughputSpec(address="127.0.0.1"), Deadline(5))
+    run = measure(ThroughputSpec(address="127.0.0.1"), Deadline(5))
 
     assert (run.outcome, run.detail) == (Outcome.TOOL_FAILURE, "iperf3 was killed by SIGKILL")

@@ -1,5 +1,5 @@
 -- One row for each path, test, outcome and reason of what was to begin in [since, until): the fields of
--- monitor.archive.queries.ledger.Line. Each planned cycle and each slot is counted in exactly one row.
+-- monitor.archive.queries.ledger.LedgerLine. Each planned cycle and each slot is counted in exactly one row.
 --
 -- Whatever is known of a cycle is a claim on it, and of several the one of the least rank counts: what was measured, other
 -- outcomes, the agent's gaps by reason, then what the agent has passed over, last what nobody has accounted for.
@@ -31,8 +31,7 @@ planned AS (
     CROSS JOIN kept
     WHERE
         test.kind = ANY(%(kinds_in_cycles)s::text[])
-        AND (%(path_ids)s::integer[] IS NULL OR measurement.path_id = ANY(%(path_ids)s::integer[]))
-        AND (%(site_id)s::integer IS NULL OR host.site_id = %(site_id)s::integer)
+        AND measurement.path_id = ANY(%(path_ids)s::integer[])
         AND plan.started_at < %(until)s::timestamptz
         AND (plan.ended_at IS NULL OR plan.ended_at > kept.since)
         AND kept.since < %(until)s::timestamptz
@@ -156,7 +155,6 @@ line AS (
     INNER JOIN measurement ON measurement.id = slot.measurement_id
     INNER JOIN test ON test.id = measurement.test_id
     INNER JOIN path ON path.id = measurement.path_id
-    INNER JOIN host ON host.id = path.source_id
     LEFT JOIN slot_request AS request ON request.slot_id = slot.id
     -- Whose agent is to report: where a parameter of the kind says so, the receiver connects.
     INNER JOIN host AS connecting
@@ -169,8 +167,7 @@ line AS (
             END
     WHERE
         slot.starts_at >= (SELECT slots_since FROM kept) AND slot.starts_at < %(until)s::timestamptz
-        AND (%(path_ids)s::integer[] IS NULL OR measurement.path_id = ANY(%(path_ids)s::integer[]))
-        AND (%(site_id)s::integer IS NULL OR host.site_id = %(site_id)s::integer)
+        AND measurement.path_id = ANY(%(path_ids)s::integer[])
 )
 
 SELECT path_id, test, outcome, reason, sum(count)::bigint AS count

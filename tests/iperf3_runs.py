@@ -1,0 +1,18 @@
+"""Throughput tests with iperf3, with a failure as a result, as the runner of an agent stores it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from probes.contract import Deadline, ProbeError
+from probes.throughput.iperf3 import Iperf3Probe
+from probes.throughput.spec import ThroughputRun, ThroughputSpec, not_measured
+
+
+def measure(spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
+    """Run the client of a test."""
+    started_at = datetime.now(UTC)
+    try:
+        return Iperf3Probe().run(spec, deadline)
+    except ProbeError as error:
+        return not_measured(spec, started_at, error.outcome, str(error))
