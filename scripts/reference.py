@@ -39,7 +39,7 @@ UNITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableReference:
     """Table of a file: its header, the key that selects its struct, and its other keys in order."""
 
     header: str
@@ -59,12 +59,12 @@ class Table:
         return [*tag, *(key for key in keys_of(self.struct).values() if not key.tables)]
 
 
-def tables_of(struct: type[msgspec.Struct], above: str = "") -> Iterator[Table]:
+def tables_of(struct: type[msgspec.Struct], above: str = "") -> Iterator[TableReference]:
     """All tables of a file with keys, those in lists once for each kind."""
     for key in keys_of(struct).values():
         name = f"{above}{key.name}"
         for variant in key.tables:
-            table = Table(f"[[{name}]]" if key.is_list else f"[{name}]", tag_key(key.tables), variant)
+            table = TableReference(f"[[{name}]]" if key.is_list else f"[{name}]", tag_key(key.tables), variant)
             if table.keys:
                 yield table
             # The rules in [[alerts.for]] are those of [alerts].
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def meaning(table: Table, key: Key) -> str:
+def meaning(table: TableReference, key: Key) -> str:
     """Description of a key as a sentence; that of the key that selects a table's struct is the struct's."""
     if key == table.tag:
         return (table.struct.__doc__ or "").partition("\n")[0]
@@ -150,7 +150,7 @@ def _page(title: str, introduction: str, struct: type[msgspec.Struct]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(table: Table, key: Key) -> tuple[str, ...]:
+def _row(table: TableReference, key: Key) -> tuple[str, ...]:
     value = key if key.item is None else key.item
     bounds = ", ".join(f"`{choice}`" for choice in value.choices) or value.bounds or NONE
     return f"`{key.name}`", key.type_name, _unit(key), _default(key), bounds, meaning(table, key)

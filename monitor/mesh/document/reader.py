@@ -143,7 +143,7 @@ class Names:
         for index, name in table.elements.get(PATH, {}).items():
             self._refer(table, "host", name, PATH, index)
         if table.is_valid and not any(table.has(key) for key in keys) and not table.has("channel"):
-            table.problem('it does not say for which paths; write group, from, to or path, as in group = "…"')
+            table.problem('selects no paths; write group, from, to or path, as in group = "…"')
         if table.is_valid and table.has("zone") and not table.has("digest"):
             table.problem('zone is for a digest; add digest = "07:00", or leave the line out', "zone")
 
