@@ -179,7 +179,7 @@ def _message(delivery: Delivery, made: Reports, now: datetime) -> EmailMultiAlte
 def _note_failure(delivery: Delivery, problem: str) -> None:
     Delivery.objects.filter(pk=delivery.pk, sent_at=None).update(handed_at=None, problem=problem)
     attempt = delivery.attempts + 1
-    what_next = "no more attempts" if attempt == MAX_ATTEMPTS else "it will be tried again"
+    what_next = "no more attempts" if attempt == MAX_ATTEMPTS else "will be retried"
     log.error(
         "report %s was not sent to %s (attempt %d of %d): %s; %s",
         delivery.period,

@@ -21,7 +21,7 @@ from probes.ping.burst import PING, problems, summary
 from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S
 from probes.ping.spec import Burst, PingSpec, PingTarget
-from probes.plurals import counted
+from probes.quantities import counted
 
 PIPE_COLUMNS = 200
 

@@ -29,8 +29,8 @@ EXCHANGES = 4
 """The clock goes by the fastest; the first of all may wait for a centre that has just been started."""
 
 
-class Failure(StrEnum):
-    """Why a site could not join."""
+class JoinFailure(StrEnum):
+    """The reason why a site could not join."""
 
     UNREACHABLE = "unreachable"
     CERTIFICATE = "certificate"
@@ -40,19 +40,19 @@ class Failure(StrEnum):
     REFUSED = "refused"
 
 
-FAILURE_OF_STATUS = {403: Failure.CODE, 404: Failure.UNREACHABLE, 426: Failure.VERSION}
+FAILURE_OF_STATUS = {403: JoinFailure.CODE, 404: JoinFailure.UNREACHABLE, 426: JoinFailure.VERSION}
 
 
 class JoinError(Exception):
-    """The site has not joined; the message says why, and how to fix it."""
+    """The site has not joined; the message has the reason and a fix."""
 
-    def __init__(self, failure: Failure, message: str) -> None:
+    def __init__(self, failure: JoinFailure, message: str) -> None:
         super().__init__(f"{failure.value}: {message}")
         self.failure = failure
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when the site has joined, 1 when it could not."""
+    """Join, and return the exit status: 0 joined, 1 failed."""
     code = sys.stdin.readline() if args.code == "-" else args.code
     try:
         enrolment = join(args.url, code.strip(), args.data.resolve(), allow_plain_http=args.allow_plain_http)
@@ -66,8 +66,11 @@ def run(args: argparse.Namespace) -> int:
 def join(
     url: str, code: str, data: Path, *, allow_plain_http: bool = False, clock: CentreClock | None = None
 ) -> Enrolment:
-    """Redeem `code` and write the agent's token and centre to `data`. An earlier token there is replaced last, or not
-    at all. Raises `JoinError`, `SettingsError` for an address that would show the token, and OSError for the folder."""
+    """Redeem `code`, and write the token and the address of the centre to `data`.
+
+    An earlier token stays if it fails. Raises `JoinError`, `SettingsError` for an address that would reveal the token,
+    and OSError for the folder.
+    """
     centre = Centre(url, None, allow_plain_http=allow_plain_http, timeout_s=TIMEOUT_S, clock=clock)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_before_redeeming(centre)
@@ -84,24 +87,24 @@ def join(
 
 
 def _check_before_redeeming(centre: Centre) -> None:
-    """Everything that has to be right before the code is shown."""
+    """Check version and clock before the code is sent, since it works only once."""
     try:
         welcome = [centre.welcome() for _ in range(EXCHANGES)][-1]
     except CentreError as error:
-        raise _of(error) from error
+        raise _join_error(error) from error
     if is_older(probes.__version__, welcome.oldest_agent_version):
         raise JoinError(
-            Failure.VERSION,
-            f"too old: this agent is {probes.__version__}, the centre wants {welcome.oldest_agent_version} or later;"
-            " install a newer one",
+            JoinFailure.VERSION,
+            f"too old: this agent is {probes.__version__}, the centre requires {welcome.oldest_agent_version} or later;"
+            " install a newer version",
         )
     offset = centre.clock.offset()
     if offset is not None and offset.is_surely_wrong:
         way = "ahead of" if offset.seconds > 0 else "behind"
         raise JoinError(
-            Failure.CLOCK,
-            f"off by {abs(offset.seconds):.1f} s: this machine's clock is {way} the centre's; let NTP set it"
-            " (timedatectl set-ntp true), then run this again: the code still holds",
+            JoinFailure.CLOCK,
+            f"off by {abs(offset.seconds):.1f} s: this machine's clock is {way} the centre's; synchronise it by"
+            " NTP (timedatectl set-ntp true) and retry: the code remains valid",
         )
 
 
@@ -109,25 +112,25 @@ def _redeem(centre: Centre, code: str) -> Enrolment:
     try:
         return centre.enrol(EnrolmentRequest(code=code, agent_version=probes.__version__))
     except CentreError as error:
-        raise _of(error) from error
+        raise _join_error(error) from error
 
 
-def _of(error: CentreError) -> JoinError:
-    """The failure that an unsuccessful request is, by its status where there was an answer."""
+def _join_error(error: CentreError) -> JoinError:
+    """Convert an unsuccessful request to its `JoinError`, by the HTTP status where there was an answer."""
     if isinstance(error, BadCertificate):
         now = datetime.now(UTC).isoformat(" ", "seconds")
         return JoinError(
-            Failure.CERTIFICATE,
-            f"{error}; mend it at the centre, or give this machine the CA's certificate (SSL_CERT_FILE); its clock"
-            f" says {now}",
+            JoinFailure.CERTIFICATE,
+            f"{error}; correct the certificate at the centre, or install the CA's certificate here (SSL_CERT_FILE);"
+            f" the clock here is at {now}",
         )
     if error.status is None:
-        return JoinError(Failure.UNREACHABLE, f"{error}; check the address, the name service and the firewalls")
-    return JoinError(FAILURE_OF_STATUS.get(error.status, Failure.REFUSED), error.reason or str(error))
+        return JoinError(JoinFailure.UNREACHABLE, f"{error}; check the address, DNS and firewalls")
+    return JoinError(FAILURE_OF_STATUS.get(error.status, JoinFailure.REFUSED), error.reason or str(error))
 
 
 def _open_private(path: Path) -> Path:
-    """An empty file beside `path` that only its owner can read, to take its place."""
+    """Create an empty file beside `path` that only its owner can read, as its replacement."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -135,8 +138,10 @@ def _open_private(path: Path) -> Path:
 
 
 def _write(fresh: Path, content: bytes, path: Path) -> None:
-    """Write `fresh` and let it take the place of `path`, as the folder's owner's: root may join for the user that a
-    service runs as."""
+    """Write `fresh` and replace `path` by it.
+
+    Under root it gets the owner of the folder: root may join for the user that the service runs as.
+    """
     with fresh.open("wb") as file:
         file.write(content)
         file.flush()

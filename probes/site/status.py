@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from probes.quantities import counted
 from probes.site.health import Health
 from probes.site.journal import MAX_SILENCE_S, Trouble, WorkerState, read_state
 from probes.site.plan import PlanCache
@@ -144,12 +145,12 @@ def _queued(spool: SpoolContents, state: WorkerState | None, now: datetime) -> s
         if accepted_at is None
         else f"last accepted {_age(now, accepted_at)} ago"
     )
-    counts = f"{spool.queued} results in the backlog, {spool.set_aside} quarantined, {spool.dropped} dropped in total"
-    return f"{counts}; {accepted}"
+    backlog = f"{counted(spool.queued, 'result')} in the backlog"
+    return f"{backlog}, {spool.set_aside} quarantined, {spool.dropped} dropped in total; {accepted}"
 
 
 def _aside(spool: SpoolContents) -> str:
-    """Quarantined results by their most frequent reasons."""
+    """Counts of quarantined results by their most frequent reasons."""
     reasons = "; ".join(f"{count} × {reason}" for reason, count in spool.set_aside_for)
     others = spool.set_aside - sum(count for _, count in spool.set_aside_for)
     return reasons + (f"; {others} for other reasons" if others else "")
@@ -163,8 +164,8 @@ def _health(health: Health) -> str:
     if health.kernel_clock is not None and not health.kernel_clock.is_synchronised:
         parts.append("not synchronised by NTP")
     if health.load_1min is not None:
-        parts.append(f"load {health.load_1min:.2f} on {health.cpus} CPUs")
-    parts.append(f"{health.lost_ticks} missed cycles")
+        parts.append(f"load {health.load_1min:.2f} on {counted(health.cpus or 1, 'CPU')}")
+    parts.append(counted(health.lost_ticks, "missed cycle"))
     parts += [f"{drops.interface} dropped {drops.received} in, {drops.sent} out" for drops in health.drops]
     return ", ".join(parts)
 

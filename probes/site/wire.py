@@ -24,6 +24,7 @@ import msgspec
 from probes.bounds import Count, Moment, PositiveCount, SequenceNumber, TestName
 from probes.contract import CycleKind, CycleTask, Kind, Result, Slot
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
+from probes.quantities import counted
 from probes.site.health import Health
 
 PROTOCOL = 1
@@ -84,9 +85,10 @@ class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
 
 def _count(kind: Kind, tasks: Sequence[Any]) -> str:
     if not isinstance(kind, CycleKind):
-        return f"{len(tasks)} {kind.name} slots"
+        return counted(len(tasks), f"{kind.name} slot")
     targets = sum(len(kind.targets(task)) for task in tasks)
-    return f"{len(tasks)} {kind.name} tests" + ("" if kind.one_at_a_time else f" with {targets} targets")
+    tests = counted(len(tasks), f"{kind.name} test")
+    return tests if kind.one_at_a_time else f"{tests} with {counted(targets, 'target')}"
 
 
 if TYPE_CHECKING:

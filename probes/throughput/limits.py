@@ -8,6 +8,7 @@ import msgspec
 
 from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, NetworkList, Number
 from probes.toml.keys import meaning
+from probes.quantities import with_unit
 
 
 class FillsThePath(Protocol):
@@ -47,7 +48,7 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
             )
         if bits is not None and (used_bits >= bits or used_bits + expected_bits > bits):
             return (
-                f"throughput.max_bits_per_day: about {expected_bits:.3g} after {used_bits:.3g} today, "
-                f"{bits:.3g} allowed"
+                f"throughput.max_bits_per_day: about {with_unit(expected_bits, 'bit')} after "
+                f"{with_unit(used_bits, 'bit')} today, {with_unit(bits, 'bit')} allowed"
             )
         return None

@@ -24,7 +24,7 @@ from monitor.mesh.models import Host, Measurement
 from monitor.mesh.models import Test as MeshTest
 from probes.__main__ import main
 from probes.site.delivery.centre_clock import CentreClock
-from probes.site.join import Failure, JoinError, join
+from probes.site.join import JoinError, JoinFailure, join
 from probes.site.settings import JoinedCentre, read_joined
 from tests.db.mesh_of_three import NOW, make_mesh
 from tests.e2e.centre import free_port, make_certificate, web_server
@@ -87,7 +87,7 @@ def test_over_https_a_site_gets_its_token_and_forgets_the_code(tmp_path, https, 
         assert secret not in said.out + said.err + (tmp_path / "web.log").read_text()
     assert main(["site", "doctor", "--data", str(data), "--json"]) in (0, 1)
     findings = {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
-    assert findings["centre"]["found"].startswith("it knows us as cern")
+    assert findings["centre"]["found"].startswith("site cern")
     assert findings["token"]["mend"] is None
     assert findings["clock and centre"]["mend"] is None
 
@@ -128,7 +128,7 @@ def test_root_joins_for_the_user_that_the_folder_belongs_to(tmp_path, http, code
 def test_nobody_there_is_unreachable(tmp_path, code):
     error = failure(f"http://127.0.0.1:{free_port()}", code, tmp_path / "agent")
 
-    assert error.failure is Failure.UNREACHABLE
+    assert error.failure is JoinFailure.UNREACHABLE
     assert str(error).startswith("unreachable: centre http://127.0.0.1:")
     assert "Connection refused" in str(error)
     assert files(tmp_path / "agent") == []
@@ -137,20 +137,20 @@ def test_nobody_there_is_unreachable(tmp_path, code):
 def test_an_address_that_is_no_centre_is_unreachable(tmp_path, http, code):
     error = failure(f"{http}/elsewhere", code, tmp_path / "agent")
 
-    assert error.failure is Failure.UNREACHABLE
+    assert error.failure is JoinFailure.UNREACHABLE
     assert "there is no centre at this address" in str(error)
 
 
 def test_tls_where_none_is_spoken_is_unreachable(tmp_path, http, code):
     error = failure(http.replace("http:", "https:"), code, tmp_path / "agent")
 
-    assert error.failure is Failure.UNREACHABLE
+    assert error.failure is JoinFailure.UNREACHABLE
 
 
 def test_an_untrusted_certificate_is_reported_and_gets_no_code(tmp_path, https, code):
     error = failure(https, code, tmp_path / "agent")
 
-    assert error.failure is Failure.CERTIFICATE
+    assert error.failure is JoinFailure.CERTIFICATE
     assert "self-signed certificate" in str(error)
     assert "SSL_CERT_FILE" in str(error)
     assert EnrolmentCode.objects.get().used_at is None
@@ -164,7 +164,7 @@ def test_a_certificate_for_another_name_is_told(tmp_path, mesh, code, monkeypatc
     with web_server(tmp_path, "--certfile", certificate, "--keyfile", key) as port:
         error = failure(f"https://127.0.0.1:{port}", code, tmp_path / "agent")
 
-    assert error.failure is Failure.CERTIFICATE
+    assert error.failure is JoinFailure.CERTIFICATE
     assert "IP address mismatch" in str(error)
 
 
@@ -177,7 +177,7 @@ def test_a_wrong_code_is_told_and_an_earlier_token_kept(tmp_path, http, earlier)
 
     error = failure(http, WRONG_CODE, data)
 
-    assert error.failure is Failure.CODE
+    assert error.failure is JoinFailure.CODE
     assert "unknown code" in str(error)
     assert files(data) == (["token"] if earlier else [])
 
@@ -187,7 +187,7 @@ def test_a_used_code_is_told_with_the_way_to_a_new_one(tmp_path, http, code):
 
     error = failure(http, code, tmp_path / "second")
 
-    assert error.failure is Failure.CODE
+    assert error.failure is JoinFailure.CODE
     assert "was used at" in str(error)
     assert "`manage.py site rotate cern` prints a new one" in str(error)
     assert AgentToken.objects.count() == 1
@@ -199,7 +199,7 @@ def test_a_wrong_clock_is_reported_with_its_offset_and_keeps_the_code(tmp_path, 
 
     error = failure(http, code, tmp_path / "agent", clock=shifted)
 
-    assert error.failure is Failure.CLOCK
+    assert error.failure is JoinFailure.CLOCK
     told = re.search(r"off by ([\d.]+) s: this machine's clock is (.+) the centre's", str(error))
     assert told is not None, str(error)
     assert float(told[1]) == pytest.approx(abs(shift_s), abs=1.0)
@@ -212,8 +212,8 @@ def test_an_agent_that_is_too_old_is_told_and_the_code_holds_on(tmp_path, http, 
 
     error = failure(http, code, tmp_path / "agent")
 
-    assert error.failure is Failure.VERSION
-    assert "this agent is 0.0.1, the centre wants 0.1.0 or later" in str(error)
+    assert error.failure is JoinFailure.VERSION
+    assert "this agent is 0.0.1, the centre requires 0.1.0 or later" in str(error)
     monkeypatch.undo()
     assert join(http, code, tmp_path / "agent").site == "cern"
 

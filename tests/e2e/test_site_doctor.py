@@ -103,8 +103,8 @@ def test_a_site_in_order_needs_fixes_only_of_the_machine(examine, centre):
     findings = examine("--centre", centre.url)
 
     assert findings.keys() == CHECKS
-    assert findings["centre"]["found"] == "it knows us as cern; plan v1"
-    assert "3 of 3 echoes to 127.0.0.1 came back" in findings["ICMP over IPv4"]["found"]
+    assert findings["centre"]["found"] == "site cern; plan v1"
+    assert "3 of 3 replies from 127.0.0.1" in findings["ICMP over IPv4"]["found"]
     machines_own = {"clock", "ICMP over IPv6"}
     assert {check: result for check, result in findings.items() if result["mend"] and check not in machines_own} == {}
 

@@ -197,7 +197,7 @@ def test_a_late_hanging_test_is_missed_at_the_end_of_its_slot(port, tmp_path):
     (delivered,) = next_batch(spool, max_results=10).results
     run = delivered.result
     assert (run.outcome, run.throughput_bps) == (Outcome.MISSED, None)
-    assert re.match(r"it began 2\.\d s late, and its slot was over before it: iperf3 did not finish", run.detail)
+    assert re.match(r"started 2\.\d s late, its slot ended before it finished: iperf3 did not finish", run.detail)
 
 
 def test_nobody_comes(port):

@@ -56,8 +56,8 @@ def _path(path: PathEvidence) -> Iterator[str]:
 
 def _table(direction: Direction) -> Iterator[str]:
     columns = [
-        ("before", direction.before),
-        ("after", direction.after),
+        ("baseline", direction.before),
+        ("at detection", direction.after),
         *([("last hour", direction.now)] if direction.now else []),
     ]
     yield f"  {direction.name:<{WIDTH - 2}}" + "".join(f"{name:<{WIDTH}}" for name, _ in columns)

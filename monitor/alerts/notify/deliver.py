@@ -209,14 +209,14 @@ def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
             problem=problem,
         )
         log.error(
-            "channel %s did not take the notification that incident %d %s (attempt %d of %d): %s; %s",
+            "channel %s: notification that incident %d %s failed (attempt %d of %d): %s; %s",
             row.channel,
             row.incident_id,
             row.change,
             attempt,
             MAX_ATTEMPTS,
             problem,
-            "no more attempts: it is among `manage.py alerts dead-letters`" if is_last else "it will be tried again",
+            "no more attempts; see `manage.py alerts dead-letters`" if is_last else "will be retried",
         )
 
 

@@ -11,7 +11,7 @@ from monitor.archive.bounds import Bound
 from monitor.archive.upkeep.growth import TableGrowth
 from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, ArchiveStatus, DatabaseProblem, SiteCompleteness
 from monitor.archive.upkeep.trouble import DatabaseTrouble
-from probes.plurals import counted
+from probes.quantities import counted
 
 MOST_TABLES = 4
 MOST_SITES = 4

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from probes.toml.keys import meaning
+from probes.quantities import with_unit
 
 RULE = "budget."
 """Prefix of each rule's name."""
@@ -91,7 +92,7 @@ class Budgets:
             used.carried_bytes >= most_bytes or used.carried_bytes + cost.carried_bytes > most_bytes
         ):
             return (
-                f"{RULE}{scope}.max_bytes_per_day: about {cost.carried_bytes:.3g} after {used.carried_bytes:.3g} of "
-                f"{name} on {date}, {most_bytes:.3g} allowed"
+                f"{RULE}{scope}.max_bytes_per_day: about {with_unit(cost.carried_bytes, 'B')} after "
+                f"{with_unit(used.carried_bytes, 'B')} of {name} on {date}, {with_unit(most_bytes, 'B')} allowed"
             )
         return None

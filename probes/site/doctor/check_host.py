@@ -99,10 +99,10 @@ def about_privileges(capable: bool, in_range: bool, group_range: str) -> Iterato
         )
     else:
         yield CheckResult(check="privileges", detail="CAP_NET_RAW" if capable else "CAP_NET_RAW not needed")
-    standing = "a group of ours is in it" if in_range else "no group of ours is in it"
+    standing = "one of our groups is in it" if in_range else "none of our groups is in it"
     yield CheckResult(
         check="ping_group_range",
-        detail=f"{group_range}: {standing}{', CAP_NET_RAW does instead' if capable and not in_range else ''}",
+        detail=f"{group_range}: {standing}{', but CAP_NET_RAW suffices' if capable and not in_range else ''}",
         fix=None if capable or in_range else LINUX_PERMISSION_ADVICE,
     )
 
@@ -154,7 +154,7 @@ def _echo(check: str, family: int, kind: str, *, needed: bool) -> CheckResult:
         (burst,) = PING.run(spec, Deadline(CENTRE_TIMEOUT_S))
     except ProbeError as error:
         return CheckResult(check=check, detail=f"{kind}, but no echo: {error}", fix=LINUX_PERMISSION_ADVICE)
-    detail = f"{kind}, {burst.received} of {burst.sent} echoes to {target.address} came back, stamped by: {burst.stamp}"
+    detail = f"{kind}, {burst.received} of {burst.sent} replies from {target.address}, timestamps: {burst.stamp}"
     if burst.outcome is Outcome.MEASURED and burst.received == burst.sent:
         return CheckResult(check=check, detail=detail)
     fix = "let ICMP echo pass the firewall of this machine, loopback included" if needed else None

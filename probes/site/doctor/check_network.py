@@ -12,6 +12,7 @@ from probes.contract import CheckResult, Deadline, ProbeError
 from probes.kinds import KIND_OF_SLOT
 from probes.ping.addresses import FAMILY
 from probes.ping.resolve import RESOLVE_S, resolve, resolved
+from probes.quantities import counted
 from probes.site.delivery.centre import BadCertificate, CentreError
 from probes.site.doctor.site_setup import CONNECT_TIMEOUT_S, SiteSetup
 from probes.site.health import read_kernel_clock
@@ -28,7 +29,7 @@ def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
     if answer is None:
         yield CheckResult(check="centre", detail="not joined", fix="python -m probes site join URL CODE")
     elif isinstance(answer, Plan):
-        yield CheckResult(check="centre", detail=f"it knows us as {answer.site}; plan {answer.version}")
+        yield CheckResult(check="centre", detail=f"site {answer.site}; plan {answer.version}")
     else:
         yield CheckResult(check="centre", detail=str(answer), fix=_mend(answer))
 
@@ -44,7 +45,7 @@ def _mend(error: CentreError) -> str:
             " rotate NAME`, here: run the command that it prints"
         )
     if error.status is None:
-        return "check the address, the name service and the firewalls between; measuring goes on meanwhile"
+        return "check the address, DNS and firewalls; measurements continue meanwhile"
     return "ask the centre's operator"
 
 
@@ -85,7 +86,7 @@ def check_names(site: SiteSetup) -> Iterator[CheckResult]:
             return
     if not lost:
         of_centre = "" if host is None else " and the centre"
-        yield CheckResult(check="DNS", detail=f"{len(names)} targets{of_centre} have an address")
+        yield CheckResult(check="DNS", detail=f"{counted(len(names), 'target')}{of_centre} have an address")
 
 
 def check_limits(site: SiteSetup) -> Iterator[CheckResult]:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from probes.quantities import with_unit
 from probes.site.limits.read import LimitsError, Rule, read_limits, rules
 from probes.site.limits.usage import UsageError, read_usage, usage_of_day
 from probes.site.settings import limits_file, usage_file
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"limits in {file}" if file is not None else f"no limits.toml in {data}: defaults apply")
     print("\n".join(_line(rule) for rule in rules(limits)))
-    print(f"used today (UTC): {used_s / 60:.1f} minutes and {used_bits:.3g} bits of throughput tests")
+    print(f"used today (UTC): {used_s / 60:.1f} minutes and {with_unit(used_bits, 'bit')} of throughput tests")
     return 0
 
 

@@ -108,7 +108,7 @@ class Slots:
             self._pause.wait(max(0.0, -self._late(slot).total_seconds()))
         if self._is_too_late(slot):
             late_s = self._late(slot).total_seconds()
-            return self._not_run(slot, Outcome.MISSED, f"the agent came to it {late_s:.1f} s late")
+            return self._not_run(slot, Outcome.MISSED, f"agent started {late_s:.1f} s late")
         try:
             with self._permit.client(kind, slot) as (spec, used), self._own_tests.running():
                 run = self._measure(kind, slot, spec)
@@ -120,7 +120,7 @@ class Slots:
 
     def _measure(self, kind: SlotKind, slot: Slot, spec: Any) -> Any:
         """Measure. While there is time for a whole test, retry if the server does not listen yet (clocks differ) or is
-        busy, where the kind permits. A test that began late and was cut off by the end of its slot was missed."""
+        busy, where the kind permits. A test that started late and was cut off by the end of its slot is `missed`."""
         probe = kind.probe()
         while True:
             late = self._late(slot)
@@ -131,7 +131,7 @@ class Slots:
                     raise
                 left_s = self._left_s(slot)
                 if error.outcome is Outcome.TOOL_FAILURE and late > LATE and left_s < CLOCKS_APART_S:
-                    detail = f"it began {late.total_seconds():.1f} s late, and its slot was over before it: {error}"
+                    detail = f"started {late.total_seconds():.1f} s late, its slot ended before it finished: {error}"
                     raise ProbeError(detail, outcome=Outcome.MISSED) from error
                 if error.outcome not in COME_AGAIN or left_s < _needed_s(slot) + TRY_AGAIN_S:
                     raise

@@ -330,7 +330,7 @@ def test_a_broken_channel_is_logged_and_tried_again_later(webhook, paths, caplog
     assert deliver(after(29)) == 0
     assert deliver(after(30)) == 1
 
-    assert "attempt 1 of 10): the server answered 500 Internal Server Error; it will be tried again" in caplog.text
+    assert "attempt 1 of 10): the server answered 500 Internal Server Error; will be retried" in caplog.text
     assert (Notification.objects.get().attempts, Notification.objects.get().problem) == (2, "")
 
 

@@ -140,7 +140,7 @@ def test_a_schedule_counts_for_as_long_as_it_lasted(mesh):
 def test_slots_are_lines_as_well_and_say_why_they_were_missed(mesh):
     for minute, outcome, detail in (
         (0, "measured", ""),
-        (10, "missed", "the agent came to it 40 s late"),
+        (10, "missed", "agent started 40 s late"),
         (20, "missed", NOT_REPORTED),
         (30, "missed", NOT_REPORTED),
         (40, None, ""),

@@ -225,7 +225,7 @@ def test_byte_budgets_count_bytes_carried_else_the_fastest_test():
         ask(path, Settings(), by="somebody", now=later)
 
     assert str(raised.value) == (
-        "budget.path.max_bytes_per_day: about 1e+09 after 3e+09 of b → c on 2026-11-21, 3.5e+09 allowed"
+        "budget.path.max_bytes_per_day: about 1 GB after 3 GB of b → c on 2026-11-21, 3.5 GB allowed"
     )
     assert ask(path, Settings(duration_s=4), by="somebody", now=later).pk, "a shorter one has room"
 

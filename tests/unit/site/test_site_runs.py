@@ -280,7 +280,7 @@ def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s)
     make_slots(spool, own_tests, clock, probe).run(slot())
 
     (result,) = spooled(spool)
-    assert (result.result.outcome, result.result.detail) == (Outcome.MISSED, f"the agent came to it {late_s} s late")
+    assert (result.result.outcome, result.result.detail) == (Outcome.MISSED, f"agent started {late_s} s late")
     assert result.result.throughput_bps is None
     assert probe.ran == 0
 
@@ -310,7 +310,7 @@ def test_a_late_test_cut_off_by_the_end_of_its_slot_is_missed(spool, own_tests, 
 
     (result,) = spooled(spool)
     assert (result.result.outcome, result.result.throughput_bps) == (Outcome.MISSED, None)
-    assert result.result.detail == f"it began 2.5 s late, and its slot was over before it: {NOT_ENDED}"
+    assert result.result.detail == f"started 2.5 s late, its slot ended before it finished: {NOT_ENDED}"
 
 
 @pytest.mark.parametrize(("late_s", "lasted_s"), [(0.0, 15.0), (2.5, 5.0)])

@@ -55,7 +55,7 @@ def test_the_next_test_is_expected_to_carry_the_bits_of_the_last(clock):
 
     assert usage.today() == (20.0, 2e9)
     with pytest.raises(
-        ProbeError, match=r"throughput.max_bits_per_day: about 1e\+09 after 2e\+09 today, 2.5e\+09 allo"
+        ProbeError, match=r"throughput.max_bits_per_day: about 1 Gbit after 2 Gbit today, 2.5 Gbit allo"
     ):
         usage.testing(TEN_S, PEER).__enter__()
     with usage.testing(TEN_S, "192.0.2.3"):  # nothing is known of it yet

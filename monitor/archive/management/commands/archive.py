@@ -28,7 +28,7 @@ from monitor.archive.upkeep.status import status
 from monitor.archive.upkeep.status_text import status_lines, trouble_lines
 from monitor.archive.upkeep.trouble import current_trouble
 from monitor.stack import access, postgres
-from probes.plurals import counted
+from probes.quantities import counted
 from probes.subcommands import add_subcommand
 from probes.supervise import StartError
 
