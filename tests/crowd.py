@@ -20,7 +20,7 @@ from pathlib import Path
 from probes.contract import Outcome
 from probes.ping.spec import Burst
 from probes.site.delivery.centre import Centre, CentreError
-from probes.site.delivery.deliver import Delivery
+from probes.site.delivery.deliver import DeliveryLoop
 from probes.site.runner.schedule import spread
 from probes.site.wire import Batch, Delivered, Plan, Receipt, Refusal
 
@@ -143,7 +143,7 @@ def drain(url: str, spools: Sequence[tuple[Path, MadeSpool]], deadline_s: float)
     def work(token_file: Path, spool: MadeSpool) -> None:
         plan = Plan(version="v1", site=spool.id, mesh="crowd")
         centre = CountedCentre(url, token_file, answers)
-        delivery = Delivery(spool, centre, spread=lambda: spread(plan))  # type: ignore[arg-type]
+        delivery = DeliveryLoop(spool, centre, spread=lambda: spread(plan))  # type: ignore[arg-type]
         while spool.left:
             delivery.run()
             left_s = began_s + deadline_s - time.monotonic()

@@ -156,7 +156,7 @@ class RunningLab:
         """The site's IPv4 address."""
         return control.read_state(self.run_dir).sites[site].addresses[0]
 
-    def status(self) -> control.Status:
+    def status(self) -> control.LabStatus:
         return control.ask_status(self.run_dir)
 
     def path(self, source: str, destination: str) -> control.PathStatus:

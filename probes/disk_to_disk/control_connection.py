@@ -38,7 +38,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     seconds: float
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="Unable"):
+class PeerFailure(msgspec.Struct, frozen=True, kw_only=True, tag="Unable"):
     """The receiver failed or declines, with the reason."""
 
     outcome: Outcome
@@ -71,7 +71,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The test is complete."""
 
 
-Message = Ready | Failure | TransferRequest | StreamsOpen | TransferResult | End
+Message = Ready | PeerFailure | TransferRequest | StreamsOpen | TransferResult | End
 
 
 class ControlConnection:

@@ -21,9 +21,9 @@ def _probe() -> Probe[PermittedSpec, DiskToDiskRun]:
 
 
 def _far_end() -> FarEnd:
-    from probes.disk_to_disk.probe import Receiver
+    from probes.disk_to_disk.probe import ReceivingEnd
 
-    return Receiver()
+    return ReceivingEnd()
 
 
 def _forbids(limits: Any, spec: DiskToDiskSpec) -> str | None:

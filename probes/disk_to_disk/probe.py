@@ -24,8 +24,8 @@ from probes.disk_to_disk.control_connection import (
     ConnectionLost,
     ControlConnection,
     End,
-    Failure,
     Message,
+    PeerFailure,
     Ready,
     StreamsOpen,
     TransferRequest,
@@ -77,7 +77,7 @@ class DiskToDiskProbe:
         return send(permitted, deadline)
 
 
-class Receiver:
+class ReceivingEnd:
     """The receiver of a disk-to-disk test (`probes.contract.FarEnd`)."""
 
     def serve(self, permitted: PermittedSpec, deadline: Deadline) -> str:
@@ -183,7 +183,7 @@ def decline(spec: DiskToDiskSpec, outcome: Outcome, detail: str, deadline: Deadl
     """Tell the sender why the receiver does not take part; do nothing if the sender cannot be reached."""
     try:
         with connect_control(spec, _key(spec), deadline) as control:
-            control.send(Failure(outcome=outcome, detail=detail))
+            control.send(PeerFailure(outcome=outcome, detail=detail))
     except ProbeError:
         return
 
@@ -196,7 +196,7 @@ def _serve_requests(control: ControlConnection, permitted: PermittedSpec, file: 
         except (OSError, ProbeError) as error:
             reported = disk_failure(permitted.folder, error) if isinstance(error, OSError) else error
             if not isinstance(reported, ConnectionLost):
-                control.send(Failure(outcome=reported.outcome, detail=str(reported)))
+                control.send(PeerFailure(outcome=reported.outcome, detail=str(reported)))
             raise reported from error
 
 
@@ -292,7 +292,7 @@ def _sync(file: int) -> float:
 def _expect(control: ControlConnection, kind: type[MessageT], deadline: Deadline) -> MessageT:
     """Read the receiver's next message, which must be of this type. Raises `ProbeError` if it is another."""
     message = control.receive(deadline)
-    if isinstance(message, Failure):
+    if isinstance(message, PeerFailure):
         raise ProbeError(f"the receiver: {message.detail}", outcome=message.outcome)
     if not isinstance(message, kind):
         raise ConnectionLost(f"the receiver sent {type(message).__name__} instead of {kind.__name__}")

@@ -1,7 +1,7 @@
 """The lab's control protocol: a JSON line in each direction over a socket in the run folder, and a state file.
 
 Requests are typed structs (`status`, `set`, `centre`, `reset-counters`, `down`); a `Reply` has an error message or the
-lab's `Status`. `ControlServer` runs in the lab's process, `ask` is the client. `probes.lab.process` executes requests.
+`LabStatus`. `ControlServer` runs in the lab's process, `ask` is the client. `probes.lab.process` executes requests.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     waited_s: float | None
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class LabStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of a running lab. `centre` is None if it has no connection to a centre."""
 
     lab: LabState
@@ -137,7 +137,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reply to a request: `error` is None on success."""
 
     error: str | None = None
-    status: Status | None = None
+    status: LabStatus | None = None
 
 
 class EventLoop(Protocol):
@@ -290,7 +290,7 @@ def ask(run_dir: Path, request: Request) -> Reply:
     return reply
 
 
-def ask_status(run_dir: Path) -> Status:
+def ask_status(run_dir: Path) -> LabStatus:
     """The status of the lab of `run_dir`. Raises `LabError`."""
     status = ask(run_dir, StatusRequest()).status
     if status is None:

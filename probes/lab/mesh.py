@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from probes.lab.scenario import Scenario, Site
+from probes.lab.scenario import LabSite, Scenario
 
 
 def namespace_addresses(scenario: Scenario, *, ipv6: bool = False) -> dict[str, tuple[str, ...]]:
@@ -51,11 +51,11 @@ def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str
     return "\n".join(blocks)
 
 
-def _site_values(site: Site) -> dict[str, Any]:
+def _site_values(site: LabSite) -> dict[str, Any]:
     return msgspec.structs.asdict(site)
 
 
-def _hosts(site: Site, addresses: Sequence[str]) -> list[str]:
+def _hosts(site: LabSite, addresses: Sequence[str]) -> list[str]:
     """The hosts of a site: the first measures everything, an additional IPv6 host only pings."""
     blocks = [_block("[[site.host]]", {"address": addresses[0]})]
     for number, address in enumerate(addresses[1:], start=2):

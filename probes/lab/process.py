@@ -141,9 +141,9 @@ class _Lab:
             raise LabError("this lab has no connection to a centre: start it with --centre-socket")
         self._forwarder.set_up(up)
 
-    def _status(self) -> control.Status:
+    def _status(self) -> control.LabStatus:
         in_transit, unroutable = self._relay.in_transit(), self._relay.unroutable()
-        return control.Status(
+        return control.LabStatus(
             lab=self._state,
             uptime_s=time.monotonic() - self._started_s,
             centre=None if self._forwarder is None else "up" if self._forwarder.up else "down",

@@ -53,7 +53,7 @@ class InvalidScenario(FileError, ScenarioError):
     """A scenario file with invalid keys or values; all are named with their lines."""
 
 
-class Site(msgspec.Struct, frozen=True, kw_only=True):
+class LabSite(msgspec.Struct, frozen=True, kw_only=True):
     """A site, emulated as a network namespace. `country` is its ISO 3166 alpha-2 code."""
 
     name: SiteName
@@ -170,7 +170,7 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
 
     title: Text
     seed: int | None = None
-    site: tuple[Site, ...]
+    site: tuple[LabSite, ...]
     default: _PathDefaults = _PathDefaults()
     path: tuple[_PathTable, ...] = ()
     measure: Measure = Measure()
@@ -183,7 +183,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     seed: int | None
-    sites: tuple[Site, ...]
+    sites: tuple[LabSite, ...]
     paths: Mapping[tuple[str, str], PathSettings]
     measure: Measure
     alerts: Alerts
@@ -244,7 +244,7 @@ def _scenario(name: str, table: Table) -> Scenario:
     )
 
 
-def great_circle_km(a: Site, b: Site) -> float:
+def great_circle_km(a: LabSite, b: LabSite) -> float:
     """Great-circle distance of two sites on a spherical Earth, in km (haversine)."""
     latitude_a, latitude_b = math.radians(a.latitude_deg), math.radians(b.latitude_deg)
     half_latitude = (latitude_b - latitude_a) / 2
@@ -288,7 +288,7 @@ def _splits(written: str) -> list[tuple[str, str]]:
     return [(written[:at], written[at + 1 :]) for at, letter in enumerate(written) if letter == "-"]
 
 
-def _check_sites(sites: tuple[Site, ...]) -> None:
+def _check_sites(sites: tuple[LabSite, ...]) -> None:
     if not 2 <= len(sites) <= MAX_SITES:
         raise ScenarioError(f"{len(sites)} [[site]] tables: a lab has 2 to {MAX_SITES} sites")
     names = [site.name for site in sites]

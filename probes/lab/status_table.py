@@ -23,7 +23,7 @@ def summary(state: control.LabState) -> str:
     )
 
 
-def status_text(status: control.Status) -> str:
+def status_text(status: control.LabStatus) -> str:
     """Format the status of a lab: a summary, then a table of all ordered paths."""
     rows = [TABLE_HEADER, *(_row(path) for path in status.paths)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(TABLE_HEADER))]

@@ -16,7 +16,7 @@ import numpy as np
 
 from probes.choice import Choice
 from probes.contract import Deadline, NoRoute, ProbeError
-from probes.ping.cycle import Cycle
+from probes.ping.cycle import PingCycle
 from probes.ping.engine.plain import PlainChannel
 from probes.ping.icmp import kernel
 from probes.ping.icmp.channel import Channel
@@ -62,7 +62,7 @@ def measure(spec: PingSpec, deadline: Deadline, *, plain: bool = False) -> tuple
         raise ProbeError("; ".join(wrong), permanent=True)
     now = datetime.now(UTC)
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
-    with Cycle(spec, answers, now, plain=plain) as cycle:
+    with PingCycle(spec, answers, now, plain=plain) as cycle:
         cycle.run(deadline)
         return cycle.bursts()
 

@@ -74,7 +74,7 @@ class _SharedSocket:
     session: PingSession
 
 
-class Cycle:
+class PingCycle:
     """The sockets and sessions of a ping cycle. A context manager that closes the sockets."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Cycle:
             self.close()
             raise
 
-    def __enter__(self) -> Cycle:
+    def __enter__(self) -> PingCycle:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from probes.contract import CycleKind
 from probes.kinds import KINDS
 from probes.site.delivery.centre import Centre
-from probes.site.delivery.deliver import Delivery
+from probes.site.delivery.deliver import DeliveryLoop
 from probes.site.delivery.health_report import HealthReporter
 from probes.site.journal import Journal, write_state
 from probes.site.limits.read import read_limits
@@ -53,7 +53,7 @@ class Agent:
         self.health_reporter = HealthReporter(centre.clock, self.spool)
         self.plans = PlanCache(settings.plan_file)
         self.puller = PlanPuller(self.plans, centre)
-        self.delivery = Delivery(
+        self.delivery = DeliveryLoop(
             self.spool, centre, health=self.health_reporter.for_batch, spread=lambda: spread(self.plans.current())
         )
         self.cycles = Cycles(self.spool, Permit(limits, usage), own_tests)

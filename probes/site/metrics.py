@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 
 from probes.site.settings import SettingsError
 from probes.site.spool.spool import SpoolError
-from probes.site.status import Status, read_status
+from probes.site.status import AgentStatus, read_status
 
 KEPT_S = 5.0
 
@@ -88,7 +88,7 @@ class AgentCollector(Collector):
         return list(families(status))
 
 
-def families(status: Status) -> Iterator[Metric]:
+def families(status: AgentStatus) -> Iterator[Metric]:
     """All that is known of an agent. `site` is a label of each, empty before there is a plan."""
     site = {"site": status.plan.site if status.plan is not None else ""}
     yield gauge("up", "Whether the agent works and the centre takes its results", site, status.works)
@@ -112,7 +112,7 @@ def families(status: Status) -> Iterator[Metric]:
         yield dropped
 
 
-def _of_state(status: Status, site: Labels) -> Iterator[Metric]:
+def _of_state(status: AgentStatus, site: Labels) -> Iterator[Metric]:
     state, health = status.state, status.state.health if status.state is not None else None
     assert state is not None
     yield gauge("build_info", "The agent's version", {**site, "version": state.agent_version}, 1)

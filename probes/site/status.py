@@ -24,7 +24,7 @@ from probes.site.spool.spool import SpoolError
 from probes.site.wire import Plan
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of an agent. `process_id` is the supervisor's; fields are None if there is no such process or file."""
 
     data: str
@@ -60,10 +60,10 @@ def run(args: argparse.Namespace) -> int:
     return 0 if status.works else 1
 
 
-def read_status(data: Path, now: datetime) -> Status:
+def read_status(data: Path, now: datetime) -> AgentStatus:
     """Raises `SpoolError` or OSError where a file cannot be read."""
     state = read_state(state_file(data))
-    return Status(
+    return AgentStatus(
         data=str(data),
         process_id=_supervisor(lock_file(data)),
         state=state,
@@ -73,14 +73,14 @@ def read_status(data: Path, now: datetime) -> Status:
     )
 
 
-def as_json(status: Status) -> str:
+def as_json(status: AgentStatus) -> str:
     """As JSON, with the version of the plan in place of the plan."""
     fields = msgspec.to_builtins(status)
     fields["plan"] = None if status.plan is None else status.plan.version
     return msgspec.json.encode({**fields, "works": status.works}).decode()
 
 
-def lines(status: Status, now: datetime) -> list[str]:
+def lines(status: AgentStatus, now: datetime) -> list[str]:
     """The status as lines of text."""
     fields = {
         "agent": _agent(status),
@@ -115,7 +115,7 @@ def _supervisor(lock: Path) -> int | None:
     return None
 
 
-def _agent(status: Status) -> str:
+def _agent(status: AgentStatus) -> str:
     state = status.state
     if status.process_id is None:
         return f"not running on {status.data}; start it: python -m probes site --data {status.data}"
@@ -131,7 +131,7 @@ def _plan(plan: Plan) -> str:
     return f"{plan.version} of site {plan.site}: {plan.contents}"
 
 
-def _running(status: Status, now: datetime) -> str:
+def _running(status: AgentStatus, now: datetime) -> str:
     cycles = status.state.running if status.measures and status.state is not None else ()
     named = [f"{cycle.name} for {_age(now, cycle.since)}" for cycle in cycles]
     named += [f"throughput slot {slot_id}" for slot_id in (status.spool.slots if status.spool is not None else ())]

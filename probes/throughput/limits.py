@@ -7,8 +7,8 @@ from typing import Annotated, Protocol
 import msgspec
 
 from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, NetworkList, Number
-from probes.toml.keys import meaning
 from probes.quantities import with_unit
+from probes.toml.keys import meaning
 
 
 class FillsThePath(Protocol):

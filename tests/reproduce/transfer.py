@@ -166,7 +166,7 @@ def _once(lab: RunningLab, run: Run) -> Measured:
     return _measured([each for each in samples if before_s <= each.at_s <= after_s], before, after, after_s - before_s)
 
 
-def _measured(samples: list[Sample], before: control.Status, after: control.Status, seconds: float) -> Measured:
+def _measured(samples: list[Sample], before: control.LabStatus, after: control.LabStatus, seconds: float) -> Measured:
     first, last = samples[0], samples[-1]
     sampled_s, streams = last.at_s - first.at_s, len(last.streams)
 
@@ -191,7 +191,7 @@ def _measured(samples: list[Sample], before: control.Status, after: control.Stat
     )
 
 
-def _difference(before: control.Status, after: control.Status, source: str, destination: str) -> PathCounters:
+def _difference(before: control.LabStatus, after: control.LabStatus, source: str, destination: str) -> PathCounters:
     """What was counted on a path between two statuses."""
     earlier, later = (
         next(path.counts for path in status.paths if (path.source, path.destination) == (source, destination))

@@ -16,8 +16,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from probes.toml.keys import meaning
 from probes.quantities import with_unit
+from probes.toml.keys import meaning
 
 RULE = "budget."
 """Prefix of each rule's name."""

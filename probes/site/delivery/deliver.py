@@ -50,7 +50,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Delivery:
+class DeliveryLoop:
     """Delivers a spool to a centre, each batch with the health report from `health`. Any thread may call
     `run`; a single thread delivers at a time. `spread` is a number from 0 to 1 that belongs to the site."""
 

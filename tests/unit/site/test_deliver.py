@@ -19,7 +19,7 @@ import zstandard
 
 from probes.site.delivery.backoff import MAX_PAUSE_S, MAX_RETRY_AFTER_S, BackOff
 from probes.site.delivery.centre import Centre, CentreError, CentreUnreachable, retry_after_s
-from probes.site.delivery.deliver import FIRST_RESULTS, MAX_RESULTS, QUICK_S, SLOW_S, SPREAD_S, Delivery
+from probes.site.delivery.deliver import FIRST_RESULTS, MAX_RESULTS, QUICK_S, SLOW_S, SPREAD_S, DeliveryLoop
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.schedule import spread
 from probes.site.settings import SettingsError
@@ -175,7 +175,7 @@ def centre(tmp_path, server):
 
 @pytest.fixture
 def delivery(spool, centre, clock):
-    return Delivery(spool, centre, back_off=BackOff(clock=clock, uniform=lambda _, high: high))
+    return DeliveryLoop(spool, centre, back_off=BackOff(clock=clock, uniform=lambda _, high: high))
 
 
 def test_the_whole_queue_is_delivered_with_the_token_and_compressed(spool, delivery, server):
@@ -265,7 +265,7 @@ def test_retry_after_is_seconds_or_a_date_or_ignored(header, seconds):
 def test_an_agent_identifies_itself_and_keeps_why_it_is_refused(tmp_path, spool, server, clock):
     (tmp_path / "token").write_text(TOKEN)
     centre = Centre(server.url, tmp_path / "token", identity="00aa.7")
-    delivery = Delivery(spool, centre, back_off=BackOff(clock=clock))
+    delivery = DeliveryLoop(spool, centre, back_off=BackOff(clock=clock))
     server.answers = [(409, b'{"error": "another agent works for cern; stop one of the two"}'), (503, b"")]
     spool.put([result(1)])
 
@@ -297,7 +297,7 @@ def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, 
     away = Centre("http://127.0.0.1:9", tmp_path / "token")
     spool.put([result(1)])
 
-    assert Delivery(spool, away, back_off=BackOff(clock=clock)).run() == 0
+    assert DeliveryLoop(spool, away, back_off=BackOff(clock=clock)).run() == 0
 
     assert "http://127.0.0.1:9 cannot be reached: [Errno 111] Connection refused" in caplog.text
     assert count_queued(spool) == 1
@@ -467,7 +467,7 @@ def test_a_single_result_that_did_not_come_in_time_is_never_set_aside(spool, del
 def test_a_batch_that_takes_too_long_twice_is_halved(tmp_path, spool, server, clock, answer):
     (tmp_path / "token").write_text(TOKEN)
     centre = Centre(server.url, tmp_path / "token", timeout_s=0.3)
-    delivery = Delivery(spool, centre, back_off=BackOff(clock=clock))
+    delivery = DeliveryLoop(spool, centre, back_off=BackOff(clock=clock))
     server.answers = [answer, answer]
     spool.put([result(label) for label in range(100)])
 
@@ -504,9 +504,9 @@ def test_batches_grow_with_quick_answers_and_shrink_with_slow_ones(spool, clock)
     centre = TimedCentre(clock, lambda batch: len(batch.results) * 2 * SLOW_S / 1000)
     quick = TimedCentre(clock, lambda batch: QUICK_S / 2)
 
-    Delivery(spool, quick, clock=clock).run()
+    DeliveryLoop(spool, quick, clock=clock).run()
     spool.put([result(label) for label in range(3000)])
-    Delivery(spool, centre, clock=clock).run()
+    DeliveryLoop(spool, centre, clock=clock).run()
 
     sizes = [size for _, size in quick.came]
     assert sizes[:4] == [FIRST_RESULTS, 2 * FIRST_RESULTS, 4 * FIRST_RESULTS, 8 * FIRST_RESULTS]
@@ -524,7 +524,7 @@ def test_sites_start_small_and_staggered_after_an_outage(tmp_path, clock, monkey
         spool = Spool(tmp_path / f"{number}.sqlite3")
         spool.put([result(label) for label in range(12)])
         centre = TimedCentre(clock, lambda batch: 0.0)
-        delivery = Delivery(spool, centre, spread=lambda site=site: spread(site), clock=clock)
+        delivery = DeliveryLoop(spool, centre, spread=lambda site=site: spread(site), clock=clock)
         while count_queued(spool):
             delivery.run()
             clock.now += 0.5
@@ -541,7 +541,7 @@ def test_sites_start_small_and_staggered_after_an_outage(tmp_path, clock, monkey
 
 def test_an_outage_that_left_little_delays_nothing(spool, clock):
     centre = TimedCentre(clock)
-    delivery = Delivery(spool, centre, spread=lambda: 1.0, clock=clock, back_off=BackOff(clock=clock))
+    delivery = DeliveryLoop(spool, centre, spread=lambda: 1.0, clock=clock, back_off=BackOff(clock=clock))
     centre.is_away = True
     spool.put([result(1), result(2)])
     assert delivery.run() == 0
@@ -552,7 +552,7 @@ def test_an_outage_that_left_little_delays_nothing(spool, clock):
 
 
 def test_an_unwritable_spool_ends_no_thread_and_is_retried(spool, centre, clock, caplog):
-    delivery = Delivery(spool, centre, back_off=BackOff(clock=clock))
+    delivery = DeliveryLoop(spool, centre, back_off=BackOff(clock=clock))
     spool.put([result(1)])
     with mock.patch.object(spool, "next_batch", side_effect=NoRoom("spool: the disk is full")):
         assert delivery.run() == 0

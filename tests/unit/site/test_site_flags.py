@@ -10,7 +10,7 @@ import pytest
 from probes.site import command
 from probes.site.delivery.centre import Centre
 from probes.site.delivery.centre_clock import CentreClock
-from probes.site.delivery.deliver import Delivery
+from probes.site.delivery.deliver import DeliveryLoop
 from probes.site.delivery.health_report import HealthReporter
 from probes.site.health import ClockOff, Health
 from probes.site.settings import JoinedCentre, joined_file
@@ -53,7 +53,7 @@ class Site:
         self.centre = Centre(url, folder / "token", clock=self.clock)
         self.spool = Spool(folder / "spool.sqlite3", clock_off_s=self.clock.off_s)
         reporter = HealthReporter(self.clock, self.spool)
-        self.delivery = Delivery(self.spool, self.centre, health=reporter.for_batch, now=lambda: NOW)
+        self.delivery = DeliveryLoop(self.spool, self.centre, health=reporter.for_batch, now=lambda: NOW)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_delivery_notes_when_it_was_accepted(site, stamping):
 
     site.delivery.run()
     assert site.delivery.last_accepted_at is None
-    Delivery.run(delivery := Delivery(site.spool, site.centre, now=lambda: NOW))
+    DeliveryLoop.run(delivery := DeliveryLoop(site.spool, site.centre, now=lambda: NOW))
 
     assert delivery.last_accepted_at == NOW
     assert stamping.batches[0].health is None
