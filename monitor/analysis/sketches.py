@@ -1,7 +1,7 @@
 """Quantile sketches: counts of values in buckets whose bounds grow by a constant factor.
 
-A value lies in the bucket `key` with growth^(key-1) < |value| / unit <= growth^key and stands for the bucket's middle,
-at most the scale's `relative_error` of itself away (the buckets of C. Masson, J. Rim, H. Lee, "DDSketch", VLDB 2019).
+A value lies in the bucket `key` with growth^(key-1) < |value| / unit <= growth^key and stands for the bucket's middle:
+a relative error of at most (growth-1) / (growth+1) (the buckets of C. Masson, J. Rim, H. Lee, "DDSketch", VLDB 2019).
 Keys begin at 1, are negative for negative values, and 0 is everything of at most one unit. The concatenation of
 sketches is the sketch of their union: a bucket may occur twice, its counts add up. So merging is lossless, in any
 order.
@@ -38,10 +38,6 @@ class Scale:
 
     unit: float
     growth: float
-
-    @property
-    def relative_error(self) -> float:
-        return (self.growth - 1.0) / (self.growth + 1.0)
 
     def keys_of(self, values: Floats) -> Ints:
         """The bucket of each value."""
@@ -114,7 +110,7 @@ class Sketches:
         """The quantiles at `shares` (0 to 1) of each group, shape (groups, shares), interpolated linearly between order
         statistics as NumPy's default does; NaN for an empty group.
 
-        Each is within the scale's `relative_error`, as long as the two order statistics beside it have the same sign.
+        Each is within the relative error of the buckets where the two order statistics beside it have the same sign.
         """
         below = np.concatenate(([0], np.cumsum(self.count)))
         firsts = np.searchsorted(self.group, np.arange(self.groups + 1))

@@ -60,12 +60,6 @@ def tests_for_fall(ratio: float, spread: float, before: int, size: float, power:
     raise ValueError(f"no {max(counts)} tests prove a fall to {ratio:g}")
 
 
-def least_step_ms(evidence: float, samples: float, noise: float) -> float:
-    """The step of a path without excess over its floor that gives this evidence: with half of the samples on each side,
-    all lie half the step, in logarithms, from the median of the whole."""
-    return math.exp(2 * ((noise + 0.3) * math.exp(evidence / samples) - 0.3)) - 1.0
-
-
 def _upper(events: int, bursts: int, chance: float) -> float:
     """The ratio at which so few events have this chance (Clopper and Pearson), by bisection."""
     low, high = events / bursts, 1.0
