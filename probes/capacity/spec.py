@@ -46,7 +46,7 @@ class CapacitySpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A path whose narrowest link is to be estimated."""
+    """A path whose bottleneck capacity is to be estimated."""
 
     path_id: int
     spec: CapacitySpec

@@ -30,8 +30,8 @@ class RunningCycle(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
-    """A warning or an error from the agent's log, or why the centre takes nothing from it."""
+class DatedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A warning or an error of the agent's log, or the reason for which the centre rejects its results."""
 
     at: datetime
     message: str
@@ -46,8 +46,8 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     centre: str
     running: tuple[RunningCycle, ...] = ()
     last_accepted_at: datetime | None = None
-    last_trouble: Trouble | None = None
-    refusal: Trouble | None = None
+    last_trouble: DatedMessage | None = None
+    refusal: DatedMessage | None = None
     health: Health | None = None
 
 
@@ -60,11 +60,11 @@ class LastProblemHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.trouble: Trouble | None = None
+        self.trouble: DatedMessage | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         at = datetime.fromtimestamp(record.created, UTC)
-        self.trouble = Trouble(at=at, message=record.getMessage()[:MAX_MESSAGE_CHARACTERS])
+        self.trouble = DatedMessage(at=at, message=record.getMessage()[:MAX_MESSAGE_CHARACTERS])
 
 
 class Journal:
@@ -90,7 +90,9 @@ class Journal:
             with self._lock:
                 del self._running[key]
 
-    def state(self, health: Health, last_accepted_at: datetime | None, refusal: Trouble | None = None) -> WorkerState:
+    def state(
+        self, health: Health, last_accepted_at: datetime | None, refusal: DatedMessage | None = None
+    ) -> WorkerState:
         """All of it, as it is now."""
         with self._lock:
             running = tuple(self._running.values())

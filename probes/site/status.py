@@ -16,7 +16,7 @@ import msgspec
 
 from probes.quantities import counted
 from probes.site.health import Health
-from probes.site.journal import MAX_SILENCE_S, Trouble, WorkerState, read_state
+from probes.site.journal import MAX_SILENCE_S, DatedMessage, WorkerState, read_state
 from probes.site.plan import PlanCache
 from probes.site.settings import lock_file, plan_file, spool_file, state_file
 from probes.site.spool.contents import SpoolContents, read_contents
@@ -39,7 +39,7 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
         return self.process_id is not None and self.silent_s is not None and self.silent_s < MAX_SILENCE_S
 
     @property
-    def refusal(self) -> Trouble | None:
+    def refusal(self) -> DatedMessage | None:
         """The centre's reason for refusing this agent."""
         return None if self.state is None else self.state.refusal
 

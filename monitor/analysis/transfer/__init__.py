@@ -8,12 +8,12 @@ numbers; names for other packages are exported here. docs/method/diagnosis.md ha
 from monitor.analysis.transfer.diagnosis import Diagnosis, diagnose
 from monitor.analysis.transfer.disks import DiskFinding, DiskLimit, DiskToDisk, network_or_disk
 from monitor.analysis.transfer.events import Pause, Recovery
+from monitor.analysis.transfer.finding import EvidenceFigure, Verdict
 from monitor.analysis.transfer.period import Spread, bit_metres_per_s, spread
 from monitor.analysis.transfer.record import ReceiverInterval, Recording, RecordingError, SenderInterval, TcpInfo
 from monitor.analysis.transfer.rfc6349 import Rfc6349
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.token_bucket import TokenBucket
-from monitor.analysis.transfer.verdicts import EvidenceFigure, Verdict
 
 __all__ = [
     "Diagnosis",

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monitor.analysis.transfer.events import Pause, Recovery, pauses, recoveries
+from monitor.analysis.transfer.finding import EvidenceFigure, Verdict
 from monitor.analysis.transfer.record import Recording, series
 from monitor.analysis.transfer.rfc6349 import Rfc6349, rfc6349
 from monitor.analysis.transfer.signs import Signs, read_signs
 from monitor.analysis.transfer.start import STEADY_SHARE, start_seconds, wanted_seconds
-from monitor.analysis.transfer.verdicts import EvidenceFigure, Verdict, find, is_enough
+from monitor.analysis.transfer.verdicts import find, is_enough
 
 JUMBO_BYTES = 9000
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 
 from monitor.analysis.figures import bit_rate, milliseconds, percent
 from monitor.analysis.tcp import buffer_bytes
+from monitor.analysis.transfer.finding import EvidenceFigure, TransferFinding, Verdict
 from monitor.analysis.transfer.record import Recording
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.start import wanted_seconds
@@ -58,38 +57,6 @@ REQUESTED = 0.9
 
 WINDOW_IN_BUFFER = 2.0
 """Linux offers about half of its buffer as window; the rest holds its own bookkeeping."""
-
-
-class Verdict(StrEnum):
-    """Limits of a transfer."""
-
-    WINDOW_LIMITED = "window-limited"
-    RANDOM_LOSS = "random loss"
-    POLICER = "policer"
-    BOTTLENECK_QUEUE = "bottleneck queue"
-    APPLICATION_LIMITED = "application-limited"
-    SLOW_RECEIVER = "slow receiver"
-    CPU_BOUND = "CPU-bound"
-    REORDERING = "reordering"
-    UNDETERMINED = "undetermined"
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceFigure:
-    """A piece of evidence: name, value and unit ("" is a ratio)."""
-
-    name: str
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class TransferFinding:
-    """A verdict with its sentence and evidence."""
-
-    verdict: Verdict
-    sentence: str
-    evidence: tuple[EvidenceFigure, ...] = ()
 
 
 def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> TransferFinding:

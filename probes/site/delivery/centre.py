@@ -28,7 +28,7 @@ except ImportError:  # an agent of little more than probes/ and msgspec
     zstandard = None  # type: ignore[assignment]
 
 from probes.site.delivery.centre_clock import CentreClock
-from probes.site.journal import Trouble
+from probes.site.journal import DatedMessage
 from probes.site.settings import SettingsError, check_centre, read_token
 from probes.site.wire import (
     IDENTITY_HEADER,
@@ -111,7 +111,7 @@ class Centre:
         check_centre(url, allow_plain_http)
         self.url = url.rstrip("/")
         self.clock = CentreClock() if clock is None else clock
-        self.refusal: Trouble | None = None
+        self.refusal: DatedMessage | None = None
         self._identity = identity
         self._token_file = token_file
         self._timeout_s = timeout_s
@@ -172,7 +172,7 @@ class Centre:
             return answer.status, content
         if answer.status in NOT_OURS:
             reason = _reason(content) or ADVICE[answer.status]
-            self.refusal = Trouble(at=datetime.now(UTC), message=f"{answer.status} {answer.reason}: {reason}")
+            self.refusal = DatedMessage(at=datetime.now(UTC), message=f"{answer.status} {answer.reason}: {reason}")
         raise CentreError(
             f"centre {self.url} answered {answer.status} {answer.reason}: "
             f"{ADVICE.get(answer.status, 'sent again later')}{_said(content)}",

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from probes.__main__ import main
 from probes.site.health import Health, KernelClock
-from probes.site.journal import RunningCycle, Trouble, WorkerState, write_state
+from probes.site.journal import DatedMessage, RunningCycle, WorkerState, write_state
 from probes.site.metrics import KEPT_S, AgentCollector, parse_address, served
 from probes.site.plan import PlanCache
 from probes.site.settings import SettingsError
@@ -44,7 +44,7 @@ def agent(tmp_path):
             centre="https://centre.example",
             running=(RunningCycle(name="ping pinger", since=now),),
             last_accepted_at=STARTED_AT + timedelta(seconds=9),
-            last_trouble=Trouble(at=STARTED_AT + timedelta(seconds=5), message="away"),
+            last_trouble=DatedMessage(at=STARTED_AT + timedelta(seconds=5), message="away"),
             health=HEALTH,
         ),
     )

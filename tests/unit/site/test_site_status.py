@@ -10,7 +10,7 @@ import pytest
 
 from probes.__main__ import main
 from probes.site.health import Health, InterfaceDrops, KernelClock
-from probes.site.journal import RunningCycle, Trouble, WorkerState, write_state
+from probes.site.journal import DatedMessage, RunningCycle, WorkerState, write_state
 from probes.site.plan import PlanCache
 from probes.site.spool.spool import Spool
 from probes.site.status import lines, read_status
@@ -50,7 +50,7 @@ def agent(tmp_path, now):
         centre="https://centre.example",
         running=(RunningCycle(name="ping pinger", since=now - timedelta(seconds=7)),),
         last_accepted_at=now - timedelta(seconds=4),
-        last_trouble=Trouble(at=now, message="deliver: batch 7: away"),
+        last_trouble=DatedMessage(at=now, message="deliver: batch 7: away"),
         health=HEALTH,
     )
     write_state(tmp_path / "state.json", state)
@@ -142,7 +142,7 @@ def test_a_spool_that_cannot_be_read_is_an_error_with_its_name(tmp_path, capsys)
 def test_an_agent_that_the_centre_refuses_says_so_and_what_to_do(agent, now, capsys):
     state = read_status(agent, now).state
     said = "409 Conflict: another agent works for cern; stop one of the two"
-    write_state(agent / "state.json", msgspec.structs.replace(state, refusal=Trouble(at=now, message=said)))
+    write_state(agent / "state.json", msgspec.structs.replace(state, refusal=DatedMessage(at=now, message=said)))
 
     shown = told(agent, now)
 
