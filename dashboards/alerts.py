@@ -51,7 +51,7 @@ def _incidents() -> Table:
         "Incidents, newest first",
         "Incidents open at any time of the period, at most 500.",
         "incidents",
-        {"Opened": "dateTimeAsIso", "Closed": "dateTimeAsIso", "Lasted": "s"},
+        {"Opened": "dateTimeAsIso", "Resolved": "dateTimeAsIso", "Duration": "s"},
         height=10,
         span=24,
     )
@@ -64,7 +64,7 @@ def _coverage() -> Table:
         "Scheduled bursts of each site's agent, measured bursts, and bursts that the agent reported as not measured. "
         "Lowest coverage first.",
         "coverage_sites",
-        {"Measured of the plan": "percentunit"},
+        {"Coverage": "percentunit"},
         height=9,
         span=12,
     )

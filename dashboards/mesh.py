@@ -71,7 +71,7 @@ def _now() -> Stat:
         "The selected group, family and packet size over the period; open incidents and silent agents are current, of "
         f"the whole mesh. An agent is silent if it delivered nothing for {LATE_AFTER_MIN} minutes.",
         "mesh_now",
-        {"Packets lost": "percentunit", "Measured of the plan": "percentunit"},
+        {"Packets lost": "percentunit", "Coverage": "percentunit"},
     )
 
 

@@ -54,7 +54,7 @@ def _period() -> Table:
         "period",
         {
             "Loss": "percentunit",
-            "Loss below": "percentunit",
+            "Loss, upper bound": "percentunit",
             "RTT minimum": "ms",
             "RTT median": "ms",
             "RTT maximum": "ms",
@@ -80,7 +80,7 @@ def _loss() -> TimeSeries:
         "its upper bound 3/N (95% confidence). No bar and no point: nothing sent."
     )
     bars(panel, {"Lost": RED}, stacked=False)
-    return panel.override_by_name("None lost: below 3/N", [*colour(GREEN), *points(4)])
+    return panel.override_by_name("No loss: upper bound 3/N", [*colour(GREEN), *points(4)])
 
 
 def _ipdv() -> TimeSeries:
@@ -94,10 +94,10 @@ def _ipdv() -> TimeSeries:
 def _coverage() -> TimeSeries:
     panel = time_series("Coverage (bursts)", "none", ["coverage"]).description(
         "Scheduled bursts by hour, or by day for periods longer than 83 days. Not measured: the agent reported why (no "
-        "such name, no permission, no route). Nothing reported: due, but no result received."
+        "such name, no permission, no route). Not reported: due, but no result received."
     )
-    colours = {"Measured": GREEN, "All lost": RED, "During own test": PURPLE}
-    return bars(panel, {**colours, "Not measured": ORANGE, "Nothing reported": GREY})
+    colours = {"Measured": GREEN, "100% loss": RED, "During throughput test": PURPLE}
+    return bars(panel, {**colours, "Not measured": ORANGE, "Not reported": GREY})
 
 
 def throughput(*, span: int) -> TimeSeries:
@@ -108,9 +108,9 @@ def throughput(*, span: int) -> TimeSeries:
         "or day; without loss it is a lower bound, computed from the upper 95% bound of the loss. CUBIC gets more on "
         "long paths. Capacity: the bottleneck of the path, in either direction."
     )
-    floor = "Estimated, none lost: at least"
+    floor = "Mathis estimate, no loss: lower bound"
     panel.override_by_name("Measured", [*colour(BLUE), *points(8)])
-    panel.override_by_name("Estimated (Mathis)", [*colour(ORANGE), *_visible_points()])
+    panel.override_by_name("Mathis estimate", [*colour(ORANGE), *_visible_points()])
     panel.override_by_name(
         floor, [*colour(GREY), *_visible_points(), DynamicConfigValue("custom.lineStyle", {"fill": "dash"})]
     )

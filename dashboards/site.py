@@ -52,7 +52,7 @@ def _agent() -> Stat:
         "Agent",
         "Status at the latest delivery. No data: the site has no agent, or it has never reported.",
         "site_agent",
-        {"Last delivery": "s", "Clock off by": "s"},
+        {"Last delivery": "s", "Clock offset": "s"},
     )
 
 
@@ -64,11 +64,11 @@ def _paths() -> Table:
         "site_paths",
         {
             "Loss": "percentunit",
-            "Loss below": "percentunit",
+            "Loss, upper bound": "percentunit",
             "RTT minimum": "ms",
             "RTT mean": "ms",
             "Throughput": "bps",
-            "Measured of the plan": "percentunit",
+            "Coverage": "percentunit",
         },
         height=10,
         span=24,
@@ -87,10 +87,10 @@ def _loss() -> TimeSeries:
 
 def _coverage() -> TimeSeries:
     panel = time_series("Coverage (bursts)", "none", ["site_coverage"]).description(
-        "Not measured: the agent reported why. Nothing reported: scheduled, but no result received. By hour, or by day "
+        "Not measured: the agent reported why. Not reported: scheduled, but no result received. By hour, or by day "
         "for periods longer than two days. Gaps: no rollup."
     )
-    return bars(panel, {"Measured": GREEN, "Not measured": ORANGE, "Nothing reported": GREY})
+    return bars(panel, {"Measured": GREEN, "Not measured": ORANGE, "Not reported": GREY})
 
 
 def _completeness() -> TimeSeries:
@@ -105,7 +105,7 @@ def _incidents() -> Table:
         "Incidents, newest first",
         "Incidents of the period on paths from or to the site, at most 100.",
         "site_incidents",
-        {"Opened": "dateTimeAsIso", "Closed": "dateTimeAsIso"},
+        {"Opened": "dateTimeAsIso", "Resolved": "dateTimeAsIso"},
         height=9,
         span=12,
     )

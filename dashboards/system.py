@@ -35,7 +35,7 @@ def _now() -> Stat:
         "Time since the last heartbeat of beat and worker and since the last delivery, and backlogs. Beat and worker "
         "above two minutes: one of them has stopped.",
         "system_now",
-        {"Beat and worker": "s", "Newest delivery": "s", "Database": "bytes"},
+        {"Beat and worker": "s", "Latest delivery": "s", "Database": "bytes"},
     )
 
 
@@ -52,7 +52,7 @@ def _ingest() -> TimeSeries:
         "none",
         "ingest_rate",
         "Stored and rejected results per second, the busiest minute of each interval.",
-        {"Stored": GREEN, "Refused": RED},
+        {"Stored": GREEN, "Rejected": RED},
     )
 
 
@@ -62,7 +62,7 @@ def _lag() -> TimeSeries:
         "s",
         "lag",
         "Age of the newest result of all agents, and of the oldest pending rollup of an hour.",
-        {"Newest result": BLUE, "Summary of an hour": ORANGE},
+        {"Latest result": BLUE, "Oldest pending rollup": ORANGE},
     )
 
 
@@ -72,7 +72,7 @@ def _queue() -> TimeSeries:
         "none",
         "queue",
         "Tasks in Redis that no worker has taken, and hours with a pending rollup.",
-        {"Tasks": PURPLE, "Hours to summarise": ORANGE},
+        {"Tasks": PURPLE, "Pending rollups": ORANGE},
     )
 
 
@@ -103,10 +103,10 @@ def _database() -> TimeSeries:
 def _agents() -> Table:
     return table(
         "Agents, longest silent first",
-        "Status at the latest delivery. Dropped: results that its spool could not keep, in total. Set aside: results "
-        "that the centre rejected. Cycles lost: missed cycles since the agent started. No figures: never reported.",
+        "Status at the latest delivery. Dropped: results that its spool could not keep, in total. Quarantined: results "
+        "that the centre rejected. Missed cycles: since the agent started. No figures: never reported.",
         "agents",
-        {"Last delivery": "s", "Clock off by": "s"},
+        {"Last delivery": "s", "Clock offset": "s"},
         height=10,
         span=24,
     )

@@ -48,7 +48,7 @@ def _paths() -> Table:
         "the loss and mean RTT of pings of the selected packet size; without loss it is a lower bound. Capacity: the "
         "latest estimate of the bottleneck, in either direction.",
         "throughput_paths",
-        dict.fromkeys(("Mean", "Greatest", "Estimate", "Estimate, at least", "Capacity"), BPS),
+        dict.fromkeys(("Mean", "Maximum", "Estimate", "Estimate, lower bound", "Capacity"), BPS),
         height=10,
         span=24,
     ).no_value("–")
@@ -78,9 +78,9 @@ def _capacities() -> Table:
     return table(
         "Capacity measurements, newest first",
         "Estimates of the selected path's bottleneck, in either direction; inconclusive measurements give a reason. "
-        "At least without at most: a lower bound.",
+        "A lower bound without an upper bound: the capacity is at least that.",
         "capacity_results",
-        {"Capacity": BPS, "At least": BPS, "At most": BPS},
+        {"Capacity": BPS, "Lower bound": BPS, "Upper bound": BPS},
         height=8,
         span=24,
     )

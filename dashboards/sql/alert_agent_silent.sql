@@ -1,4 +1,4 @@
--- One row a site whose agent has ever delivered: how long ago the newest delivery was accepted, s.
+-- One row per site whose agent has ever delivered: how long ago its latest delivery was accepted, s.
 SELECT
     site,
     EXTRACT(EPOCH FROM now() - accepted_at)::float8 AS silent_s

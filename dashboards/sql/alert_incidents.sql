@@ -1,5 +1,5 @@
--- One row an open incident: the rule that heads it, its severity and its cause, which are labels, and how many paths it
--- explains.
+-- One row per open incident: the rule that heads it, its severity and its cause, which are labels, and how many paths
+-- it explains.
 SELECT
     incident.rule,
     incident.severity,

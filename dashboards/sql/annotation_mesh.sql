@@ -1,4 +1,4 @@
--- All incidents that lasted at any moment of the period, each from opening to closing, the newest 200.
+-- All incidents that lasted at any moment of the period, each from opening to resolution, the newest 200.
 SELECT
     incident.opened_at AS "time",
     COALESCE(incident.closed_at, LEAST($__timeTo()::timestamptz, now())) AS "timeEnd",

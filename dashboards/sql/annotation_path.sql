@@ -1,4 +1,5 @@
--- Incidents that the chosen path belongs to and that lasted at any moment of the period, each from opening to closing.
+-- Incidents that the chosen path belongs to and that lasted at any moment of the period, each from opening to
+-- resolution.
 SELECT
     incident.opened_at AS "time",
     COALESCE(incident.closed_at, LEAST($__timeTo()::timestamptz, now())) AS "timeEnd",

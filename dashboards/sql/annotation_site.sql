@@ -1,4 +1,4 @@
--- Incidents with a path of the chosen site that lasted at any moment of the period, each from opening to closing.
+-- Incidents with a path of the chosen site that lasted at any moment of the period, each from opening to resolution.
 SELECT
     incident.opened_at AS "time",
     COALESCE(incident.closed_at, LEAST($__timeTo()::timestamptz, now())) AS "timeEnd",

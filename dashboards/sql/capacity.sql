@@ -1,5 +1,5 @@
--- One row a capacity measurement that gave a result: the narrowest link of the path, there or back, bit/s. What was
--- measured during a throughput test of ours is left out.
+-- One row per capacity measurement with a result: the bottleneck capacity of the path, in either direction,
+-- bit/s. Measurements during a throughput test are excluded.
 SELECT
     measured_at AS "time",
     capacity_bps AS "Capacity"

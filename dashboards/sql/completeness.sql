@@ -1,5 +1,5 @@
--- One row a site of which results came in the UTC days of the period, the least complete first: what was delivered, and
--- what is missing by the gaps in its numbers.
+-- One row per site of which results came in the UTC days of the period, least complete first: results delivered and
+-- missing by the gaps in its sequence numbers.
 SELECT
     site AS "Site",
     SUM(delivered)::float8 AS "Delivered",

@@ -1,9 +1,9 @@
 -- One row for every whole hour that the period touches, or day beyond 83 days, measured or not, in bursts:
 --   Measured           all packets sent, at least one reply
---   All lost           all packets sent, no reply: measured too, and shown apart
---   During own test    overlapped a throughput test of ours; left out of every other figure
+--   100% loss          all packets sent, no reply: measured, shown separately
+--   During throughput test  excluded from all other figures
 --   Not measured       the agent says why: no such name, no permission, no route …
---   Nothing reported   due by the plan, and no result has come. Null for hours that have not ended yet.
+--   Not reported       due by the plan, no result received. Null for hours that have not ended yet.
 WITH step AS (
     SELECT *
     FROM reporting.steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo())
@@ -33,12 +33,12 @@ measured AS (
 SELECT
     step.at AS "time",
     (measured.bursts - measured.bursts_all_lost)::float8 AS "Measured",
-    measured.bursts_all_lost::float8 AS "All lost",
-    measured.bursts_during_test::float8 AS "During own test",
+    measured.bursts_all_lost::float8 AS "100% loss",
+    measured.bursts_during_test::float8 AS "During throughput test",
     measured.bursts_not_measured::float8 AS "Not measured",
     CASE WHEN due.bursts IS NOT NULL THEN GREATEST(0, due.bursts - COALESCE(
         measured.bursts + measured.bursts_during_test + measured.bursts_not_measured, 0
-    ))::float8 END AS "Nothing reported"
+    ))::float8 END AS "Not reported"
 FROM step
 LEFT JOIN due ON due.at = step.at
 LEFT JOIN measured ON measured.at = step.at

@@ -1,15 +1,15 @@
--- One row an incident that lasted at any moment of the period, newest first, at most 500; how long it lasted, or has so
--- far, in seconds.
+-- One row per incident that lasted at any moment of the period, newest first, at most 500; how long it lasted, or has
+-- so far, in seconds.
 SELECT
     incident.opened_at AS "Opened",
-    incident.closed_at AS "Closed",
-    EXTRACT(EPOCH FROM COALESCE(incident.closed_at, now()) - incident.opened_at)::float8 AS "Lasted",
+    incident.closed_at AS "Resolved",
+    EXTRACT(EPOCH FROM COALESCE(incident.closed_at, now()) - incident.opened_at)::float8 AS "Duration",
     incident.severity AS "Severity",
     incident.state AS "State",
     incident.rule AS "Rule",
     incident.cause AS "Cause",
     incident.summary AS "Summary",
-    COALESCE(NULLIF(incident.closing, ''), incident.correction) AS "Why it closed",
+    COALESCE(NULLIF(incident.closing, ''), incident.correction) AS "Resolution",
     incident.incident_id::text AS "Number"
 FROM reporting.incident
 WHERE incident.opened_at < $__timeTo()::timestamptz

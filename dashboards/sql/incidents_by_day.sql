@@ -1,4 +1,5 @@
--- One row a UTC day of the period and rule: incidents that opened. A day without any has zero, for all rules together.
+-- One row per UTC day of the period and rule: incidents that opened. A day without any has zero, for all rules
+-- together.
 SELECT
     step.at AS "time",
     COALESCE(incident.rule, 'none') AS "metric",

@@ -1,5 +1,5 @@
--- One row an hour that the period touches, or a day beyond 83 days: the inter-quartile range of the differences between
--- neighbouring round trips (RFC 3393, RFC 5481), ms; null where there are none.
+-- One row per hour that the period touches, or a day beyond 83 days: the interquartile range of the differences between
+-- consecutive RTTs (RFC 3393, RFC 5481), ms; null where there are none.
 WITH measured AS (
     SELECT *
     FROM reporting.ping

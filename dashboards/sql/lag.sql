@@ -1,9 +1,9 @@
--- One row for each interval of the panel with a sample of the centre, s: how old the newest result was, and how long the
--- longest waiting hour had waited for its summary; the greatest of each.
+-- One row for each interval of the panel with a sample of the centre, s: the age of the latest result, and how long
+-- the oldest pending hour had waited for its rollup; the maximum of each.
 SELECT
     $__timeGroupAlias(at, $__interval),
-    MAX(behind_s) AS "Newest result",
-    MAX(waited_s) AS "Summary of an hour"
+    MAX(behind_s) AS "Latest result",
+    MAX(waited_s) AS "Oldest pending rollup"
 FROM reporting.centre
 WHERE $__timeFilter(at)
 GROUP BY 1

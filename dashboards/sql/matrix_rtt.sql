@@ -1,5 +1,5 @@
--- One row for each site that paths begin at and each that paths end at: the mean round trip in the period, ms, of the
--- slowest path between the two; null where nothing came back, and where there is no path.
+-- One row for each site that paths begin at and each that paths end at: the mean RTT in the period, ms, of the
+-- slowest path between the two; null without replies, and where there is no path.
 WITH pooled AS (
     SELECT path_id, SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms
     FROM reporting.ping

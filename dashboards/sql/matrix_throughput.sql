@@ -1,5 +1,5 @@
 -- One row for each site that paths begin at and each that paths end at: the mean of the throughput tests in the period,
--- bit/s, of the slowest path between the two; null where none gave a result, and where there is no path.
+-- bit/s, of the slowest path between the two; null without a result, and where there is no path.
 WITH pooled AS (
     SELECT path_id, SUM(throughput_avg_bps * tests_measured) / NULLIF(SUM(tests_measured), 0) AS throughput_bps
     FROM reporting.throughput

@@ -1,5 +1,6 @@
--- One row: how the mesh is. Paths in use, those of which packets were sent in the period, the loss of all of them
--- together, bursts measured over bursts planned, incidents open now, and agents of which nothing came for {late_after_min} minutes.
+-- One row: state of the mesh. Paths in use, those of which packets were sent in the period, the loss of all of them
+-- together, bursts measured over bursts planned, incidents open now, and agents of which nothing came for
+-- {late_after_min} minutes.
 WITH chosen AS (
     SELECT path_id
     FROM reporting.path
@@ -28,7 +29,7 @@ SELECT
     (SELECT COUNT(*) FROM chosen)::float8 AS "Paths in use",
     pooled.paths::float8 AS "Paths measured",
     (pooled.sent - pooled.received)::float8 / NULLIF(pooled.sent, 0) AS "Packets lost",
-    CASE WHEN pooled.planned > 0 THEN LEAST(pooled.bursts::float8 / pooled.planned, 1) END AS "Measured of the plan",
+    CASE WHEN pooled.planned > 0 THEN LEAST(pooled.bursts::float8 / pooled.planned, 1) END AS "Coverage",
     (SELECT COUNT(*) FROM reporting.incident WHERE closed_at IS NULL)::float8 AS "Open incidents",
     (
         SELECT COUNT(*) FROM reporting.agent WHERE accepted_at IS NULL OR accepted_at < now() - INTERVAL '{late_after_min} minutes'

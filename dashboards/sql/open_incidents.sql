@@ -1,4 +1,4 @@
--- One row an incident that is open now, newest first, with how many paths it explains.
+-- One row per incident that is open now, newest first, with how many paths it explains.
 SELECT
     incident.opened_at AS "Opened",
     incident.severity AS "Severity",

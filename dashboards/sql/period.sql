@@ -1,6 +1,6 @@
--- One row a packet size: the chosen path over all hours that the period touches, days beyond two days, months
--- beyond 92. Loss is pooled, lost over sent; with none lost of N it is null and "Loss below" holds 3/N (at most 1). "RTT
--- median" is the median of the medians of the hours (days, months), weighted by replies.
+-- One row per packet size: the chosen path over all hours that the period touches, days beyond two days, months beyond
+-- 92. Loss is pooled, lost over sent; without loss in N packets it is null and "Loss, upper bound" holds 3/N (at most
+-- 1). "RTT median" is the median of the medians of the hours (days, months), weighted by replies.
 WITH summary AS (
     SELECT *
     FROM reporting.ping
@@ -43,7 +43,7 @@ SELECT
     sent::float8 AS "Packets sent",
     (sent - received)::float8 AS "Packets lost",
     CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Loss",
-    CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END AS "Loss below",
+    CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END AS "Loss, upper bound",
     rtt_min_ms AS "RTT minimum",
     rtt_median_ms AS "RTT median",
     rtt_max_ms AS "RTT maximum"

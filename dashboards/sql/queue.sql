@@ -3,7 +3,7 @@
 SELECT
     $__timeGroupAlias(at, $__interval),
     MAX(queue_length)::float8 AS "Tasks",
-    MAX(hours_waiting)::float8 AS "Hours to summarise"
+    MAX(hours_waiting)::float8 AS "Pending rollups"
 FROM reporting.centre
 WHERE $__timeFilter(at)
 GROUP BY 1

@@ -1,11 +1,11 @@
--- One row a site and reason: results of the period that were refused, and when the newest.
+-- One row per site and reason: results of the period rejected, and when the newest.
 SELECT
     site AS "Site",
     reason AS "Reason",
-    COUNT(*)::float8 AS "Refused",
+    COUNT(*)::float8 AS "Rejected",
     MAX(refused_at) AS "Newest"
 FROM reporting.refused
 WHERE $__timeFilter(refused_at)
 GROUP BY site, reason
-ORDER BY "Refused" DESC, site, reason
+ORDER BY "Rejected" DESC, site, reason
 LIMIT 100

@@ -1,5 +1,5 @@
--- One row an hour that the period touches, or a day beyond 83 days: quantiles of all its round-trip times, ms; null where
--- none came back or nothing was measured.
+-- One row per hour that the period touches, or a day beyond 83 days: quantiles of all its round-trip times, ms; null
+-- where none came back or nothing was measured.
 WITH measured AS (
     SELECT *
     FROM reporting.ping

@@ -1,5 +1,5 @@
--- One row a UTC day of the period on which results of the chosen site began: how many came, and how many are missing by
--- the gaps in their numbers.
+-- One row per UTC day of the period on which results of the chosen site began: how many came, and how many are missing
+-- by the gaps in their numbers.
 SELECT
     day::timestamp AT TIME ZONE 'UTC' AS "time",
     delivered::float8 AS "Delivered",

@@ -1,5 +1,6 @@
--- One row an hour that the period touches (a day beyond two days, a month beyond 92): bursts that the chosen site's agent
--- measured, those it could not, and those that the plan asked for and of which there is nothing; null without a plan.
+-- One row per hour that the period touches (a day beyond two days, a month beyond 92): bursts that the chosen site's
+-- agent measured, those it could not, and those that the plan asked for and of which there is nothing; null without a
+-- plan.
 WITH pooled AS (
     SELECT
         ping.at,
@@ -18,7 +19,7 @@ SELECT
     step.at AS "time",
     measured::float8 AS "Measured",
     not_measured::float8 AS "Not measured",
-    CASE WHEN planned IS NOT NULL THEN GREATEST(0, planned - measured - not_measured)::float8 END AS "Nothing reported"
+    CASE WHEN planned IS NOT NULL THEN GREATEST(0, planned - measured - not_measured)::float8 END AS "Not reported"
 FROM reporting.steps(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
 LEFT JOIN pooled ON pooled.at = step.at
 WHERE EXISTS (SELECT FROM pooled)

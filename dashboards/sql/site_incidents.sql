@@ -1,7 +1,8 @@
--- One row an incident with a path of the chosen site that lasted at any moment of the period, newest first, at most 100.
+-- One row per incident with a path of the chosen site that lasted at any moment of the period, newest first, at most
+-- 100.
 SELECT
     incident.opened_at AS "Opened",
-    incident.closed_at AS "Closed",
+    incident.closed_at AS "Resolved",
     incident.state AS "State",
     incident.rule AS "Rule",
     incident.summary AS "Summary",

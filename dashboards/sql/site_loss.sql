@@ -1,5 +1,5 @@
--- One row an hour that the period touches (a day beyond two days, a month beyond 92): packets lost over packets sent on
--- all paths out of the chosen site together, and on all paths into it; null where nothing was sent.
+-- One row per hour that the period touches (a day beyond two days, a month beyond 92): packets lost over packets sent
+-- on all paths out of the chosen site together, and on all paths into it; null where nothing was sent.
 WITH pooled AS (
     SELECT
         ping.at,

@@ -1,5 +1,5 @@
--- One row a path from or to the chosen site, those that lost most first: its figures over the period. With none lost the
--- loss is null and "Loss below" holds 3/N.
+-- One row per path from or to the chosen site, those that lost most first: its figures over the period. Without loss
+-- the loss is null and "Loss, upper bound" holds 3/N.
 WITH ping AS (
     SELECT
         path_id,
@@ -35,11 +35,11 @@ SELECT
     path.family::text AS "Family",
     path.path_id::text AS "Number",
     CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Loss",
-    CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END AS "Loss below",
+    CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END AS "Loss, upper bound",
     ping.rtt_min_ms AS "RTT minimum",
     ping.rtt_avg_ms AS "RTT mean",
     tcp.throughput_bps AS "Throughput",
-    CASE WHEN ping.planned > 0 THEN LEAST(ping.bursts::float8 / ping.planned, 1) END AS "Measured of the plan"
+    CASE WHEN ping.planned > 0 THEN LEAST(ping.bursts::float8 / ping.planned, 1) END AS "Coverage"
 FROM reporting.path
 LEFT JOIN ping USING (path_id)
 LEFT JOIN tcp USING (path_id)

@@ -1,5 +1,5 @@
--- One row an hour that the period touches, or a day beyond 83 days: the Mathis estimate (Reno index), bit/s. Where nothing
--- was lost it is only a floor, computed at the upper 95% bound of the loss, and stands in its own column.
+-- One row per hour that the period touches, or a day beyond 83 days: the Mathis (Reno) estimate, bit/s. Where nothing
+-- was lost it is only a lower bound, computed at the upper 95% bound of the loss, and stands in its own column.
 WITH measured AS (
     SELECT *
     FROM reporting.ping
@@ -11,8 +11,8 @@ WITH measured AS (
 )
 SELECT
     step.at AS "time",
-    CASE WHEN NOT estimate_is_floor THEN estimate_bps END AS "Estimated (Mathis)",
-    CASE WHEN estimate_is_floor THEN estimate_bps END AS "Estimated, none lost: at least"
+    CASE WHEN NOT estimate_is_floor THEN estimate_bps END AS "Mathis estimate",
+    CASE WHEN estimate_is_floor THEN estimate_bps END AS "Mathis estimate, no loss: lower bound"
 FROM reporting.steps(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
 LEFT JOIN measured ON measured.at = step.at
 WHERE EXISTS (SELECT FROM measured)

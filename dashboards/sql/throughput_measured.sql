@@ -1,4 +1,4 @@
--- One row a throughput test that gave a result, bit/s. Tests that gave none are in the table of tests.
+-- One row per throughput test with a result, bit/s. Failed tests are in the table of tests.
 SELECT
     measured_at AS "time",
     throughput_bps AS "Measured"

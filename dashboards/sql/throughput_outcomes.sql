@@ -1,5 +1,5 @@
--- One row an hour that the period touches (a day beyond two days, a month beyond 92): throughput tests that gave a
--- figure, tests that were tried and gave none, and slots that were planned and of which there is no test.
+-- One row per hour that the period touches (a day beyond two days, a month beyond 92): measured throughput
+-- tests, failed tests, and planned slots without a test.
 WITH pooled AS (
     SELECT
         throughput.at,

@@ -1,6 +1,6 @@
--- One row a path that throughput was tested on in the period or that has a capacity: what was measured, and what the pings
--- of the period let one expect. The estimate is Mathis's (Reno index), of the pooled loss and the mean round trip; with
--- none lost it is a floor, and stands in its own column. The capacity is the newest of the period.
+-- One row per path that throughput was tested on in the period or that has a capacity: what was measured, and what the
+-- pings of the period let one expect. The estimate is Mathis (Reno), of the pooled loss and the mean RTT; with none
+-- lost it is a floor, and stands in its own column. The capacity is the newest of the period.
 WITH tcp AS (
     SELECT
         path_id,
@@ -49,9 +49,9 @@ SELECT
     COALESCE(tcp.tests, 0)::float8 AS "Tests",
     COALESCE(tcp.measured, 0)::float8 AS "Measured tests",
     tcp.mean_bps AS "Mean",
-    tcp.most_bps AS "Greatest",
+    tcp.most_bps AS "Maximum",
     CASE WHEN NOT expected.is_floor THEN expected.estimate_bps END AS "Estimate",
-    CASE WHEN expected.is_floor THEN expected.estimate_bps END AS "Estimate, at least",
+    CASE WHEN expected.is_floor THEN expected.estimate_bps END AS "Estimate, lower bound",
     narrow.capacity_bps AS "Capacity"
 FROM reporting.path
 LEFT JOIN tcp USING (path_id)

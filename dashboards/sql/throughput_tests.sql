@@ -1,5 +1,5 @@
--- One row a throughput test of the chosen path in the period, newest first, at most 200: what came of it, and what limited
--- it. A test that failed has an outcome and a reason and no figures.
+-- One row per throughput test of the chosen path in the period, newest first, at most 200: what came of it, and what
+-- limited it. A test that failed has an outcome and a reason and no figures.
 SELECT
     measured_at AS "time",
     test AS "Test",
@@ -9,7 +9,7 @@ SELECT
     duration_s AS "Duration",
     retransmits AS "Retransmits",
     rtt_mean_ms AS "RTT mean",
-    COALESCE(sentence, detail) AS "What limited it, or why not"
+    COALESCE(sentence, detail) AS "Limit or error"
 FROM reporting.throughput_test
 WHERE path_id = NULLIF(${path:sqlstring}, '')::integer
     AND $__timeFilter(measured_at)

@@ -1,4 +1,4 @@
--- One row a verdict: in how many throughput tests of the period it is what limited them, and on how many paths.
+-- One row per verdict: the throughput tests of the period that it limited, and their paths.
 SELECT
     verdict AS "Limited by",
     COUNT(*)::float8 AS "Tests",

@@ -1,4 +1,4 @@
--- The 20 paths with the greatest loss in the period, pooled over it; those that lost nothing are not among them.
+-- The 20 paths with the highest loss in the period, pooled over it; paths without loss are excluded.
 SELECT
     path.source AS "From",
     path.destination AS "To",
@@ -7,7 +7,7 @@ SELECT
     path.path_id::text AS "Number",
     (SUM(sent) - SUM(received))::float8 / SUM(sent) AS "Loss",
     SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS "RTT mean",
-    SUM(bursts_all_lost)::float8 AS "Bursts all lost",
+    SUM(bursts_all_lost)::float8 AS "Bursts with 100% loss",
     SUM(bursts)::float8 AS "Bursts"
 FROM reporting.ping
 INNER JOIN reporting.path USING (path_id)

@@ -27,11 +27,11 @@ DATA_SOURCES = yaml.safe_load((PROVISIONING / "datasources/soundings.yaml").read
 # Grafana 12 has no AngularJS any more; these panels went with it.
 UNITS = r"s|ms|bytes|bit/s|results/s|bursts|results|tests|tasks|hours|incidents|% of packets sent"
 UNITS_OF_COLUMNS = (
-    (r"^(Loss|Loss below|Packets lost|Measured of the plan|Complete)$", "percentunit"),
+    (r"^(Loss|Loss, upper bound|Packets lost|Coverage|Complete)$", "percentunit"),
     (r"^RTT ", "ms"),
-    (r"^(Throughput|Mean|Greatest|Estimate.*|Capacity|At (least|most))$", "bps"),
-    (r"^(Last delivery|Clock off by|Beat and worker|Newest delivery|Lasted|Duration)$", "s"),
-    (r"^(Opened|Closed|Newest)$", "dateTimeAsIso"),
+    (r"^(Throughput|Mean|Maximum|Estimate.*|Capacity|(Lower|Upper) bound)$", "bps"),
+    (r"^(Last delivery|Clock offset|Beat and worker|Latest delivery|Duration)$", "s"),
+    (r"^(Opened|Resolved|Newest)$", "dateTimeAsIso"),
     (r"^Database$", "bytes"),
 )
 """What a column of this name must be shown in, unless it is the only one of its panel."""

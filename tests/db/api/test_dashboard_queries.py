@@ -210,13 +210,13 @@ PERIOD_COLUMNS = (
     "Packets sent",
     "Packets lost",
     "Loss",
-    "Loss below",
+    "Loss, upper bound",
     "RTT minimum",
     "RTT median",
     "RTT maximum",
 )
 RTT_COLUMNS = ("time", "Minimum", "25%", "Median", "75%", "95%", "Maximum")
-COVERAGE_COLUMNS = ("time", "Measured", "All lost", "During own test", "Not measured", "Nothing reported")
+COVERAGE_COLUMNS = ("time", "Measured", "100% loss", "During throughput test", "Not measured", "Not reported")
 TEST_COLUMNS = (
     "time",
     "Test",
@@ -226,7 +226,7 @@ TEST_COLUMNS = (
     "Duration",
     "Retransmits",
     "RTT mean",
-    "What limited it, or why not",
+    "Limit or error",
 )
 CAPACITY_COLUMNS = (
     "time",
@@ -234,15 +234,15 @@ CAPACITY_COLUMNS = (
     "Outcome",
     "Verdict",
     "Capacity",
-    "At least",
-    "At most",
+    "Lower bound",
+    "Upper bound",
     "Method",
     "Sent",
     "Received",
-    "During own test",
-    "Why not",
+    "During throughput test",
+    "Reason",
 )
-ESTIMATE_COLUMNS = ("time", "Estimated (Mathis)", "Estimated, none lost: at least")
+ESTIMATE_COLUMNS = ("time", "Mathis estimate", "Mathis estimate, no loss: lower bound")
 
 # Columns and rows by hand, from what `archive` inserts. 106 lost of 1280 at 100 bytes; 1174 replies, of which 594 at a
 # median of 152 ms are more than half; 3/2 is not a ratio, so it is capped at 1.
@@ -277,7 +277,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
         [(hour(10), 2.5), (hour(11), None), (hour(12), None), (hour(13), None)],
     ),
     "Packet loss (% of packets sent)/A": (
-        ("time", "Lost", "None lost: below 3/N"),
+        ("time", "Lost", "No loss: upper bound 3/N"),
         [(hour(10), 0.01, None), (hour(11), None, 3 / 580), (hour(12), 1, None)],
     ),
     "Throughput: measured, estimated, capacity (bit/s)/A": (
@@ -379,7 +379,7 @@ def test_an_hour_that_has_not_ended_is_not_said_to_lack_reports(archive: dict[st
 
     found = run(QUERIES["Coverage (bursts)/A"], archive, now - timedelta(hours=3), now + timedelta(hours=2))
 
-    missing = [row["Nothing reported"] for row in found]
+    missing = [row["Not reported"] for row in found]
     assert len(missing) >= 3
     assert missing[-1] is None
     assert set(missing[:-1]) == {60}
@@ -394,7 +394,7 @@ def test_what_is_due_follows_the_schedules_that_were_in_force(archive: dict[str,
 
     found = run(QUERIES["Coverage (bursts)/A"], archive, hour(15), hour(19))
 
-    assert [row["Nothing reported"] for row in found] == [60, 30, 22, 0]
+    assert [row["Not reported"] for row in found] == [60, 30, 22, 0]
 
 
 def test_the_role_reads_the_views_of_reporting_and_nothing_else(archive: dict[str, str]) -> None:
