@@ -1,4 +1,4 @@
-"""The centre's Celery application and what it does at which time. Each room's tasks are in its `tasks.py`."""
+"""The centre's Celery application and its schedule. Each room's tasks are in its `tasks.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the environment says: the variables that configure the centre, read once by `monitor.settings`.
+"""The environment variables that configure the centre, read once by `monitor.settings`.
 
 Every variable can also be given as a file, `NAME_FILE`, for secrets. `VARIABLES` is the whole list with its meaning.
 """
@@ -104,7 +104,7 @@ def trusted_proxies() -> list[str]:
 
 
 def days(name: str, default: int) -> int:
-    """How many days `name` says: a whole number, 0 for ever."""
+    """The number of days in the variable `name`; 0 means for ever."""
     value = read(name, str(default))
     if not (value.isdecimal() and value.isascii() and int(value) <= LONGEST_DAYS):
         raise ImproperlyConfigured(f"{name}={value!r}: write whole days, 0 to {LONGEST_DAYS}; 0 keeps for ever")

@@ -18,8 +18,8 @@ DATA_DIR = Path(environment.read("SOUNDINGS_DATA", str(BASE_DIR / "data"))).reso
 
 
 def _secret_key() -> str:
-    """The key from the environment, or the one that `manage.py up` keeps in the data folder, or one for this process
-    alone: commands work without any, but sessions of the pages then end with it."""
+    """The key from the environment, else that of `manage.py up` in the data folder, else a random key for this
+    process: enough for commands, but web sessions would end with the process."""
     given = environment.read("SOUNDINGS_SECRET_KEY")
     kept = DATA_DIR / "secret_key"
     if given or not kept.exists():

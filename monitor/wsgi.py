@@ -1,4 +1,4 @@
-"""The WSGI application that gunicorn serves; /health says that the web server itself answers, and nothing else."""
+"""The WSGI application that gunicorn serves; /health checks the web server alone."""
 
 import gc
 import os
@@ -17,7 +17,7 @@ get_resolver().url_patterns  # noqa: B018 (loads all views now, once for all wor
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-    """Without Django for /health: no database, no session, no host name is wanted to tell that threads still answer."""
+    """Answer /health without Django: needs no database, session or host name, only a free thread."""
     if environ["PATH_INFO"] == HEALTH:
         start_response("200 OK", [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
         return [b"ok\n"]

@@ -17,7 +17,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def client_address(request: HttpRequest) -> str:
-    """Address of the nearest hop that is not a trusted proxy; empty where a Unix socket gives none.
+    """Address of the nearest hop that is not a trusted proxy; empty for a Unix socket.
 
     Proxies append, so the header is read from its end; entries before the first untrusted hop can be forged.
     """

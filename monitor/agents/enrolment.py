@@ -41,7 +41,7 @@ WRONG_CODES_WITHIN_S = 60
 
 
 class CodeRefused(Exception):
-    """Invalid code; the message says why."""
+    """Invalid code; the message has the reason."""
 
 
 def issue_code(site_id: int, now: datetime, *, lifetime: timedelta = LIFETIME, replaces_tokens: bool = False) -> str:

@@ -33,7 +33,7 @@ class AgentToken(models.Model):
 
 
 class EnrolmentCode(models.Model):
-    """One-time code that gives a token of `site` until it expires."""
+    """One-time code, exchanged for a token of `site` until it expires."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="enrolment_codes")
     digest = models.TextField(unique=True)

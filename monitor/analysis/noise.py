@@ -161,7 +161,7 @@ def _correlations(residuals: Floats) -> Floats:
 
 
 def _mean_variance(days: NDArray[np.int64], correlation: Floats) -> Floats:
-    """The variance of the mean of so many days, each of variance 1, neighbours correlated."""
+    """Variance of the mean of `days` days of variance 1 whose neighbours are correlated."""
     count = np.maximum(days, 1).astype(np.float64)
     lags = np.arange(1, int(count.max(initial=1)))
     weights = np.maximum(1.0 - lags / count[:, np.newaxis], 0.0)

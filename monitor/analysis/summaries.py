@@ -125,7 +125,7 @@ def _sortable(values: Floats) -> NDArray[np.uint64]:
 
 
 def _unsortable(numbers: NDArray[np.uint64]) -> Floats:
-    """The floats that the lower halves of these numbers stand for."""
+    """Inverse of the sortable encoding: the floats in the lower halves of these numbers."""
     bits = numbers.astype(np.uint32)
     return np.where(bits >> 31, bits ^ _SIGN, ~bits).view(np.float32).astype(np.float64)
 

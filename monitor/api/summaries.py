@@ -79,9 +79,9 @@ class TableOut(Schema):
 
 
 class SiteDayOut(Schema):
-    """A site's UTC day. `missing` counts numbers of results that never came though later ones did; `completeness_ratio`
-    is null where nothing was delivered, `coverage_ratio` (measured of planned bursts) where nothing was planned. The
-    running day counts bursts to its last whole hour."""
+    """A site's UTC day. `missing` counts skipped sequence numbers. `completeness_ratio` is null where nothing was
+    delivered, `coverage_ratio` (measured of planned bursts) where nothing was planned. The current day counts bursts up
+    to its last whole hour."""
 
     site: str
     day: date

@@ -30,7 +30,7 @@ class Family(models.IntegerChoices):
 
 
 class Kind(StrEnum):
-    """Kinds that pages, alerts and reports ask for by name; `probes.kinds` lists all kinds."""
+    """Kinds that pages, alerts and reports use by name; `probes.kinds` lists all kinds."""
 
     PING = "ping"
     THROUGHPUT = "throughput"

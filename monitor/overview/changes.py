@@ -93,7 +93,7 @@ def _told_by_incidents(
     path_id: int, since: datetime, until: datetime, incidents: Iterable[Incident]
 ) -> Iterator[TtlChange]:
     """At most a change for each incident: its findings on a path are about the same route. A change that an incident
-    took over from a merged incident is given once."""
+    took over from a merged incident is returned once."""
     seen: set[TtlChange] = set()
     for incident in incidents:
         ttl_rows = (_ttl_change(row) for row in incident.paths.all() if row.path_id == path_id)

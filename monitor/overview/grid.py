@@ -134,7 +134,7 @@ class Grid:
 
 
 class UnknownChoice(ValueError):
-    """A packet size or group that does not exist; the message names those that do."""
+    """An unknown packet size or group; the message lists the valid choices."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,8 +159,8 @@ _DIFFERENCES = {Metric.LOSS: 100.0, Metric.UNREACHABILITY: 100.0, Metric.MOS: 1.
 
 
 def change(metric: Metric, before: float, now: float) -> float | None:
-    """How much the metric changed: as a difference for ratios and MOS, else as a share of `before`; None where a share
-    cannot be told."""
+    """The change of the metric: a difference for ratios and MOS, else a share of `before`; None where that is
+    undefined."""
     if metric in _DIFFERENCES:
         return now - before
     return None if before == 0 else now / before - 1

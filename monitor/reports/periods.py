@@ -97,7 +97,7 @@ class Period:
 
     @classmethod
     def named(cls, name: str, zone: ZoneInfo) -> Period:
-        """Parse the name that `str` gives a period. Raises ValueError."""
+        """Parse the name of a period, as from `str`. Raises ValueError."""
         first, is_days, last = name.partition("_")
         if is_days:
             return cls.between(date.fromisoformat(first), date.fromisoformat(last), zone)

@@ -27,7 +27,7 @@ TOKEN_BYTES = 24
 
 
 class SubscriptionError(Exception):
-    """The subscription is invalid; the message says why, with a fix."""
+    """The subscription is invalid; the message has the reason and a fix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class CapacityLimits(msgspec.Struct, frozen=True, kw_only=True):
     hours: Hours = ALL_DAY
 
     def forbids_trains(self, address: str, packets: int, sent_within_hour: int) -> str | None:
-        """The rule against a capacity measurement of so many packets, after those of the last hour."""
+        """The rule that forbids a capacity measurement of `packets` packets after those of the last hour."""
         allowed = self.max_packets_per_hour
         if sent_within_hour + packets <= allowed:
             return None

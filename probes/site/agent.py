@@ -78,7 +78,7 @@ class Agent:
                 self._run(f"{kind.name} {test}", cycle, partial(self.cycles.run, kind, task, cycle))
 
     def _run(self, name: str, cycle: Cycle, measure: Callable[[], None]) -> None:
-        """Run a cycle, unless a message that came twice has run it already."""
+        """Run a cycle, unless an earlier copy of the message has run it already."""
         if not self.spool.claim_cycle(cycle):
             return
         failed = True

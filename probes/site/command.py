@@ -1,5 +1,5 @@
 """`python -m probes site`: runs a site's agent until it is told to stop. `site join`, `site status`, `site doctor`
-and `site limits` are modules of their own, loaded when they are asked for.
+and `site limits` are separate modules, loaded on use.
 
 This process only supervises: it starts the agent's Redis (unless given) and its worker, restarts them when they
 die or hang, and stops both. It measures nothing itself and stays small.
@@ -252,7 +252,7 @@ def _only_agent_of(data: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _metrics(given: str | None, data: Path) -> Iterator[None]:
-    """Loaded only where it is asked for: this process stays small."""
+    """Serve the metrics if an address is given. The module is loaded on use: this process stays small."""
     if given is None:
         yield
         return
@@ -271,7 +271,7 @@ def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) 
             "worker",
             [sys.executable, "-m", "probes.site.worker"],
             env={**settings.environment(), **SMALL},
-            # One that lost its Redis, say, lives and no longer works.
+            # A worker without Redis, for example, runs but does no work.
             liveness=LivenessCheck(FileHeartbeat(settings.heartbeat_file), MAX_SILENCE_S),
         )
         say(f"worker runs (log {worker.log}); delivering to {settings.centre}")

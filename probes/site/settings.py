@@ -80,7 +80,7 @@ def usage_file(data: Path) -> Path:
 
 
 def limits_file(data: Path, given: Path | None) -> Path | None:
-    """The limits that were given, else those in the data folder; None where there are none."""
+    """The limits file of the command line, else that in the data folder; None without any."""
     kept = data / "limits.toml"
     return given if given is not None or not kept.exists() else kept
 
@@ -90,7 +90,7 @@ def state_file(data: Path) -> Path:
 
 
 def lock_file(data: Path) -> Path:
-    """Locked by the supervisor as long as it lives; holds its process id."""
+    """Locked by the supervisor while it runs; contains its process id."""
     return data / "agent.lock"
 
 

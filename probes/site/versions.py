@@ -1,4 +1,4 @@
-"""Versions, as agents and the centre tell them to each other, compared."""
+"""Compares the versions that agents and the centre report to each other."""
 
 from __future__ import annotations
 

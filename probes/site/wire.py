@@ -110,9 +110,9 @@ else:
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A result on its way. `sequence` is its number in the agent's spool; `during_test` tells that a throughput
-    test of our own ran on this host while it was measured. `clock_off_s` is how far this site's clock was ahead of the
-    centre's when it was measured, where that was more than a second. `cycle` is that of the test which this is a result
+    """A result to be delivered. `sequence` is its number in the agent's spool; `during_test`: a throughput
+    test ran on this host during the measurement. `clock_off_s` is the offset of this site's clock from the
+    centre's at that time, where it exceeded a second. `cycle` is that of the test which this is a result
     of, repeated every `every_s` seconds: the one that was to begin at `cycle * every_s` since the epoch, by the
     centre's clock. A throughput or disk-to-disk test has its slot instead."""
 

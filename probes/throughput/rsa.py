@@ -1,4 +1,4 @@
-"""Derive an RSA key pair from a secret: both ends that share the secret derive the same pair.
+"""Derive an RSA key pair from a secret: ends that share the secret derive the same pair.
 
 In: a text and the number of bits. Out: the pair, with both keys as PEM (RFC 7468) for OpenSSL. The primes are probable
 primes by the Miller-Rabin test, with bases derived from the secret as well. For single-use keys only: the running time

@@ -37,7 +37,7 @@ Tick = Callable[[], None]
 
 
 class BackupError(Exception):
-    """A backup or restore failed without changing anything; says why and how to fix it."""
+    """A backup or restore failed without changing anything; the message has the reason and a fix."""
 
 
 @dataclass(frozen=True, slots=True)

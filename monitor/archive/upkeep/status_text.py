@@ -19,8 +19,10 @@ HEADER = f"{'table':27}{'rows (est.)':>14}{'per day':>11}{'MB':>10}{'per day':>9
 
 
 def status_lines(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
-    """The report as text. When `complete`, all tables and sites; tables stand first, so that the verdict remains on the
-    screen."""
+    """The report as text.
+
+    When `complete`, it has all tables and sites; the tables precede the verdict, which thus remains on the screen.
+    """
     if complete:
         yield from _all_tables(report)
         yield ""

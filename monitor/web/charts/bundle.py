@@ -24,7 +24,7 @@ class BundleError(Exception):
 
 
 def bundle_version() -> str:
-    """The version of the wheel that the bundle comes from."""
+    """Version of the wheel that contains the bundle."""
     return version("vl-convert-python")
 
 

@@ -22,7 +22,7 @@ GRID_PERIODS = (GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
 
 
 def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
-    """The grid that the address asks for. Raises Http404 for a choice that does not exist."""
+    """The grid selected by the query string. Raises Http404 for an unknown choice."""
     period = parameters.choice(request, "period", GridPeriod, GridPeriod.DAY)
     try:
         return load_grid(

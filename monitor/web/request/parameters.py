@@ -82,12 +82,12 @@ def options(
 
 
 def offset(request: HttpRequest) -> int:
-    """How many rows are before the sheet that `page` asks for, the first of which is 1."""
+    """Number of rows before the sheet `page`, counted from 1."""
     return ((number(request, "page", MOST_PAGES) or 1) - 1) * PAGE_ROWS
 
 
 def sheet(request: HttpRequest, rows: int, *, total: int | None = None, more: bool = False) -> Sheet:
-    """The sheet that `page` asks for. Without a `total`, `more` tells whether there are rows after it."""
+    """The sheet selected by `page`. Without a `total`, `more` tells whether rows follow it."""
     before = offset(request)
     has_older = more if total is None else before + rows < total
     page = before // PAGE_ROWS + 1

@@ -1,4 +1,4 @@
-"""Requests that no view can handle are refused early: a NUL in a path, a query or a form, which no text
+"""Reject requests that no view can handle: a NUL in a path, a query or a form, which no text
 in the database can hold, and a number in a path beyond every key."""
 
 from __future__ import annotations

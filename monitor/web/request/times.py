@@ -23,7 +23,7 @@ def minute(at: datetime) -> str:
 
 
 def marked(at: datetime, text: str) -> SafeString:
-    """A text that stands for a moment, as markup that a script adds the local time to."""
+    """Markup of a time, to which a script adds the local time."""
     return format_html('<time datetime="{}">{}</time>', at.isoformat(), text)
 
 

@@ -82,7 +82,7 @@ class CentreError(Exception):
 
 
 class CentreUnreachable(CentreError):
-    """No answer came."""
+    """The centre did not answer."""
 
 
 class CentreTimeout(CentreUnreachable):
@@ -215,7 +215,7 @@ class _ExchangeDeadline(threading.Timer):
 
 
 def encode_batch(batch: Batch) -> tuple[dict[str, str], bytes]:
-    """A batch as it travels, and the headers that tell how: MessagePack, by zstd where this agent has it."""
+    """Encode a batch as MessagePack, compressed by zstd where available; returns it with its headers."""
     body = msgspec.msgpack.encode(batch)
     content_type = {"Content-Type": "application/msgpack"}
     if zstandard is None:

@@ -44,7 +44,7 @@ class UsageCounts(msgspec.Struct, kw_only=True):
 
 
 class UsageError(Exception):
-    """The file cannot be read; says which, why, and how to fix it. Starting from zero would exceed the limits."""
+    """The usage file cannot be read; the message has the reason and a fix. A restart from zero would exceed limits."""
 
 
 class Usage:
@@ -80,7 +80,7 @@ class Usage:
                 self._write()
 
     def note_packets(self, address: str, packets: int) -> None:
-        """A capacity measurement sent so many."""
+        """Count the packets of a capacity measurement."""
         with self._lock:
             self._kept.capacity.append(UsageEntry(at=self._now(), address=address, packets=packets))
             self._write()

@@ -27,7 +27,7 @@ Verdict = Target | ProbeError
 
 
 class Declined(NotPermitted):
-    """A limit forbids serving the test, and the client may be told so."""
+    """A limit forbids serving the test; the message is sent to the client."""
 
 
 class Permit:

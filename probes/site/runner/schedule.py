@@ -1,6 +1,6 @@
-"""When the agent does what: a Celery beat scheduler whose entries follow the plan on disk.
+"""The schedule of the agent: a Celery beat scheduler whose entries follow the plan on disk.
 
-Each test that the plan repeats is one entry, aligned to multiples of its interval since the epoch plus a phase of the
+Each repeated test of the plan is an entry, aligned to multiples of its interval since the epoch plus a phase of the
 site, so that sites do not all send in the same instant and a restart does not shift the series. The phase of a kind
 that measures one path at a time is anywhere in its interval: trains of two sites that met would spoil both. The agent's
 own chores are entries too, and due at once when the agent starts. Slots are not here: a chore sends those of the next
@@ -36,7 +36,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Aligned(BaseSchedule):
     """Due once in each interval [k * every_s + phase_s, (k + 1) * every_s + phase_s) since the epoch.
 
-    Whether it ran is told by the number of the interval, so a clock that is set back or forward costs one interval.
+    It remembers the number of the interval in which it ran last, so a clock step costs a single interval.
     """
 
     def __init__(self, every_s: float, phase_s: float = 0.0, **options: Any) -> None:
@@ -55,7 +55,7 @@ class Aligned(BaseSchedule):
     def is_due(self, last_run_at: datetime) -> tuple[bool, float]:
         """Whether it has not run in this interval, and the seconds until it is due again.
 
-        Both are told of one moment: a boundary between two readings of the clock would cost the whole interval.
+        Both refer to the same moment: a boundary between two readings of the clock would skip the whole interval.
         """
         now = self.now()
         state: tuple[bool, float] = schedstate(self.number(now) != self.number(last_run_at), self._until_next_s(now))

@@ -1,8 +1,8 @@
-"""Slots of tests that fill their path: each is taken once by this agent, run in its time, and ended once.
+"""Slots of tests that fill their path: each is claimed once by this agent, run in its time, and ended once.
 
-As client we measure at `starts_at` and spool the run; as server we take part from shortly before `starts_at` until the
-test was served or `ends_at`. A client's slot that was seen or begun too late, or during which the agent was killed,
-ends as `missed`. Slots come from the plan; when `run` is called is decided by `probes.site.tasks`.
+As client the agent measures at `starts_at` and spools the result; as server it listens from shortly before `starts_at`
+until the test was served or `ends_at`. A client's slot that was seen or begun too late, or during which the agent was
+killed, ends as `missed`. Slots come from the plan; `probes.site.tasks` calls `run`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Slots:
         self._spool.put([result], ends_slot=slot.slot_id)
 
     def _run_client(self, slot: Slot) -> Any:
-        """The run of a client's slot, whatever its outcome."""
+        """Run a client's slot and return its result, failures included."""
         kind = self._kind(slot)
         if kind.prepare is not None and not self._is_too_late(slot):
             kind.prepare(slot.spec)

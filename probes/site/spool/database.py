@@ -66,7 +66,7 @@ CANNOT_WRITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READON
 
 
 class SpoolError(Exception):
-    """The spool cannot be used; says why, and how to fix it."""
+    """The spool cannot be used; the message has the reason and a fix."""
 
 
 class NoRoom(SpoolError):

@@ -179,8 +179,10 @@ class Spool:
         self._try_to_write(lambda connection: ledger.set_planned(connection, newest, self._now_s(), off_s))
 
     def claim_cycle(self, cycle: Cycle) -> bool:
-        """Take a cycle for this agent, and account for those before it that never began. False if it was taken before:
-        each is run once. Where nothing can be written, it is taken all the same: measuring goes on."""
+        """Claim a cycle, and account for earlier cycles that never began.
+
+        False if it was claimed before: each runs once. A full disk does not prevent the claim: measuring continues.
+        """
         off_s = self._clock_off_s()
         try:
             with self._transaction() as connection:
@@ -303,7 +305,7 @@ class Spool:
 
     @property
     def has_results(self) -> bool:
-        """Whether anything is to be delivered; asks no file."""
+        """Whether there are results to deliver; reads no file."""
         return self._bytes > 0
 
     def count_dropped(self) -> int:

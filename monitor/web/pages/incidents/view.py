@@ -44,7 +44,7 @@ class QuietRow:
 
 
 class ListPeriod(StrEnum):
-    """How far the list of incidents goes back."""
+    """Period covered by the list of incidents."""
 
     DAY = "day"
     WEEK = "week"

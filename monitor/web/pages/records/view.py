@@ -30,7 +30,7 @@ class Families(StrEnum):
 
 @require_safe
 def records_page(request: HttpRequest) -> HttpResponse:
-    """The records of a period, as the address asks for them."""
+    """The records of the period in the query string."""
     now = timezone.now()
     by = parameters.choice(request, "by", RecordBy, RecordBy.RATE)
     period = parameters.choice(request, "period", GridPeriod, GridPeriod.MONTH)
