@@ -251,8 +251,8 @@ REPORTING_VIEWS = {
 }
 
 
-# Inlined by the planner, so that with two literal times the tier is a literal as well. Which tier is as in
-# monitor.archive.queries and monitor.archive.periods: of one path, and of many paths together.
+# Inlined by the planner, so that with two literal times the tier is a literal as well. The tiers of a path and of many
+# paths together: the bounds of monitor.archive.queries.paths.STEPS and those near monitor.archive.periods, in days.
 PERIODS = {
     "tier(since timestamptz, until timestamptz)": """
         RETURNS text LANGUAGE sql IMMUTABLE AS $$
