@@ -8,7 +8,7 @@ declare -A libraries=([libpango-1.0.so.0]=libpango-1.0-0 [libpangoft2-1.0.so.0]=
                       [libharfbuzz-subset.so.0]=libharfbuzz-subset0)
 font=/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
 if [ "$1" = test ]; then
-    needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium]=chromium
+    needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium-headless-shell]=chromium-headless-shell
              [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump
              [redis-cli]=redis-tools [promtool]=prometheus [systemd-analyze]=systemd)
 fi

@@ -10,20 +10,17 @@ from __future__ import annotations
 import argparse
 import io
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from probes.lab.scenario import DEFAULT_SCENARIO
 from tests.e2e.stack import RunningStack, running_stack, wait_for
-from tests.e2e.test_whole_job import CHROMIUM, CHROMIUM_OPTIONS
-from tests.e2e.visits import DRAWN
+from tests.e2e.visits import DRAWN, browsing
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 MOST_BYTES = 150_000
@@ -164,14 +161,6 @@ def path_id(stack: RunningStack) -> int:
     """The path with the planted loss."""
     ends = {(path["source"]["site"], path["destination"]["site"]): path["id"] for path in stack.get("paths")}
     return ends[LOSSY]
-
-
-@contextmanager
-def browsing() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_OPTIONS)
-        yield browser
-        browser.close()
 
 
 def take(browser: Browser, stack: RunningStack, address: str, shot: Shot) -> Image.Image:

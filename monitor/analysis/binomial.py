@@ -9,8 +9,8 @@ counts by `clustering`.
 from __future__ import annotations
 
 import numpy as np
+import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv
 
 Floats = NDArray[np.float64]
 
@@ -19,7 +19,7 @@ def lower_bound(lost: ArrayLike, sent: ArrayLike, confidence: float = 0.95) -> F
     """Lower bound of the loss ratio with `confidence`; 0 where nothing was lost."""
     lost_packets, sent_packets = _counts(lost, sent)
     some = np.maximum(lost_packets, 1.0)
-    bound = betaincinv(some, np.maximum(sent_packets - some, 0.0) + 1.0, 1.0 - confidence)
+    bound = scipy.special.betaincinv(some, np.maximum(sent_packets - some, 0.0) + 1.0, 1.0 - confidence)
     return _where_sent(np.where(lost_packets > 0, bound, 0.0), sent_packets)
 
 
@@ -27,7 +27,7 @@ def upper_bound(lost: ArrayLike, sent: ArrayLike, confidence: ArrayLike = 0.95) 
     """Upper bound of the loss ratio with `confidence`; 1 where everything was lost."""
     lost_packets, sent_packets = _counts(lost, sent)
     arrived = np.maximum(sent_packets - lost_packets, 1.0)
-    bound = betaincinv(lost_packets + 1.0, arrived, confidence)
+    bound = scipy.special.betaincinv(lost_packets + 1.0, arrived, confidence)
     return _where_sent(np.where(lost_packets < sent_packets, bound, 1.0), sent_packets)
 
 
@@ -38,7 +38,7 @@ def at_least(lost: ArrayLike, sent: ArrayLike, ratio: ArrayLike) -> Floats:
     """
     lost_packets, sent_packets = _counts(lost, sent)
     some = np.maximum(lost_packets, np.finfo(np.float64).tiny)
-    return np.where(lost_packets > 0, betainc(some, sent_packets - lost_packets + 1.0, ratio), 1.0)
+    return np.where(lost_packets > 0, scipy.special.betainc(some, sent_packets - lost_packets + 1.0, ratio), 1.0)
 
 
 def clustering(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: ArrayLike) -> Floats:

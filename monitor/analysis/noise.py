@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr
 
 from monitor.analysis.alarms.ranks import at_most
 
@@ -71,7 +71,7 @@ def value_changes(values: ArrayLike, values_before: ArrayLike) -> ChangeTests:
     with np.errstate(invalid="ignore", divide="ignore"):
         # A median of normal values scatters by pi/2 more than their mean.
         score = np.abs(middle - middle_before) / (scale * np.sqrt((of_mean + of_mean_before) * np.pi / 2))
-        by_scale = 2.0 * stdtr(np.maximum(1.0 / of_mean_before - 2.0, 1.0), -score)
+        by_scale = 2.0 * scipy.special.stdtr(np.maximum(1.0 / of_mean_before - 2.0, 1.0), -score)
         chances = np.maximum(_rank_chances(now, past), by_scale)
     return _where_tested(enough, np.exp(middle), np.exp(middle_before), chances)
 
@@ -133,7 +133,7 @@ def _count_chances(now: Floats, now_sent: Floats, past: Floats, past_sent: Float
     variance = of_one * dispersion * bunched * total * total_before / (total + total_before)
     score = np.abs(now.sum(axis=1) - pooled * total) / np.sqrt(variance)
     independent_days = np.maximum(1.0 / _mean_variance(days + days_before, correlation) - 2.0, 1.0)
-    chances: Floats = np.where(lost > 0, 2.0 * stdtr(independent_days, -score), 1.0)
+    chances: Floats = np.where(lost > 0, 2.0 * scipy.special.stdtr(independent_days, -score), 1.0)
     return chances
 
 

@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import sync_playwright
 
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import Deed, Incident, Quiet
 from monitor.mesh.models import Group
 from tests.db.incident_rows import HOUR, lossy, person, watched
 from tests.db.pages_mesh import throughput
-from tests.e2e.test_whole_job import CHROMIUM, CHROMIUM_OPTIONS
-from tests.e2e.visits import wrong_for_readers
+from tests.e2e.visits import browsing, wrong_for_readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SCREENS = {"desktop": (1280, 900, "light"), "phone": (390, 844, "light"), "dark": (1280, 900, "dark")}
@@ -28,21 +26,21 @@ PATIENCE_MS = 60_000
 
 
 @pytest.fixture
-def served(settings, tmp_path, monkeypatch, live_server):
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's own loop runs in this thread
+def served(browser, settings, tmp_path, live_server):
     settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
     settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
     settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
     settings.DATA_DIR = tmp_path
-    return live_server.url
+    yield live_server.url
+    for context in browser.contexts:
+        context.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_OPTIONS)
-        yield found
-        found.close()
+    with pytest.MonkeyPatch.context() as patch, browsing() as browser:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's own loop runs in this thread
+        yield browser
 
 
 @pytest.fixture

@@ -9,25 +9,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
 from pathlib import Path
 
 import psycopg
 import pytest
-from playwright.sync_api import sync_playwright
 from scipy.stats import binom
 
 from probes.lab.scenario import load_scenario
 from tests.e2e.stack import running_stack, wait_for
+from tests.e2e.visits import browsing
 from tests.postgres import given_database_url
 
 pytestmark = pytest.mark.timescale
 
 SCENARIO = load_scenario("three-sites")
 PAIRS = [(a, b) for a in SCENARIO.site_names for b in SCENARIO.site_names if a != b]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "chromium")
-CHROMIUM_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
 @pytest.fixture(scope="module")
@@ -162,8 +159,7 @@ def test_a_loss_regression_opens_one_incident_and_its_end_closes_it(stack):
 @pytest.mark.timeout(120)
 def test_the_page_shows_the_figures_of_the_api(stack):
     measured(stack, "rtt_median_ms", sent=20)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_OPTIONS)
+    with browsing() as browser:
         page = browser.new_page()
         problems = []
         page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
@@ -176,7 +172,6 @@ def test_the_page_shows_the_figures_of_the_api(stack):
         page.get_by_role("link", name="bern to rome:").click()
         page.wait_for_selector("svg, canvas")
         assert "Mathis" in page.content()
-        browser.close()
 
     assert problems == []
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
 
 Floats = NDArray[np.float64]
 
@@ -86,7 +86,7 @@ def _likeliest(splits: NDArray[np.int64], likelihood: Floats) -> Onset | None:
 def _bernoulli(hits: Floats, of: Floats) -> Floats:
     """The maximum log-likelihood of so many events in so many samples."""
     ratio = hits / of
-    return np.asarray(xlogy(hits, ratio) + xlogy(of - hits, 1.0 - ratio))
+    return np.asarray(scipy.special.xlogy(hits, ratio) + scipy.special.xlogy(of - hits, 1.0 - ratio))
 
 
 def _misfit(stretch: Floats) -> float:
