@@ -24,7 +24,7 @@ run: setup system ## five sites measuring each other on this machine; prints the
 	@exec $(BIN)/python manage.py up --lab
 
 test: setup system-test ## the whole test suite, database and namespaces included
-	$(BIN)/python -m pytest tests --ignore=tests/net -n 3 --dist loadfile --no-loadscope-reorder --durations=15
+	$(BIN)/python -m pytest tests --ignore=tests/net -n 4 --dist loadfile --no-loadscope-reorder --durations=15
 	$(BIN)/python -m pytest tests/net --durations=15  # alone: packets are timed there
 
 test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
