@@ -112,7 +112,7 @@ def days(name: str, default: int) -> int:
 
 
 def web_address(name: str) -> str | None:
-    """The http or https address that `name` says, without a slash at its end; None where it is not set."""
+    """The http or https address in `name`, without a trailing slash; None if it is not set."""
     value = read(name).rstrip("/")
     if not value:
         return None

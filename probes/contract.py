@@ -218,7 +218,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleKind(Kind):
-    """A kind that a plan repeats in cycles over many paths.
+    """A kind that runs in repeated cycles over many paths.
 
     `one_at_a_time`: an agent measures one path at a time, in an order of its own each cycle, beginning anywhere in the
     interval; else all paths of a cycle together, soon after the interval begins.

@@ -47,7 +47,7 @@ class CompressedBody:
 
 
 def read_request(request: HttpRequest) -> CompressedBody:
-    """Read the body of a request; refusals by header come before reading."""
+    """Read the body of a request; invalid headers are rejected before reading."""
     how = FORMATS.get(request.content_type or "")
     if how is None:
         raise RequestRefused(415, f"content type {request.content_type!r}: send {' or '.join(FORMATS)}")

@@ -39,5 +39,5 @@ def correct_lately_found() -> None:
 
 @lru_cache(maxsize=1)
 def _baselines_of(hour: datetime) -> Baselines:
-    """Kept for the hour: they come from what lies hours before it."""
+    """Baselines, cached for an hour: they are computed from hours that are complete."""
     return baselines_at(hour)

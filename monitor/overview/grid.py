@@ -158,8 +158,7 @@ def load_grid(
     group: str | None = None,
     against: ComparedPeriod | None = None,
 ) -> Grid:
-    """The grid at `now`, with the values of the earlier period `against` if given. Raises
-    `UnknownChoice`."""
+    """The grid at `now`, with the values of the earlier period `against` if given. Raises `UnknownChoice`."""
     since = now - period.length
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)

@@ -38,7 +38,7 @@ Reports = dict[tuple[ReportScope, Period, str], Report]
 
 
 class MailRejected(Exception):
-    """The server rejected a mail; the text says why."""
+    """The server rejected a mail; the message has the reason."""
 
 
 class MailServerUnreachable(MailRejected):

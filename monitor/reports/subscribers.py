@@ -32,7 +32,7 @@ class SubscriptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """How a recipient wants a report: each week on `weekday` (0 is Monday) at `hour` in its time zone."""
+    """A weekly report for a recipient, on `weekday` (0 is Monday) at `hour` in its time zone."""
 
     recipient: str
     scope: ReportScope

@@ -94,17 +94,17 @@ def families(status: AgentStatus) -> Iterator[Metric]:
     yield gauge("up", "Whether the agent works and the centre takes its results", site, status.works)
     if status.plan is not None:
         targets = sum(len(kind.targets(task)) for kind, task in status.plan.cycles if not kind.one_at_a_time)
-        yield gauge("plan_info", "The version of the plan", {**site, "version": status.plan.version}, 1)
-        yield gauge("plan_targets", "Targets of tests that measure all their paths together, as pings", site, targets)
+        yield gauge("plan_info", "Version of the plan", {**site, "version": status.plan.version}, 1)
+        yield gauge("plan_targets", "Targets of tests that measure all paths at once, such as ping", site, targets)
     if status.state is not None:
         yield from _of_state(status, site)
     if status.spool is not None:
         spool = status.spool
-        yield gauge("spool_results", "Results that wait in the spool", site, spool.queued)
-        yield gauge("set_aside_results", "Results that the centre refused and the spool keeps", site, spool.set_aside)
+        yield gauge("spool_results", "Backlog: results in the spool", site, spool.queued)
+        yield gauge("set_aside_results", "Quarantined results: the centre rejected them", site, spool.set_aside)
         dropped = CounterMetricFamily(
             "soundings_site_dropped_results",
-            "Results that the spool could not keep, ever",
+            "Results dropped from the spool in total",
             labels=[*site, "kind", "reason"],
         )
         for dropped_results in spool.dropped_for:
@@ -115,29 +115,27 @@ def families(status: AgentStatus) -> Iterator[Metric]:
 def _of_state(status: AgentStatus, site: Labels) -> Iterator[Metric]:
     state, health = status.state, status.state.health if status.state is not None else None
     assert state is not None
-    yield gauge("build_info", "The agent's version", {**site, "version": state.agent_version}, 1)
+    yield gauge("build_info", "Version of the agent", {**site, "version": state.agent_version}, 1)
     trouble_at = None if state.last_trouble is None else state.last_trouble.at
     for name, said, at in (
-        ("start", "When the worker started", state.started_at),
+        ("start", "Start of the worker", state.started_at),
         ("state", "Time of the worker's last heartbeat", state.written_at),
-        ("accepted", "When the centre last accepted a delivery", state.last_accepted_at),
-        ("trouble", "When its newest warning or error was", trouble_at),
+        ("accepted", "Time of the latest accepted delivery", state.last_accepted_at),
+        ("trouble", "Time of the latest warning or error", trouble_at),
     ):
         yield gauge(f"{name}_timestamp_seconds", said, site, None if at is None else at.timestamp())
-    yield gauge("running_cycles", "Cycles that are being measured", site, len(state.running))
+    yield gauge("running_cycles", "Cycles in progress", site, len(state.running))
     if health is not None:
         clock = health.kernel_clock
-        yield gauge("clock_offset_seconds", "This clock less the centre's", site, health.clock_offset_s)
-        yield gauge("clock_uncertainty_seconds", "How far that may be wrong", site, health.clock_uncertainty_s)
+        yield gauge("clock_offset_seconds", "Offset of this clock from the centre's", site, health.clock_offset_s)
+        yield gauge("clock_uncertainty_seconds", "Uncertainty of the clock offset", site, health.clock_uncertainty_s)
         yield gauge(
             "clock_synchronised",
-            "Whether the kernel says that something keeps the clock",
+            "Whether the clock is synchronised, as the kernel reports",
             site,
             None if clock is None else clock.is_synchronised,
         )
-        lost = CounterMetricFamily(
-            "soundings_site_lost_cycles", "Cycles that were due and did not begin, since the start", labels=list(site)
-        )
+        lost = CounterMetricFamily("soundings_site_lost_cycles", "Missed cycles since the start", labels=list(site))
         lost.add_metric(list(site.values()), health.lost_ticks)
         yield lost
 

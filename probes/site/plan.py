@@ -57,7 +57,7 @@ class PlanCache:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Plan)
         except (OSError, msgspec.DecodeError) as error:
-            logger.error("plan: %s cannot be read (%s); waiting for a new one from the centre", self._path, error)
+            logger.error("plan: %s cannot be read (%s); waiting for a new plan from the centre", self._path, error)
             return None
 
 
@@ -79,7 +79,7 @@ class PlanPuller:
         except CentreError as error:
             pause_s = self._back_off.failed(error.retry_after_s)
             going_on = "no plan yet" if current is None else f"going on with plan {current.version}"
-            logger.warning("plan: %s; %s; again in %.0f s", error, going_on, pause_s)
+            logger.warning("plan: %s; %s; retry in %.0f s", error, going_on, pause_s)
             return False
         if plan is None:
             self._back_off.succeeded()
@@ -88,7 +88,7 @@ class PlanPuller:
             self._cache.store(plan)
         except OSError as error:
             pause_s = self._back_off.failed()
-            logger.error("plan: version %s cannot be kept (%s); again in %.0f s", plan.version, error, pause_s)
+            logger.error("plan: version %s cannot be stored (%s); retry in %.0f s", plan.version, error, pause_s)
             return False
         self._back_off.succeeded()
         logger.info("plan: version %s for site %s: %s", plan.version, plan.site, plan.contents)

@@ -203,7 +203,7 @@ class EnrolmentRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Enrolment(msgspec.Struct, frozen=True, kw_only=True):
-    """Which site the code was for, and its token: the only time that the centre says it."""
+    """The site of a one-time code, and its token, which the centre never shows again."""
 
     site: str
     token: str

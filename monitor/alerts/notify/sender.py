@@ -33,7 +33,7 @@ _REASON = re.compile(
 
 
 class MessageRejected(Exception):
-    """The channel rejected a message; the text says why."""
+    """The channel rejected a message; the text has the reason."""
 
 
 def main() -> int:

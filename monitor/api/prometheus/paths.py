@@ -18,7 +18,7 @@ BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
 """smokeping_prober's own: 50 µs to 26 s."""
 LABELS = ("ip", "host", "source", "tos", "source_site", "destination_site", "path", "packet_bytes")
 TOS = "0"
-"""We set none."""
+"""Type of service of the requests; always the default."""
 
 
 class PathCollector(Collector):
@@ -40,7 +40,7 @@ class PathCollector(Collector):
         )
         yield self._newest(
             "soundings_path_measured_timestamp_seconds",
-            "When the newest burst of the last day began, whatever came of it",
+            "Start of the latest burst of the last day, failed bursts included",
             lambda counter: None if counter.measured_at is None else counter.measured_at.timestamp(),
         )
 

@@ -39,7 +39,7 @@ class SystemCollector(Collector):
         yield from _agents(agent_reports(self._now))
         yield gauge(
             "soundings_incidents_open",
-            "Incidents that are open now, acknowledged ones included",
+            "Open incidents, acknowledged incidents included",
             ("severity", "rule"),
             [((group.severity, group.rule), group.incidents) for group in lasting_counts()],
         )
@@ -49,19 +49,19 @@ class SystemCollector(Collector):
         newest_at = newest_measurement_at()
         yield gauge(
             "soundings_beat_tick_timestamp_seconds",
-            "When beat and worker last did the task of each minute",
+            "Time of the last task that beat and worker run each minute",
             (),
             [((), None if sample is None else sample.at.timestamp())],
         )
         yield gauge(
             "soundings_database_bytes",
-            "What the database takes on disk, at that tick",
+            "Size of the database on disk at that time",
             (),
             [((), None if sample is None else sample.database_bytes)],
         )
         yield gauge(
             "soundings_newest_result_timestamp_seconds",
-            "When the newest stored result began",
+            "Start of the latest stored result",
             (),
             [((), None if newest_at is None else newest_at.timestamp())],
         )
@@ -70,13 +70,13 @@ class SystemCollector(Collector):
         tiers = ("hour", "day", "month", "year")
         yield gauge(
             "soundings_summaries_waiting",
-            "Summaries that wait to be computed",
+            "Pending rollups",
             ("tier",),
             [((tier,), waiting[tier].summaries if tier in waiting else 0) for tier in tiers],
         )
         yield gauge(
             "soundings_summaries_lag_seconds",
-            "How long the longest of them has waited",
+            "Age of the oldest pending rollup",
             ("tier",),
             [((tier,), self._lag_s(waiting[tier].since) if tier in waiting else 0) for tier in tiers],
         )
@@ -84,8 +84,8 @@ class SystemCollector(Collector):
     def _freshness(self) -> Iterator[Metric]:
         times = freshness.load()
         for name, said, at in (
-            ("evaluation", "When the alert rules were last evaluated", times.evaluated_at),
-            ("notification", "When notifications were last sent out, or there was none to send", times.notified_at),
+            ("evaluation", "Time of the last evaluation of the alert rules", times.evaluated_at),
+            ("notification", "Time of the last run that sent notifications, if any were due", times.notified_at),
         ):
             told = None if at is None else at.timestamp()
             yield gauge(f"soundings_{name}_timestamp_seconds", said, (), [((), told)])
@@ -106,7 +106,7 @@ def _redis() -> Iterator[Metric]:
     yield gauge("soundings_redis_up", "Whether the centre's Redis answers", (), [((), queue is not None)])
     yield gauge(
         "soundings_queue_tasks",
-        "Tasks of the centre's Celery, those that wait and those that a worker has taken",
+        "Celery tasks of the centre, waiting or taken by a worker",
         ("state",),
         [] if queue is None else [(("waiting",), queue.waiting), (("taken",), queue.taken)],
     )
@@ -115,53 +115,53 @@ def _redis() -> Iterator[Metric]:
 def _deliveries() -> Iterator[Metric]:
     yield counter(
         "soundings_deliveries",
-        "Deliveries of agents by the HTTP status that they were answered, since Redis started",
+        "Deliveries of agents by the HTTP status of the response, since Redis started",
         ("status",),
         [((status,), count) for status, count in delivery_counts.deliveries().items()],
     )
     yield counter(
         "soundings_results_delivered",
-        "Results that ever came from a site, refused ones included",
+        "Results received from a site, rejected results included",
         ("site",),
         [((row.site,), row.delivered) for row in for_prometheus.delivered_counts()],
     )
 
 
 def _agents(reports: Iterable[AgentReport]) -> Iterator[Metric]:
-    """By the newest delivery of each that was accepted."""
+    """Metrics of each agent from its latest accepted delivery."""
     by_site = {report.site: report for report in reports}
     health = {site: report.health for site, report in by_site.items() if report.health is not None}
     yield gauge(
         "soundings_agent_info",
-        "The version of a site's agent",
+        "Version of a site's agent",
         ("site", "version"),
         [((site, report.agent_version), 1) for site, report in by_site.items()],
     )
     for name, said, values in (
         (
             "accepted_timestamp_seconds",
-            "When its newest delivery was accepted",
+            "Time of its latest accepted delivery",
             {site: report.accepted_at.timestamp() for site, report in by_site.items()},
         ),
-        ("spool_results", "Results left in its spool", {site: report.queued for site, report in by_site.items()}),
+        ("spool_results", "Backlog: results in its spool", {site: report.queued for site, report in by_site.items()}),
         (
             "set_aside_results",
-            "Results that its spool keeps and the centre refused",
+            "Results quarantined in its spool: the centre rejected them",
             {site: figures.set_aside for site, figures in health.items()},
         ),
         (
             "clock_offset_seconds",
-            "Its clock less the centre's",
+            "Offset of its clock from the centre's",
             {site: figures.clock_offset_s for site, figures in health.items()},
         ),
         (
             "clock_uncertainty_seconds",
-            "How far that may be wrong",
+            "Uncertainty of the clock offset",
             {site: figures.clock_uncertainty_s for site, figures in health.items()},
         ),
         (
             "clock_synchronised",
-            "Whether its kernel says that something keeps its clock",
+            "Whether its clock is synchronised, as its kernel reports",
             {
                 site: figures.kernel_clock.is_synchronised
                 for site, figures in health.items()
@@ -170,20 +170,20 @@ def _agents(reports: Iterable[AgentReport]) -> Iterator[Metric]:
         ),
         (
             "load1",
-            "Processes that run or wait, mean of a minute",
+            "Load average over 1 minute",
             {site: figures.load_1min for site, figures in health.items()},
         ),
     ):
         yield gauge(f"soundings_agent_{name}", said, ("site",), [((site,), value) for site, value in values.items()])
     yield counter(
         "soundings_agent_dropped_results",
-        "Results that its spool had to drop, ever",
+        "Results dropped from its spool in total",
         ("site",),
         [((site,), report.dropped) for site, report in by_site.items()],
     )
     yield counter(
         "soundings_agent_lost_cycles",
-        "Cycles that were due and did not begin, since it started",
+        "Missed cycles since it started",
         ("site",),
         [((site,), figures.lost_ticks) for site, figures in health.items()],
     )

@@ -96,5 +96,5 @@ def _not_measured(test: OnDemand) -> str:
 
 
 def _plain(test: OnDemand) -> dict[str, Any]:
-    """As the API says it."""
+    """The test as the API returns it."""
     return {name: getattr(test, name) for name in OnDemand.__slots__}

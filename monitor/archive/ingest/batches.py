@@ -59,7 +59,7 @@ class SortedResults:
         self.places.setdefault(sequence, place)
 
     def drop_refused(self) -> None:
-        """Drop results whose numbers were refused, in this batch or before: the agent has been told so."""
+        """Drop results whose numbers were rejected, in this batch or before: the agent knows it."""
         if self.reasons:
             self.bursts = self.bursts.without(self.reasons)
             self.runs = [run for run in self.runs if run.sequence not in self.reasons]

@@ -37,7 +37,7 @@ class ShownPeriod:
 
     @property
     def has_bursts(self) -> bool:
-        """Whether it is short enough to be told burst by burst."""
+        """Whether the period is short enough to show every burst."""
         return self.length <= LONGEST_RAW
 
     @property

@@ -90,7 +90,7 @@ class DeliveryLoop:
         try:
             return self._deliver_all()
         except NoRoom as error:
-            logger.error("deliver: %s; again in %.0f s", error, self._back_off.failed())
+            logger.error("deliver: %s; retry in %.0f s", error, self._back_off.failed())
             return 0
         finally:
             self._running.release()
@@ -178,7 +178,7 @@ class DeliveryLoop:
             self._halve(batch, reason)
             self._candidates.forget(sequence)
             return True
-        logger.warning("deliver: the centre answers %s to result %d; others go first", error.status, sequence)
+        logger.warning("deliver: the centre answers %s to result %d; it is sent last", error.status, sequence)
         self._spool.release_batch(batch.number)
         return False
 
@@ -204,7 +204,7 @@ class DeliveryLoop:
             self._take_smaller(batch, is_stored=False if error.status == TOO_SLOW else None)
         pause_s = self._back_off.failed(error.retry_after_s)
         logger.warning(
-            "deliver: batch %d (%d results, %d more wait): %s; again in %.0f s",
+            "deliver: batch %d (%d results, %d more wait): %s; retry in %.0f s",
             batch.number,
             len(batch.results),
             batch.queued,

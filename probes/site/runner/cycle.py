@@ -55,7 +55,7 @@ class Cycles:
             self._running.add(key)
             turn = self._turns[kind.name]
         if busy:
-            logger.warning("%s %s: the cycle before is still running; this one is busy", *key)
+            logger.warning("%s %s: the previous cycle is still running; this cycle is busy", *key)
             results = [
                 result
                 for target in kind.targets(task)

@@ -99,7 +99,7 @@ class PlanScheduler(Scheduler):
         """As Celery's, but when the wall clock was set, all due times are computed again."""
         offset_s = _clock_offset_s()
         if abs(offset_s - self._clock_offset_s) > CLOCK_STEP_S:
-            logger.warning("the clock was set by %.1f s", offset_s - self._clock_offset_s)
+            logger.warning("the clock was stepped by %.1f s", offset_s - self._clock_offset_s)
             self._heap = None
         self._clock_offset_s = offset_s
         wait_s: float = super().tick(*arguments, **options)

@@ -58,7 +58,7 @@ class Slots:
         self._pause = threading.Event()
 
     def due(self, plan: Plan) -> list[Slot]:
-        """Slots to enqueue now: those that begin within the next minute, or have begun, and were not taken yet."""
+        """Unclaimed slots to enqueue now: they begin within the next minute, or have begun."""
         horizon = self._now() + AHEAD
         taken = self._spool.claimed_slots()
         return [slot for slot in plan.slots if slot.starts_at <= horizon and slot.slot_id not in taken]

@@ -111,7 +111,7 @@ class SpoolDatabase:
                 raise
 
     def _roll_back(self) -> None:
-        """SQLite has done it by itself after some errors."""
+        """Roll back, unless SQLite did so itself after an error."""
         if self._connection.in_transaction:
             with contextlib.suppress(sqlite3.OperationalError):
                 self._connection.execute("ROLLBACK")
@@ -130,7 +130,7 @@ def _open(path: Path) -> sqlite3.Connection:
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise SpoolError(f"spool {path}: {error}; check its folder's permissions and room") from error
         aside = _move_aside(path)
-        logger.error("spool: %s is damaged (%s); moved to %s, a new spool begun", path, error, aside)
+        logger.error("spool: %s is damaged (%s); moved to %s; started a new spool", path, error, aside)
         return _connect(path)
 
 

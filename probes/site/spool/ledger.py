@@ -108,9 +108,9 @@ def _forget(connection: sqlite3.Connection, newest: Cycle, now_s: float, off_s: 
 
 
 def claim(connection: sqlite3.Connection, cycle: Cycle, off_s: float) -> range | None:
-    """Take a cycle: the numbers of those before it that never began. None if it was taken before.
+    """Claim a cycle; returns the numbers of earlier cycles that never began. None if it was claimed before.
 
-    A clock that was set back takes numbers that were used already; only the newest tells a cycle that came twice.
+    After a step back of the clock numbers recur; only the newest number identifies a cycle delivered twice.
     """
     row = connection.execute(
         "SELECT newest, taken FROM test WHERE name = ? AND every_s = ?", (cycle.test, cycle.every_s)

@@ -189,7 +189,7 @@ class Spool:
                 lost = ledger.claim(connection, cycle, off_s or 0.0)
                 ledger.record_heartbeat(connection, self._now_s())
         except NoRoom as error:
-            logger.error("%s; measuring goes on", error)
+            logger.error("%s; measurements continue", error)
             self._off_s_at_start[cycle] = off_s
             return True
         if lost is None:
@@ -334,7 +334,7 @@ class Spool:
             with self._transaction() as connection:
                 return slots.claim(connection, slot, now) and slot.slot_id not in self._slots_unsaved
         except NoRoom as error:
-            logger.error("%s; measuring goes on", error)
+            logger.error("%s; measurements continue", error)
         if slot.slot_id in self.claimed_slots():
             return False
         self._slots_unsaved.add(slot.slot_id)

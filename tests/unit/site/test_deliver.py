@@ -559,7 +559,7 @@ def test_an_unwritable_spool_ends_no_thread_and_is_retried(spool, centre, clock,
     clock.now += MAX_PAUSE_S
 
     assert delivery.run() == 1
-    assert "the disk is full; again in" in caplog.text
+    assert "the disk is full; retry in" in caplog.text
 
 
 def test_pauses_double_up_to_a_cap_with_jitter_below_them(clock):
@@ -679,7 +679,7 @@ def test_a_plan_that_cannot_be_stored_is_pulled_again(server, centre, cache, clo
         assert not puller.run()
 
     assert cache.current().version == "v1"
-    assert "version v2 cannot be kept" in caplog.text
+    assert "version v2 cannot be stored" in caplog.text
     clock.now += MAX_PAUSE_S
     assert puller.run()
     assert cache.current().version == "v2"

@@ -172,7 +172,7 @@ def test_when_the_clock_was_set_due_times_are_computed_again(scheduler, monkeypa
     scheduler.tick()
 
     assert scheduler._heap is not heap
-    assert "the clock was set by 3600.0 s" in caplog.text
+    assert "the clock was stepped by 3600.0 s" in caplog.text
 
 
 def test_settings_reach_the_worker_through_the_environment(monkeypatch, tmp_path):

@@ -53,7 +53,7 @@ def transfer_view(stored: StoredTransfer) -> TransferView:
 
 
 def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this path") -> EstimateView:
-    """An estimate for a page. `capacity_from` says where its capacity is from."""
+    """An estimate for a page. `capacity_from` is the source of its capacity."""
     result = made.estimate
     limits = [
         (
