@@ -25,7 +25,7 @@ run: setup system ## five sites measuring each other on this machine; prints the
 
 test: setup system-test ## the whole test suite, database and namespaces included
 	$(BIN)/python -m pytest tests --ignore=tests/net -n 4 --dist loadfile --no-loadscope-reorder --durations=15
-	$(BIN)/python -m pytest tests/net --durations=15  # alone: packets are timed there
+	$(BIN)/python -m pytest tests/net -n 3 --dist loadfile --durations=15  # after the others: these mostly wait, and time packets
 
 test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
 	$(BIN)/python -m tests.timescale
