@@ -236,7 +236,7 @@ class Notification(models.Model):
         return str(DeliveryState(self.state).label)
 
 
-class Quiet(models.Model):
+class QuietPeriod(models.Model):
     """A silence mutes notifications of incidents; during maintenance no incident opens either.
 
     It covers a path, all paths to and from a site, all paths within a group, or the whole mesh if none is given. With
@@ -295,7 +295,7 @@ class Quiet(models.Model):
         return min(latest, begun_at + (self.ends_at - self.starts_at))
 
 
-class Deed(models.Model):
+class AuditRecord(models.Model):
     """An audit record of a user's action: never changed, and kept for years (`monitor.archive.bounds`).
 
     `key` is the idempotency key of the request: the same request sent again does nothing.
@@ -307,7 +307,7 @@ class Deed(models.Model):
     comment = models.TextField(blank=True, default="", db_default="")
     key = models.TextField(null=True)
     incident = models.ForeignKey(Incident, null=True, on_delete=models.SET_NULL, related_name="deeds")
-    quiet = models.ForeignKey(Quiet, null=True, on_delete=models.SET_NULL, related_name="deeds")
+    quiet = models.ForeignKey(QuietPeriod, null=True, on_delete=models.SET_NULL, related_name="deeds")
 
     class Meta:
         db_table = "deed"

@@ -19,7 +19,15 @@ from monitor.accounts.roles import Action, may
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import actions, listing
-from monitor.alerts.models import Deed, HistoryEvent, Incident, IncidentChange, IncidentPath, IncidentState, Severity
+from monitor.alerts.models import (
+    AuditRecord,
+    HistoryEvent,
+    Incident,
+    IncidentChange,
+    IncidentPath,
+    IncidentState,
+    Severity,
+)
 from monitor.api.freshness import EVALUATED_HEADER
 from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 from monitor.archive.upkeep import freshness
@@ -225,7 +233,7 @@ def unacknowledge(request: HttpRequest, incident_id: int) -> Incident:
     response={200: DeedOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
     summary="Add a comment, listed in the activity",
 )
-def comment(request: HttpRequest, incident_id: int, body: CommentIn, key: RequestKey = None) -> Deed:
+def comment(request: HttpRequest, incident_id: int, body: CommentIn, key: RequestKey = None) -> AuditRecord:
     return actions.comment(incident_id, body.text, user_name(request), timezone.now(), key=key)
 
 
@@ -240,7 +248,7 @@ def list_deeds(
     incident_id: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
     offset: Offset = 0,
     limit: Limit = 50,
-) -> list[Deed]:
+) -> list[AuditRecord]:
     if not may(request.user, Action.OPERATE):
         raise HttpError(403, "the activity names people: log in as operator, or send the token of an operator")
     return listing.audit_records(who=who, incident_id=incident_id, offset=offset, limit=limit)

@@ -16,7 +16,7 @@ from ninja.errors import HttpError
 from pydantic import Field, StringConstraints
 
 from monitor.alerts.incidents import actions, listing, quiet
-from monitor.alerts.models import Quiet
+from monitor.alerts.models import QuietPeriod
 from monitor.api.incidents import Line, RequestKey, user_name
 from monitor.api.parameters import Limit, Moment, Offset, ProblemOut
 
@@ -99,7 +99,7 @@ class MaintenanceOut(QuietOut):
 def list_silences(
     request: HttpRequest, past: Past = False, offset: Offset = 0, limit: Limit = 50
 ) -> list[dict[str, object]]:
-    return _list_quiet(Quiet.Kind.SILENCE, past, offset, limit)
+    return _list_quiet(QuietPeriod.Kind.SILENCE, past, offset, limit)
 
 
 @router.post(
@@ -110,7 +110,7 @@ def list_silences(
 def make_silence(request: HttpRequest, body: SilenceIn, key: RequestKey = None) -> dict[str, object]:
     now = timezone.now()
     made = actions.silence(body.scope, body.until, body.reason, user_name(request), now, key=key)
-    return _out(_quiet_or_404(made.pk, Quiet.Kind.SILENCE), now)
+    return _out(_quiet_or_404(made.pk, QuietPeriod.Kind.SILENCE), now)
 
 
 @router.delete(
@@ -119,14 +119,14 @@ def make_silence(request: HttpRequest, body: SilenceIn, key: RequestKey = None) 
     summary="End a silence; idempotent",
 )
 def end_silence(request: HttpRequest, quiet_id: int) -> dict[str, object]:
-    return _end_quiet(request, quiet_id, Quiet.Kind.SILENCE)
+    return _end_quiet(request, quiet_id, QuietPeriod.Kind.SILENCE)
 
 
 @router.get("/maintenance", response=list[MaintenanceOut], summary="Maintenance, newest first")
 def list_maintenance(
     request: HttpRequest, past: Past = False, offset: Offset = 0, limit: Limit = 50
 ) -> list[dict[str, object]]:
-    return _list_quiet(Quiet.Kind.MAINTENANCE, past, offset, limit)
+    return _list_quiet(QuietPeriod.Kind.MAINTENANCE, past, offset, limit)
 
 
 @router.post(
@@ -148,12 +148,12 @@ def make_maintenance(request: HttpRequest, body: MaintenanceIn, key: RequestKey 
         until=window.until,
         key=key,
     )
-    return _out(_quiet_or_404(made.pk, Quiet.Kind.MAINTENANCE), now)
+    return _out(_quiet_or_404(made.pk, QuietPeriod.Kind.MAINTENANCE), now)
 
 
 @router.get("/maintenance/{int:quiet_id}", response={200: MaintenanceOut, 404: ProblemOut}, summary="A maintenance")
 def get_maintenance(request: HttpRequest, quiet_id: int) -> dict[str, object]:
-    return _out(_quiet_or_404(quiet_id, Quiet.Kind.MAINTENANCE), timezone.now())
+    return _out(_quiet_or_404(quiet_id, QuietPeriod.Kind.MAINTENANCE), timezone.now())
 
 
 @router.put(
@@ -165,7 +165,7 @@ def get_maintenance(request: HttpRequest, quiet_id: int) -> dict[str, object]:
 def change_maintenance(request: HttpRequest, quiet_id: int, body: MaintenanceChangeIn) -> dict[str, object]:
     now = timezone.now()
     actions.change(quiet_id, body.revision, body.scope, body.window, body.reason, user_name(request), now)
-    return _out(_quiet_or_404(quiet_id, Quiet.Kind.MAINTENANCE), now)
+    return _out(_quiet_or_404(quiet_id, QuietPeriod.Kind.MAINTENANCE), now)
 
 
 @router.delete(
@@ -174,29 +174,29 @@ def change_maintenance(request: HttpRequest, quiet_id: int, body: MaintenanceCha
     summary="End a maintenance for good; idempotent",
 )
 def end_maintenance(request: HttpRequest, quiet_id: int) -> dict[str, object]:
-    return _end_quiet(request, quiet_id, Quiet.Kind.MAINTENANCE)
+    return _end_quiet(request, quiet_id, QuietPeriod.Kind.MAINTENANCE)
 
 
-def _list_quiet(kind: Quiet.Kind, past: bool, offset: int, limit: int) -> list[dict[str, object]]:
+def _list_quiet(kind: QuietPeriod.Kind, past: bool, offset: int, limit: int) -> list[dict[str, object]]:
     now = timezone.now()
     quiet_times = listing.quiet_times(kind, now=None if past else now, offset=offset, limit=limit)
     return [_out(quiet_time, now) for quiet_time in quiet_times]
 
 
-def _end_quiet(request: HttpRequest, quiet_id: int, kind: Quiet.Kind) -> dict[str, object]:
+def _end_quiet(request: HttpRequest, quiet_id: int, kind: QuietPeriod.Kind) -> dict[str, object]:
     now = timezone.now()
     actions.end(quiet_id, user_name(request), now, kind=kind)
     return _out(_quiet_or_404(quiet_id, kind), now)
 
 
-def _quiet_or_404(quiet_id: int, kind: Quiet.Kind) -> Quiet:
-    quiet_time = Quiet.objects.select_related("site", "group").filter(pk=quiet_id, kind=kind).first()
+def _quiet_or_404(quiet_id: int, kind: QuietPeriod.Kind) -> QuietPeriod:
+    quiet_time = QuietPeriod.objects.select_related("site", "group").filter(pk=quiet_id, kind=kind).first()
     if quiet_time is None:
         raise HttpError(404, f"there is no {kind} {quiet_id}")
     return quiet_time
 
 
-def _out(quiet_time: Quiet, now: datetime) -> dict[str, object]:
+def _out(quiet_time: QuietPeriod, now: datetime) -> dict[str, object]:
     names = (
         "path_id",
         "reason",

@@ -14,7 +14,7 @@ from functools import partial
 
 from monitor.alerts.incidents import quiet
 from monitor.alerts.incidents.queries import open_incidents
-from monitor.alerts.models import Incident, Quiet
+from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
@@ -266,7 +266,7 @@ def _in_order(sites: dict[int, GridSite], wanted: set[GridSite]) -> tuple[GridSi
 
 def _in_maintenance(paths: list[_PlannedPath], members: dict[str, set[int]], now: datetime) -> set[int]:
     """The paths in maintenance now."""
-    lasting = [quiet_time for quiet_time in quiet.in_force(now) if quiet_time.kind == Quiet.Kind.MAINTENANCE]
+    lasting = [quiet_time for quiet_time in quiet.in_force(now) if quiet_time.kind == QuietPeriod.Kind.MAINTENANCE]
     if not lasting:
         return set()
     sites = {site.id for path in paths for site in (path.source, path.destination)}

@@ -166,7 +166,7 @@ def _make_mesh(paths: int) -> None:
 
 def _plan_pings() -> None:
     """Each path is pinged, all sites are a group, and a path, a site and the group are in maintenance, for the page."""
-    from monitor.alerts.models import Quiet
+    from monitor.alerts.models import QuietPeriod
     from monitor.mesh.models import Group, Kind, Measurement, Path, Site, Test
 
     test = Test.objects.create(name="ping", kind=Kind.PING, every_s=1800)
@@ -177,8 +177,8 @@ def _plan_pings() -> None:
     group = Group.objects.create(name="all", shape="mesh")
     group.sites.set(Site.objects.all())
     for scope in ({"path_id": 1}, {"site_id": 1}, {"group": group}):
-        Quiet.objects.create(
-            kind=Quiet.Kind.MAINTENANCE,
+        QuietPeriod.objects.create(
+            kind=QuietPeriod.Kind.MAINTENANCE,
             starts_at=UNTIL - timedelta(hours=1),
             ends_at=UNTIL,
             made_by="bench",

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from monitor.alerts.incidents import actions, lifecycle
-from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from monitor.mesh.models import Group
 from tests.db.incident_rows import HOUR, lossy, person, watched
 from tests.db.pages_mesh import throughput
@@ -191,8 +191,8 @@ def test_the_keyboard_acknowledges_and_plans_maintenance(browser, served, paths)
     page.wait_for_selector("text=new router")
 
     assert Incident.objects.get().acknowledged_by == "les-desktop"
-    assert Quiet.objects.get().site.name == "cern"
-    assert Deed.objects.count() == 2
+    assert QuietPeriod.objects.get().site.name == "cern"
+    assert AuditRecord.objects.count() == 2
 
 
 def test_times_tell_the_local_time_on_hover(browser, served, paths):

@@ -1,6 +1,6 @@
 """Actions of users on incidents: acknowledge, comment, mute notifications, schedule, change or end maintenance.
 
-In: the user, and the moment. Out: the rows, and a `Deed` (audit record) in the same transaction. Actions are
+In: the user, and the moment. Out: the rows, and a `AuditRecord` (audit record) in the same transaction. Actions are
 idempotent: repeating the same user's acknowledgement, an end, or a request with the same `key` does nothing. Failures
 raise `ActionRefused` with a message for users: `UnknownObject` if the object does not exist, `ObjectChanged` if
 somebody else was first. Users cannot end an incident: it ends when its findings are over; a silence mutes it. The
@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from monitor.analysis import figures
 from monitor.mesh.models import Group, Path, Site
 
@@ -107,7 +107,7 @@ def unacknowledge(incident_id: int, who: str, now: datetime) -> None:
         raise ObjectChanged(f"incident {incident_id} closed at {incident.closed_at:%Y-%m-%d %H:%M} UTC")
 
 
-def comment(incident_id: int, text: str, who: str, now: datetime, *, key: str | None = None) -> Deed:
+def comment(incident_id: int, text: str, who: str, now: datetime, *, key: str | None = None) -> AuditRecord:
     """Add a comment to an incident, open or resolved."""
     _incident(incident_id)
     try:
@@ -125,9 +125,9 @@ def comment(incident_id: int, text: str, who: str, now: datetime, *, key: str | 
 
 def silence(
     scope: QuietScope, until: datetime, reason: str, who: str, now: datetime, *, key: str | None = None
-) -> Quiet:
+) -> QuietPeriod:
     """Mute notifications of incidents on the paths of `scope` until `until`."""
-    quiet = Quiet(kind=Quiet.Kind.SILENCE, starts_at=now, ends_at=until, reason=reason)
+    quiet = QuietPeriod(kind=QuietPeriod.Kind.SILENCE, starts_at=now, ends_at=until, reason=reason)
     return _make(quiet, scope, who, now, key)
 
 
@@ -142,18 +142,18 @@ def maintain(
     every: timedelta | None = None,
     until: datetime | None = None,
     key: str | None = None,
-) -> Quiet:
+) -> QuietPeriod:
     """Schedule maintenance: no incident opens on the paths of `scope` in this time, repeated every `every`."""
-    quiet = Quiet(kind=Quiet.Kind.MAINTENANCE, reason=reason)
+    quiet = QuietPeriod(kind=QuietPeriod.Kind.MAINTENANCE, reason=reason)
     _set_window(quiet, MaintenanceTimes(starts_at, ends_at, every, until))
     return _make(quiet, scope, who, now, key)
 
 
 def change(
     quiet_id: int, revision: int, scope: QuietScope, window: MaintenanceTimes, reason: str, who: str, now: datetime
-) -> Quiet:
+) -> QuietPeriod:
     """Change a maintenance that was read at `revision`. Raises `ObjectChanged` if it has changed or ended since."""
-    quiet = Quiet.objects.filter(pk=quiet_id, kind=Quiet.Kind.MAINTENANCE).first()
+    quiet = QuietPeriod.objects.filter(pk=quiet_id, kind=QuietPeriod.Kind.MAINTENANCE).first()
     if quiet is None:
         raise UnknownObject(f"there is no maintenance {quiet_id}")
     before = _content(quiet)
@@ -164,7 +164,7 @@ def change(
         return quiet
     _check(quiet, now)
     with transaction.atomic():
-        seen = Quiet.objects.filter(pk=quiet_id, revision=revision, ended_at=None)
+        seen = QuietPeriod.objects.filter(pk=quiet_id, revision=revision, ended_at=None)
         if not seen.update(**_content(quiet), revision=F("revision") + 1):
             raise ObjectChanged(f"maintenance {quiet_id} was changed or ended since you read it; reload it")
         _note(f"changed {quiet.kind} {quiet_id}, now for {_when(quiet, scope)}", who, now, quiet=quiet)
@@ -172,22 +172,22 @@ def change(
     return quiet
 
 
-def end(quiet_id: int, who: str, now: datetime, *, kind: Quiet.Kind | None = None) -> None:
+def end(quiet_id: int, who: str, now: datetime, *, kind: QuietPeriod.Kind | None = None) -> None:
     """End a silence or a maintenance (of `kind`, if given) early and for good."""
     with transaction.atomic():
-        quiet = Quiet.objects.filter(pk=quiet_id).first()
+        quiet = QuietPeriod.objects.filter(pk=quiet_id).first()
         if quiet is None or (kind is not None and quiet.kind != kind):
             raise UnknownObject(f"there is no active {kind or 'silence or maintenance'} {quiet_id}")
-        if Quiet.objects.filter(pk=quiet_id, ended_at=None).update(ended_at=now):
+        if QuietPeriod.objects.filter(pk=quiet_id, ended_at=None).update(ended_at=now):
             _note(f"ended {quiet.kind} {quiet_id}", who, now, quiet=quiet)
 
 
-def scope_of(quiet: Quiet) -> QuietScope:
+def scope_of(quiet: QuietPeriod) -> QuietScope:
     """The scope of a silence or maintenance."""
     return QuietScope(path=quiet.path, site=quiet.site, group=quiet.group)
 
 
-def _make(quiet: Quiet, scope: QuietScope, who: str, now: datetime, key: str | None) -> Quiet:
+def _make(quiet: QuietPeriod, scope: QuietScope, who: str, now: datetime, key: str | None) -> QuietPeriod:
     _set_scope(quiet, scope)
     _check(quiet, now)
     quiet.made_by, quiet.made_at = who, now
@@ -205,13 +205,13 @@ def _make(quiet: Quiet, scope: QuietScope, who: str, now: datetime, key: str | N
     return quiet
 
 
-def _set_scope(quiet: Quiet, scope: QuietScope) -> None:
+def _set_scope(quiet: QuietPeriod, scope: QuietScope) -> None:
     if sum(place is not None for place in (scope.path, scope.site, scope.group)) > 1:
         raise ActionRefused("give a path, a site or a group, not several")
     quiet.path, quiet.site, quiet.group = scope.path, scope.site, scope.group
 
 
-def _set_window(quiet: Quiet, window: MaintenanceTimes) -> None:
+def _set_window(quiet: QuietPeriod, window: MaintenanceTimes) -> None:
     if window.every is not None and window.every < window.ends_at - window.starts_at:
         lasts = figures.duration(window.every.total_seconds())
         raise ActionRefused(f"it is longer than its repeat interval of {lasts}")
@@ -223,7 +223,7 @@ def _set_window(quiet: Quiet, window: MaintenanceTimes) -> None:
     quiet.every_s, quiet.until = window.every_s, window.until
 
 
-def _check(quiet: Quiet, now: datetime) -> None:
+def _check(quiet: QuietPeriod, now: datetime) -> None:
     for event, at in (("starts", quiet.starts_at), ("ends", quiet.ends_at), ("stops repeating", quiet.until)):
         if at is not None and abs(at - now) > FURTHEST:
             raise ActionRefused(f"it {event} in {at.year}, more than 10 years from now; is the year right?")
@@ -235,15 +235,15 @@ def _check(quiet: Quiet, now: datetime) -> None:
         raise ActionRefused(f"it stops repeating, {quiet.until:%Y-%m-%d %H:%M} UTC, before it starts or in the past")
 
 
-def _content(quiet: Quiet) -> dict[str, object]:
+def _content(quiet: QuietPeriod) -> dict[str, object]:
     """The fields of a silence or maintenance that users set."""
     named = ("path_id", "site_id", "group_id", "starts_at", "ends_at", "every_s", "until", "reason")
     return {name: getattr(quiet, name) for name in named}
 
 
-def _is_same(made: Quiet, requested: Quiet) -> bool:
+def _is_same(made: QuietPeriod, requested: QuietPeriod) -> bool:
     """Whether a repeated request equals the first; a silence starts at the time of the request, so that is ignored."""
-    ignored = {"starts_at"} if made.kind == Quiet.Kind.SILENCE else set()
+    ignored = {"starts_at"} if made.kind == QuietPeriod.Kind.SILENCE else set()
     before, again = _content(made), _content(requested)
     return made.kind == requested.kind and all(before[name] == again[name] for name in before.keys() - ignored)
 
@@ -254,21 +254,21 @@ def _note(
     now: datetime,
     *,
     incident_id: int | None = None,
-    quiet: Quiet | None = None,
+    quiet: QuietPeriod | None = None,
     comment: str = "",
     key: str | None = None,
-) -> Deed:
-    return Deed.objects.create(
+) -> AuditRecord:
+    return AuditRecord.objects.create(
         at=now, who=who, what=what, incident_id=incident_id, quiet=quiet, comment=comment, key=key
     )
 
 
-def _done(who: str, key: str | None) -> Deed | None:
+def _done(who: str, key: str | None) -> AuditRecord | None:
     """The audit record of the request with this key; None if there was none."""
-    return None if key is None else Deed.objects.select_related("quiet").filter(who=who, key=key).first()
+    return None if key is None else AuditRecord.objects.select_related("quiet").filter(who=who, key=key).first()
 
 
-def _when(quiet: Quiet, scope: QuietScope) -> str:
+def _when(quiet: QuietPeriod, scope: QuietScope) -> str:
     again = "" if quiet.every_s is None else f", every {figures.duration(quiet.every_s)}"
     last = "" if quiet.until is None else f" until {quiet.until:%Y-%m-%d %H:%M} UTC"
     return f"{scope} from {quiet.starts_at:%Y-%m-%d %H:%M} to {quiet.ends_at:%Y-%m-%d %H:%M} UTC{again}{last}"

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from django.db.models import Count, Prefetch, Q, QuerySet
 
-from monitor.alerts.models import Deed, Incident, IncidentPath, IncidentTurn, Notification, Quiet, Severity
+from monitor.alerts.models import AuditRecord, Incident, IncidentPath, IncidentTurn, Notification, QuietPeriod, Severity
 from monitor.mesh.models import Group, Site
 
 MOST = 200
@@ -106,15 +106,15 @@ def incident(incident_id: int) -> Incident:
         Prefetch("paths", _paths()),
         Prefetch("turns", IncidentTurn.objects.order_by("at", "pk")),
         Prefetch("notifications", Notification.objects.order_by("pk")),
-        Prefetch("deeds", Deed.objects.order_by("at", "pk")),
+        Prefetch("deeds", AuditRecord.objects.order_by("at", "pk")),
     ).get(pk=incident_id)
 
 
 def quiet_times(
-    kind: Quiet.Kind | None = None, *, now: datetime | None = None, offset: int = 0, limit: int = MOST
-) -> list[Quiet]:
+    kind: QuietPeriod.Kind | None = None, *, now: datetime | None = None, offset: int = 0, limit: int = MOST
+) -> list[QuietPeriod]:
     """Silences and maintenances, newest first; with `now`, only those active then or later: a single query."""
-    rows = Quiet.objects.select_related("site", "group", "path__source", "path__destination")
+    rows = QuietPeriod.objects.select_related("site", "group", "path__source", "path__destination")
     if kind is not None:
         rows = rows.filter(kind=kind)
     if now is not None:
@@ -125,9 +125,9 @@ def quiet_times(
 
 def audit_records(
     *, who: str | None = None, incident_id: int | None = None, offset: int = 0, limit: int = MOST
-) -> list[Deed]:
+) -> list[AuditRecord]:
     """Audit records, newest first: a single query."""
-    rows = Deed.objects.order_by("-at", "-pk")
+    rows = AuditRecord.objects.order_by("-at", "-pk")
     if who is not None:
         rows = rows.filter(who=who)
     if incident_id is not None:

@@ -1,7 +1,7 @@
 """Silences and maintenance: the paths silenced or in maintenance at a moment.
 
-In: the rows of `Quiet` and the paths in use. Out: sets of paths. A silence or maintenance of a site covers every path
-to or from it, of a group every path within it; without any of these it covers the whole mesh.
+In: the rows of `QuietPeriod` and the paths in use. Out: sets of paths. A silence or maintenance of a site covers every
+path to or from it, of a group every path within it; without any of these it covers the whole mesh.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from django.db.models import F, Q
 
-from monitor.alerts.models import Quiet
+from monitor.alerts.models import QuietPeriod
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.queries import MeasuredPath
 
@@ -33,7 +33,7 @@ class QuietPaths:
 def quiet_paths_at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPaths:
     """The silenced paths at `now`."""
     lasting = in_force(now)
-    maintenance = (_paths_of(quiet, paths) for quiet in lasting if quiet.kind == Quiet.Kind.MAINTENANCE)
+    maintenance = (_paths_of(quiet, paths) for quiet in lasting if quiet.kind == QuietPeriod.Kind.MAINTENANCE)
     return QuietPaths(
         in_maintenance=frozenset().union(*maintenance),
         silenced=frozenset().union(*(_paths_of(quiet, paths) for quiet in lasting)),
@@ -43,7 +43,7 @@ def quiet_paths_at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPat
 def maintained_s(since: datetime, now: datetime, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:
     """The end of the last maintenance of each path in seconds since the epoch, `now` during maintenance. Paths without
     maintenance since `since` are left out."""
-    begun = Quiet.objects.filter(kind=Quiet.Kind.MAINTENANCE, starts_at__lte=now)
+    begun = QuietPeriod.objects.filter(kind=QuietPeriod.Kind.MAINTENANCE, starts_at__lte=now)
     begun = begun.exclude(ended_at__lte=F("starts_at"))  # cancelled before it began
     ended_s: dict[int, float] = {}
     for quiet in begun.filter(Q(every_s__isnull=False) | Q(ends_at__gt=since)).select_related("site", "group"):
@@ -54,7 +54,7 @@ def maintained_s(since: datetime, now: datetime, paths: Mapping[int, MeasuredPat
     return ended_s
 
 
-def in_force(now: datetime) -> list[Quiet]:
+def in_force(now: datetime) -> list[QuietPeriod]:
     """The silences and maintenances active at `now`."""
     return [quiet for quiet in _candidates(now) if quiet.holds_at(now)]
 
@@ -68,7 +68,7 @@ class QuietState(StrEnum):
     ENDED = "ended"
 
 
-def quiet_state(quiet: Quiet, now: datetime) -> QuietState:
+def quiet_state(quiet: QuietPeriod, now: datetime) -> QuietState:
     """The state at `now`: TO_COME also between repetitions, ENDED if it was ended early."""
     if quiet.holds_at(now):
         return QuietState.IN_FORCE
@@ -77,7 +77,7 @@ def quiet_state(quiet: Quiet, now: datetime) -> QuietState:
     return QuietState.OVER if next_time(quiet, now) is None else QuietState.TO_COME
 
 
-def next_time(quiet: Quiet, now: datetime) -> tuple[datetime, datetime] | None:
+def next_time(quiet: QuietPeriod, now: datetime) -> tuple[datetime, datetime] | None:
     """The present or next time it is active; None if there is none."""
     starts_at, lasts = quiet.starts_at, quiet.ends_at - quiet.starts_at
     if quiet.every_s is not None and now >= quiet.ends_at:
@@ -87,15 +87,15 @@ def next_time(quiet: Quiet, now: datetime) -> tuple[datetime, datetime] | None:
     return None if ends_at <= max(now, starts_at) else (starts_at, ends_at)
 
 
-def _candidates(now: datetime) -> Iterable[Quiet]:
-    started = Quiet.objects.filter(starts_at__lte=now, ended_at=None) | Quiet.objects.filter(
+def _candidates(now: datetime) -> Iterable[QuietPeriod]:
+    started = QuietPeriod.objects.filter(starts_at__lte=now, ended_at=None) | QuietPeriod.objects.filter(
         starts_at__lte=now, ended_at__gt=now
     )
     lasting = started.filter(every_s=None, ends_at__gt=now) | started.filter(every_s__isnull=False)
     return lasting.select_related("site", "group")
 
 
-def covers(quiet: Quiet, path_id: int, place: Place) -> bool:
+def covers(quiet: QuietPeriod, path_id: int, place: Place) -> bool:
     """Whether it covers that path."""
     if quiet.path_id is not None:
         return quiet.path_id == path_id
@@ -104,7 +104,7 @@ def covers(quiet: Quiet, path_id: int, place: Place) -> bool:
     return quiet.group is None or quiet.group.name in place.groups
 
 
-def _paths_of(quiet: Quiet, paths: Mapping[int, MeasuredPath]) -> frozenset[int]:
+def _paths_of(quiet: QuietPeriod, paths: Mapping[int, MeasuredPath]) -> frozenset[int]:
     if quiet.path_id is not None:
         return frozenset({quiet.path_id})
     return frozenset(path_id for path_id, path in paths.items() if covers(quiet, path_id, path.place))

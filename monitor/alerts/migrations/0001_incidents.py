@@ -175,7 +175,7 @@ class Migration(migrations.Migration):
             options={"db_table": "incident_evidence"},
         ),
         migrations.CreateModel(
-            name="Quiet",
+            name="QuietPeriod",
             fields=[
                 ID,
                 ("kind", models.TextField(choices=[("silence", "Silence"), ("maintenance", "Maintenance")])),
@@ -211,7 +211,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="Deed",
+            name="AuditRecord",
             fields=[
                 ID,
                 ("at", models.DateTimeField()),
@@ -223,7 +223,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "quiet",
-                    models.ForeignKey(null=True, on_delete=models.SET_NULL, related_name="deeds", to="alerts.quiet"),
+                    models.ForeignKey(
+                        null=True, on_delete=models.SET_NULL, related_name="deeds", to="alerts.quietperiod"
+                    ),
                 ),
                 ("comment", models.TextField(blank=True, db_default="", default="")),
                 ("key", models.TextField(null=True)),

@@ -10,7 +10,7 @@ import pytest
 from monitor.alerts.evaluate import Evaluation, evaluate, scope_now
 from monitor.alerts.incidents import actions, corrections, lifecycle, quiet
 from monitor.alerts.incidents.actions import ActionRefused, QuietScope
-from monitor.alerts.models import Deed, Incident, IncidentState, Notification, Quiet
+from monitor.alerts.models import AuditRecord, Incident, IncidentState, Notification, QuietPeriod
 from monitor.mesh.models import Group, Site
 from tests.db.alert_rows import make_bursts, make_mesh
 
@@ -152,7 +152,7 @@ def test_when_maintenance_was_last_in_force_is_known_of_all_kinds():
     for every_s, until, ended_at in product(
         (None, 3600), (None, NOW + 250 * minute, NOW + 190 * minute), (None, NOW + 130 * minute, NOW + 5 * minute)
     ):
-        quiet = Quiet(
+        quiet = QuietPeriod(
             starts_at=NOW, ends_at=NOW + 20 * minute, every_s=every_s, until=until if every_s else None,
             ended_at=ended_at,
         )  # fmt: skip
@@ -182,7 +182,7 @@ def test_each_deed_is_kept_with_who_did_it(paths):
     made = actions.silence(QuietScope(site=Site.objects.get(name="cern")), NOW + HOUR, "fibre cut", "warren", NOW)
     actions.end(made.pk, "les", NOW + timedelta(minutes=5))
 
-    assert list(Deed.objects.order_by("pk").values_list("who", "what")) == [
+    assert list(AuditRecord.objects.order_by("pk").values_list("who", "what")) == [
         ("les", f"acknowledged incident {incident.pk}"),
         ("warren", f"made silence {made.pk} for cern from 2026-11-21 10:05 to 2026-11-21 11:05 UTC"),
         ("les", f"ended silence {made.pk}"),
@@ -210,7 +210,7 @@ def test_what_is_not_possible_says_why_and_leaves_no_trace(paths):
         with pytest.raises(ActionRefused, match=words):
             attempt()
 
-    assert [one.who for one in Deed.objects.all()] == ["les"]
+    assert [one.who for one in AuditRecord.objects.all()] == ["les"]
 
 
 class TestCorrections:

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.accounts.models import issue_user_token
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from tests.db.alert_rows import at_once
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
 
@@ -182,7 +182,7 @@ class TestAcknowledging:
         assert [(status, one["state"], one["acknowledged_by"]) for status, one in answers] == [
             (200, "acknowledged", "les")
         ] * 2
-        assert [one.what for one in Deed.objects.all()] == [f"acknowledged incident {incident.pk}"]
+        assert [one.what for one in AuditRecord.objects.all()] == [f"acknowledged incident {incident.pk}"]
 
     def test_by_another_person_it_is_a_conflict_that_names_the_first(self, call, client, paths):
         incident = lossy(paths["slac → cern"])
@@ -224,7 +224,7 @@ class TestComments:
 
         assert [status for status, _ in answers] == [200, 200]
         assert answers[0] == answers[1]
-        assert [one.comment for one in Deed.objects.all()] == ["the provider <b>knows</b>"]
+        assert [one.comment for one in AuditRecord.objects.all()] == ["the provider <b>knows</b>"]
 
     def test_a_key_of_something_else_is_a_conflict(self, call, paths):
         incident = lossy(paths["slac → cern"])
@@ -241,7 +241,7 @@ class TestComments:
         incident = lossy(paths["slac → cern"])
 
         assert call("POST", f"incidents/{incident.pk}/comments", {"text": text})[0] == 422
-        assert not Deed.objects.exists()
+        assert not AuditRecord.objects.exists()
 
 
 @pytest.mark.usefixtures("operator")
@@ -257,7 +257,7 @@ class TestSilences:
             assert call("DELETE", f"silences/{made['id']}")[1]["standing"] == "ended"
         assert call("GET", "silences")[1] == []
         assert [one["id"] for one in call("GET", "silences?past=true")[1]] == [made["id"]]
-        assert [one.what for one in Deed.objects.order_by("pk")] == [
+        assert [one.what for one in AuditRecord.objects.order_by("pk")] == [
             f"made silence {made['id']} for cern from 2026-11-21 12:30 to 2026-11-21 13:30 UTC",
             f"ended silence {made['id']}",
         ]
@@ -268,7 +268,7 @@ class TestSilences:
         answers = [call("POST", "silences", body, **{"Idempotency-Key": "s1"}) for _ in range(3)]
 
         assert len({one["id"] for _, one in answers}) == 1
-        assert Quiet.objects.count() == Deed.objects.count() == 1
+        assert QuietPeriod.objects.count() == AuditRecord.objects.count() == 1
 
     @pytest.mark.parametrize(
         ("body", "message"),
@@ -289,7 +289,7 @@ class TestSilences:
 
         assert status == 422
         assert message in json.dumps(answer)
-        assert not Quiet.objects.exists()
+        assert not QuietPeriod.objects.exists()
 
 
 @pytest.mark.usefixtures("operator")
@@ -329,8 +329,8 @@ class TestMaintenance:
         assert again == first, "what is so already stays so"
         assert other[0] == 409
         assert "was changed or ended since you read it" in other[1]["detail"]
-        assert Quiet.objects.get().reason == "updates"
-        assert [one.what for one in Deed.objects.order_by("pk")][1] == (
+        assert QuietPeriod.objects.get().reason == "updates"
+        assert [one.what for one in AuditRecord.objects.order_by("pk")][1] == (
             f"changed maintenance {made['id']}, now for group coast from 2026-11-23 02:00 to 2026-11-23 05:00 UTC, "
             "every 7 days"
         )
@@ -362,7 +362,7 @@ class TestMaintenance:
 
         assert status == 422
         assert message in json.dumps(answer)
-        assert not Quiet.objects.exists()
+        assert not QuietPeriod.objects.exists()
 
     def test_a_silence_is_no_maintenance(self, call, paths):
         made = call("POST", "silences", {"until": (NOW + HOUR).isoformat()})[1]
@@ -388,8 +388,8 @@ def test_of_many_who_acknowledge_and_silence_at_once_one_is_first(paths):
     made = at_once(4, lambda _: actions.silence(actions.QuietScope(), NOW + HOUR, "", "les", NOW, key="same").pk)
 
     assert sorted(at_once(4, attempt)) == [False, False, False, True]
-    assert len(set(made)) == Quiet.objects.count() == 1
-    assert Deed.objects.count() == 2
+    assert len(set(made)) == QuietPeriod.objects.count() == 1
+    assert AuditRecord.objects.count() == 2
 
 
 WRITES = [
@@ -405,7 +405,7 @@ READS = ["incidents", "incidents/{incident}", "silences", "maintenance"]
 
 @pytest.fixture
 def there(paths):
-    silence = Quiet.objects.create(
+    silence = QuietPeriod.objects.create(
         kind="silence", starts_at=NOW - MINUTE, ends_at=NOW + HOUR, made_by="ann", made_at=NOW
     )
     return {"incident": lossy(paths["slac → cern"]).pk, "silence": silence.pk}
@@ -423,7 +423,7 @@ def test_who_may_do_what(call, client, there, role, reads, writes, trail):
     assert {call("GET", address.format(**there))[0] for address in READS} == {reads}
     assert {call(method, address.format(**there), body)[0] for method, address, body in WRITES} == {writes}
     assert call("GET", "deeds")[0] == trail
-    assert bool(Deed.objects.exists()) is (writes == 200)
+    assert bool(AuditRecord.objects.exists()) is (writes == 200)
 
 
 @pytest.mark.parametrize(("may_operate", "status"), [(False, 403), (True, 200)])
@@ -434,7 +434,7 @@ def test_a_token_writes_only_if_it_was_made_for_that(call, there, may_operate, s
     answers = {call(method, address.format(**there), body, **bearer)[0] for method, address, body in WRITES}
 
     assert answers == {status}
-    assert {one.who for one in Deed.objects.all()} == ({"robot"} if may_operate else set())
+    assert {one.who for one in AuditRecord.objects.all()} == ({"robot"} if may_operate else set())
 
 
 def test_a_token_that_may_operate_does_not_outlive_the_role(call, there):

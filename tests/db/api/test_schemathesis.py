@@ -14,7 +14,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
 from monitor.accounts.models import issue_user_token
-from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from monitor.archive.ingest.batches import receive
 from monitor.archive.rollup.recompute import roll_up
 from monitor.wsgi import application
@@ -46,8 +46,10 @@ def described(transactional_db, settings):
     receive(mesh.slac.pk, arrival_of(batch(*results)), NOW)
     roll_up(NOW)
     Incident.objects.create(rule="loss", cause="cern", opened_at=NOW, summary="loss")
-    for kind in Quiet.Kind:
-        Quiet.objects.create(kind=kind, starts_at=NOW, ends_at=NOW + timedelta(days=9999), made_by="ann", made_at=NOW)
+    for kind in QuietPeriod.Kind:
+        QuietPeriod.objects.create(
+            kind=kind, starts_at=NOW, ends_at=NOW + timedelta(days=9999), made_by="ann", made_at=NOW
+        )
     return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application)
 
 
@@ -82,4 +84,4 @@ def test_no_request_breaks_the_api(described, operator, mode):
         silence = {"site": "cern", "until": (timezone.now() + timedelta(hours=1)).isoformat(), "reason": "fibre cut"}
         answer = Client().post("/api/v1/silences", silence, content_type="application/json", headers=operator)
         assert answer.status_code == 200, answer.content
-        assert Deed.objects.exists(), "what changes something is let through"
+        assert AuditRecord.objects.exists(), "what changes something is let through"

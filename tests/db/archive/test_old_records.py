@@ -11,14 +11,14 @@ from django.db import connection
 from monitor.accounts.models import UserToken, issue_user_token
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
 from monitor.alerts.models import (
-    Deed,
+    AuditRecord,
     DeliveryState,
     Incident,
     IncidentChange,
     IncidentPath,
     IncidentTurn,
     Notification,
-    Quiet,
+    QuietPeriod,
 )
 from monitor.archive.models import (
     AgentAccount,
@@ -244,7 +244,7 @@ def test_open_incidents_stay_and_old_ones_are_deleted_with_all_parts(mesh, keep)
         Notification.objects.create(
             incident=each, change=IncidentChange.OPENED, channel="a", due_at=NOW, state=DeliveryState.SENT
         )
-    deed = Deed.objects.create(at=NOW - 600 * DAY, who="ada", what="acknowledged incident", incident=old)
+    deed = AuditRecord.objects.create(at=NOW - 600 * DAY, who="ada", what="acknowledged incident", incident=old)
     keep(incidents=365)
 
     assert delete_old()["incident"] == 1
@@ -288,19 +288,19 @@ def test_an_incident_stays_while_somebody_is_to_be_told_of_it(keep):
 def quiet(**fields):
     made_at = NOW - 900 * DAY
     fields = {"starts_at": made_at, "ends_at": made_at + timedelta(hours=1), "made_at": made_at, **fields}
-    return Quiet.objects.create(kind=Quiet.Kind.SILENCE, made_by="ada", **fields)
+    return QuietPeriod.objects.create(kind=QuietPeriod.Kind.SILENCE, made_by="ada", **fields)
 
 
 def test_silences_go_when_they_are_over_for_good(keep):
     over, ended_early = quiet(), quiet(ends_at=NOW + DAY, ended_at=NOW - 800 * DAY)
     ended_series = quiet(every_s=86_400, until=NOW - 400 * DAY)
     stay = [quiet(every_s=86_400), quiet(every_s=86_400, until=NOW), quiet(ends_at=NOW - DAY)]
-    deed = Deed.objects.create(at=NOW - 900 * DAY, who="ada", what="silenced", quiet=over)
+    deed = AuditRecord.objects.create(at=NOW - 900 * DAY, who="ada", what="silenced", quiet=over)
     keep(incidents=365)
 
     assert delete_old()["quiet"] == len([over, ended_early, ended_series])
 
-    assert {each.pk for each in Quiet.objects.all()} == {each.pk for each in stay}
+    assert {each.pk for each in QuietPeriod.objects.all()} == {each.pk for each in stay}
     deed.refresh_from_db()
     assert deed.quiet_id is None
 
@@ -308,13 +308,13 @@ def test_silences_go_when_they_are_over_for_good(keep):
 def test_deeds_stay_with_the_incident_that_they_are_about(keep):
     about = incident("open", None)
     for fields in ({"incident": about}, {}):
-        Deed.objects.create(at=NOW - 900 * DAY, who="ada", what="did", **fields)
-    Deed.objects.create(at=NOW - 10 * DAY, who="ada", what="did lately")
+        AuditRecord.objects.create(at=NOW - 900 * DAY, who="ada", what="did", **fields)
+    AuditRecord.objects.create(at=NOW - 10 * DAY, who="ada", what="did lately")
     keep(deeds=365)
 
     delete_old()
 
-    assert set(Deed.objects.values_list("what", "incident_id")) == {("did", about.pk), ("did lately", None)}
+    assert set(AuditRecord.objects.values_list("what", "incident_id")) == {("did", about.pk), ("did lately", None)}
 
 
 # --- tokens, sessions, reports

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.http import QueryDict
 from django.urls import URLResolver, get_resolver
 
-from monitor.alerts.models import Incident, Quiet
+from monitor.alerts.models import Incident, QuietPeriod
 from monitor.api.users import api
 from monitor.reports.models import Subscriber
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
@@ -75,8 +75,8 @@ def there(paths, at_noon, client):
     hour(path, 100, 99, 1.5)
     throughput(path, HOUR, 1e9)
     incident = Incident.objects.create(rule="loss", cause="cern", opened_at=NOW, summary="loss")
-    quiet = Quiet.objects.create(
-        kind=Quiet.Kind.MAINTENANCE, starts_at=NOW, ends_at=NOW + timedelta(days=1), made_by="ann", made_at=NOW
+    quiet = QuietPeriod.objects.create(
+        kind=QuietPeriod.Kind.MAINTENANCE, starts_at=NOW, ends_at=NOW + timedelta(days=1), made_by="ann", made_at=NOW
     )
     Subscriber.objects.create(
         recipient="ann@example.org", scope="mesh", format="html", numbers="en", zone="UTC", weekday=0, hour=7,

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from monitor.alerts.incidents import actions, lifecycle
-from monitor.alerts.models import Deed, Incident, Quiet
+from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Site
@@ -196,7 +196,7 @@ class TestButtons:
         press(f"{address}unacknowledge/")
 
         assert ">Acknowledge</button>" in page(address)
-        assert Deed.objects.count() == 2
+        assert AuditRecord.objects.count() == 2
 
     def test_who_comes_second_reads_who_was_first(self, client, press, paths):
         incident = lossy(paths["slac → cern"])
@@ -213,7 +213,7 @@ class TestButtons:
         for _ in range(2):
             press("/silences/", incident=incident.pk, **fields)
 
-        assert Quiet.objects.get().ends_at == NOW + 4 * HOUR
+        assert QuietPeriod.objects.get().ends_at == NOW + 4 * HOUR
         said = text(page(f"/incidents/{incident.pk}/"))
         assert "silence by les until 2026-11-21 16:30 UTC : known" in said
         assert "Notifications of this incident are muted." in said
@@ -223,7 +223,7 @@ class TestButtons:
         times = {"starts_at": "2026-11-23T02:00", "ends_at": "2026-11-23T04:00"}
 
         press("/maintenance/", **fields, **times)
-        one = Quiet.objects.get()
+        one = QuietPeriod.objects.get()
         assert "group coast" in text(page("/maintenance/"))
         form = page(f"/maintenance/{one.pk}/")
         assert 'value="2026-11-23T04:00"' in form
@@ -237,7 +237,7 @@ class TestButtons:
         html = page("/maintenance/")
         assert "No scheduled maintenance." in html
         assert ">Past</h2>" in html
-        assert [what.split()[0] for what in Deed.objects.order_by("pk").values_list("what", flat=True)] == [
+        assert [what.split()[0] for what in AuditRecord.objects.order_by("pk").values_list("what", flat=True)] == [
             "made",
             "changed",
             "ended",
@@ -261,7 +261,7 @@ class TestButtons:
         answer = press("/maintenance/", status=422, **fields)
 
         assert message in unescape(answer.content.decode())
-        assert not Quiet.objects.exists()
+        assert not QuietPeriod.objects.exists()
 
     def test_a_silence_of_nothing_known_is_explained(self, press, paths):
         answer = press("/silences/", status=422, scope="site:nowhere", length_s=3600)
@@ -281,7 +281,7 @@ class TestButtons:
 
 def test_the_trail_comes_in_sheets(client, page, operator, paths):
     for number in range(30):
-        Deed.objects.create(at=NOW - number * MINUTE, who="les", what=f"did {number}")
+        AuditRecord.objects.create(at=NOW - number * MINUTE, who="les", what=f"did {number}")
 
     assert "did 24" in page("/audit/")
     assert "did 25" not in page("/audit/")
@@ -307,7 +307,7 @@ BUTTONS = {
 def test_who_sees_and_does_what(client, paths, role, trail, buttons):
     """Anonymous here is somebody on the machine itself, who may read; what is done leads back to a page, what wants a
     login leads to the login."""
-    maintenance = Quiet.objects.create(
+    maintenance = QuietPeriod.objects.create(
         kind="maintenance", starts_at=NOW + HOUR, ends_at=NOW + 2 * HOUR, made_by="ann", made_at=NOW
     )
     there = {"incident": lossy(paths["slac → cern"]).pk, "maintenance": maintenance.pk}
@@ -324,7 +324,7 @@ def test_who_sees_and_does_what(client, paths, role, trail, buttons):
 
     assert {one.status_code for one in done} == {buttons}
     assert all(("/login/" in one["Location"]) is (role is None) for one in done if one.status_code == 302)
-    assert Deed.objects.count() == (len(BUTTONS) if may_operate else 0)
+    assert AuditRecord.objects.count() == (len(BUTTONS) if may_operate else 0)
 
 
 def test_a_form_of_somebody_elses_page_does_nothing(client, paths, operator):
@@ -332,7 +332,7 @@ def test_a_form_of_somebody_elses_page_does_nothing(client, paths, operator):
     client.handler.enforce_csrf_checks = True
 
     assert client.post(f"/incidents/{incident.pk}/acknowledge/", headers=LOCAL).status_code == 403
-    assert not Deed.objects.exists()
+    assert not AuditRecord.objects.exists()
 
 
 def test_the_maintenance_page_keeps_to_its_queries(page, paths, django_assert_num_queries):

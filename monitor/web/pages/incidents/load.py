@@ -16,7 +16,7 @@ from monitor.alerts.evidence.evidence import Evidence, PathEvidence, evidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import listing, quiet
-from monitor.alerts.models import Incident, IncidentState, Quiet
+from monitor.alerts.models import Incident, IncidentState, QuietPeriod
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
@@ -91,7 +91,7 @@ class IncidentView:
     ticket: str
     shown: PathEvidence | None
     directions: tuple[DirectionView, ...]
-    quiet: tuple[Quiet, ...]
+    quiet: tuple[QuietPeriod, ...]
     is_silenced: bool
     sites: tuple[str, ...]
     paths: tuple[Path, ...]
@@ -227,7 +227,7 @@ def _bursts(of: PeriodFigures) -> str:
     return f"{shown.count(of.bursts)}{ours}"
 
 
-def _quiet_of(incident: Incident, now: datetime) -> list[tuple[Quiet, set[int]]]:
+def _quiet_of(incident: Incident, now: datetime) -> list[tuple[QuietPeriod, set[int]]]:
     """The silences and maintenance in force for an open incident, each with the paths it covers."""
     if incident.state is IncidentState.RESOLVED:
         return []

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_POST
 
 from monitor.accounts.roles import Action, may
 from monitor.alerts.incidents import actions
-from monitor.alerts.models import Quiet
+from monitor.alerts.models import QuietPeriod
 from monitor.api.incidents import status_of, user_name
 from monitor.mesh.models import Group, Path, Site
 from monitor.overview.moments import in_bounds
@@ -80,7 +80,7 @@ class SilenceForm(ScopeForm):
 
     length_s = forms.TypedChoiceField(label="duration", choices=LENGTHS, coerce=int, initial=4 * HOUR_S)
 
-    def make(self, who: str, now: datetime) -> Quiet:
+    def make(self, who: str, now: datetime) -> QuietPeriod:
         """Raises `actions.NotPossible`."""
         data = self.cleaned_data
         # To the minute, so that the same form sent again asks for the same.
@@ -105,7 +105,7 @@ class MaintenanceForm(ScopeForm):
         every = None if data["every_s"] is None else timedelta(seconds=data["every_s"])
         return actions.MaintenanceTimes(data["starts_at"], data["ends_at"], every, data["until"] if every else None)
 
-    def make(self, who: str, now: datetime) -> Quiet:
+    def make(self, who: str, now: datetime) -> QuietPeriod:
         """Raises `actions.NotPossible`."""
         window, data = self.window, self.cleaned_data
         return actions.maintain(
@@ -120,7 +120,7 @@ class MaintenanceForm(ScopeForm):
             key=data["key"] or None,
         )
 
-    def change(self, quiet_id: int, who: str, now: datetime) -> Quiet:
+    def change(self, quiet_id: int, who: str, now: datetime) -> QuietPeriod:
         """Raises `actions.NotPossible`."""
         data = self.cleaned_data
         revision = -1 if data["revision"] is None else data["revision"]
@@ -141,7 +141,7 @@ def may_operate(request: HttpRequest) -> bool:
     return may(request.user, Action.OPERATE)
 
 
-def maintenance_form_of(quiet: Quiet, posted: QueryDict | None = None) -> MaintenanceForm:
+def maintenance_form_of(quiet: QuietPeriod, posted: QueryDict | None = None) -> MaintenanceForm:
     """The form that changes a maintenance, filled in with its values or with the posted ones."""
     form = MaintenanceForm(
         posted,
@@ -162,7 +162,7 @@ def maintenance_form_of(quiet: Quiet, posted: QueryDict | None = None) -> Mainte
     return form
 
 
-def every_choices(quiet: Quiet) -> list[tuple[Any, str]]:
+def every_choices(quiet: QuietPeriod) -> list[tuple[Any, str]]:
     """The intervals of the form, and that of this maintenance."""
     intervals_s = [value for value, _ in EVERY]
     own = (
@@ -171,7 +171,7 @@ def every_choices(quiet: Quiet) -> list[tuple[Any, str]]:
     return [*EVERY, *own]
 
 
-def scope_value(quiet: Quiet) -> str:
+def scope_value(quiet: QuietPeriod) -> str:
     """The form value of the scope of a silence or maintenance."""
     if quiet.path_id is not None:
         return f"path:{quiet.path_id}"

@@ -18,7 +18,7 @@ from monitor.alerts.incidents import listing
 from monitor.alerts.incidents import quiet as quiet_times
 from monitor.alerts.incidents.actions import ActionRefused, scope_of
 from monitor.alerts.incidents.listing import StateFilter
-from monitor.alerts.models import Incident, Quiet, Severity
+from monitor.alerts.models import Incident, QuietPeriod, Severity
 from monitor.analysis import figures
 from monitor.api.incidents import status_of, user_name
 from monitor.mesh.models import Mesh
@@ -36,7 +36,7 @@ QUIET_SHOWN = 200
 class QuietRow:
     """A silence or maintenance with its status and its current or next period."""
 
-    quiet: Quiet
+    quiet: QuietPeriod
     standing: quiet_times.QuietState
     next_time: tuple[datetime, datetime] | None
     scope: str
@@ -137,8 +137,8 @@ def maintenance_page(request: HttpRequest) -> HttpResponse:
 def maintenance_change_page(request: HttpRequest, quiet_id: int) -> HttpResponse:
     """Change a maintenance."""
     quiet = (
-        Quiet.objects.select_related("site", "group", "path__source", "path__destination")
-        .filter(pk=quiet_id, kind=Quiet.Kind.MAINTENANCE)
+        QuietPeriod.objects.select_related("site", "group", "path__source", "path__destination")
+        .filter(pk=quiet_id, kind=QuietPeriod.Kind.MAINTENANCE)
         .first()
     )
     if quiet is None:
@@ -185,8 +185,8 @@ def _maintenance(request: HttpRequest, form: operate.MaintenanceForm | None) -> 
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
-        "maintenance": [row for row in rows if row.quiet.kind == Quiet.Kind.MAINTENANCE],
-        "silences": [row for row in rows if row.quiet.kind == Quiet.Kind.SILENCE],
+        "maintenance": [row for row in rows if row.quiet.kind == QuietPeriod.Kind.MAINTENANCE],
+        "silences": [row for row in rows if row.quiet.kind == QuietPeriod.Kind.SILENCE],
         "past": [_row(quiet, now) for quiet in past],
         "may_operate": may_operate,
         "form": (form or operate.MaintenanceForm(paths=chosen, initial=_begin(request, now))) if may_operate else None,
@@ -197,7 +197,7 @@ def _maintenance(request: HttpRequest, form: operate.MaintenanceForm | None) -> 
     return render(request, "pages/incidents/maintenance.html", context, status=422 if form is not None else 200)
 
 
-def _row(quiet: Quiet, now: datetime) -> QuietRow:
+def _row(quiet: QuietPeriod, now: datetime) -> QuietRow:
     again = "" if quiet.every_s is None else f"every {figures.duration(quiet.every_s)}"
     return QuietRow(
         quiet, quiet_times.quiet_state(quiet, now), quiet_times.next_time(quiet, now), str(scope_of(quiet)), again
