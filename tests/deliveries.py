@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from monitor.archive.ingest.arrivals import MESSAGE_PACK, ParsedBatch, read
-from monitor.archive.ingest.batches import receive
+from monitor.archive.ingest.store_batch import receive
 from probes.site.wire import Batch, Receipt
 
 

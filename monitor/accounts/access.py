@@ -3,7 +3,7 @@
 Requests need Django's login and a role that permits the action (`monitor.accounts.roles`). SOUNDINGS_PUBLIC_READ=1
 allows reading without login; SOUNDINGS_LOCAL_READ=1, set by `manage.py up`, allows it from loopback. Programs send a
 user's token, which can read, and operate if created so; a request with a token is judged by the token alone, also where
-reading is open. Agents have their own tokens (`monitor.agents.views`) and pass here.
+reading is open. Agents have their own tokens (`monitor.agents.authentication`) and pass here.
 """
 
 from __future__ import annotations

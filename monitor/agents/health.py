@@ -19,10 +19,10 @@ from django.db.models.functions import Greatest, Least
 
 from monitor.agents.models import AgentHealth, ClockOffPeriod
 from monitor.archive.ingest.arrivals import ParsedBatch
-from monitor.archive.ingest.batches import LATEST
 from monitor.archive.ingest.checks import EARLIEST
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, reason_of
 from monitor.archive.ingest.jsonb import for_jsonb
+from monitor.archive.ingest.store_batch import LATEST
 from monitor.archive.upkeep import trouble
 from probes.site.delivery.centre_clock import CLOCK_OFF_S
 from probes.site.health import ClockOff, Health

@@ -8,59 +8,35 @@ A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 an
 encoding, 426 another protocol (`monitor.agents.protocol`), 429 with Retry-After above the rate limit of the token. 503
 with Retry-After where the database is unavailable, slow or full, or too many batches are being stored: nothing is
 queued here, the agent keeps its results and retries. `probes.site.wire` has the structs,
-`monitor.agents.request_bodies` decompresses, `monitor.archive.ingest.batches` stores.
+`monitor.agents.request_bodies` decompresses, `monitor.archive.ingest.store_batch` stores.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils import timezone
 
-from monitor.accounts import rate_limits
-from monitor.accounts.callers import client_address
-from monitor.accounts.models import token_digest
-from monitor.agents import health, holders
-from monitor.agents.clock_headers import View
-from monitor.agents.models import AgentToken
-from monitor.agents.protocol import require_supported_version
+from monitor.agents import health
+from monitor.agents.authentication import agent_view
 from monitor.agents.request_bodies import RequestRefused, decompress, read_request
-from monitor.agents.responses import json_answer, open_to_programs
-from monitor.archive.ingest.batches import receive
+from monitor.agents.responses import json_answer
+from monitor.archive.ingest.store_batch import receive
 from monitor.archive.upkeep import trouble
 from monitor.mesh.models import Site
 from monitor.mesh.plan import plan_for
-from probes.site.wire import IDENTITY_HEADER
 
 RETRY_AFTER_S = 5
 BATCHES_AT_ONCE = 2
 """Batches stored at a time per process: other threads serve pages, and memory is bounded."""
 LONGEST_WAIT_S = 1.0
 
-AgentView = Callable[[HttpRequest, Site], HttpResponse]
-
 _storing = threading.BoundedSemaphore(BATCHES_AT_ONCE)
 _sending: set[int] = set()
 _sending_lock = threading.Lock()
-
-
-def agent_view(method: str) -> Callable[[AgentView], View]:
-    """Decorator for views of an authenticated site: refuses requests without a valid token or above the rate limit."""
-
-    def wrap(view: AgentView) -> View:
-        @open_to_programs(method)
-        @wraps(view)
-        def answer(request: HttpRequest) -> HttpResponse:
-            require_supported_version(request)
-            return view(request, _site_of(request))
-
-        return answer
-
-    return wrap
 
 
 @agent_view("GET")
@@ -112,19 +88,3 @@ def _limit_batches() -> Iterator[None]:
         yield
     finally:
         _storing.release()
-
-
-def _site_of(request: HttpRequest) -> Site:
-    """Site whose agent holds the token. A single look-up by digest for any token, valid or not."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise RequestRefused(401, "no token: send Authorization: Bearer TOKEN; `manage.py site token NAME` creates it")
-    digest = token_digest(token.strip())
-    agent_token = AgentToken.objects.select_related("site").filter(digest=digest, revoked_at=None).first()
-    if agent_token is None:
-        raise RequestRefused(401, "this token is unknown or revoked; `manage.py site token NAME` makes a new one")
-    wait_s = rate_limits.wait_s(f"agent:{digest}", rate_limits.AGENT)
-    if wait_s > 0:
-        raise RequestRefused(429, f"{agent_token.site.name} asks too often; slow down", retry_after_s=wait_s)
-    holders.require_holder(agent_token, request.headers.get(IDENTITY_HEADER), client_address(request), timezone.now())
-    return agent_token.site

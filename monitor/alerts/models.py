@@ -296,7 +296,7 @@ class QuietPeriod(models.Model):
 
 
 class AuditRecord(models.Model):
-    """An audit record of a user's action: never changed, and kept for years (`monitor.archive.bounds`).
+    """An audit record of a user's action: never changed, and kept for years (`monitor.archive.retention_bounds`).
 
     `key` is the idempotency key of the request: the same request sent again does nothing.
     """

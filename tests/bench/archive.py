@@ -144,7 +144,7 @@ def _arrival(batch: Batch) -> ParsedBatch:
 
 
 def _receive_all(arrivals: list[tuple[int, ParsedBatch]]) -> None:
-    from monitor.archive.ingest.batches import receive
+    from monitor.archive.ingest.store_batch import receive
 
     for site_id, arrival in arrivals:
         receive(site_id, arrival, NOW)

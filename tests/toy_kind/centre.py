@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from django.db import connection
 from msgspec import Meta
 
-from monitor.archive.bounds import Bound
 from monitor.archive.ingest.kinds import StoredKind
+from monitor.archive.retention_bounds import Bound
 from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import MeshKind
 from probes.contract import Outcome

@@ -19,7 +19,7 @@ from django.db import transaction
 from monitor.archive.diagnosis.findings import Background, RunDiagnosis, diagnose_run
 from monitor.archive.ingest.binary_copy import microseconds
 from monitor.archive.ingest.jsonb import for_jsonb
-from monitor.archive.ingest.store import mark_dirty
+from monitor.archive.ingest.store_results import mark_dirty
 from monitor.archive.models import ThroughputTest, UndiagnosedTest
 from monitor.archive.queries.throughput.transfers import backgrounds
 from monitor.mesh.models import Slot

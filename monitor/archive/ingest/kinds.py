@@ -1,7 +1,7 @@
 """How the results of each kind are checked and stored: a registry by the name of the kind.
 
-The order is that in which a batch is stored. `monitor.mesh.kinds` names their tables, `monitor.archive.bounds` the
-retention of a table.
+The order is that in which a batch is stored. `monitor.mesh.kinds` names their tables,
+`monitor.archive.retention_bounds` the retention of a table.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from monitor.archive.bounds import raw_tables
 from monitor.archive.ingest import contradictions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
-from monitor.archive.ingest.store import store_capacities, store_throughput
+from monitor.archive.ingest.store_results import store_capacities, store_throughput
+from monitor.archive.retention_bounds import raw_tables
 from monitor.mesh.kinds import MESH_KINDS
 from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind

@@ -17,10 +17,10 @@ import numpy as np
 
 from monitor.analysis.summaries import grouped_means, grouped_quantiles
 from monitor.analysis.tcp import mathis_estimate
-from monitor.archive.bounds import raw_tables
 from monitor.archive.columns import nullable
 from monitor.archive.periods import start_of
 from monitor.archive.queries.pooling import pooled, quantiles_of
+from monitor.archive.retention_bounds import raw_tables
 from monitor.archive.round_trips import unpack_groups
 from monitor.archive.statements import (
     LONGEST_RAW,

@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from monitor.archive.bounds import raw_tables
+from monitor.archive.retention_bounds import raw_tables
 from monitor.archive.statements import statement
 from probes.contract import Deadline
 

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 from django.core.checks import CheckMessage
 
-from monitor.archive.bounds import BOUNDS, Bound
 from monitor.archive.queries import completeness
 from monitor.archive.queries.completeness import SiteDay
 from monitor.archive.queries.for_prometheus import Waiting
+from monitor.archive.retention_bounds import BOUNDS, Bound
 from monitor.archive.statements import records, run_statement
 from monitor.archive.upkeep.growth import Growth, TableGrowth, growth, table_sizes
 from monitor.archive.upkeep.server import Disk, Hypertable, Server, disk, hypertables, plain_tables, server

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.conf import settings
 
-from monitor.archive.bounds import Bound
+from monitor.archive.retention_bounds import Bound
 from monitor.archive.upkeep.growth import TableGrowth
 from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, ArchiveStatus, DatabaseProblem, SiteCompleteness
 from monitor.archive.upkeep.trouble import DatabaseTrouble

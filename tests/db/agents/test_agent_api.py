@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from monitor.agents import views
 from monitor.agents.models import AgentToken, issue_token
-from monitor.archive.ingest import batches
+from monitor.archive.ingest import store_batch
 from monitor.archive.models import Burst, ReceivedBatch, RefusedResult
 from monitor.archive.upkeep import trouble
 from probes.site.health import Health
@@ -214,7 +214,7 @@ def test_too_many_results_are_answered_413(mesh, agent):
 
 
 def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monkeypatch):
-    monkeypatch.setattr(batches, "LARGEST_PACKED_BYTES", 200)
+    monkeypatch.setattr(store_batch, "LARGEST_PACKED_BYTES", 200)
     at = timezone.now() - timedelta(minutes=1)
 
     response = post(agent, msgspec.json.encode(batch(delivered(mesh.slac_cern, burst(*[1.0] * 50, at=at)))))
@@ -224,7 +224,7 @@ def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monk
     assert not Burst.objects.exists()
 
 
-@pytest.mark.parametrize("place", ["monitor.agents.views.receive", "monitor.agents.views._site_of"])
+@pytest.mark.parametrize("place", ["monitor.agents.views.receive", "monitor.agents.authentication.authenticate"])
 def test_while_the_database_is_away_agents_are_told_to_come_again(mesh, agent, monkeypatch, place):
     def away(*arguments):
         raise OperationalError("connection refused")

@@ -6,7 +6,7 @@ from django.contrib.auth.models import Group, User
 
 from monitor.agents import health
 from monitor.archive.ingest.arrivals import JSON, read
-from monitor.archive.ingest.batches import receive
+from monitor.archive.ingest.store_batch import receive
 from monitor.archive.models import RefusedResult
 from tests.db.agents.test_agent_health import HEALTH
 from tests.db.archive.test_capacity_results import cannot_tell

@@ -22,7 +22,7 @@ from monitor.accounts.models import issue_user_token
 from monitor.agents import health
 from monitor.alerts.models import Incident
 from monitor.api.prometheus import views
-from monitor.archive.ingest.batches import receive
+from monitor.archive.ingest.store_batch import receive
 from monitor.archive.models import BurstHour
 from monitor.archive.rollup import recompute
 from monitor.archive.upkeep import samples

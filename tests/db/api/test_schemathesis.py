@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from monitor.accounts.models import issue_user_token
 from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
-from monitor.archive.ingest.batches import receive
+from monitor.archive.ingest.store_batch import receive
 from monitor.archive.rollup.recompute import roll_up
 from monitor.wsgi import application
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh

@@ -9,8 +9,8 @@ from django.db import OperationalError, connection
 from django.db.models import F
 from django.utils import timezone
 
-from monitor.archive.bounds import BOUNDS
 from monitor.archive.models import TableSize
+from monitor.archive.retention_bounds import BOUNDS
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.upkeep import growth, trouble
 from monitor.archive.upkeep.server import Disk

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from monitor.archive.ingest import batches
+from monitor.archive.ingest import store_batch
 from monitor.archive.ingest.binary_copy import pack
-from monitor.archive.ingest.store import store_bursts
+from monitor.archive.ingest.store_results import store_bursts
 from monitor.archive.models import Burst, BurstHour, DirtyHour, ReceivedBatch, RefusedResult
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.upkeep.trouble import TroubleKind, kind_of
@@ -74,11 +74,11 @@ def test_one_batch_on_four_connections_at_once_is_stored_once(mesh, threads):
 
 
 def test_a_delivery_does_not_wait_long_for_another_of_its_site(mesh, threads, monkeypatch):
-    monkeypatch.setattr(batches, "LOCK_TIMEOUT_S", 1)
+    monkeypatch.setattr(store_batch, "LOCK_TIMEOUT_S", 1)
     one = batch(delivered(mesh.slac_cern, burst(1.0)))
 
     with transaction.atomic():
-        batches._take_turn(mesh.slac.pk)
+        store_batch._take_turn(mesh.slac.pk)
         second = threads.submit(on_own_connection(lambda: store(mesh.slac.pk, one, NOW)))
         with pytest.raises(OperationalError) as waited:
             second.result(PATIENCE_S)

@@ -8,7 +8,7 @@ from django.db import OperationalError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.archive.ingest import batches
+from monitor.archive.ingest import store_batch
 from monitor.archive.models import (
     Burst,
     BurstHour,
@@ -75,7 +75,7 @@ def archive():
 
 def crash(mesh, one, step):
     """Deliver a batch and lose the database at a step of it."""
-    with mock.patch.object(batches, step, side_effect=OperationalError("gone")), pytest.raises(OperationalError):
+    with mock.patch.object(store_batch, step, side_effect=OperationalError("gone")), pytest.raises(OperationalError):
         store(mesh.slac.pk, one, NOW)
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from monitor.archive.diagnosis.pending import diagnose_awaited
-from monitor.archive.ingest.batches import receive
+from monitor.archive.ingest.store_batch import receive
 from monitor.archive.models import ThroughputTest
 from monitor.archive.rollup.recompute import roll_up
 from probes.capacity.spec import CapacityVerdict

@@ -23,7 +23,7 @@ from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST, CheckContext, Kn
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS
 from monitor.archive.ingest.ledger import ReportedCycle, record_account, record_cycles, reported_cycle
-from monitor.archive.ingest.store import store_bursts
+from monitor.archive.ingest.store_results import store_bursts
 from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention

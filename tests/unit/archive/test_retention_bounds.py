@@ -6,7 +6,7 @@ from pathlib import Path
 from django.apps import apps
 from django.conf import settings
 
-from monitor.archive.bounds import BOUNDS, raw_tables
+from monitor.archive.retention_bounds import BOUNDS, raw_tables
 from monitor.archive.upkeep.records import RECORDS, SESSIONS
 from monitor.environment import VARIABLES
 
@@ -16,7 +16,7 @@ OF_MIGRATIONS = "django_migrations"
 
 
 def test_each_table_of_a_model_has_a_bound():
-    """A new table fails here until `monitor.archive.bounds` says what bounds it."""
+    """A new table fails here until `monitor.archive.retention_bounds` says what bounds it."""
     tables = {model._meta.db_table for model in apps.get_models(include_auto_created=True) if model._meta.managed}
 
     assert tables - BOUNDS.keys() == set(), "tables without a bound"
