@@ -188,7 +188,7 @@ def test_the_doctor_and_the_metrics_show_a_toy_kind(table, live_server, tmp_path
     )
 
     assert "3 addresses to look up" in [result.detail for result in check_kinds(site)]
-    assert "1 lookup tests with 3 targets" in status.plan.contents
+    assert "1 lookup test with 3 targets" in status.plan.contents
     (targets,) = (family for family in families(status) if family.name == "soundings_site_plan_targets")
     assert [sample.value for sample in targets.samples] == [3]
 
