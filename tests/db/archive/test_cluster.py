@@ -1,5 +1,6 @@
 """The PostgreSQL that `manage.py up` starts, in the places and with the rights that a machine may give it."""
 
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -42,38 +43,35 @@ def serve_once(directory):
     return (directory / "cluster" / "PG_VERSION").stat().st_uid, process.returncode
 
 
-def let_others_enter(folder):
-    """This folder and those above it, which pytest makes for itself alone."""
-    top = Path(tempfile.gettempdir())
-    for one in (folder, *folder.parents):
-        if one == top:
-            break
-        one.chmod(0o755)
+@pytest.fixture
+def open_folder():
+    """A folder that everybody may enter; pytest's own are for its user alone."""
+    folder = Path(tempfile.mkdtemp(prefix="soundings-cluster-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def test_under_root_it_runs_in_a_folder_that_only_root_may_enter(private_folder):
     assert serve_once(private_folder / "postgres") == (0, 0)
 
 
-def test_without_user_namespaces_a_system_user_runs_it(tmp_path, root_required, no_user_namespaces):
-    let_others_enter(tmp_path)
-
-    owner, status = serve_once(tmp_path / "postgres")
+def test_without_user_namespaces_a_system_user_runs_it(open_folder, root_required, no_user_namespaces):
+    owner, status = serve_once(open_folder / "postgres")
 
     expected = subprocess.run(["id", "-u", postgres.SYSTEM_USER], capture_output=True, text=True, check=True)
     assert (owner, status) == (int(expected.stdout), 0)
     # Its group, and nobody else, may pass the folder above.
-    folders = (tmp_path, tmp_path / "postgres", socket_dir(tmp_path / "postgres"))
+    folders = (open_folder, open_folder / "postgres", socket_dir(open_folder / "postgres"))
     modes = [path.stat().st_mode & 0o777 for path in folders]
     assert modes == [0o710, 0o700, 0o700]
 
 
-def test_a_cluster_changes_hands(tmp_path, root_required, monkeypatch):
-    let_others_enter(tmp_path)
-    assert serve_once(tmp_path / "postgres") == (0, 0)
+def test_a_cluster_changes_hands(open_folder, root_required, monkeypatch):
+    assert serve_once(open_folder / "postgres") == (0, 0)
 
     monkeypatch.setattr(postgres, "_has_user_namespaces", lambda: False)
-    assert serve_once(tmp_path / "postgres")[1] == 0
+    assert serve_once(open_folder / "postgres")[1] == 0
 
 
 def test_a_folder_closed_to_the_system_user_is_named_with_the_fix(private_folder, no_user_namespaces):
