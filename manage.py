@@ -18,11 +18,9 @@ def main() -> None:
     try:
         execute_from_command_line(sys.argv)
     except OperationalError as error:
-        raise SystemExit(
-            f"manage.py: the database does not answer: {str(error).strip()}\n"
-            "Start it with `manage.py up` (in another terminal, with the same SOUNDINGS_DATA), or name yours in "
-            "SOUNDINGS_DATABASE_URL."
-        ) from error
+        from monitor.database_errors import unusable
+
+        raise SystemExit(f"manage.py: {unusable(error)}") from error
 
 
 if __name__ == "__main__":

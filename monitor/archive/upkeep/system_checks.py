@@ -14,6 +14,7 @@ from django.core.checks import CheckMessage
 from django.db import OperationalError
 
 from monitor.archive.upkeep.server import Disk, Server, disk, plain_tables, server
+from monitor.database_errors import START_DATABASE, first_line
 
 POSTGRESQL_TESTED = (17, 18)
 TIMESCALEDB_TESTED = ((2, 19), (2, 30))
@@ -108,8 +109,8 @@ def _check_timescaledb(current: Server, plain: Sequence[str]) -> Iterator[CheckM
 
 def _unreachable(error: OperationalError) -> CheckMessage:
     return checks.Error(
-        f"the database cannot be used: {str(error).partition(chr(10))[0]}",
-        hint="Start it with manage.py up, or set SOUNDINGS_DATABASE_URL.",
+        f"the database cannot be used: {first_line(error)}",
+        hint=f"{START_DATABASE[0].upper()}{START_DATABASE[1:]}.",
         id="archive.E002",
     )
 

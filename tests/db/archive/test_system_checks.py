@@ -146,7 +146,7 @@ def test_a_database_that_is_away_is_an_error_with_what_to_do():
 
     assert status == 1
     assert "(archive.E002) the database cannot be used" in said
-    assert "HINT: Start it with manage.py up, or set SOUNDINGS_DATABASE_URL." in said
+    assert "HINT: Start it with manage.py up; if that runs with --data DIR, set SOUNDINGS_DATA=DIR" in said
 
 
 @pytest.mark.django_db(transaction=True)

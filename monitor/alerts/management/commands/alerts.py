@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, ProgrammingError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -20,6 +19,7 @@ from monitor.alerts.backtest import archived, labelled, report
 from monitor.alerts.commands import dead_letters, send_test
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.round_trips import RTT
+from monitor.database_errors import reported_to_user
 from probes.subcommands import add_subcommand
 from probes.toml.lines import suggestion
 
@@ -99,19 +99,10 @@ def _backtest_archive(
         raise CommandError(f"--to {until:%Y-%m-%dT%H:%M} is not after --from {since:%Y-%m-%dT%H:%M}", returncode=USAGE)
     ordered = _in_order(rules or RULES)
     try:
-        with _progress(since, until) as show:
+        with _progress(since, until) as show, reported_to_user():
             return report.archive_report(ordered, archived.replay(since, until, ordered, every_s, show))
     except archived.NoBurstsError as error:
         raise CommandError(str(error)) from error
-    except OperationalError as error:
-        raise CommandError(
-            f"the database cannot be used: {_first_line(error)}; start it with manage.py up, or set "
-            "SOUNDINGS_DATABASE_URL"
-        ) from error
-    except ProgrammingError as error:
-        raise CommandError(
-            f"the database has not the right tables: {_first_line(error)}; run manage.py migrate"
-        ) from error
 
 
 def _backtest_labelled(folder: Path, rules: Sequence[str] | None, every_s: float | None) -> dict[str, Any]:
@@ -166,7 +157,3 @@ def _progress(since: datetime, until: datetime) -> Iterator[Callable[[datetime],
         yield lambda now: shown.update(
             task, completed=(now - since).total_seconds(), description=f"{now:%Y-%m-%d %H:%M} UTC"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

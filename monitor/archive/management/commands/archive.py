@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, ProgrammingError, connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -27,6 +27,7 @@ from monitor.archive.upkeep import backup
 from monitor.archive.upkeep.status import status
 from monitor.archive.upkeep.status_text import status_lines, trouble_lines
 from monitor.archive.upkeep.trouble import current_trouble
+from monitor.database_errors import reported_to_user
 from monitor.stack import access, postgres
 from probes.quantities import counted
 from probes.subcommands import add_subcommand
@@ -66,26 +67,21 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         try:
-            match action:
-                case "recompute":
-                    self._recompute(options["since"], options["until"], options["path_ids"])
-                case "backup":
-                    self._back_up(options["file"], force=options["force"])
-                case "restore":
-                    self._restore(options["file"])
-                case _:
-                    self._status(as_json=options["as_json"], complete=options["complete"])
+            with reported_to_user():
+                self._run(action, options)
         except (backup.BackupError, postgres.PostgresError, StartError) as error:
             raise CommandError(str(error)) from error
-        except OperationalError as error:
-            raise CommandError(
-                f"the database cannot be used: {_first_line(error)}; "
-                "start it with manage.py up, or set SOUNDINGS_DATABASE_URL"
-            ) from error
-        except ProgrammingError as error:
-            raise CommandError(
-                f"the database schema is out of date: {_first_line(error)}; run manage.py migrate"
-            ) from error
+
+    def _run(self, action: str, options: dict[str, Any]) -> None:
+        match action:
+            case "recompute":
+                self._recompute(options["since"], options["until"], options["path_ids"])
+            case "backup":
+                self._back_up(options["file"], force=options["force"])
+            case "restore":
+                self._restore(options["file"])
+            case _:
+                self._status(as_json=options["as_json"], complete=options["complete"])
 
     def _recompute(self, since: datetime, until: datetime, path_ids: list[int] | None) -> None:
         if since >= until:
@@ -202,7 +198,3 @@ def _time(text: str) -> datetime:
     except ValueError:
         raise ArgumentTypeError(f'"{text}" is not a time; write it as in 2026-03-14 or 2026-03-14T12:00') from None
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

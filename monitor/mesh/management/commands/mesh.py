@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, ProgrammingError
+from django.core.management.base import BaseCommand
 from django.utils import timezone
 
+from monitor.database_errors import reported_to_user
 from monitor.mesh.apply import ACTIONS, MeshChanges, apply
 from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
@@ -69,18 +69,9 @@ class Command(BaseCommand):
 
     def _apply(self, document: MeshDocument, warnings: Sequence[str], *, as_json: bool) -> None:
         now = timezone.now()
-        try:
+        with reported_to_user():
             changes = apply(document, now)
             plan_slots(now)
-        except OperationalError as error:
-            raise CommandError(
-                f"the database cannot be used: {_first_line(error)}; "
-                "start it with manage.py up, or set SOUNDINGS_DATABASE_URL"
-            ) from error
-        except ProgrammingError as error:
-            raise CommandError(
-                f"the database has not the right tables: {_first_line(error)}; run manage.py migrate"
-            ) from error
         if as_json:
             self.stdout.write(json.dumps({**_changes(changes), "warnings": warnings}))
             return
@@ -97,10 +88,6 @@ def _warnings(document: MeshDocument) -> list[str]:
         "notifications to it become dead letters"
         for name in unknown_channels(document.alerts, configured)
     ]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
 
 
 def _contents(document: MeshDocument) -> dict[str, int]:

@@ -1,0 +1,33 @@
+"""Report a missing or outdated database to the user of a management command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.core.management.base import CommandError
+from django.db import OperationalError, ProgrammingError
+
+START_DATABASE = (
+    "start it with manage.py up; if that runs with --data DIR, set SOUNDINGS_DATA=DIR; or set SOUNDINGS_DATABASE_URL"
+)
+
+
+@contextmanager
+def reported_to_user() -> Iterator[None]:
+    """Raise `CommandError` with the fix where the database does not answer or lacks a table."""
+    try:
+        yield
+    except OperationalError as error:
+        raise CommandError(unusable(error)) from error
+    except ProgrammingError as error:
+        raise CommandError(f"the database schema is out of date: {first_line(error)}; run manage.py migrate") from error
+
+
+def unusable(error: OperationalError) -> str:
+    return f"the database cannot be used: {first_line(error)}; {START_DATABASE}"
+
+
+def first_line(error: Exception) -> str:
+    """PostgreSQL's message without its details."""
+    return str(error).partition("\n")[0]
