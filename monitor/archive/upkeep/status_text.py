@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -13,6 +14,8 @@ from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, ArchiveStatus, D
 from monitor.archive.upkeep.trouble import DatabaseTrouble
 from probes.quantities import counted
 
+WIDTH = 80
+INDENT = "    "
 MOST_TABLES = 4
 MOST_SITES = 4
 HEADER = f"{'table':27}{'rows (est.)':>14}{'per day':>11}{'MB':>10}{'per day':>9}"
@@ -50,8 +53,19 @@ def trouble_lines(troubles: Sequence[DatabaseTrouble]) -> Iterator[str]:
 
 
 def _problem(problem: DatabaseProblem) -> Iterator[str]:
-    yield f"{problem.level} {problem.id}: {problem.message}"
-    yield f"    {problem.hint}"
+    yield from _wrapped(f"{problem.level} {problem.id}: {problem.message}")
+    yield from _wrapped(problem.hint, initial_indent=INDENT)
+
+
+def _wrapped(text: str, initial_indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=initial_indent,
+        subsequent_indent=INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _all_tables(report: ArchiveStatus) -> Iterator[str]:
