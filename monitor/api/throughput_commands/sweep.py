@@ -26,6 +26,7 @@ from monitor.api.sweeps import sweep_out
 from monitor.archive import throughput_sweeps
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, find_path
+from probes.quantities import counted
 
 SUMMARY = "test a grid of window sizes and streams; show a heat map and the sweet spot"
 EXIT_STATUS = "0 all tests have ended, 1 the sweep stopped before, 2 usage"
@@ -167,7 +168,7 @@ def _plane(cells: list[SweepCellResult], title: str, best_bps: float) -> Table:
     streams = sorted({cell.setting.streams for cell in cells})
     table = Table("window", title=title or None, title_justify="left")
     for number in streams:
-        table.add_column(f"{number} stream{'' if number == 1 else 's'}", justify="right")
+        table.add_column(counted(number, "stream"), justify="right")
     for window in sorted({cell.setting.window_bytes for cell in cells}, reverse=True):
         row = [by_place.get((window, number)) for number in streams]
         table.add_row(window_label(window), *(Text("") if cell is None else _heat(cell, best_bps) for cell in row))

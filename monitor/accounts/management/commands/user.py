@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from monitor.accounts.models import UserToken, issue_user_token
 from monitor.accounts.roles import Action, Role, may, roles_of
+from probes.quantities import counted
 from probes.subcommands import add_subcommand
 
 ROLES = [str(role) for role in Role]
@@ -97,7 +98,7 @@ class Command(BaseCommand):
         if options["purpose"] is not None:
             tokens = tokens.filter(name=options["purpose"])
         count = tokens.update(revoked_at=timezone.now())
-        self.stdout.write(f"{user.username}: {count} token{'' if count == 1 else 's'} revoked")
+        self.stdout.write(f"{user.username}: {counted(count, 'token')} revoked")
 
     def _list(self) -> None:
         for user in User.objects.order_by("username"):

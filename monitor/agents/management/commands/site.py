@@ -22,6 +22,7 @@ from monitor.accounts.models import token_digest
 from monitor.agents.enrolment import LIFETIME, issue_code, withdraw_codes
 from monitor.agents.models import AgentToken, issue_token
 from monitor.mesh.models import Site
+from probes.quantities import counted
 from probes.subcommands import add_subcommand
 
 HERE = "http://127.0.0.1:8000"
@@ -97,7 +98,7 @@ class Command(BaseCommand):
         # The code first: this waits for a concurrent redemption, whose token is then revoked too.
         withdraw_codes(site.pk, now)
         count = AgentToken.objects.filter(site=site, revoked_at=None).update(revoked_at=now)
-        self.stdout.write(f"{site.name}: {count} token{'' if count == 1 else 's'} revoked")
+        self.stdout.write(f"{site.name}: {counted(count, 'token')} revoked")
 
     def _write(self, site: Site, out: Path) -> None:
         try:
