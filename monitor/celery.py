@@ -10,6 +10,9 @@ from celery.schedules import crontab
 from monitor.stack import heartbeat
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
+# Django's checks load the pages and the API, a second of processor and 60 MB that neither worker nor beat needs; each
+# start runs them in `manage.py migrate`.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("soundings")
 app.config_from_object("django.conf:settings", namespace="CELERY")

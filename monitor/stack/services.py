@@ -111,7 +111,8 @@ class Stack:
             cluster.create_extension()
             self.environment["SOUNDINGS_DATABASE_URL"] = cluster.url
         self._step("schema", "apply database migrations")
-        self.manage("migrate", "--verbosity", "0")
+        # Django's checks load all pages, as the web server does next.
+        self.manage("migrate", "--verbosity", "0", "--skip-checks")
 
     def start_broker(self) -> None:
         """Start the centre's Redis, unless SOUNDINGS_REDIS_URL names one. It keeps nothing on disk."""

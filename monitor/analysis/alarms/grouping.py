@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array
+import scipy  # loads scipy.optimize at its first use: a second, which most processes do not need
 
 EXCEPTION_PRICE = 0.6
 LONGEST_SEARCH_S = 2.0
@@ -175,12 +174,13 @@ def cheapest(general: Sequence[Candidate], bad: frozenset[int], measured: frozen
     prices[len(general) : len(general) + len(bad_row)] = PRICES[CauseKind.PATH]
     least = np.zeros(row)
     least[: len(bad_row)] = 1.0
-    solution = milp(
+    table = scipy.sparse.coo_array((values, (rows, columns)), shape=(row, width)).tocsr()
+    solution = scipy.optimize.milp(
         prices,
         options={"time_limit": LONGEST_SEARCH_S},
         integrality=np.arange(width) < len(general),
-        bounds=Bounds(0, 1),
-        constraints=LinearConstraint(coo_array((values, (rows, columns)), shape=(row, width)).tocsr(), lb=least),
+        bounds=scipy.optimize.Bounds(0, 1),
+        constraints=scipy.optimize.LinearConstraint(table, lb=least),
     )
     greedy = greedy_choice(general, bad, measured)
     if solution.x is None:

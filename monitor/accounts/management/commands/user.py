@@ -29,6 +29,7 @@ ROLES = [str(role) for role in Role]
 
 class Command(BaseCommand):
     help = "Add users, set their roles, and create tokens for their programs."
+    requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="action", required=True)

@@ -33,6 +33,7 @@ LONGEST_HOURS = 24 * 30
 
 class Command(BaseCommand):
     help = "Create, replace or revoke the tokens of a site's agent."
+    requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True)

@@ -17,6 +17,7 @@ COMMANDS = {"run": run, "sweep": sweep}
 
 class Command(BaseCommand):
     help = "Run throughput tests on demand. See docs/throughput.md."
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True, metavar="|".join(COMMANDS))

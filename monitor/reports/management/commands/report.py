@@ -62,6 +62,7 @@ def _file(text: str) -> Path:
 
 class Command(BaseCommand):
     help = "Write and mail reports, and keep the list of subscribers."
+    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         reports = parser.add_subparsers(dest="report", required=True, metavar="REPORT")
