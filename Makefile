@@ -23,16 +23,21 @@ system-test: ## add the system packages that the tests need, where it may
 run: setup system ## five sites measuring each other on this machine; prints the address of the page
 	@exec $(BIN)/python manage.py up --lab
 
-test: setup system-test ## the whole test suite, database and namespaces included
-	$(BIN)/python -m pytest tests --ignore=tests/net -n 4 --dist loadfile --no-loadscope-reorder --durations=15
-	$(BIN)/python -m pytest tests/net -n 3 --dist loadfile --durations=15  # after the others: these mostly wait, and time packets
+test: setup system-test ## the whole test suite but the tests of TimescaleDB, database and namespaces included
+	@status=0; $(MAKE) --no-print-directory test-most || status=1; $(MAKE) --no-print-directory test-net || status=1; exit $$status
+
+test-most: setup system-test  # the whole job runs on TimescaleDB
+	$(BIN)/python -m pytest tests --ignore=tests/net --ignore=tests/e2e/test_whole_job.py -n 4 --dist loadfile --no-loadscope-reorder --durations=15
+
+test-net: setup system-test  # after the others: these mostly wait, and time packets
+	$(BIN)/python -m pytest tests/net -n 3 --dist loadfile --durations=15
 
 test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
 	$(BIN)/python -m tests.timescale
 
 test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill -9, clocks set, disks full; half an hour
 	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest tests/e2e/lab/test_faults_*.py tests/e2e/test_faults_many.py tests/e2e/test_full_disk.py \
-	    tests/e2e/test_spool_full_disk.py tests/e2e/test_agent_life.py
+	    tests/e2e/test_spool_full_disk.py tests/e2e/lab/test_agent_life.py
 
 lint: setup ## style, types and import contracts
 	$(BIN)/ruff check .
@@ -40,7 +45,23 @@ lint: setup ## style, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint test ## what CI runs
+# What waits for the network runs beside what computes. With -j make shows each target's output once that ends; a
+# failure stops no other tests.
+check: ## what CI runs: style, types, all tests, those of the database on TimescaleDB too
+	@$(MAKE) --no-print-directory system-test
+	@$(MAKE) --no-print-directory -j2 -Otarget setup timescale
+	@$(MAKE) --no-print-directory -j2 -Otarget lint collect
+	@status=0; $(MAKE) --no-print-directory test-most || status=1; \
+	    $(MAKE) --no-print-directory -k -j2 -Otarget test-net test-timescale-beside || status=1; exit $$status
+
+collect: setup system-test  # once, so that not each worker of the tests compiles them all
+	$(BIN)/python -m pytest tests --collect-only -q >/dev/null
+
+timescale: system-test  # a folder with the database
+	@bash scripts/timescale.sh .cache/timescale
+
+test-timescale-beside: setup system-test  # so that it disturbs no timed packet
+	nice -n 19 $(BIN)/python -m tests.timescale
 
 bench: setup system-test ## benchmarks, side by side with the usual tools, as ratios
 	$(BIN)/python -m tests.bench
@@ -71,4 +92,4 @@ audit: setup ## known vulnerabilities of the pinned packages, from an advisory s
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-timescale test-faults lint check bench bench-archive bench-alerts bench-faults reproduce screenshots reference audit lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-faults lint check bench bench-archive bench-alerts bench-faults reproduce screenshots reference audit lock

@@ -23,5 +23,6 @@ if [ ! -x "$venv/bin/python" ]; then
     fi
 fi
 echo "setup: installing the pinned dependencies (about a minute the first time)"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+# Python compiles a module at its first import: compiling all of them takes a minute, and most are never imported.
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.txt
 touch "$venv/.installed"

@@ -26,8 +26,7 @@ from monitor.stack.postgres import TUNING
 from probes.supervise import StartError, Supervisor
 
 ROOT = Path(os.environ.get("SOUNDINGS_TIMESCALE_ROOT", Path(__file__).resolve().parents[1] / ".cache" / "timescale"))
-RELEASE = "trixie"
-PACKAGE = "postgresql-17-timescaledb"
+MAKE_ROOT = Path(__file__).resolve().parents[1] / "scripts" / "timescale.sh"
 BIN = "/usr/lib/postgresql/17/bin"
 TESTS = ["-m", "timescale and not long", "-n", "2", "--dist", "loadfile", "tests/db", "tests/e2e/test_whole_job.py"]
 
@@ -50,23 +49,6 @@ exec chroot --userspec=postgres:postgres "$1" {BIN}/postgres -D /mnt/cluster \\
 """
 
 
-def ensure_root() -> None:
-    """Make the debootstrap folder if it is not there. It is renamed into place when it is whole."""
-    if (ROOT / BIN.lstrip("/") / "postgres").exists():
-        return
-    print(f"timescale: making {ROOT} with {PACKAGE} of Debian {RELEASE} (about a minute)", flush=True)
-    part = ROOT.with_name(ROOT.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        ["debootstrap", "--variant=minbase", f"--include={PACKAGE}", RELEASE, str(part)],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    part.chmod(0o755)
-    part.rename(ROOT)
-
-
 def answers(url: str) -> bool:
     try:
         psycopg.connect(url, connect_timeout=2).close()
@@ -78,7 +60,7 @@ def answers(url: str) -> bool:
 @contextmanager
 def serving() -> Iterator[str]:
     """The URL of a TimescaleDB of its own, as long as it runs. Raises StartError."""
-    ensure_root()
+    subprocess.run(["bash", str(MAKE_ROOT), str(ROOT)], check=True)
     folder = Path(tempfile.mkdtemp(prefix="soundings-timescale-"))
     supervisor = Supervisor(folder / "log", print)
     url = f"postgresql://postgres@/postgres?host={folder / 'pg'}"

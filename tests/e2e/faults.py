@@ -26,6 +26,7 @@ RTT_MS = {("bern", "rome"): 20.0, ("bern", "oslo"): 60.0, ("rome", "oslo"): 120.
 """Of the scenario, either way."""
 PING_EVERY_S = 10
 SIZES = 2
+EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 OPEN = ("awaited", "unknown")
 """What the centre calls cycles that nobody has accounted for, and those before the agent's first account."""
 
@@ -174,8 +175,13 @@ def path_ids(stack: RunningStack) -> dict[tuple[str, str], int]:
 
 def wait_until_all_measure(stack: RunningStack) -> None:
     """Until something of each agent is stored, and so each has accounted for its first cycles."""
-    measuring = "SELECT count(DISTINCT path_id) FROM burst WHERE outcome = 'measured'"
-    wait_for(lambda: rows(stack, measuring)[0][0] == len(SITES) * (len(SITES) - 1), 120, "every agent measures")
+    wait_for(lambda: measured_since(stack, EARLIEST), 120, "every agent measures")
+
+
+def measured_since(stack: RunningStack, since: datetime) -> bool:
+    """Whether every path was measured after `since`."""
+    measuring = "SELECT count(DISTINCT path_id) FROM burst WHERE outcome = 'measured' AND measured_at > %s"
+    return rows(stack, measuring, since)[0][0] == len(SITES) * (len(SITES) - 1)
 
 
 def _query(at: datetime) -> str:

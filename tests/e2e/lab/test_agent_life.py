@@ -1,0 +1,85 @@
+"""The life of agents: frozen, killed and planned anew, each planned cycle is accounted for."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import faults
+from tests.e2e.stack import wait_for
+
+SINCE = "since=2026-01-01T00:00:00Z"
+EVERY_S = 10
+
+
+def path_id(stack, source, destination):
+    ends = ((path["source"]["site"], path["destination"]["site"], path["id"]) for path in stack.get("paths"))
+    return next(number for here, there, number in ends if (here, there) == (source, destination))
+
+
+def pings(stack, number):
+    """The ledger of a path's pings by reason, or by outcome where there is none."""
+    told = stack.get(f"paths/{number}/ledger?{SINCE}")
+    assert sum(line["count"] for line in told["lines"]) == told["planned"]
+    counts = Counter()
+    for line in told["lines"]:
+        if line["test"] == "ping":
+            counts[line["reason"] or line["outcome"]] += line["count"]
+    return counts
+
+
+def worker(stack, site):
+    """The process of a site's worker; None while there is none."""
+    for pid in stack.processes("probes.site.worker"):
+        if f"/sites/{site}" in Path(f"/proc/{pid}/environ").read_text():
+            return pid
+    return None
+
+
+@pytest.fixture
+def slower_mesh(lab):
+    """The lab's mesh with half as many pings; the mesh as it was is applied again at the end."""
+    original = lab.data / "lab" / "mesh.toml"
+    mesh = original.read_text()
+    assert f"every_s = {EVERY_S}\n" in mesh
+    slower = lab.data / "slower.toml"
+    slower.write_text(mesh.replace(f"every_s = {EVERY_S}\n", f"every_s = {2 * EVERY_S}\n"))
+    yield slower
+    lab.manage("mesh", "apply", str(original))
+    applied = datetime.now(UTC)
+    wait_for(lambda: faults.measured_since(lab, applied), 120, "every agent measures the mesh as it was")
+    lab.measuring_since = datetime.now(UTC)
+
+
+@pytest.mark.timeout(400)
+def test_frozen_killed_and_planned_anew_every_cycle_is_accounted_for(lab, slower_mesh, capsys):
+    frozen, killed = path_id(lab, "bern", "rome"), path_id(lab, "oslo", "rome")
+    for number in (frozen, killed):
+        wait_for(lambda number=number: pings(lab, number)["measured"] >= 2, 90, "the agents measure")
+    before = {number: pings(lab, number) for number in (frozen, killed)}
+
+    def missed(number):
+        return sum(pings(lab, number)[reason] - before[number][reason] for reason in ("late", "agent_offline"))
+
+    # It stays frozen until its supervisor ends it and starts it again, and was offline meanwhile.
+    os.kill(worker(lab, "bern"), signal.SIGSTOP)
+    os.kill(worker(lab, "oslo"), signal.SIGKILL)
+    wait_for(lambda: missed(frozen) >= 2, 150, "the frozen agent accounts for what it did not run")
+    wait_for(lambda: missed(killed) >= 1, 90, "so does the killed one")
+
+    lab.manage("mesh", "apply", str(slower_mesh))
+    measured = pings(lab, frozen)["measured"]
+    wait_for(lambda: pings(lab, frozen)["measured"] >= measured + 2, 120, "the new plan is measured")
+    wait_for(lambda: pings(lab, frozen)["awaited"] <= 2, 60, "no more is awaited than what runs and is on its way")
+
+    since = {number: pings(lab, number) - before[number] for number in (frozen, killed)}
+    with capsys.disabled():
+        print(f"\nledger, frozen: {dict(since[frozen])}; killed: {dict(since[killed])}")
+    assert since[frozen]["unknown"] == 0
+    explained = {"measured", "late", "agent_offline", "not_in_plan", "awaited", "busy", "no_route"}
+    assert set(since[frozen]) | set(since[killed]) <= explained
