@@ -36,7 +36,7 @@ test-timescale: setup system-test ## the database tests and the whole job on Tim
 	$(BIN)/python -m tests.timescale
 
 test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill -9, clocks set, disks full; half an hour
-	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest tests/e2e/lab/test_faults_*.py tests/e2e/test_faults_many.py tests/e2e/test_full_disk.py \
+	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest -m "long or not long" tests/e2e/lab/test_faults_*.py tests/e2e/test_faults_many.py tests/e2e/test_full_disk.py \
 	    tests/e2e/test_spool_full_disk.py tests/e2e/lab/test_agent_life.py
 
 lint: setup ## style, types and import contracts

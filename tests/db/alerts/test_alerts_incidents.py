@@ -370,7 +370,7 @@ evaluations = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(evaluations)
 def test_any_order_of_evaluations_keeps_to_the_rules(two_paths, steps):
     """What must hold whatever happens; the deliveries are those that the notifications would make."""

@@ -1,4 +1,5 @@
-"""The life of agents: frozen, killed and planned anew, each planned cycle is accounted for."""
+"""The life of agents: frozen, killed and planned anew, each planned cycle is accounted for. `make test-faults` runs it;
+of the same, the other tests here kill and stop all agents, and tests/db/archive/test_ledger.py changes plans."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ import pytest
 
 from tests.e2e import faults
 from tests.e2e.stack import wait_for
+
+pytestmark = pytest.mark.long
 
 SINCE = "since=2026-01-01T00:00:00Z"
 EVERY_S = 10
