@@ -45,12 +45,12 @@ def worker(stack, site):
 
 
 @pytest.fixture
-def slower_mesh(lab):
+def slower_mesh(lab, tmp_path):
     """The lab's mesh with half as many pings; the mesh as it was is applied again at the end."""
     original = lab.data / "lab" / "mesh.toml"
     mesh = original.read_text()
     assert f"every_s = {EVERY_S}\n" in mesh
-    slower = lab.data / "slower.toml"
+    slower = tmp_path / "slower.toml"
     slower.write_text(mesh.replace(f"every_s = {EVERY_S}\n", f"every_s = {2 * EVERY_S}\n"))
     yield slower
     lab.manage("mesh", "apply", str(original))
