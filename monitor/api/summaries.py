@@ -139,7 +139,7 @@ def get_table(
     if complaint is not None:
         raise HttpError(422, complaint)
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
-    cells = tables.table(by, metric, tick, since, until, packet_bytes, family=family)
+    cells = tables.table(by, metric, tick, since, until, packet_bytes, family=family, now=timezone.now())
     return {
         "by": by,
         "metric": metric,

@@ -1,8 +1,9 @@
 """Choose the summaries for a period: the longest that fit, shorter ones at its edges, so that few rows are read.
 
 In: a period of aware times. Out: stretches of one tier each (`hour`, `day`, `month`), in order, without gaps. A period
-is extended to whole hours up to two days, to whole days (UTC) beyond. All queries over periods use this module, so that
-they agree on the rows of a period.
+is extended to whole hours, beyond two days to the beginning of its first day (UTC). Its newest hours are never taken
+from a longer summary, which is merged minutes after them. All queries over periods use this module, so that they agree
+on the rows of a period.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from datetime import UTC, datetime, timedelta
 LONGEST_IN_HOURS = timedelta(days=2)
 LONGEST_IN_DAYS = timedelta(days=62)
 """A longer period contains a whole month."""
+SETTLED_AFTER = {"day": timedelta(hours=1), "month": timedelta(days=1), "year": timedelta(days=1)}
+"""How long after its end a summary has all that was delivered in time: well above the patience of the rollup and the
+delay of a delivery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +29,15 @@ class Stretch:
 
 
 def cover(since: datetime, until: datetime) -> list[Stretch]:
-    """Stretches of a period, at most three; none for an empty period."""
+    """Stretches of a period, extended to whole hours, of more than two days to the beginning of its first day; none for
+    an empty period."""
     if since >= until:
         return []
+    end = end_of("hour", until)
     if until - since <= LONGEST_IN_HOURS:
-        return [Stretch("hour", start_of("hour", since), end_of("hour", until))]
-    first, last = start_of("day", since), end_of("day", until)
-    if until - since <= LONGEST_IN_DAYS:
-        return [Stretch("day", first, last)]
-    month_since, month_until = end_of("month", first), start_of("month", last)
-    parts = [
-        Stretch("day", first, month_since),
-        Stretch("month", month_since, month_until),
-        Stretch("day", month_until, last),
-    ]
-    return [part for part in parts if part.since < part.until]
+        return [Stretch("hour", start_of("hour", since), end)]
+    first, last = start_of("day", since), start_of("day", until - SETTLED_AFTER["day"])
+    return _without_empty(*_days(first, last), Stretch("hour", last, end))
 
 
 def cover_exactly(since: datetime, until: datetime) -> list[Stretch]:
@@ -48,7 +46,22 @@ def cover_exactly(since: datetime, until: datetime) -> list[Stretch]:
     first, last = end_of("day", since), start_of("day", until)
     if first >= last:
         return [Stretch("hour", since, until)] if since < until else []
-    parts = [Stretch("hour", since, first), *cover(first, last), Stretch("hour", last, until)]
+    return _without_empty(Stretch("hour", since, first), *_days(first, last), Stretch("hour", last, until))
+
+
+def _days(first: datetime, last: datetime) -> list[Stretch]:
+    """Stretches of whole days, with months in a long period; a month that has just ended is not settled."""
+    if last - first <= LONGEST_IN_DAYS:
+        return [Stretch("day", first, last)]
+    month_since, month_until = end_of("month", first), start_of("month", last - SETTLED_AFTER["month"])
+    return _without_empty(
+        Stretch("day", first, month_since),
+        Stretch("month", month_since, month_until),
+        Stretch("day", month_until, last),
+    )
+
+
+def _without_empty(*parts: Stretch) -> list[Stretch]:
     return [part for part in parts if part.since < part.until]
 
 

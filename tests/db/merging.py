@@ -1,11 +1,22 @@
-"""Days, months and years from the hours that a test has put into the tables, as the roll-up makes them in time."""
+"""Summaries of what a test has put into the tables, as the roll-up makes them in time."""
 
 from datetime import timedelta
 
 from monitor.analysis.sketches import RTT_MS, Sketches
-from monitor.archive.models import BurstHour, DirtySummary
+from monitor.archive.models import Burst, BurstHour, DirtyHour, DirtySummary
 from monitor.archive.periods import start_of
-from monitor.archive.rollup.recompute import TIERS, merge
+from monitor.archive.rollup.recompute import TIERS, merge, roll_up
+
+
+def roll_up_raw(now):
+    """The hours of all raw bursts, as the worker computes them within seconds; days and longer summaries
+    are only marked."""
+    hours = {(path_id, start_of("hour", at)) for path_id, at in Burst.objects.values_list("path_id", "measured_at")}
+    DirtyHour.objects.bulk_create(
+        (DirtyHour(path_id=path_id, hour=hour, marked_at=now) for path_id, hour in hours), ignore_conflicts=True
+    )
+    while roll_up(now):
+        continue
 
 
 def merge_hours(now):

@@ -198,7 +198,7 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
     check_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     if until - since > LONGEST_RAW:
-        step = next(step for step in STEPS if until - since <= step.longest)
+        step = _tier_of(since, until)
         names, rows = run_statement(
             "series_from_summaries", {"tier": step.tier}, **{**parameters, "since": start_of(step.tier, since)}
         )
@@ -207,11 +207,23 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
     return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_points_of_raw(rows)))
 
 
+def series_since(since: datetime, until: datetime) -> datetime:
+    """The beginning of the first interval of a series of the period: all that it shows lies between that and the end
+    of the interval that contains `until`."""
+    if until - since <= LONGEST_RAW:
+        return since
+    return start_of(_tier_of(since, until).tier, since)
+
+
 def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: int | None = None) -> list[RawBurst]:
     """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
     return select(RawBurst, "raw_bursts", **parameters)
+
+
+def _tier_of(since: datetime, until: datetime) -> SeriesTier:
+    return next(step for step in STEPS if until - since <= step.longest)
 
 
 def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:

@@ -32,15 +32,17 @@ def pooled(
     path_ids: Sequence[int] | None,
     quantile: str = "rtt_median_ms",
     exact: bool = False,
+    first: int = 0,
 ) -> tuple[str, dict[str, Any]]:
-    """sql/pooled.sql for this period, and its parameters; `exact` to the hour for periods of any length."""
+    """sql/pooled.sql for this period, and its parameters; `exact` to the hour for periods of any length. `first` is the
+    number of its first stretch, where a statement has several periods."""
     stretches = (cover_exactly if exact else cover)(since, until) or [Stretch("hour", since, since)]
     parameters: dict[str, Any] = {
         "packet_bytes": packet_bytes,
         "path_ids": optional_list(path_ids),
     }
     pieces = []
-    for number, stretch in enumerate(stretches):
+    for number, stretch in enumerate(stretches, first):
         parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
         pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns=COLUMNS))
     return statement("pooled", pieces="\nUNION ALL\n".join(pieces), quantile=quantile), parameters

@@ -10,13 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from monitor.archive.periods import start_of
+from monitor.analysis.loss import loss_bound_ratio
+from monitor.archive.periods import SETTLED_AFTER, next_start, start_of
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.pooling import medians_of, pooled, quantiles_of
 from monitor.archive.statements import check_period, records, run_statement, statement
 
 POOLED_QUANTILES = (Metric.RTT_P25, Metric.RTT_MEDIAN, Metric.RTT_P75, Metric.RTT_P90)
+FROM_SKETCHES = frozenset({*POOLED_QUANTILES, Metric.RTT_P95, Metric.IPDV, Metric.MOS})
+"""Metrics of a day or longer that only its rollup has; all others can be pooled from shorter summaries."""
+ROLLED_UP = FROM_SKETCHES | {Metric.LOSS_MAX}
 
 
 class Grouping(StrEnum):
@@ -69,13 +74,15 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """Median of a metric over the `paths` paths from `source` to `destination` that have it, beginning at `at`."""
+    """Median of a metric over the `paths` paths from `source` to `destination` that have it, beginning at `at`. Where
+    that is a loss of 0, `loss_bound_ratio` is its upper 95% bound 3/N, N the median of what the paths sent."""
 
     source: str
     destination: str
     at: datetime
     value: float
     paths: int
+    loss_bound_ratio: float | None = None
 
 
 def grid(
@@ -142,31 +149,98 @@ def table(
     packet_bytes: int,
     *,
     family: int | None = None,
+    now: datetime | None = None,
 ) -> list[TableCell]:
     """PingER's table: medians over paths for each tick (UTC) that begins in the period or contains its start.
 
     IPv4 and IPv6 are pooled unless `family` is 4 or 6. By group, a path counts for each pair of a group that contains
-    its source and a group that contains its destination, which may be the same.
+    its source and a group that contains its destination, which may be the same. With `now`, a tick that runs or has
+    just ended is pooled from shorter summaries, as the grid is, where the metric allows it (`is_current`).
     """
     check_period(since, until)
     of_tests = metric is Metric.THROUGHPUT
+    parts = {
+        "value": metric.sql,
+        "packets": "sent" if metric is Metric.LOSS else "NULL",
+        "tick": tick.value,
+    }
+    running = ""
+    parameters: dict[str, Any] = {}
+    stored_until = until
+    if now is not None and tick is not Tick.HOUR and is_current(metric, tick):
+        stored_until = min(until, start_of(tick.value, now - SETTLED_AFTER[tick.value]))
+        running, parameters = _running(parts, max(start_of(tick.value, since), stored_until), until, now, packet_bytes)
     names, rows = run_statement(
         "table",
         {
+            **parts,
             "places": _places(by),
-            "tick": tick.value,
-            "value": metric.sql,
             "table": f"{'throughput' if of_tests else 'burst'}_{tick.value}",
             "size": "" if of_tests else "AND packet_bytes = %(packet_bytes)s",
+            "running": running,
         },
-        since=start_of(tick.value, since),
-        until=until,
-        packet_bytes=packet_bytes,
-        family=family,
+        **{
+            **parameters,
+            "since": start_of(tick.value, since),
+            "until": stored_until,
+            "packet_bytes": packet_bytes,
+            "family": family,
+        },
     )
-    medians = medians_of([row[-1] for row in rows])
-    cells = [(*row[:-1], *middle) for row, middle in zip(rows, medians, strict=True)]
-    return records(TableCell, (*names[:-1], "value", "paths"), cells)
+    assert names == ("source", "destination", "at", "packed", "packets")
+    medians = medians_of([row[3] for row in rows])
+    with_bound = metric is Metric.LOSS
+    packets = [sent for sent, _ in medians_of([row[4] for row in rows])] if with_bound else [None] * len(rows)
+    return [
+        TableCell(row[0], row[1], row[2], value, paths, _bound(value, sent))
+        for row, (value, paths), sent in zip(rows, medians, packets, strict=True)
+    ]
+
+
+def planned_pairs(by: Grouping, kind: str, *, family: int | None = None) -> dict[tuple[str, str], list[int]]:
+    """The pairs of a table between which a kind of measurement is planned, each with its paths."""
+    _, rows = run_statement("planned_pairs", {"places": _places(by)}, kind=kind, family=family)
+    return {(source, destination): path_ids for source, destination, path_ids in rows}
+
+
+def is_current(metric: Metric, tick: Tick) -> bool:
+    """Whether the running tick of a table is as current as the hours: not where the metric comes from a rollup of the
+    whole tick, nor where there would be too many throughput tests to read."""
+    if tick is Tick.HOUR:
+        return True
+    return tick is Tick.DAY if metric is Metric.THROUGHPUT else metric not in ROLLED_UP
+
+
+def rolled_up_to(tick: Tick) -> datetime | None:
+    """The arrival of the oldest result that the summaries of this tick do not have yet; None where they have all."""
+    tiers = [str(tier) for tier in (Tick.DAY, Tick.MONTH, Tick.YEAR)]
+    _, rows = run_statement("rolled_up_to", tiers=tiers[: tiers.index(tick) + 1])
+    return rows[0][0]
+
+
+def _running(
+    parts: dict[str, str], since: datetime, until: datetime, now: datetime, packet_bytes: int
+) -> tuple[str, dict[str, Any]]:
+    """The part {running} of sql/table.sql for the ticks that begin in [since, until), and its parameters."""
+    pieces: list[str] = []
+    parameters: dict[str, Any] = {}
+    tick, at = parts["tick"], since
+    while at < min(until, now):
+        number, end = len(parameters), min(next_start(tick, at), now)
+        if parts["value"] == Metric.THROUGHPUT.sql:
+            text = statement("tests_of_tick", number=str(number))
+            added: dict[str, Any] = {f"since_{number}": at, f"until_{number}": end}
+        else:
+            text, added = pooled(at, end, packet_bytes=packet_bytes, path_ids=None, first=number)
+        pieces.append(statement("running_tick", **parts, number=str(number), pooled=text))
+        parameters |= {**added, f"tick_{number}": at}
+        at = next_start(tick, at)
+    return "".join(pieces), parameters
+
+
+def _bound(loss_ratio: float, sent: float | None) -> float | None:
+    """The upper bound of a loss of 0 of so many packets."""
+    return None if sent is None or loss_ratio > 0 else loss_bound_ratio(round(sent), round(sent))
 
 
 def _places(by: Grouping) -> str:

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from monitor.archive.models import DirtyHour, DirtySummary, RefusedResult
-from monitor.archive.queries import completeness, tables
+from monitor.archive.queries import completeness, recent, tables
 from monitor.archive.queries.deliveries import newest_refused
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import (
@@ -22,7 +22,12 @@ from monitor.archive.queries.paths import (
     raw_bursts,
 )
 from monitor.archive.queries.tables import Grouping, Tick
-from monitor.archive.queries.throughput.series import capacity_series, throughput_series, throughput_summaries
+from monitor.archive.queries.throughput.series import (
+    capacity_series,
+    newest_throughput,
+    throughput_series,
+    throughput_summaries,
+)
 from monitor.archive.rollup import recompute
 from tests.db.archive.test_archive_hypertables import has_timescaledb
 from tests.db.mesh_of_three import make_mesh
@@ -119,6 +124,22 @@ def table_of(relation):
 
 QUESTIONS = {
     "grid of a day": (lambda: tables.grid(Metric.LOSS, END - timedelta(days=1), END, packet_bytes=100), "burst_hour"),
+    "grid of now": (
+        lambda: recent.grid(
+            Metric.LOSS, {path_id: END - timedelta(minutes=10 * path_id) for path_id in range(1, 31)}, END, 100
+        ),
+        "burst",
+    ),
+    "tests of now": (
+        lambda: newest_throughput({path_id: END - timedelta(hours=3) for path_id in range(1, 31)}, END),
+        "throughput_test",
+    ),
+    "table of the running day": (
+        lambda: tables.table(
+            Grouping.SITE, Metric.LOSS, Tick.DAY, END - timedelta(days=7), END, 100, now=END - timedelta(hours=2)
+        ),
+        "burst_hour",
+    ),
     "grid of all sizes": (lambda: tables.grid(Metric.RTT_MEDIAN, END - timedelta(hours=9), END), "burst_hour"),
     "summary of a path": (
         lambda: path_summaries(END - timedelta(days=1), END, packet_bytes=100, path_ids=[7]),

@@ -6,10 +6,11 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from monitor.archive.queries import tables
+from monitor.archive.queries import recent, tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import path_series, path_summaries, raw_bursts
 from monitor.archive.queries.tables import Grouping, Tick
+from monitor.archive.queries.throughput.series import newest_throughput
 from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.models import Group, Host, Path, Site
 from tests.db.merging import merge_all
@@ -91,6 +92,17 @@ def test_a_grid_of_more_than_two_days_takes_the_days_that_it_overlaps(mesh, deli
     [cell] = tables.grid(Metric.LOSS, DAY - timedelta(days=9) + timedelta(hours=5), NOW)
 
     assert cell.bursts == 3
+
+
+@pytest.mark.parametrize("length", [timedelta(days=1), timedelta(days=7), timedelta(days=400)])
+def test_the_running_day_is_as_current_as_its_hours(mesh, deliver, length):
+    deliver((mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=1))))
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(None, at=HOUR), 2), number=2), NOW)
+    roll_up(NOW)
+
+    [cell] = tables.grid(Metric.LOSS, NOW - length, NOW)
+
+    assert (cell.sent, cell.received) == (2, 1)
 
 
 def test_a_grid_of_a_year_takes_months_and_the_days_at_its_edges(mesh, deliver):
@@ -200,7 +212,7 @@ def test_a_table_of_measured_throughput(mesh, deliver):
 
     [cell] = tables.table(Grouping.COUNTRY, Metric.THROUGHPUT, Tick.HOUR, HOUR, NOW, 100)
 
-    assert astuple(cell) == ("US", "CH", HOUR, 70e6, 1)
+    assert astuple(cell) == ("US", "CH", HOUR, 70e6, 1, None)
 
 
 def test_pooled_views_add_sizes_and_families_up_by_name(mesh, deliver):
@@ -296,6 +308,11 @@ def test_a_year_shows_the_worst_hour_and_the_band_of_its_days(mesh, deliver):
         lambda: tables.grid(Metric.RTT_MEDIAN, NOW - timedelta(days=400), NOW),
         lambda: tables.grid(Metric.ALPHA, HOUR, NOW, packet_bytes=100),
         lambda: tables.worst(Metric.LOSS, HOUR, NOW),
+        lambda: recent.grid(Metric.LOSS, {1: HOUR}, NOW, 100),
+        lambda: tables.table(Grouping.SITE, Metric.LOSS, Tick.YEAR, HOUR, NOW, 100, now=NOW),
+        lambda: tables.table(Grouping.SITE, Metric.THROUGHPUT, Tick.DAY, HOUR, NOW, 100, now=NOW),
+        lambda: tables.planned_pairs(Grouping.GROUP, "ping"),
+        lambda: newest_throughput({1: HOUR}, NOW),
         lambda: tables.table(Grouping.GROUP, Metric.MOS, Tick.MONTH, HOUR, NOW, 100),
         lambda: raw_bursts(1, HOUR, NOW),
         lambda: path_summaries(NOW - timedelta(days=400), NOW),

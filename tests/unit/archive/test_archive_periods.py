@@ -22,18 +22,39 @@ def at(text):
     [
         ("2026-03-14T10:30", "2026-03-14T11:30", [("hour", "2026-03-14T10:00", "2026-03-14T12:00")]),
         ("2026-03-12T11:30", "2026-03-14T11:30", [("hour", "2026-03-12T11:00", "2026-03-14T12:00")]),
-        ("2026-03-12T11:29", "2026-03-14T11:30", [("day", "2026-03-12", "2026-03-15")]),
-        ("2026-02-12T11:30", "2026-03-14T11:30", [("day", "2026-02-12", "2026-03-15")]),
+        (
+            "2026-03-12T11:29",
+            "2026-03-14T11:30",
+            [
+                ("day", "2026-03-12", "2026-03-14"),
+                ("hour", "2026-03-14", "2026-03-14T12:00"),
+            ],
+        ),
+        ("2026-03-12", "2026-03-15", [("day", "2026-03-12", "2026-03-14"), ("hour", "2026-03-14", "2026-03-15")]),
+        (
+            "2026-03-12",
+            "2026-03-15T00:59",
+            [("day", "2026-03-12", "2026-03-14"), ("hour", "2026-03-14", "2026-03-15T01:00")],
+        ),
         (
             "2026-01-31T12:00",
-            "2026-06-02",
+            "2026-06-02T04:10",
             [
                 ("day", "2026-01-31", "2026-02-01"),
                 ("month", "2026-02-01", "2026-06-01"),
                 ("day", "2026-06-01", "2026-06-02"),
+                ("hour", "2026-06-02", "2026-06-02T05:00"),
             ],
         ),
-        ("2025-01-01", "2026-01-01", [("month", "2025-01-01", "2026-01-01")]),
+        (
+            "2025-01-01",
+            "2026-01-01T01:00",
+            [
+                ("month", "2025-01-01", "2025-12-01"),
+                ("day", "2025-12-01", "2026-01-01"),
+                ("hour", "2026-01-01", "2026-01-01T01:00"),
+            ],
+        ),
     ],
 )
 def test_the_longest_summaries_fill_a_period_shorter_ones_its_edges(since, until, expected):
@@ -59,7 +80,9 @@ def test_stretches_cover_the_period_and_align_with_their_tier(since, length):
         assert stretches[-1].until >= since + length
         overlap = timedelta(hours=1) if length <= timedelta(days=2) else timedelta(days=1)
         assert since - stretches[0].since < overlap
-        assert stretches[-1].until - (since + length) < overlap
+        assert stretches[-1].until - (since + length) < timedelta(hours=1)
+        assert all(s.until + timedelta(hours=1) <= since + length for s in stretches if s.tier == "day")
+        assert all(s.until + timedelta(days=1) <= since + length for s in stretches if s.tier == "month")
     assert sum((s.until - s.since).days + 1 for s in stretches if s.tier == "day") <= 66
 
 

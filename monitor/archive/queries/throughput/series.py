@@ -6,7 +6,7 @@ Periods, paths and records as in `monitor.archive.queries.paths`; single tests w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -58,6 +58,17 @@ class PathThroughput:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestThroughput:
+    """The newest rate of a path among its tests since a moment; None where none of them was measured."""
+
+    path_id: int
+    tests: int
+    measured: int
+    throughput_bps: float | None
+    latest_outcome: str
+
+
+@dataclass(frozen=True, slots=True)
 class CapacityPoint:
     """An estimate of a path's bottleneck capacity. `capacity_bps` is None unless `verdict` is `measured`;
     `capacity_low_bps` without it is a lower bound. `during_test`: a throughput test ran on the same host."""
@@ -90,6 +101,18 @@ def throughput_summaries(
     check_period(since, until)
     answer = run_statement("throughput_summaries", since=since, until=until, path_ids=optional_list(path_ids))
     return records(PathThroughput, *answer)
+
+
+def newest_throughput(begins: Mapping[int, datetime], until: datetime) -> list[NewestThroughput]:
+    """Each path with a throughput test since its moment in `begins`, by path."""
+    return select(
+        NewestThroughput,
+        "newest_throughput",
+        path_ids=list(begins),
+        begins=list(begins.values()),
+        since=min(begins.values(), default=until),
+        until=until,
+    )
 
 
 def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:

@@ -1,0 +1,106 @@
+"""Raw bursts of paths, each over a window of its own, as the figures that summaries have: the grid of now, and the
+figures of a path over a stretch of minutes.
+
+In: the beginning of each path's window, its common end, and a packet size. Out: the records of
+`monitor.archive.queries.tables` and `.paths`, which read whole hours. Bursts during throughput tests are counted and
+otherwise excluded. Statements are in sql/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from monitor.analysis.summaries import BurstFigures, burst_figures
+from monitor.analysis.tcp import mathis_estimate
+from monitor.archive.columns import nullable
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import PathSummary
+from monitor.archive.queries.tables import GridCell
+from monitor.archive.round_trips import unpack_groups
+from monitor.archive.statements import check_raw_period, run_statement
+
+COUNTED = frozenset({
+    Metric.LOSS, Metric.LOSS_FLOOR, Metric.DUPLICATES, Metric.OUT_OF_ORDER, Metric.LATE, Metric.UNREACHABILITY,
+    Metric.ZERO_LOSS,
+})  # fmt: skip
+"""Metrics of counts alone: the round trips are not read."""
+OF_WHOLE_HOURS = frozenset({Metric.ALPHA, Metric.COVERAGE, Metric.THROUGHPUT})
+"""Metrics that need more than bursts."""
+
+_FIGURES = tuple(field.name for field in fields(BurstFigures) if not field.name.endswith("_sketch"))
+_COUNTS = (
+    "bursts", "bursts_all_lost", "bursts_none_lost", "bursts_during_test", "bursts_not_measured", "bursts_duplicated",
+    "bursts_reordered", "sent", "received", "late", "duplicates", "reordered",
+)  # fmt: skip
+_CELL = ("bursts", "bursts_all_lost", "bursts_during_test", "bursts_not_measured", "sent", "received")
+
+Columns = dict[str, list[Any]]
+"""Columns of a summary by name, a value for each path; `path_id` is the path's."""
+
+
+def grid(metric: Metric, begins: Mapping[int, datetime], until: datetime, packet_bytes: int) -> list[GridCell]:
+    """The metric of each path with a burst since its moment in `begins`. Raises `ValueError` for a metric that bursts
+    alone do not give."""
+    if metric in OF_WHOLE_HOURS:
+        raise ValueError(f"{metric} is not made of bursts alone: ask for a period of whole hours")
+    columns = _counts(begins, until, packet_bytes, value="NULL" if metric not in COUNTED else metric.sql)
+    values = columns["value"]
+    if metric not in COUNTED:
+        values = _values(metric, {**columns, **_figures(columns)})
+    rows = zip(columns["path_id"], values, *(columns[name] for name in _CELL), strict=True)
+    return [GridCell(path_id, packet_bytes, value, *counts) for path_id, value, *counts in rows]
+
+
+def summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:
+    """The figures of a path over a day at most, exact to the burst; None where no burst of it began."""
+    check_raw_period(since, until)
+    columns = _counts({path_id: since}, until, packet_bytes, value="NULL")
+    if not columns["path_id"]:
+        return None
+    row = {name: values[0] for name, values in {**columns, **_figures(columns)}.items()}
+    rate_bps, is_floor = None, None
+    if row["rtt_avg_ms"] is not None:
+        estimates, floors = mathis_estimate(row["rtt_avg_ms"], row["sent"], row["received"])
+        rate_bps, is_floor = float(estimates), bool(floors)
+    named = {field.name: row[field.name] for field in fields(PathSummary) if field.name in row}
+    return PathSummary(**named, packet_bytes=packet_bytes, estimate_bps=rate_bps, estimate_is_floor=is_floor)
+
+
+def _counts(begins: Mapping[int, datetime], until: datetime, packet_bytes: int, *, value: str) -> Columns:
+    """What can be counted of each path, with its round trips as sql/recent.sql packs them where `value` is no metric
+    of counts."""
+    with_rtts = value == "NULL"
+    names, rows = run_statement(
+        "recent",
+        {
+            "value": value,
+            "packets": "string_agg(int2send(packets), '') FILTER (WHERE counts)" if with_rtts else "NULL",
+            "rtts": "string_agg(array_send(rtts_ms), '') FILTER (WHERE counts)" if with_rtts else "NULL",
+        },
+        path_ids=list(begins),
+        begins=list(begins.values()),
+        since=min(begins.values(), default=until),
+        until=until,
+        packet_bytes=packet_bytes,
+    )
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def _figures(columns: Columns) -> Columns:
+    """The columns computed from single round trips."""
+    group, packets, rtts_ms = unpack_groups(columns["packets"], columns["rtts"])
+    figures = burst_figures(group, rtts_ms, packets, len(columns["packets"]))
+    return {name: list(nullable(getattr(figures, name))) for name in _FIGURES}
+
+
+def _values(metric: Metric, columns: Columns) -> list[float | None]:
+    """The metric by its SQL over these columns, so that its formula is that of the summaries."""
+    arrays = [f"%({name})s::bigint[]" for name in _COUNTS] + [f"%({name})s::double precision[]" for name in _FIGURES]
+    names = (*_COUNTS, *_FIGURES)
+    parts = {"value": metric.sql, "arrays": ", ".join(arrays), "columns": ", ".join(names)}
+    _, rows = run_statement("metric_of_rows", parts, **{name: columns[name] for name in names})
+    return [value for (value,) in rows]
