@@ -36,7 +36,12 @@ def loss(lost: int, sent: int) -> str:
         return NO_DATA
     if lost > 0:
         return percent(lost / sent)
-    return f"< {_rounded_up_percent(ZERO_LOSS_BOUND / sent)}%" if sent > 3 else f"none lost of {sent}"
+    return loss_bound(ZERO_LOSS_BOUND / sent) if sent > 3 else f"none lost of {sent}"
+
+
+def loss_bound(ratio: float) -> str:
+    """An upper bound of the loss in percent, rounded up: < 0.9%."""
+    return f"< {_rounded_up_percent(ratio)}%"
 
 
 def milliseconds(value_ms: float | None) -> str:

@@ -17,7 +17,8 @@ from monitor.archive.queries.paths import SeriesPoint
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.overview.changes import PathChangeKind
-from monitor.overview.grid import ComparedPeriod, GridPeriod, PathState
+from monitor.overview.grid import ComparedPeriod, GridPeriod
+from monitor.overview.path_figures import PathState
 
 
 class SiteOut(Schema):
@@ -50,7 +51,8 @@ class PathOut(Schema):
 
 class CellOut(Schema):
     """A path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound if there was no loss, else
-    null; `outcome` is that of the newest failed test."""
+    null; `outcome` is that of the newest failed test; `bursts_all_lost` counts those of `bursts` without any reply.
+    Where `value` is that of an open incident, `value_measured` is that of the newest bursts."""
 
     path_id: int
     source: str
@@ -69,11 +71,15 @@ class CellOut(Schema):
     incident_id: int | None
     value_before: float | None
     in_maintenance: bool
+    bursts: int | None
+    bursts_all_lost: int | None
+    value_measured: float | None
 
 
 class GridOut(Schema):
-    """The grid as the page shows it: over the whole hours that overlap [since, until), beyond two days whole days.
-    `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested."""
+    """The grid as the page shows it: over the whole hours that overlap [since, until), or, for the period `now`, each
+    path over the last ten minutes or three cycles, whichever is longer, with an open incident's figure where that is
+    worse. `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested."""
 
     metric: Metric
     period: GridPeriod

@@ -1,4 +1,4 @@
-"""The grid: every path's value of a metric over a period, with its state.
+"""The grid: every path's value of a metric over a period or now, with its state.
 
 The pages and the REST API share it, so that they agree. In: a metric, a period, a packet size and a group. Out: a
 `Grid`. No text for people and no colours: those belong to the pages.
@@ -6,29 +6,28 @@ The pages and the REST API share it, so that they agree. In: a metric, a period,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
 
 from monitor.alerts.incidents import quiet
 from monitor.alerts.incidents.queries import open_incidents
-from monitor.alerts.models import Incident, QuietPeriod
-from monitor.analysis.loss import loss_bound_ratio
-from monitor.archive.queries import tables
+from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
+from monitor.archive.periods import cover
+from monitor.archive.queries import recent
 from monitor.archive.queries.metrics import Metric
-from monitor.archive.queries.paths import measured_packet_sizes, newest_failures, newest_measurement_at
-from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
-from monitor.archive.statements import LONGEST_RAW
+from monitor.archive.queries.paths import measured_packet_sizes, newest_measurement_at
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Path, Site
-from probes.contract import Outcome
+from monitor.overview.incident_values import incident_value
+from monitor.overview.path_figures import KnownFields, PathFigures, by_incident, figures_now, figures_over
 
 DEFAULT_PACKET_BYTES = 100
 
 
-class GridPeriod(StrEnum):
+class HistoryPeriod(StrEnum):
+    """A period up to the present that pages show."""
+
     HOUR = "hour"
     DAY = "day"
     WEEK = "week"
@@ -40,11 +39,31 @@ class GridPeriod(StrEnum):
 
 
 _LENGTHS = {
-    GridPeriod.HOUR: timedelta(hours=1),
-    GridPeriod.DAY: timedelta(days=1),
-    GridPeriod.WEEK: timedelta(days=7),
-    GridPeriod.MONTH: timedelta(days=30),
+    HistoryPeriod.HOUR: timedelta(hours=1),
+    HistoryPeriod.DAY: timedelta(days=1),
+    HistoryPeriod.WEEK: timedelta(days=7),
+    HistoryPeriod.MONTH: timedelta(days=30),
 }
+
+
+class GridPeriod(StrEnum):
+    """A period of the grid: history, or `NOW`, the last ten minutes, or three cycles of a path that is measured less
+    often."""
+
+    NOW = "now"
+    HOUR = "hour"
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+    @property
+    def history(self) -> HistoryPeriod:
+        """The period over which a path is looked at from this grid."""
+        return HistoryPeriod.HOUR if self is GridPeriod.NOW else HistoryPeriod(self.value)
+
+
+NOW_LENGTH = timedelta(minutes=10)
+NOW_CYCLES = 3
 
 
 class ComparedPeriod(StrEnum):
@@ -63,19 +82,6 @@ class ComparedPeriod(StrEnum):
         return "a week before" if self is ComparedPeriod.WEEK else "52 weeks before"
 
 
-class PathState(StrEnum):
-    """The state of a path. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
-    was measured but leaves the metric undefined: conditional loss without loss."""
-
-    VALUE = "value"
-    NONE_LOST = "none_lost"
-    UNDEFINED = "undefined"
-    TOTAL_LOSS = "total_loss"
-    NO_DATA = "no_data"
-    NOT_MEASURED = "not_measured"
-    OWN_TEST = "own_test"
-
-
 @dataclass(frozen=True, slots=True)
 class GridSite:
     """A row or a column."""
@@ -86,36 +92,10 @@ class GridSite:
 
 
 @dataclass(frozen=True, slots=True)
-class PathFigures:
-    """A path over the period. `value` is the metric's, in the unit of its name. Unknown values are None; `outcome` is
-    that of the newest failed test, `value_before` the metric's in the period compared with."""
-
-    path_id: int
-    source: str
-    destination: str
-    family: int
-    incident_id: int | None
-    in_maintenance: bool = False
-    state: PathState = PathState.NO_DATA
-    value: float | None = None
-    sent: int | None = None
-    received: int | None = None
-    loss_ratio: float | None = None
-    loss_bound_ratio: float | None = None
-    tests: int | None = None
-    tests_measured: int | None = None
-    not_measured: int | None = None
-    outcome: str | None = None
-    value_before: float | None = None
-
-    @property
-    def has_figure(self) -> bool:
-        return self.state in (PathState.VALUE, PathState.NONE_LOST)
-
-
-@dataclass(frozen=True, slots=True)
 class Grid:
-    """All paths of a metric. `packet_bytes` is None for throughput."""
+    """All paths of a metric. `packet_bytes` is None for throughput. For the period `NOW`, `since` is where the longest
+    window begins, and a path with an open incident has the incident's figure where the newest is better.
+    `covered_since` is where the summaries of the period begin."""
 
     metric: Metric
     period: GridPeriod
@@ -125,6 +105,7 @@ class Grid:
     groups: tuple[str, ...]
     since: datetime
     until: datetime
+    covered_since: datetime
     newest_measured_at: datetime | None
     sources: tuple[GridSite, ...]
     destinations: tuple[GridSite, ...]
@@ -143,10 +124,7 @@ class _PlannedPath:
     source: GridSite
     destination: GridSite
     family: int
-
-
-_Known = tuple[int, str, str, int, int | None, bool]
-"""The first fields of `PathFigures`, known without any data."""
+    every_s: int
 
 
 def load_grid(
@@ -159,20 +137,36 @@ def load_grid(
     against: ComparedPeriod | None = None,
 ) -> Grid:
     """The grid at `now`, with the values of the earlier period `against` if given. Raises `UnknownChoice`."""
-    since = now - period.length
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     members = _members()
     chosen = _choose_group(members, group)
     sites = {site.id: site for site in _sites()}
-    paths = [path for path in _planned_paths(metric, sites) if _is_in_group(path, chosen)]
+    paths = [path for path in _planned_paths(metric, size, sites) if _is_in_group(path, chosen)]
     incidents = open_incidents()
     planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now))
-    load = _test_figures if metric is Metric.THROUGHPUT else partial(_burst_figures, metric, size)
-    figures = load(planned, since, now)
-    if against is not None:
-        earlier = load(planned, since - against.earlier, now - against.earlier)
-        figures = tuple(replace(current, value_before=old.value) for current, old in zip(figures, earlier, strict=True))
+    earlier = None if against is None else against.earlier
+    if period is GridPeriod.NOW:
+        if metric in recent.OF_WHOLE_HOURS - {Metric.THROUGHPUT}:
+            raise UnknownChoice(f"period=now: {metric} is of whole hours; choose {', '.join(HistoryPeriod)}")
+        begins = {path.path_id: now - max(NOW_LENGTH, NOW_CYCLES * timedelta(seconds=path.every_s)) for path in paths}
+        since = min(begins.values(), default=now - NOW_LENGTH)
+
+        def load(before: timedelta) -> tuple[PathFigures, ...]:
+            return figures_now(metric, size, planned, {key: at - before for key, at in begins.items()}, now - before)
+    else:
+        since = now - period.history.length
+
+        def load(before: timedelta) -> tuple[PathFigures, ...]:
+            return figures_over(metric, size, planned, since - before, now - before)
+
+    figures = load(timedelta(0))
+    if earlier is not None:
+        figures = tuple(
+            replace(current, value_before=old.value) for current, old in zip(figures, load(earlier), strict=True)
+        )
+    if period is GridPeriod.NOW:
+        figures = _with_incidents(metric, figures, incidents)
     return Grid(
         metric=metric,
         period=period,
@@ -182,6 +176,7 @@ def load_grid(
         groups=tuple(members),
         since=since,
         until=now,
+        covered_since=since if period is GridPeriod.NOW else cover(since, now)[0].since,
         newest_measured_at=newest_measurement_at(),
         sources=_in_order(sites, {path.source for path in paths}),
         destinations=_in_order(sites, {path.destination for path in paths}),
@@ -199,29 +194,6 @@ def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
         there = ", ".join(str(size) for size in sizes)
         raise UnknownChoice(f"size={wanted}: no packets of that size were measured; there are {there}")
     return wanted
-
-
-def worst(metric: Metric, figures: Iterable[PathFigures]) -> PathFigures:
-    """The worst of several paths between the same two sites."""
-    return max(figures, key=lambda path: badness(metric, path))
-
-
-def badness(metric: Metric, path: PathFigures) -> tuple[int, float, int]:
-    """Orders paths by trouble: the state first, then the figure. No two paths are equal."""
-    sign = -1.0 if metric.lower_is_worse else 1.0
-    figure = float("-inf") if path.value is None else sign * path.value
-    return _SEVERITY[path.state], figure, -path.path_id
-
-
-_SEVERITY = {
-    PathState.TOTAL_LOSS: 4,
-    PathState.VALUE: 3,
-    PathState.NONE_LOST: 2,
-    PathState.UNDEFINED: 1,
-    PathState.OWN_TEST: 1,
-    PathState.NOT_MEASURED: 1,
-    PathState.NO_DATA: 0,
-}
 
 
 def _sites() -> list[GridSite]:
@@ -245,15 +217,23 @@ def _choose_group(members: dict[str, set[int]], wanted: str | None) -> set[int] 
     return members[wanted]
 
 
-def _planned_paths(metric: Metric, sites: dict[int, GridSite]) -> list[_PlannedPath]:
-    """The paths in use that the metric is measured on."""
+def _planned_paths(metric: Metric, packet_bytes: int, sites: dict[int, GridSite]) -> list[_PlannedPath]:
+    """The paths in use that the metric is measured on, with the shortest cycle of packets of this size, of any size
+    where there is none."""
     kind = Kind.THROUGHPUT if metric is Metric.THROUGHPUT else Kind.PING
-    rows = (
-        Path.objects.filter(retired_at=None, measurements__retired_at=None, measurements__test__kind=kind)
-        .distinct()
-        .values_list("id", "source__site_id", "destination__site_id", "family")
-    )
-    return [_PlannedPath(path_id, sites[source], sites[to], family) for path_id, source, to, family in rows]
+    rows = Path.objects.filter(
+        retired_at=None, measurements__retired_at=None, measurements__test__kind=kind
+    ).values_list(
+        "id", "source__site_id", "destination__site_id", "family",
+        "measurements__test__every_s", "measurements__test__parameters__packet_bytes",
+    )  # fmt: skip
+    cycles: dict[int, tuple[bool, int]] = {}
+    ends: dict[int, tuple[GridSite, GridSite, int]] = {}
+    for path_id, source, to, family, every_s, sent_bytes in rows:
+        ends[path_id] = (sites[source], sites[to], family)
+        cycle = (kind is Kind.PING and packet_bytes not in (sent_bytes or ()), every_s)
+        cycles[path_id] = min(cycle, cycles.get(path_id, cycle))
+    return [_PlannedPath(path_id, *between, cycles[path_id][1]) for path_id, between in ends.items()]
 
 
 def _is_in_group(path: _PlannedPath, members: set[int] | None) -> bool:
@@ -280,8 +260,12 @@ def _place(path: _PlannedPath, groups: dict[int, frozenset[str]]) -> Place:
     return Place(path.source.name, path.destination.name, groups[path.source.id] & groups[path.destination.id])
 
 
-def _planned_fields(paths: list[_PlannedPath], incidents: list[Incident], in_maintenance: set[int]) -> list[_Known]:
-    troubled = {entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all()}
+def _planned_fields(
+    paths: list[_PlannedPath], incidents: list[Incident], in_maintenance: set[int]
+) -> list[KnownFields]:
+    troubled = {
+        entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all() if not entry.is_over
+    }
     return [
         (
             *(path.path_id, path.source.name, path.destination.name, path.family),
@@ -292,65 +276,18 @@ def _planned_fields(paths: list[_PlannedPath], incidents: list[Incident], in_mai
     ]
 
 
-def _burst_figures(
-    metric: Metric, packet_bytes: int, planned: list[_Known], since: datetime, until: datetime
+def _with_incidents(
+    metric: Metric, figures: tuple[PathFigures, ...], incidents: list[Incident]
 ) -> tuple[PathFigures, ...]:
-    """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""
-    cells = {cell.path_id: cell for cell in tables.grid(metric, since, until, packet_bytes=packet_bytes)}
-    figures = [_with_bursts(metric, path, cells.get(path[0])) for path in planned]
-    wanted = [path.path_id for path in figures if path.state is PathState.NOT_MEASURED]
-    if not wanted:
-        return tuple(figures)
-    newest = newest_failures(max(since, until - LONGEST_RAW), until, wanted)
-    outcomes = {failure.path_id: failure.outcome for failure in newest}
+    """The figures, with an open incident's where the newest of a measured path is better."""
+    findings: dict[int, list[IncidentPath]] = {}
+    for incident in incidents:
+        for finding in incident.paths.all():
+            if not finding.is_over:
+                findings.setdefault(finding.path_id, []).append(finding)
     return tuple(
-        replace(path, outcome=outcomes.get(path.path_id)) if path.state is PathState.NOT_MEASURED else path
+        path
+        if path.path_id not in findings
+        else by_incident(metric, path, incident_value(metric, findings[path.path_id]))
         for path in figures
-    )
-
-
-def _with_bursts(metric: Metric, path: _Known, cell: tables.GridCell | None) -> PathFigures:
-    if cell is None:
-        return PathFigures(*path)
-    return PathFigures(
-        *path,
-        state=_ping_state(metric, cell),
-        value=cell.value,
-        sent=cell.sent,
-        received=cell.received,
-        loss_ratio=cell.loss_ratio,
-        loss_bound_ratio=loss_bound_ratio(cell.sent, cell.received),
-        not_measured=cell.bursts_not_measured,
-    )
-
-
-def _ping_state(metric: Metric, cell: tables.GridCell) -> PathState:
-    if cell.sent == 0:
-        if cell.bursts_not_measured > 0:
-            return PathState.NOT_MEASURED
-        return PathState.OWN_TEST if cell.bursts_during_test > 0 else PathState.NO_DATA
-    if cell.received == 0:
-        return PathState.TOTAL_LOSS
-    if cell.value is None:
-        return PathState.UNDEFINED
-    return PathState.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else PathState.VALUE
-
-
-def _test_figures(planned: list[_Known], since: datetime, until: datetime) -> tuple[PathFigures, ...]:
-    """The paths with the figures of their throughput tests."""
-    summaries = {summary.path_id: summary for summary in throughput_summaries(since, until)}
-    return tuple(_with_tests(path, summaries.get(path[0])) for path in planned)
-
-
-def _with_tests(path: _Known, summary: PathThroughput | None) -> PathFigures:
-    if summary is None:
-        return PathFigures(*path)
-    return PathFigures(
-        *path,
-        state=PathState.NOT_MEASURED if summary.throughput_median_bps is None else PathState.VALUE,
-        value=summary.throughput_median_bps,
-        tests=summary.tests,
-        tests_measured=summary.measured,
-        not_measured=summary.tests - summary.measured,
-        outcome=None if summary.latest_outcome == Outcome.MEASURED else summary.latest_outcome,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from monitor.alerts.models import HistoryEvent
+from monitor.analysis import figures
 from monitor.archive.queries.ledger import AWAITED
+from monitor.overview.path_figures import PathFigures, PathState
 from probes.contract import Outcome
 
 _OUTCOMES = {Outcome.TOOL_FAILURE.value: "test error", Outcome.MISSED.value: "not run", AWAITED: "pending"}
@@ -13,6 +15,32 @@ _TURNS = {HistoryEvent.FOUND.value: "detected", HistoryEvent.WIDENED.value: "pat
 def outcome_label(outcome: str) -> str:
     """An outcome or a reason as words: "dns_failure" is "dns failure"."""
     return _OUTCOMES.get(outcome, outcome.replace("_", " "))
+
+
+STATE_STYLES = {
+    PathState.NONE_LOST: "none-lost",
+    PathState.TOTAL_LOSS: "total-loss",
+    PathState.NO_DATA: "no-data",
+    PathState.NOT_MEASURED: "not-measured",
+    PathState.OWN_TEST: "own-test",
+    PathState.UNDEFINED: "no-data",
+}
+"""The classes of states without a figure, and of no loss."""
+
+
+def state_label(path: PathFigures) -> str:
+    """The state of a path without a figure, in words."""
+    match path.state:
+        case PathState.TOTAL_LOSS:
+            return "all lost"
+        case PathState.NOT_MEASURED:
+            return "not run" if path.outcome is None else outcome_label(path.outcome)
+        case PathState.OWN_TEST:
+            return "during test"
+        case PathState.UNDEFINED:
+            return "undefined"
+        case _:
+            return figures.NO_DATA
 
 
 def turn_label(turn: str) -> str:

@@ -54,6 +54,11 @@ def _host(number: int, name: str) -> Host:
     return Host.objects.create(site=site, name=name, address=f"192.0.2.{number}", family=4)
 
 
+def of_a_day(query: str) -> str:
+    """A query for the grid or the map, of a day where it names no period."""
+    return query if "period=" in query else f"{query or '?'}{'&' if query else ''}period=day"
+
+
 def hour(path: Path, sent: int, received: int, rtt_ms: float | None = None, **fields: Any) -> BurstHour:
     """An hour's summary of a path, of packets of 100 bytes and of the hour `HOUR` unless told otherwise."""
     values: dict[str, Any] = {

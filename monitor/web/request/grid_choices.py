@@ -18,12 +18,12 @@ SHOWN: list[tuple[str, Any]] = [
     ("vs last year", ComparedPeriod.YEAR),
 ]
 ENDS = ("since", "until")
-GRID_PERIODS = (GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
+GRID_PERIODS = (GridPeriod.NOW, GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
 
 
 def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
     """The grid selected by the query string. Raises Http404 for an unknown choice."""
-    period = parameters.choice(request, "period", GridPeriod, GridPeriod.DAY)
+    period = parameters.choice(request, "period", GridPeriod, GridPeriod.NOW)
     try:
         return load_grid(
             _metric(request).metric,

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpRequest
 
 from monitor.archive.statements import LONGEST_RAW
-from monitor.overview.grid import GridPeriod
+from monitor.overview.grid import GridPeriod, HistoryPeriod
 from monitor.overview.moments import in_bounds
 from monitor.web.request import parameters
 
@@ -20,7 +20,7 @@ LEAST = timedelta(minutes=1)
 MOST = timedelta(days=5 * 366)
 MOST_BARS = 170
 BAR_S = (300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400)
-"""Steps of a loss chart: enough packets in each for a loss of a few percent to show, few enough bars to see."""
+"""Lengths over which packets are pooled where single steps have too few: enough for a loss of a few percent to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ShownPeriod:
 
     since: datetime
     until: datetime
-    period: GridPeriod | None
+    period: HistoryPeriod | None
 
     @property
     def length(self) -> timedelta:
@@ -58,11 +58,13 @@ class ShownPeriod:
     @property
     def grid_period(self) -> GridPeriod:
         """The period of the grid that is nearest to it."""
-        return GridPeriod.WEEK if self.period in (None, GridPeriod.MONTH) else self.period
+        if self.period in (None, HistoryPeriod.MONTH):
+            return GridPeriod.WEEK
+        return GridPeriod.NOW if self.period is HistoryPeriod.HOUR else GridPeriod(self.period.value)
 
     @property
     def bar_s(self) -> int:
-        """Length of a bar of counts."""
+        """Length over which counts are pooled."""
         least_s = self.length.total_seconds() / MOST_BARS
         return next((step for step in BAR_S if step >= least_s), BAR_S[-1])
 
@@ -76,7 +78,7 @@ def shown_period(request: HttpRequest, now: datetime) -> ShownPeriod:
     """The period of the address, by default the last day."""
     since, until = _moment(request, "since"), _moment(request, "until")
     if since is None and until is None:
-        period = parameters.choice(request, "period", GridPeriod, GridPeriod.DAY)
+        period = parameters.choice(request, "period", HistoryPeriod, HistoryPeriod.DAY)
         return ShownPeriod(now - period.length, now, period)
     if since is None:
         raise Http404("until without since: say where the time begins, like since=2026-11-20T12:00")

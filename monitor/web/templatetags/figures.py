@@ -45,12 +45,6 @@ def moment(at: datetime) -> SafeString:
 
 
 @register.filter
-def begun_hour(at: datetime) -> SafeString:
-    """The whole hour (UTC) that a moment is in, by its beginning."""
-    return moment(at.replace(minute=0, second=0, microsecond=0))
-
-
-@register.filter
 def instant(at: datetime) -> str:
     """A time in UTC to the microsecond, as addresses have it."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -9,7 +9,7 @@ from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import ReceivedBatch, RefusedResult
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.models import Test as MeshTest
-from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, of_a_day, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 GRID_QUERIES = 14
@@ -18,7 +18,7 @@ GRID_QUERIES = 14
 @pytest.fixture
 def page(client):
     def get(query=""):
-        answer = client.get(f"/{query}", headers={"host": "localhost"})
+        answer = client.get(f"/{of_a_day(query)}", headers={"host": "localhost"})
         assert answer.status_code == 200, answer.content
         return answer.content.decode()
 
@@ -210,7 +210,7 @@ def test_a_group_shows_its_own_sites_only(page, paths):
             "?metric=jitter",
             "metric=jitter: choose one of loss, rtt, min-rtt, ipdv, unreachability, throughput, estimate, mos",
         ),
-        ("?period=fortnight", "choose one of hour, day, week, month"),
+        ("?period=fortnight", "choose one of now, hour, day, week, month"),
         ("?size=abc", "give bytes of ICMP payload as a whole number"),
         ("?size=77", "no packets of that size were measured; there are 100"),
         ("?group=nobody", "there is no such group; there are all"),

@@ -9,7 +9,7 @@ import pytest
 from monitor.archive.queries.metrics import Metric
 from monitor.overview import measures
 from tests.db.merging import merge_hours
-from tests.db.pages_mesh import HOUR, MINUTE, NOW, hour, throughput
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, hour, of_a_day, throughput
 from tests.db.web.test_pages_grid import cell
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -19,7 +19,7 @@ WEEK = timedelta(weeks=1)
 @pytest.fixture
 def page(client):
     def get(query=""):
-        answer = client.get(f"/{query}", headers={"host": "localhost"})
+        answer = client.get(f"/{of_a_day(query)}", headers={"host": "localhost"})
         assert answer.status_code == 200, answer.content
         return answer.content.decode()
 
@@ -46,8 +46,9 @@ def test_each_metric_has_its_unit_and_its_colour(page, path, metric, style, text
 
     found = cell(page(f"?metric={metric}"), path)
 
-    assert found[:2] == (style, text)
+    assert found[:2] == (f"{style} outage", f"✕{text}")
     assert said in found[2]
+    assert "100% loss in 2 of 100 bursts" in found[2]
 
 
 def test_mos_is_judged_as_g107_does(page, path):

@@ -7,7 +7,7 @@ import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.mesh.models import Path
-from tests.db.pages_mesh import HOUR, MINUTE, burst, hour
+from tests.db.pages_mesh import HOUR, MINUTE, burst, hour, of_a_day
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 MAP_QUERIES = 12
@@ -16,7 +16,7 @@ MAP_QUERIES = 12
 @pytest.fixture
 def page(client):
     def get(query="", status=200):
-        answer = client.get(f"/map/{query}", headers={"host": "localhost"})
+        answer = client.get(f"/map/{of_a_day(query)}", headers={"host": "localhost"})
         assert answer.status_code == status, answer.content
         return answer.content.decode()
 

@@ -9,15 +9,18 @@ from html import unescape
 from statistics import median
 
 import pytest
+from django.utils import timezone
 
+from monitor.archive.models import DirtySummary
 from monitor.mesh.models import Host, Measurement, Path, Site
-from tests.db.merging import merge_hours
-from tests.db.pages_mesh import HOUR, NOW, burst, hour
+from tests.db.merging import merge_all, merge_hours, roll_up_raw
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 DAY = timedelta(days=1)
-QUERIES = 5
-"""The mesh, its packet sizes, its paths, the table; what is current."""
+QUERIES = 7
+"""The mesh, its packet sizes, its paths, the table, the planned pairs and the state of those without a figure; what is
+current."""
 
 
 @pytest.fixture
@@ -53,18 +56,19 @@ def measured(path, days_ago, loss_ratio):
     )
 
 
-def rows(html):
-    """Source, destination and the text and class of each cell of each row."""
+def rows(html, *, every=False):
+    """Source, destination and the text and class of each cell of each row, of pairs with a figure or of every pair."""
     body = re.search(r"<tbody.*?</tbody>", html, re.DOTALL)[0]
-    return [
+    found = [
         (*re.findall(r'<th scope="row">(.*?)</th>', row), *re.findall(r'<td class="(.*?)">(.*?)</td>', row))
         for row in re.findall(r"<tr>.*?</tr>", body, re.DOTALL)
     ]
+    return [row for row in found if every or row[2] != ("no-data", "–")]
 
 
 def test_the_worst_pair_is_first_and_each_cell_has_its_band(get, days):
     assert rows(get("/table/")) == [
-        ("uct", "cern", ("loss-5", "30%"), ("loss-5", "30%"), ("no-data", "–"), ("loss-5", "30%")),
+        ("uct", "cern", ("loss-5", "30%"), ("loss-5", "30%"), ("no-data", "no data"), ("loss-5", "30%")),
         ("slac", "cern", ("loss-4", "6%"), ("loss-3", "4%"), ("loss-2", "2%"), ("loss-4", "6%")),
         ("cern", "slac", ("loss-0", "0.05%"), ("loss-0", "0.05%"), ("loss-0", "0.05%"), ("loss-0", "0.05%")),
     ]
@@ -75,7 +79,83 @@ def test_no_loss_has_a_style_of_its_own(get, paths):
 
     (found,) = rows(get("/table/?tick=hour"))
 
-    assert found[2:] == (("none-lost", "0%"),) * 3
+    # 3 of 10,000 packets, as the grid has it.
+    assert found[2:] == (("none-lost", "&lt; 0.03%"),) * 3
+
+
+def delivered(path, minutes_ago, *rtts_ms):
+    burst(path, NOW - timedelta(minutes=minutes_ago), *rtts_ms)
+
+
+@pytest.mark.parametrize("tick", ["hour", "day", "month", "year"])
+def test_loss_of_the_last_minute_is_in_the_table_and_the_grid(get, paths, tick):
+    delivered(paths["slac", "cern"], 20, *[10.0] * 10)
+    roll_up_raw(NOW)
+    merge_all(NOW)
+    for minutes_ago in (3, 2, 1):
+        delivered(paths["slac", "cern"], minutes_ago, *[10.0] * 8, None, None)
+    roll_up_raw(NOW)
+
+    (row,) = rows(get(f"/table/?tick={tick}"))
+
+    # 6 of 40 packets.
+    assert row[2:] == (("loss-5", "15%"),) * 3
+    assert ">15%</a>" in get("/?period=day")
+
+
+def test_no_loss_is_the_same_bound_in_the_table_and_the_grid(get, paths):
+    delivered(paths["slac", "cern"], 20, *[10.0] * 200)
+    delivered(paths["slac", "cern"], 10, *[10.0] * 133)
+    roll_up_raw(NOW)
+
+    (row,) = rows(get("/table/"))
+
+    # 3 of 333, rounded up.
+    assert row[2:] == (("none-lost", "&lt; 0.91%"),) * 3
+    assert ">&lt; 0.91%</a>" in get("/?period=day")
+
+
+def test_a_refused_path_is_refused_on_every_page(get, paths):
+    delivered(paths["slac", "cern"], 20, *[10.0] * 10)
+    burst(paths["slac", "uct"], NOW - timedelta(minutes=5), outcome="refused")
+    roll_up_raw(NOW)
+
+    table = {row[:2]: row[-1] for row in rows(get("/table/"), every=True)}
+
+    assert table["slac", "uct"] == ("not-measured", "refused")
+    assert table["uct", "slac"] == ("no-data", "no data")
+    assert len(table) == len(paths)
+    for address in ("/?period=hour", "/", "/sites/uct/"):
+        assert ">refused</a>" in get(address), address
+
+
+def test_after_midnight_the_day_before_is_as_current(get, paths, monkeypatch):
+    midnight = HOUR.replace(hour=0)
+    monkeypatch.setattr(timezone, "now", lambda: midnight + timedelta(minutes=5))
+    burst(paths["slac", "cern"], midnight - timedelta(minutes=30), *[10.0] * 10)
+    roll_up_raw(NOW)
+    merge_all(midnight)
+    burst(paths["slac", "cern"], midnight - timedelta(minutes=2), *[None] * 10)
+    burst(paths["slac", "cern"], midnight + timedelta(minutes=2), *[10.0] * 10)
+    roll_up_raw(NOW)
+
+    (row,) = rows(get("/table/"))
+
+    assert [text for _, text in row[4:]] == ["&lt; 30%", "50%"]
+
+
+def test_a_metric_of_rollups_says_as_of_when(get, paths):
+    delivered(paths["slac", "cern"], 20, *[10.0] * 10)
+    roll_up_raw(NOW)
+    merge_all(NOW)
+    assert "as of" not in get("/table/?metric=rtt_median_ms")
+
+    DirtySummary.objects.create(
+        tier="day", path_id=paths["slac", "cern"].pk, starts_at=HOUR.replace(hour=0), marked_at=NOW - 4 * MINUTE
+    )
+
+    assert re.search(r"as of <time[^>]*>2026-11-21 12:26 UTC", get("/table/?metric=rtt_median_ms"))
+    assert "as of" not in get("/table/")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +208,10 @@ def test_a_table_by_region_is_the_median_over_its_paths(get, paths):
 
 def test_a_source_and_a_destination_narrow_it(get, days):
     assert [row[:2] for row in rows(get("/table/?to=cern"))] == [("uct", "cern"), ("slac", "cern")]
-    assert "No measurements for this selection" in get("/table/?from=cern&to=uct")
+    (row,) = rows(get("/table/?from=cern&to=uct"), every=True)
+    assert row[:2] == ("cern", "uct")
+    assert ("no-data", "no data") in row
+    assert "No measurements for this selection" in get("/table/?from=cern&to=mars")
 
 
 def test_every_metric_can_be_asked_for(get, days):

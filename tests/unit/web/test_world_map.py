@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.archive.queries.metrics import Metric
-from monitor.overview.grid import Grid, GridPeriod, GridSite, PathFigures, PathState
+from monitor.overview.grid import Grid, GridPeriod, GridSite
+from monitor.overview.path_figures import PathFigures, PathState
 from monitor.web.pages.map.world_map import LINES_SHOWN, NARROW_FACTOR, empty_meridian, great_circle, world_map
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -33,6 +34,7 @@ def drawn(at, figures=(), metric=Metric.LOSS):
         groups=(),
         since=NOW,
         until=NOW,
+        covered_since=NOW,
         newest_measured_at=NOW,
         sources=sites,
         destinations=sites,

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.models import Mesh, Path, Site
-from monitor.overview.grid import GridPeriod, UnknownChoice, choose_packet_bytes
+from monitor.overview.grid import HistoryPeriod, UnknownChoice, choose_packet_bytes
 from monitor.web.charts import bundle
 from monitor.web.charts.compare import MOST_PATHS, ComparedMetric, PathData, compare_chart
 from monitor.web.charts.marks import Spec, TimeAxis
@@ -79,7 +79,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         else [],
         "first_run": None if sizes else still_waiting(now),
         "metrics": [_toggle(request, paths, metrics, metric) for metric in ComparedMetric],
-        "periods": _links(request, paths, "period", [(period, period) for period in GridPeriod], shown.period),
+        "periods": _links(request, paths, "period", [(period, period) for period in HistoryPeriod], shown.period),
         "sizes": _links(request, paths, "size", [(f"{size_bytes} B", size_bytes) for size_bytes in sizes], size),
         "sites": list(Site.objects.in_use().values_list("name", flat=True)),
         "kept": _kept(request, paths),

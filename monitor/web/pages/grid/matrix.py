@@ -16,24 +16,17 @@ from django.utils.safestring import SafeString, mark_safe
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.overview import measures
-from monitor.overview.grid import Grid, GridSite, PathFigures, PathState, worst
+from monitor.overview.grid import NOW_LENGTH, Grid, GridPeriod, GridSite
 from monitor.overview.measures import MEASURES
-from monitor.web.labels import outcome_label
+from monitor.overview.path_figures import PathFigures, PathState, worst
+from monitor.web.labels import STATE_STYLES, outcome_label, state_label
 
 INCIDENT_SIGN = "▲"
 MAINTENANCE_SIGN = "⚒"
 OWN_TEST_SIGN = "⇄"
 DENSE_FROM_SITES = 16
 
-
-STATE_STYLES = {
-    PathState.NONE_LOST: "none-lost",
-    PathState.TOTAL_LOSS: "total-loss",
-    PathState.NO_DATA: "no-data",
-    PathState.NOT_MEASURED: "not-measured",
-    PathState.OWN_TEST: "own-test",
-    PathState.UNDEFINED: "no-data",
-}
+OUTAGE_SIGN = "✕"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +77,7 @@ def cell_text(grid: Grid, path: PathFigures) -> str:
     """The text of a cell: a number with its unit, its change, or the state in words."""
     if path.has_figure:
         return _figure(grid.metric, path) if grid.against is None else _change_text(grid.metric, path)
-    match path.state:
-        case PathState.TOTAL_LOSS:
-            return "all lost"
-        case PathState.NOT_MEASURED:
-            return "not run" if path.outcome is None else outcome_label(path.outcome)
-        case PathState.OWN_TEST:
-            return "during test"
-        case PathState.UNDEFINED:
-            return "undefined"
-        case _:
-            return figures.NO_DATA
+    return state_label(path)
 
 
 def _figure(metric: Metric, path: PathFigures) -> str:
@@ -110,11 +93,11 @@ def _change_text(metric: Metric, path: PathFigures) -> str:
 
 
 def _loss(path: PathFigures) -> str:
-    return (
-        figures.NO_DATA
-        if path.sent is None or path.received is None
-        else figures.loss(path.sent - path.received, path.sent)
-    )
+    if path.sent is None or path.received is None:
+        return figures.NO_DATA
+    if path.state is PathState.VALUE and path.value is not None:
+        return figures.percent(path.value)
+    return figures.loss(path.sent - path.received, path.sent)
 
 
 def sentence(grid: Grid, path: PathFigures) -> str:
@@ -123,7 +106,9 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     if path.family == 6:
         parts.append("IPv6")
     if path.state in (PathState.VALUE, PathState.NONE_LOST, PathState.TOTAL_LOSS):
-        parts.extend(_evidence(grid.metric, path))
+        parts.extend(_evidence(grid, path))
+    if path.has_outage and path.bursts is not None and path.bursts_all_lost is not None:
+        parts.append(f"100% loss in {path.bursts_all_lost:,} of {path.bursts:,} bursts")
     if path.incident_id is not None:
         parts.append("incident open")
     if path.in_maintenance:
@@ -134,7 +119,7 @@ def sentence(grid: Grid, path: PathFigures) -> str:
 def _finding(grid: Grid, path: PathFigures) -> str:
     match path.state:
         case PathState.VALUE if path.value is not None:
-            return _value_in_words(grid.metric, path) + _against(grid, path)
+            return _value_in_words(grid.metric, path) + _newest(grid.metric, path) + _against(grid, path)
         case PathState.NONE_LOST:
             return f"no loss: loss {_loss(path)} with 95% confidence" + _against(grid, path)
         case PathState.TOTAL_LOSS:
@@ -154,6 +139,13 @@ def _value_in_words(metric: Metric, path: PathFigures) -> str:
     return f"{measure.title} {_figure(metric, path)}" + (f" ({word})" if comma else "")
 
 
+def _newest(metric: Metric, path: PathFigures) -> str:
+    """The newest value, where the cell has that of an open incident."""
+    if path.value_measured is None:
+        return ""
+    return f" when the incident was detected, {MEASURES[metric].write(path.value_measured)} now"
+
+
 def _against(grid: Grid, path: PathFigures) -> str:
     """The earlier value, where the grid shows changes."""
     if grid.against is None:
@@ -168,10 +160,11 @@ def _against(grid: Grid, path: PathFigures) -> str:
     return f", {word} than {grid.against.words} ({before})"
 
 
-def _evidence(metric: Metric, path: PathFigures) -> Iterator[str]:
-    if metric is Metric.THROUGHPUT:
+def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
+    if grid.metric is Metric.THROUGHPUT:
         if path.tests is not None and path.tests_measured is not None:
-            yield f"median of {path.tests_measured} of {path.tests} tests"
+            figure = "newest" if grid.period is GridPeriod.NOW else "median"
+            yield f"{figure} of {path.tests_measured} of {path.tests} tests"
         if path.outcome is not None:
             yield f"latest test {outcome_label(path.outcome)}"
         return
@@ -196,7 +189,7 @@ def body_html(grid: Grid) -> SafeString:
 
 def query(grid: Grid) -> str:
     """The query of a link from the grid to a path."""
-    chosen: dict[str, object] = {"period": grid.period.value}
+    chosen: dict[str, object] = {"period": grid.period.history.value}
     if grid.packet_bytes is not None:
         chosen["size"] = grid.packet_bytes
     return urlencode(chosen)
@@ -220,8 +213,13 @@ def _cell_html(grid: Grid, source: GridSite, to: GridSite, paths: Sequence[PathF
 
 
 def _conditions(path: PathFigures) -> list[str]:
-    """Classes for an open incident and for maintenance on the path."""
-    conditions = {"incident": path.incident_id is not None, "maintenance": path.in_maintenance}
+    """Classes for an open incident, an outage and maintenance on the path."""
+    has_incident = path.incident_id is not None
+    conditions = {
+        "incident": has_incident,
+        "outage": path.has_outage and not has_incident,
+        "maintenance": path.in_maintenance,
+    }
     return [name for name, is_so in conditions.items() if is_so]
 
 
@@ -229,6 +227,8 @@ def _signs(path: PathFigures) -> Iterator[tuple[str, str]]:
     """Each with its style."""
     if path.incident_id is not None:
         yield "sign", INCIDENT_SIGN
+    elif path.has_outage:
+        yield "sign outage", OUTAGE_SIGN
     if path.in_maintenance:
         yield "sign calm", MAINTENANCE_SIGN
     if path.state is PathState.OWN_TEST:
@@ -240,6 +240,14 @@ def _with_small_unit(text: str) -> str:
     if space and unit in ("ms", "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"):
         return f"{escape(number)} <small>{unit}</small>"
     return escape(text)
+
+
+def period_words(grid: Grid) -> str:
+    """The time that the cells are of, as in "in the last hour"."""
+    if grid.period is not GridPeriod.NOW:
+        return f"in the last {grid.period}"
+    cycles = "three tests" if grid.metric is Metric.THROUGHPUT else "three cycles"
+    return f"in the last {figures.duration(NOW_LENGTH.total_seconds())} or {cycles}, whichever is longer"
 
 
 def legend(grid: Grid) -> list[LegendEntry]:
@@ -263,8 +271,15 @@ def legend(grid: Grid) -> list[LegendEntry]:
         LegendEntry("not-measured", "not run", "test failed"),
         LegendEntry("own-test", f"{OWN_TEST_SIGN} during test", "measured only during a throughput test"),
         LegendEntry("incident", INCIDENT_SIGN, "incident open"),
+        *_outage_entries(grid),
         LegendEntry("maintenance", MAINTENANCE_SIGN, "in maintenance: alerts suppressed"),
     ]
+
+
+def _outage_entries(grid: Grid) -> list[LegendEntry]:
+    if grid.metric is Metric.THROUGHPUT:
+        return []
+    return [LegendEntry("outage", OUTAGE_SIGN, "100% loss for a time: at least one burst without any reply")]
 
 
 def counts(grid: Grid) -> list[Count]:

@@ -46,6 +46,7 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "grid": grid,
         "now": now,
+        "period_words": matrix.period_words(grid),
         "title": MEASURES[grid.metric].title,
         **options_of_grid(request, grid),
         "body": matrix.body_html(grid),

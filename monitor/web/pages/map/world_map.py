@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from monitor.analysis.geography import great_circle_km
 from monitor.archive.queries.metrics import Metric
-from monitor.overview.grid import Grid, GridSite, PathFigures, badness, worst
+from monitor.overview.grid import Grid, GridSite
+from monitor.overview.path_figures import PathFigures, badness, worst
 from monitor.web.pages.grid import matrix
 
 Points = npt.NDArray[np.float64]
@@ -70,6 +71,7 @@ class PairLine:
     style: str
     sentence: str
     path_id: int
+    sign: str
     sign_at: tuple[float, float] | None
 
 
@@ -185,6 +187,8 @@ def _pairs(metric: Metric, figures: Iterable[PathFigures]) -> Iterator[tuple[Pat
 
 def _line(grid: Grid, chosen: PathFigures, others: list[PathFigures], arc: Points, view: _View) -> PairLine:
     troubled = any(path.incident_id is not None for path in (chosen, *others))
+    has_outage = any(path.has_outage for path in (chosen, *others))
+    sign = matrix.INCIDENT_SIGN if troubled else matrix.OUTAGE_SIGN if has_outage else ""
     along = view.project(arc)
     middle = along[len(along) // 2]
     return PairLine(
@@ -192,7 +196,8 @@ def _line(grid: Grid, chosen: PathFigures, others: list[PathFigures], arc: Point
         style=matrix.cell_style(grid, chosen) + (" incident" if troubled else ""),
         sentence="; ".join(matrix.sentence(grid, path) for path in (chosen, *others)),
         path_id=chosen.path_id,
-        sign_at=(round(float(middle[0]), 2), round(float(middle[1]), 2)) if troubled else None,
+        sign=sign,
+        sign_at=(round(float(middle[0]), 2), round(float(middle[1]), 2)) if sign else None,
     )
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.mesh.models import Path
-from monitor.overview.grid import GridPeriod, UnknownChoice
+from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.overview.moments import in_bounds
 from monitor.web.charts import bundle
 from monitor.web.charts.marks import CHANGE_SIGNS
@@ -39,7 +39,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "run_now": run_now_of(request, view.path, now),
         "now": now,
         "periods": parameters.options(
-            request, "period", [(period, period) for period in GridPeriod], shown.period, without=ENDS
+            request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=ENDS
         ),
         "ends": (minute(shown.since), minute(shown.until)),
         "change_signs": CHANGE_SIGNS,

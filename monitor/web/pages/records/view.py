@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from monitor.archive.queries.throughput.record_transfers import RecordBy, best_transfers
 from monitor.mesh.models import Mesh
-from monitor.overview.grid import GridPeriod
+from monitor.overview.grid import HistoryPeriod
 from monitor.web.pages.first_run import tests_wait
 from monitor.web.request import parameters
 
@@ -33,7 +33,7 @@ def records_page(request: HttpRequest) -> HttpResponse:
     """The records of the period in the query string."""
     now = timezone.now()
     by = parameters.choice(request, "by", RecordBy, RecordBy.RATE)
-    period = parameters.choice(request, "period", GridPeriod, GridPeriod.MONTH)
+    period = parameters.choice(request, "period", HistoryPeriod, HistoryPeriod.MONTH)
     family = parameters.choice(request, "family", Families, Families.ALL)
     number = None if family is Families.ALL else int(family)
     best = best_transfers(now - period.length, now, by=by, family=number, limit=SHOWN)
@@ -43,7 +43,7 @@ def records_page(request: HttpRequest) -> HttpResponse:
         "waits": [] if best else tests_wait(now),
         "records": [(record, bit_metres(record.bit_metres_per_s)) for record in best],
         "bys": parameters.options(request, "by", [(label, order) for order, label in BY.items()], by),
-        "periods": parameters.options(request, "period", [(length, length) for length in GridPeriod], period),
+        "periods": parameters.options(request, "period", [(length, length) for length in HistoryPeriod], period),
         "families": parameters.options(
             request,
             "family",

@@ -7,7 +7,7 @@ open incidents, then total loss, then most loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -21,6 +21,8 @@ from monitor.archive.queries.throughput.series import PathThroughput, throughput
 from monitor.mesh.models import Path, Site
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MEASURES
+from monitor.overview.path_figures import PathFigures, PathState, figures_of
+from monitor.web.labels import STATE_STYLES, state_label
 from monitor.web.pages.completeness.load import DAY, DayCell, cell_of
 from monitor.web.pages.sites.load import SiteCard, load_sites
 from monitor.web.request.window import ShownPeriod
@@ -41,6 +43,7 @@ class DirectionSummary:
     estimate: str
     throughput: str
     has_incident: bool
+    has_outage: bool
     rank: float
 
 
@@ -106,7 +109,12 @@ def _peers(site: Site, shown: ShownPeriod, packet_bytes: int, lasting: Iterable[
     }
     tests = {summary.path_id: summary for summary in throughput_summaries(shown.since, shown.until, path_ids=ids)}
     troubled = {entry.path_id for incident in lasting for entry in incident.paths.all() if not entry.is_over}
-    ways = {path.pk: _way(path, summaries, tests, path.pk in troubled) for path in of_site}
+    known = [(pk, site.name, site.name, 0, None, False) for pk in ids]
+    states = {path.path_id: path for path in figures_of(known, summaries.values(), shown.since, shown.until)}
+    ways = {
+        path.pk: _way(path, states[path.pk], summaries.get(path.pk), tests.get(path.pk), path.pk in troubled)
+        for path in of_site
+    }
     ends: dict[tuple[Site, int], list[DirectionSummary | None]] = {}
     for path in of_site:
         is_out = path.source.site == site
@@ -121,19 +129,17 @@ def _peers(site: Site, shown: ShownPeriod, packet_bytes: int, lasting: Iterable[
 
 
 def _way(
-    path: Path, summaries: Mapping[int, PathSummary], tests: Mapping[int, PathThroughput], has_incident: bool
+    path: Path, state: PathFigures, summary: PathSummary | None, tests: PathThroughput | None, has_incident: bool
 ) -> DirectionSummary:
-    summary, of_tests = summaries.get(path.pk), tests.get(path.pk)
-    throughput = "–" if of_tests is None else figures.bit_rate(of_tests.throughput_median_bps)
-    if summary is None or summary.sent == 0:
+    throughput = "–" if tests is None else figures.bit_rate(tests.throughput_median_bps)
+    if summary is None or not state.has_figure:
+        rank = RANK_TOTAL_LOSS if state.state is PathState.TOTAL_LOSS else -1.0
+        style = STATE_STYLES[state.state]
         return DirectionSummary(
-            path, "no-data", figures.NO_DATA, "–", "–", throughput, has_incident, 3.0 * has_incident - 1.0
+            path, style, state_label(state), "–", "–", throughput, has_incident, False, 3.0 * has_incident + rank
         )
-    ratio = summary.lost / summary.sent
-    rank = 3.0 * has_incident + (RANK_TOTAL_LOSS if summary.received == 0 else ratio)
-    if summary.received == 0:
-        return DirectionSummary(path, "total-loss", "all lost", "–", "–", throughput, has_incident, rank)
     floor = "≥ " if summary.estimate_is_floor else ""
+    ratio = summary.lost / summary.sent
     return DirectionSummary(
         path=path,
         style=MEASURES[Metric.LOSS].style(ratio),
@@ -142,7 +148,8 @@ def _way(
         estimate=floor + figures.bit_rate(summary.estimate_bps),
         throughput=throughput,
         has_incident=has_incident,
-        rank=rank,
+        has_outage=state.has_outage and not has_incident,
+        rank=3.0 * has_incident + ratio,
     )
 
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.mesh.models import Site
-from monitor.overview.grid import GridPeriod, UnknownChoice
+from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.site.load import load_site
 from monitor.web.request import parameters
@@ -32,7 +32,7 @@ def site_page(request: HttpRequest, name: str) -> HttpResponse:
         "now": now,
         "first_run": None if view.packet_sizes else still_waiting(now),
         "periods": parameters.options(
-            request, "period", [(period, period) for period in GridPeriod], shown.period, without=ENDS
+            request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=ENDS
         ),
         "sizes": parameters.options(
             request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes

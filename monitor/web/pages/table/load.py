@@ -3,31 +3,39 @@ column for each tick, the newest first.
 
 In: the parameters of the address and the time. Out: a `TableView` for the template, or the same figures as
 tab-separated values. Each figure is the median over the paths between the two, computed by
-`monitor.archive.queries.tables.table`.
+`monitor.archive.queries.tables.table`. Where the running tick has no figure of a pair, its column has the pair's state,
+as the grid does.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from statistics import median
+from typing import NamedTuple
 
+from monitor.analysis import figures as shown
 from monitor.api.summaries import TABLE_TICKS, TICK_LENGTHS, too_large
+from monitor.archive.periods import start_of
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.tables import Grouping, TableCell, Tick
-from monitor.mesh.models import Family
+from monitor.mesh.models import Family, Kind
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MetricFormat, measure_of
+from monitor.overview.path_figures import PathFigures, PathState, figures_over, worst
+from monitor.web.labels import STATE_STYLES, state_label
 
 MOST_ROWS = 500
 FORMATS = {Tick.HOUR: "%a %H:00", Tick.DAY: "%a %-d %b", Tick.MONTH: "%b %Y", Tick.YEAR: "%Y"}
 
 Figures = dict[datetime, TableCell]
+Ends = tuple[str, str]
+"""Source and destination of a pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,15 @@ class TableView:
     sources: tuple[str, ...]
     destinations: tuple[str, ...]
     complaint: str | None
+    lacks_since: datetime | None
+    """The arrival of the oldest result that the latest columns lack; None where they have all."""
+
+
+class Figure(NamedTuple):
+    """A figure of a table, with the upper bound of a loss of 0. Figures are ordered by both."""
+
+    value: float
+    loss_bound_ratio: float
 
 
 NOTHING = TableCellView("no-data", "–", 0)
@@ -89,8 +106,8 @@ class _Pair:
     source: str
     destination: str
     figures: Figures
-    middle: float
-    worst: float
+    middle: Figure | None
+    worst: Figure | None
 
 
 def load_table(query: TableQuery, now: datetime) -> TableView:
@@ -98,20 +115,25 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
     sizes = tuple(measured_packet_sizes())
     complaint = _complaint(query)
     cells = () if complaint else _cells(query, now, sizes)
-    pairs = _in_order(query, _pairs(query, cells))
-    ticks = tuple(sorted({at for pair in pairs for at in pair.figures}, reverse=True))
+    running = start_of(query.tick.value, now)
+    states = {} if complaint else _states(query, now, sizes, cells, running)
+    pairs = _in_order(query, _pairs(query, cells, states))
+    at_all = {at for pair in pairs for at in pair.figures} | ({running} if states else set())
+    ticks = tuple(sorted(at_all, reverse=True))
     measure = measure_of(query.metric)
+    is_current = complaint is not None or tables.is_current(query.metric, query.tick)
     return TableView(
         query=query,
         measure=measure,
         packet_sizes=() if query.metric is Metric.THROUGHPUT else sizes,
         ticks=ticks,
         heads=tuple(at.astimezone(UTC).strftime(FORMATS[query.tick]) for at in ticks),
-        rows=tuple(_row(measure, pair, ticks) for pair in pairs[:MOST_ROWS]),
-        left_out=max(0, len(pairs) - MOST_ROWS),
-        sources=tuple(sorted({cell.source for cell in cells})),
-        destinations=tuple(sorted({cell.destination for cell in cells})),
+        rows=tuple(_row(measure, pair, ticks, running, states) for pair in pairs[:MOST_ROWS]),
+        left_out=sum(1 for pair in pairs[MOST_ROWS:] if pair.figures),
+        sources=tuple(sorted({cell.source for cell in cells} | {source for source, _ in states})),
+        destinations=tuple(sorted({cell.destination for cell in cells} | {to for _, to in states})),
         complaint=complaint,
+        lacks_since=None if is_current else tables.rolled_up_to(query.tick),
     )
 
 
@@ -120,7 +142,7 @@ def as_tsv(query: TableQuery, now: datetime) -> str:
     full, nothing where there is none. Raises `UnknownChoice`, and `ValueError` where it would be too large."""
     if complaint := _complaint(query):
         raise ValueError(complaint)
-    pairs = _in_order(query, _pairs(query, _cells(query, now, tuple(measured_packet_sizes()))))
+    pairs = _in_order(query, _pairs(query, _cells(query, now, tuple(measured_packet_sizes())), ()))
     ticks = sorted({at for pair in pairs for at in pair.figures})
     out = StringIO()
     writer = csv.writer(out, dialect="excel-tab", lineterminator="\n")
@@ -146,18 +168,59 @@ def _complaint(query: TableQuery) -> str | None:
 
 def _cells(query: TableQuery, now: datetime, sizes: tuple[int, ...]) -> list[TableCell]:
     since, packet_bytes = now - _length(query.tick), choose_packet_bytes(sizes, query.packet_bytes)
-    return tables.table(query.by, query.metric, query.tick, since, now, packet_bytes, family=query.family)
+    return tables.table(query.by, query.metric, query.tick, since, now, packet_bytes, family=query.family, now=now)
 
 
-def _pairs(query: TableQuery, cells: Iterable[TableCell]) -> Iterator[_Pair]:
-    by_pair: dict[tuple[str, str], Figures] = {}
+def _states(
+    query: TableQuery, now: datetime, sizes: tuple[int, ...], cells: Iterable[TableCell], running: datetime
+) -> dict[Ends, TableCellView]:
+    """The state of each planned pair without a figure in the running tick; nothing where no pair has any data."""
+    kind = Kind.THROUGHPUT if query.metric is Metric.THROUGHPUT else Kind.PING
+    current = {(cell.source, cell.destination) for cell in cells if cell.at == running}
+    lacking = {
+        ends: path_ids
+        for ends, path_ids in tables.planned_pairs(query.by, kind, family=query.family).items()
+        if ends not in current
+    }
+    known = [(path_id, *ends, 0, None, False) for ends, path_ids in lacking.items() for path_id in path_ids]
+    if not known:
+        return {}
+    size = choose_packet_bytes(sizes, query.packet_bytes)
+    by_pair: dict[Ends, list[PathFigures]] = {}
+    for path in figures_over(query.metric, size, known, running, now, only_these=True):
+        by_pair.setdefault((path.source, path.destination), []).append(path)
+    states = {ends: worst(query.metric, paths) for ends, paths in by_pair.items()}
+    if not cells and all(path.state is PathState.NO_DATA for path in states.values()):
+        return {}
+    return {
+        ends: NOTHING if path.has_figure else TableCellView(STATE_STYLES[path.state], state_label(path), 0)
+        for ends, path in states.items()
+    }
+
+
+def _pairs(query: TableQuery, cells: Iterable[TableCell], others: Iterable[Ends]) -> Iterator[_Pair]:
+    """The pairs of the cells, and other pairs without any."""
+    by_pair: dict[Ends, Figures] = {ends: {} for ends in others if _is_wanted(query, *ends)}
     for cell in cells:
-        if query.source in ("", cell.source) and query.destination in ("", cell.destination):
+        if _is_wanted(query, cell.source, cell.destination):
             by_pair.setdefault((cell.source, cell.destination), {})[cell.at] = cell
     worst = min if query.metric.lower_is_worse else max
-    for (source, destination), figures in by_pair.items():
-        values = [cell.value for cell in figures.values()]
-        yield _Pair(source, destination, figures, median(values), worst(values))
+    for (source, destination), by_tick in by_pair.items():
+        figures = [Figure(cell.value, cell.loss_bound_ratio or 0.0) for cell in by_tick.values()]
+        yield _Pair(source, destination, by_tick, _middle(figures), worst(figures, default=None))
+
+
+def _is_wanted(query: TableQuery, source: str, destination: str) -> bool:
+    return query.source in ("", source) and query.destination in ("", destination)
+
+
+def _middle(figures: list[Figure]) -> Figure | None:
+    """The median of the figures; where that is a loss of 0, with the median bound of those that are."""
+    if not figures:
+        return None
+    value = median(figure.value for figure in figures)
+    bounds = [figure.loss_bound_ratio for figure in figures if figure.value == value]
+    return Figure(value, median(bounds) if bounds else 0.0)
 
 
 def _in_order(query: TableQuery, pairs: Iterable[_Pair]) -> list[_Pair]:
@@ -177,7 +240,7 @@ def _in_order(query: TableQuery, pairs: Iterable[_Pair]) -> list[_Pair]:
     return [pair for _, pair in with_figure] + [pair for value, pair in figures if value is None]
 
 
-def _figure(column: str) -> Callable[[_Pair], float | None]:
+def _figure(column: str) -> Callable[[_Pair], Figure | None]:
     """The figure of a pair in a column; None for an unknown column."""
     if column == "median":
         return lambda pair: pair.middle
@@ -188,24 +251,36 @@ def _figure(column: str) -> Callable[[_Pair], float | None]:
     except ValueError:
         return lambda _: None
 
-    def value(pair: _Pair) -> float | None:
+    def value(pair: _Pair) -> Figure | None:
         cell = pair.figures.get(at) if at.tzinfo else None
-        return None if cell is None else cell.value
+        return None if cell is None else Figure(cell.value, cell.loss_bound_ratio or 0.0)
 
     return value
 
 
-def _row(measure: MetricFormat, pair: _Pair, ticks: Iterable[datetime]) -> PairRow:
+def _row(
+    measure: MetricFormat,
+    pair: _Pair,
+    ticks: Iterable[datetime],
+    running: datetime,
+    states: Mapping[Ends, TableCellView],
+) -> PairRow:
+    state = states.get((pair.source, pair.destination), NOTHING)
     return PairRow(
         pair.source,
         pair.destination,
-        _cell(measure, pair.middle, 0),
-        _cell(measure, pair.worst, 0),
+        NOTHING if pair.middle is None else _cell(measure, *pair.middle),
+        NOTHING if pair.worst is None else _cell(measure, *pair.worst),
         tuple(
-            NOTHING if cell is None else _cell(measure, cell.value, cell.paths) for cell in map(pair.figures.get, ticks)
+            (state if at == running else NOTHING)
+            if cell is None
+            else _cell(measure, cell.value, cell.loss_bound_ratio or 0.0, cell.paths)
+            for at, cell in ((at, pair.figures.get(at)) for at in ticks)
         ),
     )
 
 
-def _cell(measure: MetricFormat, value: float, paths: int) -> TableCellView:
-    return TableCellView(measure.style(value), measure.words(value), paths)
+def _cell(measure: MetricFormat, value: float, loss_bound_ratio: float, paths: int = 0) -> TableCellView:
+    """A loss of 0 is shown as its upper bound, as everywhere."""
+    text = shown.loss_bound(loss_bound_ratio) if loss_bound_ratio > 0 else measure.words(value)
+    return TableCellView(measure.style(value), text, paths)

@@ -15,7 +15,7 @@ from monitor.archive.queries import for_reports
 from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.models import Mesh, Path
-from monitor.overview.grid import GridPeriod
+from monitor.overview.grid import HistoryPeriod
 from monitor.web.pages.first_run import tests_wait
 from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
@@ -64,7 +64,7 @@ def throughput_page(request: HttpRequest) -> HttpResponse:
         "tests": sum(row.tests.tests for row in rows),
         "failed": sum(row.failed for row in rows),
         "periods": parameters.options(
-            request, "period", [(period, period) for period in GridPeriod], shown.period, without=("since", "until")
+            request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=("since", "until")
         ),
         "verdicts": _verdicts(request, rows, verdict),
     }

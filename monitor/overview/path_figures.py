@@ -1,0 +1,242 @@
+"""A path's figures of a metric, over a period or now, with its state. Grid, table and site page share them.
+
+In: paths with what is known of them without data, a metric, a packet size, and a period or a window for each path. Out:
+`PathFigures`. No text for people and no colours: those belong to the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.analysis.loss import loss_bound_ratio
+from monitor.archive.queries import recent, tables
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import PathSummary, newest_failures
+from monitor.archive.queries.throughput.series import (
+    NewestThroughput,
+    PathThroughput,
+    newest_throughput,
+    throughput_summaries,
+)
+from monitor.archive.statements import LONGEST_RAW
+from probes.contract import Outcome
+
+
+class PathState(StrEnum):
+    """The state of a path. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
+    was measured but leaves the metric undefined: conditional loss without loss."""
+
+    VALUE = "value"
+    NONE_LOST = "none_lost"
+    UNDEFINED = "undefined"
+    TOTAL_LOSS = "total_loss"
+    NO_DATA = "no_data"
+    NOT_MEASURED = "not_measured"
+    OWN_TEST = "own_test"
+
+
+@dataclass(frozen=True, slots=True)
+class PathFigures:
+    """A path over the period. `value` is the metric's, in the unit of its name. Unknown values are None; `outcome` is
+    that of the newest failed test, `value_before` the metric's in the period compared with; `bursts_all_lost` counts
+    those of `bursts` without any reply. Where `value` is that by which an open incident was detected, `value_measured`
+    is that of the window."""
+
+    path_id: int
+    source: str
+    destination: str
+    family: int
+    incident_id: int | None
+    in_maintenance: bool = False
+    state: PathState = PathState.NO_DATA
+    value: float | None = None
+    sent: int | None = None
+    received: int | None = None
+    loss_ratio: float | None = None
+    loss_bound_ratio: float | None = None
+    tests: int | None = None
+    tests_measured: int | None = None
+    not_measured: int | None = None
+    outcome: str | None = None
+    value_before: float | None = None
+    bursts: int | None = None
+    bursts_all_lost: int | None = None
+    value_measured: float | None = None
+
+    @property
+    def has_figure(self) -> bool:
+        return self.state in (PathState.VALUE, PathState.NONE_LOST)
+
+    @property
+    def has_outage(self) -> bool:
+        """Whether some of its bursts were lost as a whole, and others not."""
+        return bool(self.bursts_all_lost) and self.state is not PathState.TOTAL_LOSS
+
+
+KnownFields = tuple[int, str, str, int, int | None, bool]
+"""The first fields of `PathFigures`, known without any data."""
+
+
+def worst(metric: Metric, figures: Iterable[PathFigures]) -> PathFigures:
+    """The worst of several paths between the same two sites."""
+    return max(figures, key=lambda path: badness(metric, path))
+
+
+def badness(metric: Metric, path: PathFigures) -> tuple[int, float, int]:
+    """Orders paths by trouble: the state first, then the figure. No two paths are equal."""
+    sign = -1.0 if metric.lower_is_worse else 1.0
+    figure = float("-inf") if path.value is None else sign * path.value
+    return _SEVERITY[path.state], figure, -path.path_id
+
+
+_SEVERITY = {
+    PathState.TOTAL_LOSS: 4,
+    PathState.VALUE: 3,
+    PathState.NONE_LOST: 2,
+    PathState.UNDEFINED: 1,
+    PathState.OWN_TEST: 1,
+    PathState.NOT_MEASURED: 1,
+    PathState.NO_DATA: 0,
+}
+
+
+def figures_over(
+    metric: Metric,
+    packet_bytes: int,
+    paths: Sequence[KnownFields],
+    since: datetime,
+    until: datetime,
+    *,
+    only_these: bool = False,
+) -> tuple[PathFigures, ...]:
+    """The paths with the figures of the hours that overlap the period, or of its throughput tests. With `only_these`
+    the archive is not asked for all paths."""
+    if metric is Metric.THROUGHPUT:
+        summaries = {summary.path_id: summary for summary in throughput_summaries(since, until)}
+        return tuple(_with_tests(path, summaries.get(path[0])) for path in paths)
+    path_ids = [path[0] for path in paths] if only_these else None
+    cells = tables.grid(metric, since, until, packet_bytes=packet_bytes, path_ids=path_ids)
+    return _of_bursts(metric, paths, cells, since, until)
+
+
+def figures_of(
+    paths: Sequence[KnownFields], summaries: Iterable[PathSummary], since: datetime, until: datetime
+) -> tuple[PathFigures, ...]:
+    """The paths with the loss of these summaries of the period, of a single packet size."""
+    cells = [
+        tables.GridCell(
+            path_id=summary.path_id,
+            packet_bytes=summary.packet_bytes,
+            value=summary.loss_ratio,
+            bursts=summary.bursts,
+            bursts_all_lost=summary.bursts_all_lost,
+            bursts_during_test=summary.bursts_during_test,
+            bursts_not_measured=summary.bursts_not_measured,
+            sent=summary.sent,
+            received=summary.received,
+        )
+        for summary in summaries
+    ]
+    return _of_bursts(Metric.LOSS, paths, cells, since, until)
+
+
+def figures_now(
+    metric: Metric, packet_bytes: int, paths: Sequence[KnownFields], begins: Mapping[int, datetime], until: datetime
+) -> tuple[PathFigures, ...]:
+    """The paths with the figures of their newest bursts, each path's since its moment in `begins`, or with their newest
+    throughput test since then."""
+    if metric is Metric.THROUGHPUT:
+        newest = {tests.path_id: tests for tests in newest_throughput(begins, until)}
+        return tuple(_with_newest_test(path, newest.get(path[0])) for path in paths)
+    cells = recent.grid(metric, begins, until, packet_bytes)
+    return _of_bursts(metric, paths, cells, min(begins.values(), default=until), until)
+
+
+def by_incident(metric: Metric, path: PathFigures, value: float | None) -> PathFigures:
+    """The path with the value of its open incident where that is worse than its own; one that is not measured now stays
+    so."""
+    if value is None or path.value is None or path.state is PathState.TOTAL_LOSS:
+        return path
+    if (path.value <= value) if metric.lower_is_worse else (path.value >= value):
+        return path
+    is_total = metric is Metric.LOSS and value >= 1.0
+    return replace(
+        path, state=PathState.TOTAL_LOSS if is_total else PathState.VALUE, value=value, value_measured=path.value
+    )
+
+
+def _of_bursts(
+    metric: Metric, paths: Sequence[KnownFields], cells: Iterable[tables.GridCell], since: datetime, until: datetime
+) -> tuple[PathFigures, ...]:
+    """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""
+    by_path = {cell.path_id: cell for cell in cells}
+    figures = [_with_bursts(metric, path, by_path.get(path[0])) for path in paths]
+    wanted = [path.path_id for path in figures if path.state is PathState.NOT_MEASURED]
+    if not wanted:
+        return tuple(figures)
+    newest = newest_failures(max(since, until - LONGEST_RAW), until, wanted)
+    outcomes = {failure.path_id: failure.outcome for failure in newest}
+    return tuple(
+        replace(path, outcome=outcomes.get(path.path_id)) if path.state is PathState.NOT_MEASURED else path
+        for path in figures
+    )
+
+
+def _with_bursts(metric: Metric, path: KnownFields, cell: tables.GridCell | None) -> PathFigures:
+    if cell is None:
+        return PathFigures(*path)
+    return PathFigures(
+        *path,
+        state=_ping_state(metric, cell),
+        value=cell.value,
+        sent=cell.sent,
+        received=cell.received,
+        loss_ratio=cell.loss_ratio,
+        loss_bound_ratio=loss_bound_ratio(cell.sent, cell.received),
+        not_measured=cell.bursts_not_measured,
+        bursts=cell.bursts,
+        bursts_all_lost=cell.bursts_all_lost,
+    )
+
+
+def _ping_state(metric: Metric, cell: tables.GridCell) -> PathState:
+    if cell.sent == 0:
+        if cell.bursts_not_measured > 0:
+            return PathState.NOT_MEASURED
+        return PathState.OWN_TEST if cell.bursts_during_test > 0 else PathState.NO_DATA
+    if cell.received == 0:
+        return PathState.TOTAL_LOSS
+    if cell.value is None:
+        return PathState.UNDEFINED
+    return PathState.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else PathState.VALUE
+
+
+def _with_tests(path: KnownFields, summary: PathThroughput | None) -> PathFigures:
+    if summary is None:
+        return PathFigures(*path)
+    return PathFigures(
+        *path,
+        state=PathState.NOT_MEASURED if summary.throughput_median_bps is None else PathState.VALUE,
+        value=summary.throughput_median_bps,
+        tests=summary.tests,
+        tests_measured=summary.measured,
+        not_measured=summary.tests - summary.measured,
+        outcome=None if summary.latest_outcome == Outcome.MEASURED else summary.latest_outcome,
+    )
+
+
+def _with_newest_test(path: KnownFields, newest: NewestThroughput | None) -> PathFigures:
+    if newest is None:
+        return PathFigures(*path)
+    return PathFigures(
+        *path,
+        state=PathState.NOT_MEASURED if newest.throughput_bps is None else PathState.VALUE,
+        value=newest.throughput_bps,
+        tests=newest.tests,
+        tests_measured=newest.measured,
+        not_measured=newest.tests - newest.measured,
+        outcome=None if newest.latest_outcome == Outcome.MEASURED else newest.latest_outcome,
+    )

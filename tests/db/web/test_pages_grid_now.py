@@ -1,0 +1,211 @@
+"""The grid of now: its windows, incidents in its cells, and outages that a longer period keeps in sight."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from statistics import median
+
+import pytest
+
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.incidents import lifecycle
+from monitor.alerts.models import Incident
+from monitor.mesh.models import Measurement
+from monitor.mesh.models import Test as MeshTest
+from tests.db.merging import roll_up_raw
+from tests.db.pages_mesh import MINUTE, NOW, burst, throughput
+from tests.db.web.test_pages_grid import GRID_QUERIES, cell
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+CLEAN = [10.0] * 10
+LOSSY = [10.0] * 8 + [None] * 2
+DEAD = [None] * 10
+
+
+@pytest.fixture
+def page(client):
+    def get(query=""):
+        answer = client.get(f"/{query}", headers={"host": "localhost"})
+        assert answer.status_code == 200, answer.content
+        return answer.content.decode()
+
+    return get
+
+
+@pytest.fixture
+def path(paths):
+    return paths["slac", "cern"]
+
+
+def bursts(path, minutes_ago, rtts_ms):
+    """A burst each minute from so many minutes ago until so many."""
+    since, until = minutes_ago
+    for minute in range(since, until, -1):
+        burst(path, NOW - minute * MINUTE, *rtts_ms)
+
+
+def test_loss_that_is_over_is_history(page, path):
+    bursts(path, (60, 15), LOSSY)
+    bursts(path, (15, 0), CLEAN)
+    roll_up_raw(NOW)
+
+    assert cell(page(), path)[:2] == ("none-lost", "< 3%")
+    # 45 bursts of 10 with 2 lost each, and 15 without: 90 of 600.
+    assert cell(page("?period=hour"), path)[:2] == ("loss-5", "15%")
+
+
+def test_loss_of_the_last_minutes_is_there_before_a_roll_up(page, path):
+    bursts(path, (30, 3), CLEAN)
+    bursts(path, (3, 0), LOSSY)
+
+    style, text, said = cell(page(), path)
+
+    # 3 of the 10 bursts lost 2 of 10.
+    assert (style, text) == ("loss-4", "6%")
+    assert "94 of 100 answered" in said
+
+
+def test_a_path_of_long_cycles_has_its_last_three(page, paths, path):
+    slow = MeshTest.objects.create(
+        name="slow", kind="ping", every_s=1800, parameters={"count": 10, "packet_bytes": [100], "spacing_s": 1.0}
+    )
+    Measurement.objects.filter(path=path, test__kind="ping").delete()
+    Measurement.objects.create(path=path, test=slow, started_at=NOW)
+    for cycle in (1, 2, 3, 4):
+        burst(path, NOW - cycle * timedelta(minutes=29), *(DEAD if cycle == 4 else LOSSY))
+    burst(paths["cern", "slac"], NOW - 29 * MINUTE, *LOSSY)
+
+    html = page()
+
+    assert cell(html, path)[1] == "20%"
+    assert cell(html, paths["cern", "slac"])[1] == "no data"
+
+
+def test_a_size_with_cycles_of_its_own_has_its_own_window(page, path):
+    rare = MeshTest.objects.create(name="large", kind="ping", every_s=3600, parameters={"packet_bytes": [1400]})
+    Measurement.objects.create(path=path, test=rare, started_at=NOW)
+    burst(path, NOW - timedelta(hours=2), *LOSSY, packet_bytes=1400)
+    burst(path, NOW - timedelta(hours=2), *LOSSY)
+    roll_up_raw(NOW)
+
+    assert cell(page("?size=1400"), path)[1] == "20%"
+    assert cell(page("?size=100"), path)[1] == "no data"
+
+
+@pytest.mark.parametrize(("metric", "figure"), [("rtt", median), ("min-rtt", min), ("unreachability", lambda _: 10.0)])
+def test_metrics_of_now_are_those_of_the_raw_bursts(page, path, metric, figure):
+    rtts = [10.0 + 0.5 * number for number in range(90)]
+    for number in range(9):
+        burst(path, NOW - (number + 1) * MINUTE, *rtts[10 * number : 10 * number + 10])
+    burst(path, NOW - 10 * MINUTE, *DEAD)
+
+    text = cell(page(f"?metric={metric}"), path)[1]
+
+    assert float(text.lstrip("✕").split()[0].rstrip("%")) == pytest.approx(figure(rtts), abs=0.01)
+
+
+def test_every_metric_of_the_page_has_a_grid_of_now(page, path):
+    bursts(path, (10, 0), LOSSY)
+
+    for metric in ("ipdv", "estimate", "mos", "throughput"):
+        assert cell(page(f"?metric={metric}"), path)
+    assert cell(page("?metric=estimate"), path)[1].endswith("bit/s")
+
+
+def test_throughput_of_now_is_the_newest_test_not_a_median(page, path):
+    for hours, rate_bps in ((4, 90e6), (2, 30e6), (1, 3e6)):
+        throughput(path, NOW - timedelta(hours=hours), rate_bps)
+
+    style, text, said = cell(page("?metric=throughput"), path)
+
+    assert (style, text) == ("step-3", "3 Mbit/s")
+    assert said.endswith("newest of 2 of 2 tests")
+
+
+def test_a_metric_of_whole_hours_has_no_now(client, paths):
+    answer = client.get("/api/v1/grid?metric=coverage_ratio&period=now", headers={"host": "localhost"})
+
+    assert answer.status_code == 422
+    assert "hour, day, week, month" in answer.content.decode()
+
+
+def test_a_refused_path_says_so_now(page, path):
+    burst(path, NOW - 2 * MINUTE, outcome="refused")
+
+    assert cell(page(), path)[:2] == ("not-measured", "refused")
+
+
+@pytest.fixture
+def lossy_incident(path, paths, monkeypatch):
+    """20% loss for ten minutes on a path, and the incident that the rules make of it."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    for other in paths.values():
+        bursts(other, (60, 15 if other == path else 5), CLEAN)
+    bursts(path, (15, 5), LOSSY)
+    roll_up_raw(NOW)
+    evaluate(NOW - 5 * MINUTE)
+    (incident,) = Incident.objects.filter(closed_at=None)
+    assert {row.path_id for row in incident.paths.all()} == {path.pk}
+    return incident
+
+
+def test_a_cell_under_an_incident_has_its_figure(page, paths, path, lossy_incident):
+    for other in paths.values():
+        bursts(other, (5, 0), CLEAN)
+
+    style, text, said = cell(page(), path)
+
+    (finding,) = lossy_incident.paths.all()
+    lost, sent = finding.figures["lost"], finding.figures["sent"]
+    assert lost / sent > 0.1
+    assert (style, text) == ("loss-5 incident", f"▲{100 * lost / sent:.1f}".removesuffix(".0") + "%")
+    # 5 lossy bursts of the last ten minutes: 10 of 100.
+    assert "when the incident was detected, 10% now" in said
+    assert cell(page(), paths["cern", "slac"])[:2] == ("none-lost", "< 3%")
+
+
+def test_a_loss_that_has_grown_since_detection_is_shown(page, path, lossy_incident):
+    bursts(path, (5, 0), [10.0] * 4 + [None] * 6)
+
+    style, text, said = cell(page(), path)
+
+    # 5 bursts lost 2 of 10, and 5 lost 6.
+    assert (style, text) == ("loss-5 incident", "▲40%")
+    assert "detected" not in said
+
+
+def test_an_outage_of_ten_minutes_is_marked_in_the_day(page, paths, path):
+    for other in (path, paths["cern", "slac"]):
+        for minute in range(24 * 60, 0, -1):
+            dead = other == path and 300 < minute <= 310
+            burst(other, NOW - minute * MINUTE, *(DEAD[:1] if dead else CLEAN[:1]))
+    roll_up_raw(NOW)
+
+    style, text, said = cell(page("?period=day"), path)
+
+    # 10 of 1,440 packets.
+    assert (style, text) == ("loss-1 outage", "✕0.69%")
+    assert "100% loss in 10 of 1,440 bursts" in said
+    assert cell(page("?period=day"), paths["cern", "slac"])[0] == "none-lost"
+    assert cell(page(), path)[0] == "none-lost"
+
+
+def test_now_keeps_to_the_queries_of_the_page(page, paths, django_assert_num_queries):
+    burst(paths["slac", "cern"], NOW - MINUTE, *LOSSY)
+    roll_up_raw(NOW)
+    with django_assert_num_queries(GRID_QUERIES):
+        page()
+    for path in paths.values():
+        bursts(path, (10, 2), LOSSY)
+
+    with django_assert_num_queries(GRID_QUERIES):
+        page()
+    with django_assert_num_queries(GRID_QUERIES + 1):  # the metric of the figures made of round trips
+        page("?metric=rtt")
+
+
+def test_a_path_opens_over_the_last_hour(page, path):
+    bursts(path, (10, 0), CLEAN)
+    roll_up_raw(NOW)
+
+    assert f'href="/paths/{path.pk}/?period=hour&amp;size=100"' in page()
