@@ -11,7 +11,7 @@ Colours are named styles; `CONFIG` has them for paper, the page replaces them wi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from monitor.analysis import figures
@@ -50,10 +50,35 @@ def rtt_chart(series: Series, window: TimeAxis, own_tests: Sequence[datetime] = 
     )
 
 
-def loss_chart(pooled: Series, window: TimeAxis) -> Spec:
-    """Lost over sent in each step; without loss, the upper 95% bound 3/N."""
-    rows = [_loss_row(point, pooled.step_s) for point in pooled.points if point.sent > 0]
-    return filled(loss_layout(), window, {"steps": rows, **_background_rows(pooled, window, SEEN_IN_LOSS)})
+def loss_chart(series: Series, window: TimeAxis, bound_s: int = 0) -> Spec:
+    """Lost over sent in each step with loss, the same steps as those of the RTT; without loss, the upper 95% bound 3/N
+    of adjacent steps together, within `bound_s` where that is longer than a step."""
+    rows = [_loss_row(point, until) for point, until in _loss_steps(series, max(bound_s, series.step_s))]
+    return filled(loss_layout(), window, {"steps": rows, **_background_rows(series, window, SEEN_IN_LOSS)})
+
+
+def _loss_steps(series: Series, bound_s: int) -> Iterator[tuple[SeriesPoint, datetime]]:
+    """Each step with loss, and runs of steps without, as a point with its end."""
+    step = timedelta(seconds=series.step_s)
+    run: list[SeriesPoint] = []
+    for point in series.points:
+        if point.sent == 0:
+            continue
+        is_clean = point.received == point.sent
+        adjoins = bool(run) and run[-1].at + step == point.at and _bucket(run[0], bound_s) == _bucket(point, bound_s)
+        if run and not (is_clean and adjoins):
+            yield _pooled_point(run[0].at, run), run[-1].at + step
+            run = []
+        if is_clean:
+            run.append(point)
+        else:
+            yield point, point.at + step
+    if run:
+        yield _pooled_point(run[0].at, run), run[-1].at + step
+
+
+def _bucket(point: SeriesPoint, bound_s: int) -> float:
+    return point.at.timestamp() // bound_s
 
 
 def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: TimeAxis) -> Spec:
@@ -194,11 +219,12 @@ def _rtt_row(point: SeriesPoint) -> Row | None:
     }
 
 
-def _loss_row(point: SeriesPoint, step_s: int) -> Row:
+def _loss_row(point: SeriesPoint, until: datetime) -> Row:
     lost = point.sent - point.received
     bound = loss_bound_ratio(point.sent, point.received)
     return {
-        **_extent(point, step_s),
+        "t": epoch_ms(point.at),
+        "t2": epoch_ms(until),
         "ratio": lost / point.sent if lost > 0 else None,
         "bound": bound,
         "text": loss_text(point),

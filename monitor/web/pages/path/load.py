@@ -15,6 +15,7 @@ from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.alerts.models import Incident
 from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
+from monitor.archive.queries import recent
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import (
@@ -24,6 +25,7 @@ from monitor.archive.queries.paths import (
     own_test_steps,
     path_series,
     path_summaries,
+    series_since,
 )
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
@@ -39,7 +41,7 @@ from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
-from monitor.web.charts.series import loss_chart, pool, rtt_chart, throughput_chart
+from monitor.web.charts.series import loss_chart, rtt_chart, throughput_chart
 from monitor.web.pages.path.capacity import CapacityView, capacity_view
 from monitor.web.pages.path.ledger import TestRow, ledger_rows
 from monitor.web.pages.path.transfer import EstimateView, TransferView, estimate_view, transfer_view
@@ -101,11 +103,15 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
     since, until = shown.since, shown.until
     series = path_series(path_id, size, since, until)
     hours = hours_of(series, since, until)
+    summary = _summary(path_id, size, since, until)
+    if summary is None and shown.has_bursts:
+        # Raw bursts are deleted long before their hours.
+        summary = _only(path_summaries(since, until, packet_bytes=size, path_ids=[path_id], exact=True))
+        series = hours_within(hours, since)
     tests = throughput_series(path_id, since, until)
     incidents = incidents_of_path(path_id, since, until)
     changes = tuple(changes_of(path_id, size, since, until, incidents))
     window = TimeAxis(since, until, _spans(incidents, until), changes)
-    summary = _only(path_summaries(since, until, packet_bytes=size, path_ids=[path_id]))
     estimate = path_estimate(summary, tests, since, until)
     return PathView(
         path=path,
@@ -129,9 +135,17 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         incidents=tuple(incidents),
         changes=changes,
         rtt_chart=rtt_chart(series, window, _own_tests(path_id, size, since, until)),
-        loss_chart=loss_chart(pool(series, shown.bar_s), window),
+        loss_chart=loss_chart(series, window, shown.bar_s),
         throughput_chart=throughput_chart(hours, tests, window),
     )
+
+
+def _summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:
+    """The figures of the same bursts or hours as the charts show."""
+    if until - since <= LONGEST_RAW:
+        return recent.summary(path_id, packet_bytes, since, until)
+    since = series_since(since, until)
+    return _only(path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id], exact=True))
 
 
 def _measured_bps(tests: Sequence[ThroughputPoint]) -> list[float]:
@@ -167,6 +181,11 @@ def hours_of(series: Series, since: datetime, until: datetime) -> Series:
     series = path_series(series.path_id, series.packet_bytes, min(since, until - MORE_THAN_A_DAY), until)
     step = timedelta(seconds=series.step_s)
     return replace(series, points=tuple(point for point in series.points if point.at + step > since))
+
+
+def hours_within(hours: Series, since: datetime) -> Series:
+    """The hours that begin in a period from `since` on."""
+    return replace(hours, points=tuple(point for point in hours.points if point.at >= since))
 
 
 def _only(rows: Sequence[T]) -> T | None:
