@@ -1,5 +1,6 @@
 """Throughput tests on demand: at once, the same way as the planned ones, and what becomes of them."""
 
+import html
 import io
 import json
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ from django.db import IntegrityError, transaction
 
 from monitor.api.throughput_commands import run as run_command
 from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.models import ThroughputTest
 from monitor.archive.queries.throughput import on_demand as outcomes
 from monitor.archive.queries.throughput.on_demand import TestState, on_demand, wait
 from monitor.archive.queries.throughput.series import throughput_series, throughput_summaries
@@ -327,6 +329,7 @@ def run_with(monkeypatch, *arguments, result=None):
         slot = Slot.objects.get(pk=slot_id)
         if result is not None:
             report(slot, result(slot))
+            diagnose_awaited(slot.ends_at)
         return on_demand(slot_id, slot.ends_at)
 
     monkeypatch.setattr(run_command, "wait", ended)
@@ -341,6 +344,20 @@ def test_the_command_asks_and_waits(path, monkeypatch):
     slot = Slot.objects.exclude(request=None).get()
     assert slot.request.parameters["streams"] == 4
     assert said == f"test {slot.pk} of s1 → s2 begins at 12:00:15 UTC, in 15 s\nmeasured: 9 Mbit/s\n"
+
+
+def test_command_page_and_api_give_the_same_sentence(path, monkeypatch, client):
+    said = run_with(
+        monkeypatch, "s1", "s2", "--wait",
+        result=lambda slot: msgspec.structs.replace(real("queue"), started_at=slot.starts_at),
+    )  # fmt: skip
+
+    sentence = ThroughputTest.objects.get().sentence
+    during = {"since": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "until": f"{NOW + timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"}
+    [listed] = client.get(f"/api/v1/paths/{path.pk}/throughput", during, headers={"host": "localhost"}).json()
+    page = client.get(f"/paths/{path.pk}/", {**during, "period": "given"}, headers={"host": "localhost"})
+    assert said.splitlines()[-1] == listed["sentence"] == sentence
+    assert sentence in html.unescape(page.content.decode())
 
 
 def test_the_command_gives_one_json_object(path, monkeypatch):

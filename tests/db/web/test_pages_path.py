@@ -227,6 +227,29 @@ def test_the_tests_of_the_period_are_spread(page, paths):
     assert "3 tests measured: 90 Mbit/s to 98 Mbit/s, mean 94 Mbit/s, standard deviation 4 Mbit/s." in html
 
 
+@pytest.mark.parametrize(
+    ("rates_bps", "text"),
+    [([47.8e6], "1 test measured: 47.8 Mbit/s. Slow"), ([47.81e6, 47.8e6], "2 tests measured: 47.8 Mbit/s. Slow")],
+)
+def test_equal_throughputs_are_one_figure(page, paths, rates_bps, text):
+    path = paths["slac", "cern"]
+    for minute, rate_bps in enumerate(rates_bps):
+        throughput(path, HOUR + minute * MINUTE, rate_bps)
+
+    assert text in page(path)
+
+
+def test_each_rtt_of_a_test_is_named_by_its_definition(page, paths):
+    path = paths["slac", "cern"]
+    throughput(path, HOUR, 9.65e6, rtt_mean_ms=12.02, diagnosis={**SAID, "loaded_rtt_ms": 11.66})
+
+    html = page(path, f"?test={HOUR:%Y-%m-%dT%H:%M:%SZ}")
+
+    assert re.search(r"mean RTT of the test</th>.*12\.02 ms", html, re.DOTALL)
+    assert "<dt>median RTT after slow start</dt><dd>11.66 ms" in html
+    assert "RTT under load" not in html
+
+
 def test_the_estimate_names_its_limit_and_keeps_the_index_apart(page, paths):
     path = paths["slac", "cern"]
     hour(path, 10_000, 9_900, 100.0)

@@ -137,7 +137,7 @@ def _finding_facts(findings: Findings | None) -> list[Fact]:
         facts.append(("sender pauses", f"{len(findings.pauses)}, {paused_s:.2f} s in total"))
     if findings.loaded_rtt_ms is not None:
         idle = "" if findings.idle_rtt_ms is None else f", idle {figures.milliseconds(findings.idle_rtt_ms)}"
-        facts.append(("RTT during the test", f"{figures.milliseconds(findings.loaded_rtt_ms)}{idle}"))
+        facts.append(("median RTT after slow start", f"{figures.milliseconds(findings.loaded_rtt_ms)}{idle}"))
     return facts + _rfc6349(findings)
 
 
