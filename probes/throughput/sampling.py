@@ -143,6 +143,7 @@ def kernel_counts(lines: Iterable[str], streams: int) -> KernelCounts | None:
         resent_bytes=total("bytes_retrans"),
         duplicates=total("dsack_dups"),
         reordering_seen=total("reord_seen"),
+        acknowledged_bytes=total("bytes_acked") if all("bytes_acked:" in line for line in carrying) else None,
         delivery_rate_bps=sum(rate for rate in rates_bps if rate is not None) if any(rates_bps) else None,
         rtt_min_ms=min((_number(line, "minrtt") for line in carrying if "minrtt:" in line), default=None),
     )

@@ -120,7 +120,8 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Times and RTTs are means over the streams, the rest are sums. `busy_s` is the time with unacknowledged or unsent
     data; it includes the time limited by the peer's window and by the send buffer. `duplicates` counts retransmitted
-    segments that the peer already had (RFC 2883).
+    segments that the peer already had (RFC 2883). `acknowledged_bytes` are those of all streams; None from agents that
+    did not report them.
     """
 
     age_s: Amount
@@ -130,6 +131,7 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     resent_bytes: LargeCount
     duplicates: LargeCount
     reordering_seen: LargeCount
+    acknowledged_bytes: LargeCount | None = None
     delivery_rate_bps: Amount | None = None
     rtt_min_ms: Amount | None = None
 

@@ -245,6 +245,13 @@ def test_counts_of_the_streams_are_read_and_control_is_left_out():
     assert (counts.resent_bytes, counts.duplicates, counts.reordering_seen) == (13032, 2, 3)
     assert counts.delivery_rate_bps == pytest.approx(15_699_136 + 15.2e6)
     assert counts.rtt_min_ms == 40.135
+    assert counts.acknowledged_bytes is None
+
+
+def test_acknowledged_bytes_of_the_streams_are_summed():
+    lines = [line.replace("segs_out:", "bytes_acked:8990000 segs_out:") for line in STREAMS.splitlines()]
+
+    assert sampling.kernel_counts(lines, streams=2).acknowledged_bytes == 17_980_000
 
 
 def test_counts_of_fewer_streams_than_there_are_say_nothing():
