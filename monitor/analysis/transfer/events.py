@@ -80,16 +80,23 @@ def loss_starts(series: IntervalSeries) -> list[int]:
 
 
 def pauses(series: IntervalSeries, mss_bytes: int) -> tuple[Pause, ...]:
-    """Periods of at least an RTT in which the sender sent nothing though loss and window allowed it."""
+    """Periods of at least the current RTT in which the sender sent nothing though loss and window allowed it."""
     silent = silent_intervals(series) & ~_after_loss(series)
     silent &= ~(series.peer_window_bytes < CLOSED_WINDOW_SEGMENTS * mss_bytes)
     events = []
     for first, last in _runs(silent):
         length_s = float(series.end_s[last] - series.start_s[first])
         followed = last + 1 < series.start_s.size
-        if length_s >= series.base_rtt_s and followed:
+        if length_s >= _current_rtt_s(series, first, last) and followed:
             events.append(Pause(float(series.start_s[first]), length_s, _burst_bytes(series, last + 1)))
     return tuple(events)
+
+
+def _current_rtt_s(series: IntervalSeries, first: int, last: int) -> float:
+    """Maximum RTT around a period: with a queue of seconds, acknowledgements come that late."""
+    around_ms = series.rtt_ms[max(0, first - 1) : last + 2]
+    defined = around_ms[~np.isnan(around_ms)]
+    return float(defined.max()) / 1000.0 if defined.size else series.base_rtt_s
 
 
 def silent_intervals(series: IntervalSeries) -> Bools:

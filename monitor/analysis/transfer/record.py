@@ -67,7 +67,8 @@ class TcpInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """A test. `asked_bps` is the requested rate; `idle_rtt_ms` the RTT of a ping without the load; `omitted_s` the
-    first part, which the tool leaves out of its figures.
+    first part, which the tool leaves out of its figures. `delivered_bytes` is the total that was received or
+    acknowledged; `earlier_bps` the median throughput of the earlier tests of the path.
 
     The CPU ratios are the share of the test in which the tool's process ran or waited to run.
     """
@@ -81,6 +82,8 @@ class Recording:
     asked_bps: float | None = None
     idle_rtt_ms: float | None = None
     capacity_bps: float | None = None
+    delivered_bytes: int | None = None
+    earlier_bps: float | None = None
     sender_cpu_ratio: float | None = None
     receiver_cpu_ratio: float | None = None
     kernel: TcpInfo | None = None
@@ -90,8 +93,10 @@ class Recording:
 class IntervalSeries:
     """A recording as arrays over its intervals.
 
-    `delivered_bytes` are the bytes that arrived where the receiver's intervals are known, else those written. Writes go
-    into the send buffer in large blocks, so that single short intervals of them say little.
+    `delivered_bytes` are the bytes that arrived where the receiver's intervals are known, else those written, less
+    those that were still in the send buffer at the end where the delivered total is known. Writes go into the send
+    buffer in large blocks, so that single short intervals of them say little. `total_delivered_bytes` counts those
+    that arrived after the last interval too.
     """
 
     start_s: Floats
@@ -104,6 +109,7 @@ class IntervalSeries:
     rtt_ms: Floats
     base_rtt_ms: float
     arrivals_known: bool
+    total_delivered_bytes: float
 
     @property
     def width_s(self) -> Floats:
@@ -130,18 +136,25 @@ def series(recording: Recording) -> IntervalSeries:
     start_s, end_s = _array([sample.start_s for sample in samples]), _array([sample.end_s for sample in samples])
     _check_times(start_s, end_s)
     sent_bytes = _array([sample.sent_bytes for sample in samples])
+    delivered_bytes = (
+        _arrived_bytes(recording.arrivals, start_s, end_s)
+        if recording.arrivals
+        else _without_backlog(sent_bytes, recording.delivered_bytes)
+    )
+    arrived_bytes = float(sum(arrival.received_bytes for arrival in recording.arrivals))
     rtt_ms = _array([sample.rtt_ms for sample in samples])
     return IntervalSeries(
         start_s=start_s,
         end_s=end_s,
         sent_bytes=sent_bytes,
-        delivered_bytes=_arrived_bytes(recording.arrivals, start_s, end_s) if recording.arrivals else sent_bytes,
+        delivered_bytes=delivered_bytes,
         retransmits=np.nan_to_num(_array([sample.retransmits for sample in samples])),
         cwnd_bytes=_array([sample.cwnd_bytes for sample in samples]),
         peer_window_bytes=_array([sample.peer_window_bytes for sample in samples]),
         rtt_ms=rtt_ms,
         base_rtt_ms=_least(np.append(rtt_ms, _array([recording.idle_rtt_ms]))),
         arrivals_known=bool(recording.arrivals),
+        total_delivered_bytes=arrived_bytes if recording.arrivals else float(delivered_bytes.sum()),
     )
 
 
@@ -161,6 +174,15 @@ def _arrived_bytes(arrivals: tuple[ReceiverInterval, ...], start_s: Floats, end_
     until_end: Floats = np.interp(end_s, times_s, total_bytes)
     until_start: Floats = np.interp(start_s, times_s, total_bytes)
     return until_end - until_start
+
+
+def _without_backlog(sent_bytes: Floats, delivered_bytes: int | None) -> Floats:
+    """Leave out the bytes that filled the send buffer. It fills at the start, so they are the first."""
+    if delivered_bytes is None:
+        return sent_bytes
+    backlog_bytes = max(0.0, float(sent_bytes.sum()) - delivered_bytes)
+    until_end = np.maximum(0.0, np.concatenate([[0.0], np.cumsum(sent_bytes)]) - backlog_bytes)
+    return np.diff(until_end)
 
 
 def _array(values: Sequence[float | None]) -> Floats:

@@ -34,7 +34,7 @@ def rfc6349(recording: Recording, series: IntervalSeries) -> Rfc6349:
     rtt_ms = float(np.average(series.rtt_ms[defined], weights=series.width_s[defined])) if defined.any() else math.nan
     return Rfc6349(
         _none_if_nan(float(transfer_time_ratio(duration_s, ideal_s))),
-        _none_if_nan(float(efficiency_ratio(series.sent_bytes.sum() + resent_bytes, resent_bytes))),
+        _none_if_nan(float(efficiency_ratio(series.total_delivered_bytes + resent_bytes, resent_bytes))),
         _none_if_nan(float(buffer_delay_ratio(rtt_ms, series.base_rtt_ms))),
     )
 

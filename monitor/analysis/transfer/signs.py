@@ -13,6 +13,10 @@ import numpy as np
 from monitor.analysis.transfer.events import CLOSED_WINDOW_SEGMENTS, Pause, Recovery, loss_starts
 from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, IntervalSeries, Recording
 from monitor.analysis.transfer.token_bucket import TokenBucket, fit_token_bucket
+from monitor.analysis.transfer.window_use import WindowUse, window_use
+
+OVERSHOOT_RTTS = 10.0
+"""Maximum time after slow start in which the segments that it lost are retransmitted."""
 
 COLLAPSED = 0.5
 """A peer window below this share of its maximum: its reader is too slow."""
@@ -26,8 +30,12 @@ class Signs:
     which it was less than half of its maximum. `rate_deviation_ratio` is the deviation of the rate over its mean,
     `busy_ratio` the share of the time in which the sender had something to send, `median_group` the segments
     retransmitted in the median loss event, `duplicate_ratio` the share of them that the peer had already.
+    `sent_segments` are those delivered and those retransmitted. `later_loss_events` leaves out those that ended slow
+    start or followed them at once, as `rtt_at_loss_ms` does; `loses_later` is whether segments were retransmitted later
+    at all. `interval_s` is the median interval.
     """
 
+    interval_s: float
     steady_s: float
     steady_intervals: int
     throughput_bps: float
@@ -44,35 +52,50 @@ class Signs:
     busy_ratio: float
     send_buffer_limited_ratio: float
     loss_events: int
+    later_loss_events: int
+    loses_later: bool
     median_group: float
     resent_segments: int
     sent_segments: float
     duplicate_ratio: float
     token_bucket: TokenBucket | None
+    window: WindowUse
+
+    @property
+    def resent_ratio(self) -> float:
+        """Share of the segments that were retransmitted; NaN where none was sent."""
+        return _ratio(self.resent_segments, self.sent_segments)
 
 
 def read_signs(
     recording: Recording,
     series: IntervalSeries,
+    slow_start_end_s: float,
     start_s: float,
     events: tuple[Recovery, ...],
     pauses: tuple[Pause, ...],
 ) -> Signs:
-    """The signs of a test that is steady from `start_s` on. Loss is counted over all of it."""
+    """The signs of a test whose slow start ended at `slow_start_end_s`, and that is steady from `start_s` on.
+
+    Loss is counted over all of it.
+    """
     steady = series.start_s >= start_s - 1e-6
     steady_s = float(series.width_s[steady].sum())
     throughput_bps = _ratio(8.0 * series.delivered_bytes[steady].sum(), steady_s)
     rtt_ms = _median(series.rtt_ms[steady])
     cwnd_bytes, window_bytes = _median(series.cwnd_bytes[steady]), _median(series.peer_window_bytes[steady])
     resent = int(series.retransmits.sum())
+    is_later = _after_overshoot(series, slow_start_end_s)
+    later = [index for index in loss_starts(series) if is_later[index]]
     group = _median(np.array([event.resent_segments for event in events], dtype=np.float64))
     return Signs(
+        interval_s=_median(series.width_s),
         steady_s=steady_s,
         steady_intervals=int(steady.sum()),
         throughput_bps=throughput_bps,
         rtt_ms=rtt_ms,
         base_rtt_ms=series.base_rtt_ms,
-        rtt_at_loss_ms=_median(_rtt_at_loss(series)),
+        rtt_at_loss_ms=_median(_rtt_at_loss(series, later)),
         cwnd_bytes=cwnd_bytes,
         peer_window_bytes=window_bytes,
         window_limited_ratio=_window_limited_ratio(series, steady),
@@ -83,19 +106,31 @@ def read_signs(
         busy_ratio=_busy_ratio(recording),
         send_buffer_limited_ratio=_send_buffer_limited_ratio(recording),
         loss_events=len(events),
+        later_loss_events=len(later),
+        loses_later=bool((series.lossy & is_later).any()),
         median_group=group,
         resent_segments=resent,
-        sent_segments=float(series.sent_bytes.sum()) / recording.mss_bytes + resent,
+        sent_segments=series.total_delivered_bytes / recording.mss_bytes + resent,
         duplicate_ratio=_duplicate_ratio(recording, resent),
         token_bucket=fit_token_bucket(
             series.start_s, series.delivered_bytes, loss_starts(series), group, series.base_rtt_s
         ),
+        window=window_use(series, steady, slow_start_end_s),
     )
 
 
-def _rtt_at_loss(series: IntervalSeries) -> Floats:
+def _after_overshoot(series: IntervalSeries, slow_start_end_s: float) -> Bools:
+    """Intervals after those in which the losses of slow start are retransmitted, which may take seconds."""
+    after = series.start_s >= slow_start_end_s - 1e-6
+    quiet = np.flatnonzero(after & ~series.lossy)
+    since_quiet = np.arange(after.size) > (quiet[0] if quiet.size else after.size)
+    late = series.start_s > slow_start_end_s + OVERSHOOT_RTTS * series.base_rtt_s + 1e-6
+    return np.asarray(after & (since_quiet | late))
+
+
+def _rtt_at_loss(series: IntervalSeries, losses: list[int]) -> Floats:
     """Maximum RTT of the two intervals up to each loss event: a queue is full just before it drops."""
-    starts = np.array(loss_starts(series), dtype=np.intp)
+    starts = np.array(losses, dtype=np.intp)
     if not starts.size:
         return np.array([])
     return np.fmax(series.rtt_ms[starts], series.rtt_ms[np.maximum(starts - 1, 0)])

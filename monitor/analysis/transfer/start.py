@@ -25,6 +25,10 @@ def start_seconds(series: IntervalSeries) -> float:
     All of the test, where it was still growing at the end.
     """
     growing = _grows(series.cwnd_bytes, series)
+    if not np.isnan(series.rtt_ms).all():
+        # A window that only lengthens the RTT fills a queue: the rate has reached its limit.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            growing &= _grows(series.cwnd_bytes / series.rtt_ms, series)
     if series.arrivals_known or np.isnan(series.cwnd_bytes).all():
         growing |= _grows(_smoothed_rate(series), series)
     ended = np.flatnonzero(~growing | (np.cumsum(series.retransmits) > 0))

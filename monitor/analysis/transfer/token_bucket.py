@@ -18,6 +18,9 @@ import numpy as np
 
 from monitor.analysis.transfer.record import Floats
 
+MOST_INTERVAL_S = 0.25
+"""Maximum length of the intervals: with seconds, a loss has no place, and writes of a megabyte make rates equal."""
+
 LEAST_SPANS = 3
 """Minimum number of rates between losses that agree: two can do so by chance. The span after the first loss does not
 count: bytes received before that loss are delivered in it, when the hole is repaired."""
@@ -53,7 +56,7 @@ def fit_token_bucket(
     `start_s` and `arrived_bytes` are of each interval, `loss_at` the intervals in which a loss event begins, `group`
     the segments of the median event.
     """
-    if not group >= LEAST_GROUP:
+    if not group >= LEAST_GROUP or start_s.size < 2 or np.median(np.diff(start_s)) > MOST_INTERVAL_S:
         return None
     spans = _spans(start_s, loss_at, max(SPAN_S, SPAN_RTTS * rtt_s))[1:]
     if len(spans) < LEAST_SPANS + 1:

@@ -12,7 +12,30 @@ from collections.abc import Callable
 
 from monitor.analysis.figures import bit_rate, milliseconds, percent
 from monitor.analysis.tcp import buffer_bytes
-from monitor.analysis.transfer.finding import EvidenceFigure, TransferFinding, Verdict
+from monitor.analysis.transfer.congestion import (
+    BUFFER_BINDS,
+    BUSY,
+    DUPLICATES,
+    LEAST_LOSS_EVENTS,
+    cut_by_loss,
+    heavy_loss,
+    lossy,
+    paced_by_bbr,
+    policed,
+    queue_at_loss,
+    queue_stands,
+    queued,
+)
+from monitor.analysis.transfer.finding import (
+    EvidenceFigure,
+    TransferFinding,
+    Verdict,
+    flight_bytes,
+    loss_events_text,
+    rate_figure,
+    rounded_up,
+    size_text,
+)
 from monitor.analysis.transfer.record import Recording
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.start import wanted_seconds
@@ -33,30 +56,39 @@ COLLAPSES = 0.1
 WINDOW_BINDS = 0.5
 """Share of the time in which the peer's window must bind; half of it where the window collapses, as it then varies."""
 
-DUPLICATES = 0.5
-"""Share of the retransmitted segments above which reordering is the limit: more were late than lost."""
-
-LEAST_LOSS_EVENTS = 3
-
-QUEUE_MS, QUEUE_AT_LOSS, QUEUE_STANDING = 2.0, 1.1, 1.25
-"""A queue that drops raises the RTT by at least 2 ms and 10%; a standing queue that does not drop by 25%, as delayed
-acknowledgements add a few percent."""
-
-QUEUE_DEVIATION = 0.2
-"""Maximum deviation of the rate with a standing queue, which keeps its link busy. With a larger deviation the RTT rose
-for another reason, such as a busy host."""
-
-BUFFER_BINDS = 0.5
-"""Share of the busy time in which the send buffer was full, above which it is the limit."""
-
-BUSY = 0.8
-"""Share of a test in which its sender has data to send, but for the connection setup and short gaps."""
-
 REQUESTED = 0.9
 """Share of the requested rate from which on the request was the limit."""
 
 WINDOW_IN_BUFFER = 2.0
 """Linux offers about half of its buffer as window; the rest holds its own bookkeeping."""
+
+IDLE_SHARE = 0.5
+"""Share of the pauses in which the kernel must have had nothing to send: silence with data unacknowledged is a
+retransmission timeout."""
+
+WINDOW_OPEN = 0.8
+"""Share of the steady time in which the congestion window is not used up, or stands still, above which another window
+binds."""
+
+STEADY_DEVIATION = 0.25
+"""Maximum deviation of the rate behind a window; writes of a megabyte give 0.15 at 80 Mbit/s and a second."""
+
+LEAST_FLIGHT_SEGMENTS = 10
+"""No buffer is smaller than the initial window (RFC 6928): less in flight is held back by the sender's interface."""
+
+HOST_BUSY = 0.5
+"""CPU use of either end above which the process may be the limit between the samples."""
+
+LINE_RATES_BPS = tuple(1e6 * megabits for megabits in (10, 100, 1000, 2500, 5000, 10_000, 25_000, 40_000, 100_000))
+LINE_SHARE = (0.92, 0.995)
+LINE_DEVIATION = 0.03
+"""A sender behind its own Ethernet interface leaves its window open too. Its rate is that of the interface less headers
+(0.941 at an MTU of 1500, 0.99 at 9000), and hardly varies."""
+
+ROUND_STEPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0)
+ROUND_WITHIN = 0.005
+ROUND_DEVIATION = 0.01
+"""A rate that the sender was told to keep, which old versions of iperf3 do not report, is round and hardly varies."""
 
 
 def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> TransferFinding:
@@ -97,20 +129,20 @@ def _cpu_bound(signs: Signs, recording: Recording) -> TransferFinding | None:
         Verdict.CPU_BOUND,
         f"CPU-bound at {bit_rate(signs.throughput_bps)}: the {end}'s process used or waited for the CPU"
         f" {percent(min(1.0, full[end]))} of the time; the path was not the limit",
-        (_rate(signs), EvidenceFigure(f"{end}'s CPU", full[end], "")),
+        (rate_figure(signs), EvidenceFigure(f"{end}'s CPU", full[end], "")),
     )
 
 
 def _paused(signs: Signs, recording: Recording) -> TransferFinding | None:
-    if not signs.paused_ratio >= PAUSED:
+    if not signs.paused_ratio >= PAUSED or 1.0 - signs.busy_ratio < IDLE_SHARE * signs.paused_ratio:
         return None
     return TransferFinding(
         Verdict.APPLICATION_LIMITED,
         f"application-limited at {bit_rate(signs.throughput_bps)}: the sender paused for"
         f" {percent(signs.paused_ratio)} of the time with its window open, and sent"
-        f" {_size(signs.burst_bytes)} right after a pause",
+        f" {size_text(signs.burst_bytes)} right after a pause",
         (
-            _rate(signs),
+            rate_figure(signs),
             EvidenceFigure("paused", signs.paused_ratio, ""),
             EvidenceFigure("burst after a pause", signs.burst_bytes, "B"),
         ),
@@ -125,21 +157,21 @@ def _idle(signs: Signs, recording: Recording) -> TransferFinding | None:
         Verdict.APPLICATION_LIMITED,
         f"application-limited at {bit_rate(signs.throughput_bps)}: the sender had nothing to send for"
         f" {percent(1.0 - signs.busy_ratio)} of the time",
-        (_rate(signs), EvidenceFigure("nothing to send", 1.0 - signs.busy_ratio, "")),
+        (rate_figure(signs), EvidenceFigure("nothing to send", 1.0 - signs.busy_ratio, "")),
     )
 
 
 def _reordered(signs: Signs, recording: Recording) -> TransferFinding | None:
     if not (signs.duplicate_ratio >= DUPLICATES and signs.loss_events >= LEAST_LOSS_EVENTS):
         return None
-    if _queue_at_loss(signs) or _queue_stands(signs):
+    if queue_at_loss(signs) or queue_stands(signs):
         return None
     return TransferFinding(
         Verdict.REORDERING,
         f"limited by reordering at {bit_rate(signs.throughput_bps)}: {percent(signs.duplicate_ratio)} of the"
         f" {signs.resent_segments} retransmitted segments were late, not lost",
         (
-            _rate(signs),
+            rate_figure(signs),
             EvidenceFigure("retransmitted", signs.resent_segments, "count"),
             EvidenceFigure("of them late", signs.duplicate_ratio, ""),
         ),
@@ -155,7 +187,7 @@ def _slow_receiver(signs: Signs, recording: Recording) -> TransferFinding | None
         f" {percent(signs.window_collapsed_ratio)} of the time: its application or disk reads more slowly than data"
         " arrive",
         (
-            _rate(signs),
+            rate_figure(signs),
             EvidenceFigure("window collapsed", signs.window_collapsed_ratio, ""),
             EvidenceFigure("window-limited", signs.window_limited_ratio, ""),
         ),
@@ -163,14 +195,14 @@ def _slow_receiver(signs: Signs, recording: Recording) -> TransferFinding | None
 
 
 def _window_limited(signs: Signs, recording: Recording) -> TransferFinding | None:
-    if not signs.window_limited_ratio >= WINDOW_BINDS or _queue_stands(signs):
+    if not signs.window_limited_ratio >= WINDOW_BINDS or queue_stands(signs):
         return None
-    held = f"the receiver's window is {_size(signs.peer_window_bytes)}"
+    held = f"the receiver's window is {size_text(signs.peer_window_bytes)}"
     return TransferFinding(
         Verdict.WINDOW_LIMITED,
         f"window-limited at {bit_rate(signs.throughput_bps)}: {held}, {_window_advice(signs, recording, 'tcp_rmem')}",
         (
-            _rate(signs),
+            rate_figure(signs),
             EvidenceFigure("receiver's window", signs.peer_window_bytes, "B"),
             EvidenceFigure("RTT", signs.rtt_ms, "ms"),
             EvidenceFigure("window-limited", signs.window_limited_ratio, ""),
@@ -179,15 +211,15 @@ def _window_limited(signs: Signs, recording: Recording) -> TransferFinding | Non
 
 
 def _buffer_limited(signs: Signs, recording: Recording) -> TransferFinding | None:
-    if not signs.send_buffer_limited_ratio >= BUFFER_BINDS or _queue_stands(signs):
+    if not signs.send_buffer_limited_ratio >= BUFFER_BINDS or queue_stands(signs):
         return None
     return TransferFinding(
         Verdict.WINDOW_LIMITED,
         f"window-limited at {bit_rate(signs.throughput_bps)}: the sender's buffer allows"
-        f" {_size(_flight_bytes(signs))} in flight, {_window_advice(signs, recording, 'tcp_wmem')}",
+        f" {size_text(flight_bytes(signs))} in flight, {_window_advice(signs, recording, 'tcp_wmem')}",
         (
-            _rate(signs),
-            EvidenceFigure("in flight", _flight_bytes(signs), "B"),
+            rate_figure(signs),
+            EvidenceFigure("in flight", flight_bytes(signs), "B"),
             EvidenceFigure("RTT", signs.rtt_ms, "ms"),
             EvidenceFigure("send buffer full", signs.send_buffer_limited_ratio, ""),
         ),
@@ -198,91 +230,13 @@ def _window_advice(signs: Signs, recording: Recording, setting: str) -> str:
     """The window that the path's capacity needs; twice the current window where the capacity is unknown."""
     if recording.capacity_bps is not None:
         wanted = float(buffer_bytes(recording.capacity_bps, signs.base_rtt_ms))
-        need = f"the path needs {_size(wanted)}"
+        need = f"the path needs {size_text(wanted)}"
     else:
-        wanted = 2.0 * _flight_bytes(signs)
+        wanted = 2.0 * flight_bytes(signs)
         need = "which did not fill the path"
-    buffer = _rounded_up(WINDOW_IN_BUFFER * wanted / recording.streams)
+    buffer = rounded_up(WINDOW_IN_BUFFER * wanted / recording.streams)
     for_each = " for each stream" if recording.streams > 1 else ""
     return f"{need}; raise {setting} to {buffer}{for_each}"
-
-
-def _policed(signs: Signs, recording: Recording) -> TransferFinding | None:
-    bucket = signs.token_bucket
-    if bucket is None or _queue_at_loss(signs):
-        return None
-    depth = "shallow" if bucket.depth_bytes is None else f"about {_size(bucket.depth_bytes)} deep"
-    return TransferFinding(
-        Verdict.POLICER,
-        f"policed at {bit_rate(bucket.rate_bps)}: the rate between losses is constant to within"
-        f" {percent(bucket.deviation_ratio)}, without queueing before them; the token bucket is {depth}",
-        (
-            EvidenceFigure("token rate", bucket.rate_bps, "bit/s"),
-            *(() if bucket.depth_bytes is None else (EvidenceFigure("bucket depth", bucket.depth_bytes, "B"),)),
-            EvidenceFigure("deviation between losses", bucket.deviation_ratio, ""),
-            EvidenceFigure("loss events", signs.loss_events, "count"),
-        ),
-    )
-
-
-def _queued(signs: Signs, recording: Recording) -> TransferFinding | None:
-    lossy = signs.loss_events > 0 and _queue_at_loss(signs)
-    if not lossy and not _queue_stands(signs):
-        return None
-    longest_ms = signs.rtt_at_loss_ms if lossy else signs.rtt_ms
-    end = f"; {_loss_events(signs)}" if lossy else ""
-    if signs.duplicate_ratio >= DUPLICATES:
-        end = "; retransmitted segments were late, not lost"
-    return TransferFinding(
-        Verdict.BOTTLENECK_QUEUE,
-        f"bottleneck of {bit_rate(signs.throughput_bps)}: its queue raises the RTT from"
-        f" {milliseconds(signs.base_rtt_ms)} to {milliseconds(longest_ms)}{end}",
-        (
-            _rate(signs),
-            EvidenceFigure("idle RTT", signs.base_rtt_ms, "ms"),
-            EvidenceFigure("RTT with the queue", longest_ms, "ms"),
-            EvidenceFigure("loss events", signs.loss_events, "count"),
-        ),
-    )
-
-
-def _paced_by_bbr(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """BBR sends at the measured bottleneck rate and causes hardly any queue or loss."""
-    if not (recording.congestion_control or "").startswith("bbr") or not signs.busy_ratio >= BUSY:
-        return None
-    if signs.send_buffer_limited_ratio >= BUFFER_BINDS:
-        return None
-    return TransferFinding(
-        Verdict.BOTTLENECK_QUEUE,
-        f"bottleneck of {bit_rate(signs.throughput_bps)}: BBR measured that rate and keeps its queue short",
-        (_rate(signs), EvidenceFigure("busy", signs.busy_ratio, ""), EvidenceFigure("RTT", signs.rtt_ms, "ms")),
-    )
-
-
-def _lossy(signs: Signs, recording: Recording) -> TransferFinding | None:
-    if signs.loss_events < LEAST_LOSS_EVENTS:
-        return None
-    share = signs.resent_segments / signs.sent_segments
-    late = "; unknown whether some were only late" if math.isnan(signs.duplicate_ratio) else ""
-    if signs.median_group >= LEAST_GROUP:
-        return TransferFinding(
-            Verdict.UNDETERMINED,
-            f"undetermined: {_loss_events(signs)} of {signs.median_group:.0f} segments each, without a visible queue,"
-            " but too irregular for a policer; run a longer test",
-            (_rate(signs), EvidenceFigure("loss events", signs.loss_events, "count")),
-        )
-    return TransferFinding(
-        Verdict.RANDOM_LOSS,
-        f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(share)} of the segments were retransmitted, in"
-        f" {_loss_events(signs)} at low and high rates, with the RTT at its minimum of"
-        f" {milliseconds(signs.base_rtt_ms)}: not caused by queueing{late}",
-        (
-            _rate(signs),
-            EvidenceFigure("loss", share, ""),
-            EvidenceFigure("loss events", signs.loss_events, "count"),
-            EvidenceFigure("RTT at a loss", signs.rtt_at_loss_ms, "ms"),
-        ),
-    )
 
 
 def _rate_requested(signs: Signs, recording: Recording) -> TransferFinding | None:
@@ -292,8 +246,64 @@ def _rate_requested(signs: Signs, recording: Recording) -> TransferFinding | Non
     return TransferFinding(
         Verdict.APPLICATION_LIMITED,
         f"application-limited at {bit_rate(signs.throughput_bps)}: the test requested {bit_rate(asked_bps)}",
-        (_rate(signs), EvidenceFigure("requested", asked_bps, "bit/s")),
+        (rate_figure(signs), EvidenceFigure("requested", asked_bps, "bit/s")),
     )
+
+
+def _window_open(signs: Signs, recording: Recording) -> TransferFinding | None:
+    """A steady rate below what the congestion window allows, where the peer's window or the kernel is not known."""
+    open_ratio, still_ratio = signs.window.open_ratio, signs.window.still_ratio
+    if not (open_ratio >= WINDOW_OPEN or still_ratio >= WINDOW_OPEN) or not _may_be_window(signs, recording):
+        return None
+    in_flight = flight_bytes(signs)
+    peer_known = not math.isnan(signs.peer_window_bytes)
+    if peer_known and signs.peer_window_bytes < 2.0 * in_flight:
+        return None
+    which, settings = (
+        ("the send buffer is full", "tcp_wmem")
+        if peer_known
+        else ("the receiver's window or the send buffer is full", "tcp_rmem and tcp_wmem")
+    )
+    unused = "not used up" if open_ratio >= WINDOW_OPEN else "which stands still"
+    return TransferFinding(
+        Verdict.WINDOW_LIMITED,
+        f"window-limited at {bit_rate(signs.throughput_bps)}: {size_text(in_flight)} in flight of a congestion window"
+        f" of {size_text(signs.cwnd_bytes)}, {unused}: {which}, {_window_advice(signs, recording, settings)}",
+        (
+            rate_figure(signs),
+            EvidenceFigure("in flight", in_flight, "B"),
+            EvidenceFigure("congestion window", signs.cwnd_bytes, "B"),
+            EvidenceFigure("RTT", signs.rtt_ms, "ms"),
+            EvidenceFigure("window open", max(open_ratio, still_ratio), ""),
+        ),
+    )
+
+
+def _may_be_window(signs: Signs, recording: Recording) -> bool:
+    """Whether neither the congestion control, the hosts, an interface nor a requested rate explains an open window."""
+    if (recording.congestion_control or "").startswith("bbr") or recording.asked_bps is not None:
+        return False
+    if not math.isnan(signs.send_buffer_limited_ratio) or queue_stands(signs):
+        return False
+    cpu_ratios = (recording.sender_cpu_ratio, recording.receiver_cpu_ratio)
+    if None in cpu_ratios or max(ratio for ratio in cpu_ratios if ratio is not None) > HOST_BUSY:
+        return False
+    if flight_bytes(signs) < LEAST_FLIGHT_SEGMENTS * recording.mss_bytes:
+        return False
+    deviation = signs.rate_deviation_ratio
+    at_line = any(LINE_SHARE[0] <= signs.throughput_bps / line_bps <= LINE_SHARE[1] for line_bps in LINE_RATES_BPS)
+    if deviation <= LINE_DEVIATION and at_line:
+        return False
+    if deviation <= ROUND_DEVIATION and _is_round(signs.throughput_bps):
+        return False
+    return deviation <= STEADY_DEVIATION
+
+
+def _is_round(rate_bps: float) -> bool:
+    if not rate_bps > 0.0:
+        return False
+    digits = rate_bps / 10.0 ** math.floor(math.log10(rate_bps))
+    return any(abs(digits / step - 1.0) <= ROUND_WITHIN for step in (*ROUND_STEPS, 10.0))
 
 
 Judge = Callable[[Signs, Recording], TransferFinding | None]
@@ -306,17 +316,27 @@ JUDGES: tuple[Judge, ...] = (
     _window_limited,
     _buffer_limited,
     _reordered,
-    _policed,
-    _queued,
-    _paced_by_bbr,
-    _lossy,
+    policed,
+    heavy_loss,
+    queued,
+    paced_by_bbr,
+    lossy,
     _rate_requested,
+    _window_open,
+    cut_by_loss,
 )
 
 
 def _undetermined(signs: Signs) -> TransferFinding:
-    if signs.loss_events:
-        reason = f"{_loss_events(signs)}, too few to find the cause"
+    if signs.loss_events >= LEAST_LOSS_EVENTS and signs.median_group >= LEAST_GROUP:
+        reason = (
+            f"{loss_events_text(signs)} of {signs.median_group:.0f} segments each, without a visible queue, but too"
+            " irregular for a policer; run a longer test"
+        )
+    elif signs.loss_events >= LEAST_LOSS_EVENTS:
+        reason = f"{loss_events_text(signs)}, whose cause intervals of {signs.interval_s:.2g} s do not show"
+    elif signs.loss_events:
+        reason = f"{loss_events_text(signs)}, too few to find the cause"
     elif math.isnan(signs.cwnd_bytes):
         reason = "the sender's system reports neither windows nor losses"
     elif math.isnan(signs.peer_window_bytes):
@@ -329,43 +349,5 @@ def _undetermined(signs: Signs) -> TransferFinding:
     else:
         reason = "no loss, no queueing, and neither window nor buffer was full"
     return TransferFinding(
-        Verdict.UNDETERMINED, f"undetermined at {bit_rate(signs.throughput_bps)}: {reason}", (_rate(signs),)
+        Verdict.UNDETERMINED, f"undetermined at {bit_rate(signs.throughput_bps)}: {reason}", (rate_figure(signs),)
     )
-
-
-def _queue_at_loss(signs: Signs) -> bool:
-    least_ms = max(signs.base_rtt_ms + QUEUE_MS, QUEUE_AT_LOSS * signs.base_rtt_ms)
-    return signs.rtt_at_loss_ms >= least_ms
-
-
-def _queue_stands(signs: Signs) -> bool:
-    long = signs.rtt_ms >= max(signs.base_rtt_ms + QUEUE_MS, QUEUE_STANDING * signs.base_rtt_ms)
-    return long and signs.rate_deviation_ratio <= QUEUE_DEVIATION
-
-
-def _rate(signs: Signs) -> EvidenceFigure:
-    return EvidenceFigure("steady throughput", signs.throughput_bps, "bit/s")
-
-
-def _loss_events(signs: Signs) -> str:
-    return f"{signs.loss_events} loss event{'' if signs.loss_events == 1 else 's'}"
-
-
-def _flight_bytes(signs: Signs) -> float:
-    return signs.throughput_bps / 8.0 * signs.rtt_ms / 1000.0
-
-
-def _size(size_bytes: float) -> str:
-    """Two significant digits: 1.5 MB, 79 kB."""
-    if math.isnan(size_bytes):
-        return "an unknown size"
-    scale, unit = next(((s, u) for s, u in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if size_bytes >= s), (1.0, "B"))
-    number = size_bytes / scale
-    return f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
-
-
-def _rounded_up(size_bytes: float) -> str:
-    """Round up to whole MB above 512 kB, to a power of two in kB below."""
-    if size_bytes > 512e3:
-        return f"{math.ceil(size_bytes / 1e6)} MB"
-    return f"{2 ** math.ceil(math.log2(max(1.0, size_bytes / 1000.0)))} kB"

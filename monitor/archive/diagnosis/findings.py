@@ -36,12 +36,14 @@ USUAL_MSS_BYTES = 1448
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """State of a path when a test of it began; None where unknown. `capacity_bps` is that of the whole path."""
+    """State of a path when a test of it began; None where unknown. `capacity_bps` is that of the whole path,
+    `earlier_bps` the median throughput of its earlier tests of the same kind."""
 
     path_id: int
     at: datetime
     idle_rtt_ms: float | None = None
     capacity_bps: float | None = None
+    earlier_bps: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,8 @@ def recording(run: ThroughputRun, background: Background) -> Recording:
             default=None,
         ),
         capacity_bps=background.capacity_bps,
+        delivered_bytes=_delivered_bytes(run, transfer),
+        earlier_bps=background.earlier_bps,
         sender_cpu_ratio=_cpu_ratio(transfer.sender_cpu),
         receiver_cpu_ratio=_cpu_ratio(transfer.receiver_cpu),
         kernel=None
@@ -139,6 +143,16 @@ def recording(run: ThroughputRun, background: Background) -> Recording:
             duplicates=kernel.duplicates,
         ),
     )
+
+
+def _delivered_bytes(run: ThroughputRun, transfer: Transfer) -> int | None:
+    """Bytes received or acknowledged in all of a test. The tool's total leaves out the omitted part, in which at most
+    the bytes written were received; the kernel's counters are sampled shortly before the end."""
+    acknowledged_bytes = None if transfer.kernel is None else transfer.kernel.acknowledged_bytes
+    if run.received_bytes is None or transfer.sent is None or (transfer.omitted_s and acknowledged_bytes is not None):
+        return acknowledged_bytes
+    omitted = [end_s <= transfer.omitted_s for end_s in transfer.sent.end_s]
+    return run.received_bytes + sum(itertools.compress(transfer.sent.sent_bytes, omitted))
 
 
 def _samples(sent: SentIntervals) -> tuple[SenderInterval, ...]:

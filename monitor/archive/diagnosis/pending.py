@@ -98,6 +98,7 @@ def _run_of(test: ThroughputTest, served: ServerReport | None) -> ThroughputRun:
         asked_bps=test.asked_bps,
         duration_s=test.duration_s,
         throughput_bps=test.average_bps,
+        received_bytes=test.received_bytes,
         congestion_control=test.congestion_control,
         transfer=transfer if transfer is None or served is None else merge_server_report(transfer, served),
     )

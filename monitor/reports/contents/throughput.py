@@ -39,6 +39,8 @@ LEAST_TIMES = 1.1
 LOSS_TIMES = 2.0
 RECEIVERS_WINDOW = "receiver's window"
 """The evidence that tells a window of the receiver from the sender's buffer, in `monitor.analysis.transfer`."""
+OPEN_WINDOW = "window open"
+"""The evidence of a window that may be either's: no site can be told to raise it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +123,14 @@ def _gain(path: PathReport, limit: PathLimit | None) -> _Gain | None:
     rate_bps = path.throughput_bps
     if path.verdict is None or not rate_bps or limit is None:
         return None
+    if OPEN_WINDOW in path.verdict.evidence:
+        return None
     if path.verdict.verdict in (Verdict.WINDOW_LIMITED, Verdict.SLOW_RECEIVER):
         times = limit.rate_bps / rate_bps
         at_receiver = RECEIVERS_WINDOW in path.verdict.evidence
         measure = Improvement.RECEIVE_BUFFER if at_receiver else Improvement.SEND_BUFFER
         site = path.destination_site if at_receiver else path.source_site
-    elif path.verdict.verdict == Verdict.RANDOM_LOSS:
+    elif path.verdict.verdict in (Verdict.RANDOM_LOSS, Verdict.LOSS):
         times = min(LOSS_TIMES, (math.inf if path.capacity_bps is None else path.capacity_bps) / rate_bps)
         measure, site = Improvement.LOSS, path.destination_site
     else:

@@ -175,6 +175,40 @@ def test_a_known_capacity_says_what_window_the_path_needs(mesh):
     assert "the path needs 500 kB" in point.sentence
 
 
+def same_kind(mesh, hours, throughput_bps, **fields):
+    kind = {"test": "tcp", "streams": 1, "congestion_control": "bbr", **fields}
+    ThroughputTest.objects.create(
+        path_id=mesh.slac_cern.pk, measured_at=HOUR - timedelta(hours=hours), outcome="measured",
+        throughput_bps=throughput_bps, **kind,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "earlier_bps"), [(2, None), (3, 26.8e6), (12, 26.8e6)])
+def test_the_past_of_a_path_is_the_median_of_its_like_tests(mesh, number, earlier_bps):
+    keep(mesh, real("bbr_loss"))
+    for hours in range(1, number + 1):
+        same_kind(mesh, hours, 26.8e6 + (hours - 2) * 1e3 if hours <= 3 else 26.8e6)
+        same_kind(mesh, hours + 0.1, 1e6, streams=4)
+        same_kind(mesh, hours + 0.2, 2e6, congestion_control="cubic")
+        same_kind(mesh, hours + 0.3, 3e6, test="on-demand")
+        same_kind(mesh, hours + 0.4, 4e6, asked_bps=4e6)
+
+    assert background(mesh).earlier_bps == (None if earlier_bps is None else pytest.approx(earlier_bps))
+
+
+def test_planted_loss_under_bbr_is_named_with_the_paths_past(mesh):
+    for hours in (1, 2, 3):
+        same_kind(mesh, hours, 26.8e6)
+
+    keep(mesh, real("bbr_loss"))
+
+    [point] = [point for point in throughput_series(mesh.slac_cern.pk, HOUR, NOW) if point.at == HOUR]
+    assert point.verdict == Verdict.LOSS
+    assert point.throughput_bps < 5e6
+    assert "earlier tests of this path had 26.8 Mbit/s" in point.sentence
+    assert "BBR" not in point.sentence
+
+
 columns = st.integers(1, 12).flatmap(
     lambda length: st.builds(
         SentIntervals,

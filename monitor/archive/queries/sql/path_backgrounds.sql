@@ -3,9 +3,11 @@
 --   capacity_bps  what the path carries: the newest capacity measured in the week before, else the best test of that
 --                 week that was held back by the path itself (its queue or its policer); and never less than the best
 --                 test of that week. Null where neither was measured.
+--   earlier_bps   the median of the last ten of its scheduled TCP tests of that week with the same streams and congestion
+--                 control, without a requested rate; null with fewer than three
 SELECT asked.path_id, asked.at, idle.rtt_ms AS idle_rtt_ms, greatest(coalesce(link.bps, best.full_bps), CASE
     WHEN coalesce(link.bps, best.full_bps) IS NOT NULL THEN best.bps
-END) AS capacity_bps
+END) AS capacity_bps, earlier.bps AS earlier_bps
 FROM unnest(%(path_ids)s::integer[], %(starts)s::timestamptz[]) AS asked (path_id, at)
 CROSS JOIN LATERAL (
     SELECT min(rtt_ms) AS rtt_ms
@@ -36,4 +38,22 @@ CROSS JOIN LATERAL (
         AND measured_at >= asked.at - interval '7 days' AND measured_at < asked.at
         AND protocol = 'tcp'
 ) AS best
+CROSS JOIN LATERAL (
+    SELECT
+        CASE WHEN count(*) >= 3 THEN percentile_cont(0.5) WITHIN GROUP (ORDER BY newest.throughput_bps) END AS bps
+    FROM (
+        SELECT past.throughput_bps
+        FROM throughput_test AS past
+        INNER JOIN throughput_test AS this
+            ON this.path_id = past.path_id AND this.measured_at = asked.at AND this.streams = past.streams
+            AND this.congestion_control IS NOT DISTINCT FROM past.congestion_control
+        WHERE
+            past.path_id = asked.path_id
+            AND past.measured_at >= asked.at - interval '7 days' AND past.measured_at < asked.at
+            AND past.protocol = 'tcp' AND past.asked_bps IS NULL AND past.test <> 'on-demand'
+            AND past.throughput_bps IS NOT NULL
+        ORDER BY past.measured_at DESC
+        LIMIT 10
+    ) AS newest
+) AS earlier
 ORDER BY asked.path_id, asked.at

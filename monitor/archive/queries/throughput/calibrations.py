@@ -22,6 +22,7 @@ from monitor.mesh.document.entries import ON_DEMAND
 LOOKBACK = timedelta(days=56)
 HELD_BY_PATH = (
     Verdict.RANDOM_LOSS,
+    Verdict.LOSS,
     Verdict.BOTTLENECK_QUEUE,
     Verdict.POLICER,
     Verdict.REORDERING,

@@ -1,0 +1,226 @@
+"""Verdicts of the path itself: policer, loss, bottleneck queue.
+
+In: `Signs`, and the `Recording` for settings and prior knowledge. Out: a `TransferFinding`, or None.
+`monitor.analysis.transfer.verdicts` has the order in which they are tried.
+"""
+
+from __future__ import annotations
+
+import math
+
+from monitor.analysis.figures import bit_rate, milliseconds, percent
+from monitor.analysis.transfer.finding import (
+    EvidenceFigure,
+    TransferFinding,
+    Verdict,
+    loss_events_text,
+    rate_figure,
+    size_text,
+)
+from monitor.analysis.transfer.record import Recording
+from monitor.analysis.transfer.signs import Signs
+from monitor.analysis.transfer.token_bucket import LEAST_GROUP
+
+DUPLICATES = 0.5
+"""Share of the retransmitted segments above which reordering is the limit: more were late than lost."""
+
+LEAST_LOSS_EVENTS = 3
+
+QUEUE_MS, QUEUE_AT_LOSS, QUEUE_STANDING = 2.0, 1.1, 1.25
+"""A queue that drops raises the RTT by at least 2 ms and 10%; a standing queue that does not drop by 25%, as delayed
+acknowledgements add a few percent."""
+
+QUEUE_DEVIATION = 0.2
+"""Maximum deviation of the rate with a standing queue, which keeps its link busy. With a larger deviation the RTT rose
+for another reason, such as a busy host."""
+
+BUFFER_BINDS = 0.5
+"""Share of the busy time in which the send buffer was full, above which it is the limit."""
+
+BUSY = 0.8
+"""Share of a test in which its sender has data to send, but for the connection setup and short gaps."""
+
+HEAVY_LOSS = 0.05
+"""Share of the segments retransmitted above which loss is the limit, not a queue: CUBIC and Reno then keep a window of
+5 segments (1.22 / sqrt(p)), which fills no queue of a path worth testing."""
+
+HEAVY_LOSS_BBR = 0.1
+"""The same for BBR, which keeps its rate up to there: it probes at 1.25 times the delivered rate, so that 20% of loss
+takes all of its growth (Cardwell and others, "BBR: Congestion-based congestion control", 2016)."""
+
+NOTABLE_LOSS = 0.02
+"""Share of the segments retransmitted that explains a fall below the path's past: BBRv2's limit for loss."""
+
+FALLEN = 0.5
+"""Share of the median of the earlier tests below which a path has lost throughput."""
+
+FINE_INTERVAL_S = 0.25
+"""Maximum length of intervals in which single loss events, and the RTT before each, can be seen: there a single loss
+shows a queue, in longer intervals three do."""
+
+BOUND = 0.67
+"""Share of the steady time in which the congestion window must be in flight to be the limit."""
+
+AFTER_CUT = 0.5
+"""Share of the steady time after the loss that cut the window: before that, the window grew freely."""
+
+
+def policed(signs: Signs, recording: Recording) -> TransferFinding | None:
+    """Losses at a constant rate, without a queue."""
+    bucket = signs.token_bucket
+    if bucket is None or queue_at_loss(signs):
+        return None
+    depth = "shallow" if bucket.depth_bytes is None else f"about {size_text(bucket.depth_bytes)} deep"
+    return TransferFinding(
+        Verdict.POLICER,
+        f"policed at {bit_rate(bucket.rate_bps)}: the rate between losses is constant to within"
+        f" {percent(bucket.deviation_ratio)}, without queueing before them; the token bucket is {depth}",
+        (
+            EvidenceFigure("token rate", bucket.rate_bps, "bit/s"),
+            *(() if bucket.depth_bytes is None else (EvidenceFigure("bucket depth", bucket.depth_bytes, "B"),)),
+            EvidenceFigure("deviation between losses", bucket.deviation_ratio, ""),
+            EvidenceFigure("loss events", signs.loss_events, "count"),
+        ),
+    )
+
+
+def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
+    """So much loss that it explains the rate by itself, whatever the queue; or that explains a fall."""
+    if signs.loss_events < LEAST_LOSS_EVENTS or signs.duplicate_ratio >= DUPLICATES:
+        return None
+    earlier_bps = recording.earlier_bps
+    fallen = earlier_bps is not None and signs.throughput_bps < FALLEN * earlier_bps
+    least_ratio = NOTABLE_LOSS if fallen else HEAVY_LOSS_BBR if _is_bbr(recording) else HEAVY_LOSS
+    if not signs.resent_ratio >= least_ratio:
+        return None
+    before = f"; earlier tests of this path had {bit_rate(earlier_bps)}" if fallen and earlier_bps is not None else ""
+    return TransferFinding(
+        Verdict.LOSS,
+        f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(signs.resent_ratio)} of the segments were"
+        f" retransmitted{before}",
+        (
+            rate_figure(signs),
+            EvidenceFigure("loss", signs.resent_ratio, ""),
+            EvidenceFigure("retransmitted", signs.resent_segments, "count"),
+            *(() if earlier_bps is None else (EvidenceFigure("earlier tests", earlier_bps, "bit/s"),)),
+        ),
+    )
+
+
+def queued(signs: Signs, recording: Recording) -> TransferFinding | None:
+    """A queue that drops, or that stands."""
+    least_events = 1 if signs.interval_s <= FINE_INTERVAL_S else LEAST_LOSS_EVENTS
+    lossy = signs.later_loss_events >= least_events and queue_at_loss(signs)
+    if not lossy and not queue_stands(signs):
+        return None
+    longest_ms = signs.rtt_at_loss_ms if lossy else signs.rtt_ms
+    end = f"; {loss_events_text(signs)}" if lossy else ""
+    if signs.duplicate_ratio >= DUPLICATES:
+        end = "; retransmitted segments were late, not lost"
+    return TransferFinding(
+        Verdict.BOTTLENECK_QUEUE,
+        f"bottleneck of {bit_rate(signs.throughput_bps)}: its queue raises the RTT from"
+        f" {milliseconds(signs.base_rtt_ms)} to {milliseconds(longest_ms)}{end}",
+        (
+            rate_figure(signs),
+            EvidenceFigure("idle RTT", signs.base_rtt_ms, "ms"),
+            EvidenceFigure("RTT with the queue", longest_ms, "ms"),
+            EvidenceFigure("loss events", signs.loss_events, "count"),
+        ),
+    )
+
+
+def paced_by_bbr(signs: Signs, recording: Recording) -> TransferFinding | None:
+    """BBR sends at the measured bottleneck rate and causes hardly any queue or loss."""
+    if not _is_bbr(recording) or not signs.busy_ratio >= BUSY:
+        return None
+    if signs.send_buffer_limited_ratio >= BUFFER_BINDS:
+        return None
+    lost = f"; {percent(signs.resent_ratio)} of the segments were retransmitted" if signs.resent_segments else ""
+    return TransferFinding(
+        Verdict.BOTTLENECK_QUEUE,
+        f"bottleneck of {bit_rate(signs.throughput_bps)}: BBR measured that rate and keeps its queue short{lost}",
+        (
+            rate_figure(signs),
+            EvidenceFigure("busy", signs.busy_ratio, ""),
+            EvidenceFigure("RTT", signs.rtt_ms, "ms"),
+            EvidenceFigure("loss", signs.resent_ratio, ""),
+        ),
+    )
+
+
+def lossy(signs: Signs, recording: Recording) -> TransferFinding | None:
+    """Loss events of their own, without a queue."""
+    if signs.loss_events < LEAST_LOSS_EVENTS or signs.interval_s > FINE_INTERVAL_S:
+        return None
+    if signs.median_group >= LEAST_GROUP:
+        return None
+    late = "; unknown whether some were only late" if math.isnan(signs.duplicate_ratio) else ""
+    return TransferFinding(
+        Verdict.RANDOM_LOSS,
+        f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(signs.resent_ratio)} of the segments were"
+        f" retransmitted, in {loss_events_text(signs)} at low and high rates, with the RTT at its minimum of"
+        f" {milliseconds(signs.base_rtt_ms)}: not caused by queueing{late}",
+        (
+            rate_figure(signs),
+            EvidenceFigure("loss", signs.resent_ratio, ""),
+            EvidenceFigure("loss events", signs.loss_events, "count"),
+            EvidenceFigure("RTT at a loss", signs.rtt_at_loss_ms, "ms"),
+        ),
+    )
+
+
+def cut_by_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
+    """The congestion window bound after a loss had cut it; the test does not show why the path dropped."""
+    window = signs.window
+    if _is_bbr(recording) or not (window.bound_ratio >= BOUND and window.after_cut_ratio >= AFTER_CUT):
+        return None
+    if window.cut_in_start and not signs.loses_later:
+        how = (
+            f"{_segments(signs)} retransmitted after slow start cut the congestion window to"
+            f" {size_text(signs.cwnd_bytes)}, which grows back slowly; run a longer test"
+        )
+    else:
+        how = (
+            f"{loss_events_text(signs)} of {signs.median_group:.0f} segments each, {percent(signs.resent_ratio)} of"
+            f" all, keep the congestion window at {size_text(signs.cwnd_bytes)}; {_cause_text(signs)}"
+        )
+    return TransferFinding(
+        Verdict.LOSS,
+        f"loss-limited at {bit_rate(signs.throughput_bps)}: {how}",
+        (
+            rate_figure(signs),
+            EvidenceFigure("loss", signs.resent_ratio, ""),
+            EvidenceFigure("loss events", signs.loss_events, "count"),
+            EvidenceFigure("congestion window", signs.cwnd_bytes, "B"),
+            EvidenceFigure("RTT", signs.rtt_ms, "ms"),
+        ),
+    )
+
+
+def queue_at_loss(signs: Signs) -> bool:
+    """Whether the RTT is raised just before losses."""
+    least_ms = max(signs.base_rtt_ms + QUEUE_MS, QUEUE_AT_LOSS * signs.base_rtt_ms)
+    return signs.rtt_at_loss_ms >= least_ms
+
+
+def queue_stands(signs: Signs) -> bool:
+    """Whether the RTT is raised throughout at a steady rate, or rises with the window while their ratio is steady."""
+    long = signs.rtt_ms >= max(signs.base_rtt_ms + QUEUE_MS, QUEUE_STANDING * signs.base_rtt_ms)
+    fills = signs.window.fills_queue and signs.window.fill_deviation_ratio <= QUEUE_DEVIATION
+    return long and (signs.rate_deviation_ratio <= QUEUE_DEVIATION or fills)
+
+
+def _is_bbr(recording: Recording) -> bool:
+    return (recording.congestion_control or "").startswith("bbr")
+
+
+def _cause_text(signs: Signs) -> str:
+    if signs.interval_s <= FINE_INTERVAL_S:
+        return "without a visible queue, but too irregular for a policer; run a longer test"
+    causes = "queue, policer, line or reordering" if math.isnan(signs.duplicate_ratio) else "queue, policer or line"
+    return f"cause ({causes}) not visible at intervals of {signs.interval_s:.2g} s"
+
+
+def _segments(signs: Signs) -> str:
+    return f"{signs.resent_segments:,} segment{'' if signs.resent_segments == 1 else 's'}"

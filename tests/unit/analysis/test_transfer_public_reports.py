@@ -1,0 +1,109 @@
+"""Verdicts on iperf3 reports of other people: intervals of a second, no receive windows, no kernel counters."""
+
+import dataclasses
+
+import pytest
+
+from monitor.analysis.transfer import Recording, SenderInterval, Verdict, diagnose
+from tests.diagnosis.public import is_wrong, recording, reports
+
+REPORTS = {report["name"]: report for report in reports()}
+MOST_UNDETERMINED = 0.4
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_public_report_gets_no_wrong_limit(name):
+    diagnosis = diagnose(recording(REPORTS[name]))
+
+    assert not is_wrong(REPORTS[name], diagnosis), diagnosis.sentence
+
+
+def test_most_public_reports_get_a_limit():
+    verdicts = [diagnose(recording(report)).verdict for report in REPORTS.values()]
+
+    assert verdicts.count(Verdict.UNDETERMINED) / len(verdicts) < MOST_UNDETERMINED
+
+
+def test_a_window_is_named_with_its_flight_and_need():
+    diagnosis = diagnose(recording(REPORTS["chennai-oregon"]))
+
+    # 100,925,440 bytes in 10 s at 238.3 ms.
+    figures = {figure.name: figure.value for figure in diagnosis.evidence}
+    assert diagnosis.verdict is Verdict.WINDOW_LIMITED
+    assert figures["in flight"] == pytest.approx(100_925_440 / 10 * 0.2383, rel=0.01)
+    assert "tcp_rmem and tcp_wmem to 10 MB" in diagnosis.sentence
+
+
+def test_an_open_window_under_bbr_shows_nothing():
+    bbr = dataclasses.replace(recording(REPORTS["chennai-oregon"]), congestion_control="bbr")
+
+    assert diagnose(bbr).verdict is Verdict.UNDETERMINED
+
+
+def test_a_requested_rate_explains_an_open_window():
+    limited = dataclasses.replace(recording(REPORTS["chennai-oregon"]), asked_bps=80e6)
+
+    assert diagnose(limited).verdict is Verdict.APPLICATION_LIMITED
+
+
+def test_an_interface_at_line_rate_is_no_window():
+    """A sender behind its own Gigabit Ethernet leaves its congestion window at twice the flight."""
+    steady = recorded_by_second([(117_700_000, 0, 8_000_000, 30.0)] * 12)
+
+    assert diagnose(steady).verdict is Verdict.UNDETERMINED
+
+
+def recorded_by_second(rows, **fields):
+    samples = tuple(
+        SenderInterval(
+            start_s=second, end_s=second + 1.0, sent_bytes=sent, retransmits=resent, cwnd_bytes=cwnd, rtt_ms=rtt_ms
+        )
+        for second, (sent, resent, cwnd, rtt_ms) in enumerate(rows)
+    )
+    return Recording(
+        samples=samples, congestion_control="cubic", sender_cpu_ratio=0.02, receiver_cpu_ratio=0.02, **fields
+    )
+
+
+def mobile(seconds=12):
+    """A mobile link of 3 Mbit/s with a queue of seconds: the window grows, the rate does not, and 1.25 MB are written
+    at once, every third second."""
+    rate_bytes_s = 3e6 / 8
+    rows = []
+    for second in range(seconds):
+        rtt_ms = 332.0 + (3168.0 - 332.0) * second / (seconds - 1)
+        rows.append((1_250_000 if second % 3 == 0 else 0, 0, round(rate_bytes_s * rtt_ms / 1000), rtt_ms))
+    return recorded_by_second(rows)
+
+
+def test_a_queue_that_grows_under_writes_in_blocks_is_named():
+    diagnosis = diagnose(mobile())
+
+    assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE, diagnosis.sentence
+    assert "332.0 ms" in diagnosis.sentence
+
+
+def test_silence_within_the_current_rtt_is_no_pause():
+    rows = [(1_250_000 if second % 2 == 0 else 0, 0, 900_000, 2900.0) for second in range(12)]
+    short = [(sent, resent, cwnd, 300.0) for sent, resent, cwnd, _ in rows]
+
+    assert diagnose(recorded_by_second(rows, idle_rtt_ms=300.0)).pauses == ()
+    assert len(diagnose(recorded_by_second(short)).pauses) > 3
+
+
+def test_losses_in_seconds_never_show_a_policer():
+    """Writes of 1.31 MB make the rates between losses equal to the byte, whatever the path did."""
+    rows = [(9_175_040, 12 if second % 3 == 2 else 0, 1_000_000, 100.0) for second in range(30)]
+
+    assert diagnose(recorded_by_second(rows)).verdict is not Verdict.POLICER
+
+
+def test_a_queue_of_slow_start_alone_is_no_bottleneck():
+    """RTT of 160 ms when slow start overshot, 100 ms ever after."""
+    overshot = [(1_000_000, 0, 300_000, 100.0), (20_000_000, 900, 4_000_000, 160.0), (9_000_000, 200, 900_000, 120.0)]
+    after = [(9_000_000, 0, 900_000 + 10_000 * second, 100.5) for second in range(9)]
+
+    diagnosis = diagnose(recorded_by_second(overshot + after))
+
+    assert diagnosis.verdict is Verdict.LOSS
+    assert "1,100 segments retransmitted after slow start" in diagnosis.sentence

@@ -1,0 +1,140 @@
+"""Shares of retransmitted segments are of the bytes delivered, in every real report that the fixtures have."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from monitor.analysis.transfer import Recording, SenderInterval, TcpInfo, Verdict, diagnose
+from monitor.archive.diagnosis.findings import Background, recording
+from probes.throughput.report import decode, read_report
+from probes.throughput.spec import ThroughputSpec
+from tests.diagnosis import public
+from tests.diagnosis.generated import Moment, recorded
+from tests.diagnosis.reading import read
+from tests.diagnosis.reading import recording as of_saved
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3"
+SAVED = sorted(path for path in (FIXTURES / "diagnosis").glob("*.json") if not path.stem.endswith(".expected"))
+AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
+MSS_BYTES = 1448
+
+
+def is_tcp_report(path):
+    """Whether a file is the report of a TCP test, as iperf3 wrote it, with its retransmissions."""
+    if path.stem.endswith(".expected"):
+        return False
+    report = decode(path.read_bytes())
+    if "error" in report or not report.get("intervals"):
+        return False
+    return "retransmits" in report["end"].get("sum_sent", {})
+
+
+REPORTS = sorted(filter(is_tcp_report, (*FIXTURES.glob("*.json"), *FIXTURES.glob("versions/3.*/*.json"))))
+
+
+def efficiency(delivered_bytes, resent, mss_bytes):
+    """RFC 6349, section 4.2, by hand: bytes that arrived over bytes sent."""
+    return delivered_bytes / (delivered_bytes + resent * mss_bytes)
+
+
+def test_the_fixtures_have_reports_of_several_versions():
+    assert len(REPORTS) >= 10
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: str(path.relative_to(FIXTURES)))
+def test_efficiency_of_a_report_is_of_the_bytes_that_arrived(path):
+    report = decode(path.read_bytes())
+    spec = ThroughputSpec(address="192.0.2.2", reverse=bool(report["start"]["test_start"]["reverse"]))
+    run = read_report(path.read_bytes(), spec, "192.0.2.2", AT)
+
+    diagnosis = diagnose(recording(run, Background(1, AT)))
+
+    sender, receiver = report["intervals"], report.get("server_output_json", {}).get("intervals", [])
+    if spec.reverse:
+        sender, receiver = receiver, sender
+    omitted = [interval["sum"]["bytes"] for interval in sender if interval["sum"]["omitted"]]
+    delivered_bytes = sum(interval["sum"]["bytes"] for interval in receiver)
+    delivered_bytes = delivered_bytes or report["end"]["sum_received"]["bytes"] + sum(omitted)
+    resent = sum(interval["sum"]["retransmits"] for interval in sender)
+    mss_bytes = report["start"].get("tcp_mss_default") or report["start"]["tcp_mss"]
+    by_hand = efficiency(delivered_bytes, resent, mss_bytes)
+    assert diagnosis.rfc6349.efficiency_ratio == pytest.approx(by_hand, abs=0.002)
+
+
+@pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
+def test_efficiency_of_a_saved_run_is_of_the_bytes_that_arrived(path):
+    run = read(path)
+
+    diagnosis = diagnose(of_saved(run))
+
+    by_hand = efficiency(run.received_bytes, run.retransmits, run.transfer.mss_bytes)
+    assert diagnosis.rfc6349.efficiency_ratio == pytest.approx(by_hand, abs=0.002)
+
+
+@pytest.mark.parametrize("report", public.reports(), ids=lambda report: report["name"])
+def test_efficiency_of_a_public_report_is_of_the_bytes_that_arrived(report):
+    diagnosis = diagnose(public.recording(report))
+
+    written_bytes = sum(report["sent_bytes"])
+    omitted_bytes = sum(report["sent_bytes"][: report["omitted_intervals"]])
+    delivered_bytes = min(written_bytes, omitted_bytes + (report["received_bytes"] or written_bytes))
+    by_hand = efficiency(delivered_bytes, sum(report["retransmits"]), report["mss_bytes"])
+    assert diagnosis.rfc6349.efficiency_ratio == pytest.approx(by_hand, abs=0.002)
+
+
+def stuck(**fields):
+    """3.9 MB written at once into the send buffer, of which 57 kB arrived in 10 s, with 8 segments resent."""
+    samples = tuple(
+        SenderInterval(
+            start_s=second,
+            end_s=second + 1.0,
+            sent_bytes=3_900_000 if second == 0 else 0,
+            retransmits=2 if second in (1, 3, 5, 8) else 0,
+            cwnd_bytes=2_896,
+            rtt_ms=40.0,
+        )
+        for second in range(10)
+    )
+    return Recording(samples=samples, mss_bytes=MSS_BYTES, **fields)
+
+
+def test_bytes_left_in_the_send_buffer_do_not_dilute_the_loss():
+    diagnosis = diagnose(stuck(delivered_bytes=57_000))
+
+    # 8 segments of 47: 17%, where 8 of the 2,701 written were 0.3%.
+    assert diagnosis.rfc6349.efficiency_ratio == pytest.approx(0.83, abs=0.005)
+    assert diagnosis.signs.resent_ratio == pytest.approx(0.17, abs=0.005)
+
+
+def lossy_bbr(rate_bps, resent_in_a_tenth, **fields):
+    """BBR, by tenths of a second, with so many segments resent in each second tenth."""
+    kernel = TcpInfo(age_s=5.0, busy_s=5.0, send_buffer_limited_s=0.0, duplicates=0)
+
+    def moment(now_s):
+        resent = resent_in_a_tenth if round(now_s * 10) % 2 else 0
+        return Moment(rate_bps, rate_bps * 40 / 8000 * 2, retransmits=resent)
+
+    return recorded(moment, 5, kernel=kernel, congestion_control="bbr", mss_bytes=MSS_BYTES, **fields)
+
+
+def test_heavy_loss_under_bbr_is_no_bottleneck():
+    # 0.4 Mbit/s are 3.5 segments in a tenth of a second, 7 in two; 2 more are resent: 22.5%.
+    diagnosis = diagnose(lossy_bbr(0.4e6, 2))
+
+    assert diagnosis.verdict is Verdict.LOSS
+    assert "22.5%" in diagnosis.sentence
+    assert "BBR measured that rate" not in diagnosis.sentence
+
+
+@pytest.mark.parametrize(
+    ("earlier_bps", "verdict"),
+    [(None, Verdict.BOTTLENECK_QUEUE), (2.2e6, Verdict.BOTTLENECK_QUEUE), (26.8e6, Verdict.LOSS)],
+)
+def test_moderate_loss_under_bbr_limits_where_the_path_was_faster(earlier_bps, verdict):
+    # 2 Mbit/s are 34.5 segments in two tenths; another is resent: 2.8%.
+    diagnosis = diagnose(lossy_bbr(2e6, 1, earlier_bps=earlier_bps))
+
+    assert diagnosis.verdict is verdict
+    assert "2.8%" in diagnosis.sentence
+    assert ("earlier tests of this path had 26.8 Mbit/s" in diagnosis.sentence) == (verdict is Verdict.LOSS)
