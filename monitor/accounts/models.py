@@ -14,7 +14,7 @@ class UserToken(models.Model):
     """Token of a user's program, with the user's read access; with `may_operate` also that to operate."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="tokens")
-    name = models.TextField(help_text="what it is for, in its owner's words")
+    name = models.TextField(help_text="its purpose, as given by its owner")
     digest = models.TextField(unique=True)
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)

@@ -24,9 +24,9 @@ class AgentToken(models.Model):
     revoked_at = models.DateTimeField(null=True)
     instance = models.TextField(null=True)
     instance_start = models.BigIntegerField(null=True)
-    held_since = models.DateTimeField(null=True, help_text="since when that start has held it")
+    held_since = models.DateTimeField(null=True, help_text="time since which that start has held it")
     refused_at = models.DateTimeField(null=True)
-    refused_from = models.TextField(null=True, help_text="its address, as far as it is known")
+    refused_from = models.TextField(null=True, help_text="its address, null if unknown")
 
     class Meta:
         db_table = "agent_token"
@@ -40,7 +40,7 @@ class EnrolmentCode(models.Model):
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
-    replaces_tokens = models.BooleanField(help_text="with it the site's earlier tokens are revoked")
+    replaces_tokens = models.BooleanField(help_text="enrolling with it revokes the site's earlier tokens")
 
     class Meta:
         db_table = "enrolment_code"
@@ -53,12 +53,12 @@ class AgentHealth(models.Model):
     accepted_at = models.DateTimeField()
     agent_version = models.TextField()
     queued = models.IntegerField(help_text="results left in the agent's spool")
-    dropped = models.IntegerField(help_text="results that the agent's spool had to drop, ever")
-    health = models.JSONField(null=True, help_text="as probes.site.health.Health; null where the agent told none")
+    dropped = models.IntegerField(help_text="results dropped by the agent's spool, total")
+    health = models.JSONField(null=True, help_text="as probes.site.health.Health; null if not reported")
     drops_past = models.JSONField(
         default=list,
         db_default=[],
-        help_text="of the last hour: [seconds since the epoch, packets its interfaces dropped]",
+        help_text="last hour of [seconds since the epoch, packets dropped by its interfaces]",
     )
 
     class Meta:

@@ -43,25 +43,29 @@ class Incident(models.Model):
     cause = models.TextField()
     severity = models.TextField(choices=Severity, default=Severity.WARNING, db_default="warning")
     shares = models.JSONField(
-        default=list, db_default=[], help_text="What speaks for the cause and against others, as shares.Share."
+        default=list,
+        db_default=[],
+        help_text="Bad paths by place, as evidence of the cause: a list of detect.shares.Share.",
     )
-    is_pending = models.BooleanField(default=False, help_text="Found, and not yet confirmed.")
-    opened_at = models.DateTimeField(help_text="When it was found; of one that has reopened, for the first time.")
+    is_pending = models.BooleanField(default=False, help_text="Detected, not yet confirmed.")
+    opened_at = models.DateTimeField(help_text="Time of detection; after a reopening, of the first.")
     closed_at = models.DateTimeField(null=True)
     summary = models.TextField()
-    closing = models.TextField(blank=True, help_text="Why it was closed; empty while it is open.")
-    correction = models.TextField(blank=True, help_text="What results that came late say of it.")
+    closing = models.TextField(blank=True, help_text="Reason of the resolution; empty while open.")
+    correction = models.TextField(blank=True, help_text="Correction by results that arrived late.")
     reopened_at = models.DateTimeField(null=True)
     reopenings = models.IntegerField(default=0)
     told_at = models.DateTimeField(null=True)
     has_grown = models.BooleanField(
-        default=False, db_default=False, help_text="Since people were told, so that others may want to know."
+        default=False,
+        db_default=False,
+        help_text="Has grown since the last notification, so that further routes may match.",
     )
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.TextField(blank=True)
     merged_into = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, related_name="parts",
-        help_text="The incident that has had all of this one since it ended, since one cause explains both.",
+        help_text="The incident that it was merged into, as a single cause explains both.",
     )  # fmt: skip
 
     class Meta:
@@ -111,8 +115,8 @@ class IncidentPath(models.Model):
     added_at = models.DateTimeField()
     rule = models.TextField()
     sentence = models.TextField()
-    since = models.DateTimeField(help_text="When the trouble began, as far as the rule could tell.")
-    figures = models.JSONField(help_text="What the rule needs to tell whether it is over; each rule has its own.")
+    since = models.DateTimeField(help_text="Beginning of the trouble, as estimated by the rule.")
+    figures = models.JSONField(help_text="Figures by which the rule decides whether the finding is over, by rule.")
     is_over = models.BooleanField(default=False)
 
     class Meta:
@@ -160,7 +164,7 @@ class IncidentTurn(models.Model):
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="turns")
     at = models.DateTimeField()
     turn = models.TextField(choices=HistoryEvent)
-    note = models.TextField(blank=True, help_text="What was found, who it was, why it is over.")
+    note = models.TextField(blank=True, help_text="The finding, the user, or the reason of the resolution.")
 
     class Meta:
         db_table = "incident_turn"
@@ -171,7 +175,7 @@ class JudgedPath(models.Model):
     """Up to which burst the round trips of a path have been judged, so that each is judged once."""
 
     path = models.OneToOneField("mesh.Path", on_delete=models.CASCADE, primary_key=True, related_name="+")
-    judged_s = models.FloatField(help_text="When the burst began, in seconds since the epoch.")
+    judged_s = models.FloatField(help_text="Start of the newest evaluated burst, in seconds since the epoch.")
 
     class Meta:
         db_table = "judged_path"
@@ -187,13 +191,13 @@ class IncidentChange(models.TextChoices):
 
 
 class DeliveryState(models.TextChoices):
-    """How far a notification is."""
+    """The delivery state of a notification."""
 
-    WAITING = "waiting", "waits to be sent"
-    SENDING = "sending", "is being sent"
-    SENT = "sent", "was sent"
-    DEAD = "dead", "was given up"
-    DROPPED = "dropped", "was dropped by hand"
+    WAITING = "waiting", "queued"
+    SENDING = "sending", "sending"
+    SENT = "sent", "sent"
+    DEAD = "dead", "failed"
+    DROPPED = "dropped", "dropped"
 
 
 class Notification(models.Model):
@@ -206,9 +210,11 @@ class Notification(models.Model):
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notifications")
     change = models.TextField(choices=IncidentChange)
-    reopening = models.IntegerField(default=0, help_text="After how many reopenings of the incident.")
+    reopening = models.IntegerField(default=0, help_text="Number of reopenings before it.")
     channel = models.TextField()
-    is_digest = models.BooleanField(default=False, db_default=False, help_text="With all else that is due then.")
+    is_digest = models.BooleanField(
+        default=False, db_default=False, help_text="Sent in a digest with all other notifications due at that time."
+    )
     due_at = models.DateTimeField()
     state = models.TextField(choices=DeliveryState, default=DeliveryState.WAITING, db_default="waiting")
     claimed_at = models.DateTimeField(null=True)
@@ -232,7 +238,7 @@ class Notification(models.Model):
 
     @property
     def state_text(self) -> str:
-        """How far it is, in words."""
+        """The label of its state."""
         return str(DeliveryState(self.state).label)
 
 
@@ -252,15 +258,15 @@ class QuietPeriod(models.Model):
     site = models.ForeignKey("mesh.Site", null=True, on_delete=models.CASCADE, related_name="+")
     group = models.ForeignKey("mesh.Group", null=True, on_delete=models.CASCADE, related_name="+")
     starts_at = models.DateTimeField()
-    ends_at = models.DateTimeField(help_text="Of the first time.")
-    every_s = models.IntegerField(null=True, help_text="From one start to the next; null: once.")
-    until = models.DateTimeField(null=True, help_text="When a recurring one ends for good.")
+    ends_at = models.DateTimeField(help_text="End of the first occurrence.")
+    every_s = models.IntegerField(null=True, help_text="Interval between starts; null if it does not repeat.")
+    until = models.DateTimeField(null=True, help_text="End of the repetition.")
     reason = models.TextField(blank=True)
     made_by = models.TextField()
     made_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True, help_text="When somebody ended it early.")
+    ended_at = models.DateTimeField(null=True, help_text="Time at which it was ended early.")
     revision = models.IntegerField(
-        default=0, db_default=0, help_text="How often it was changed: a change names the one it saw."
+        default=0, db_default=0, help_text="Number of changes; a change must name the revision that it is based on."
     )
 
     class Meta:
@@ -303,7 +309,7 @@ class AuditRecord(models.Model):
 
     at = models.DateTimeField()
     who = models.TextField()
-    what = models.TextField(help_text="As in `acknowledged incident 12`.")
+    what = models.TextField(help_text="The action, such as `acknowledged incident 12`.")
     comment = models.TextField(blank=True, default="", db_default="")
     key = models.TextField(null=True)
     incident = models.ForeignKey(Incident, null=True, on_delete=models.SET_NULL, related_name="deeds")

@@ -179,8 +179,8 @@ class Test(models.Model):
     kind = models.TextField(help_text="Name of its kind in probes.kinds.")
     every_s = models.PositiveIntegerField()
     parameters = models.JSONField(default=dict)
-    priority = models.SmallIntegerField(db_default=0, help_text="of throughput tests: the greater gets the time")
-    slip_s = models.PositiveIntegerField(null=True, help_text="how late its slots may begin; null: within the period")
+    priority = models.SmallIntegerField(db_default=0, help_text="of throughput tests: higher goes first")
+    slip_s = models.PositiveIntegerField(null=True, help_text="maximum delay of its slots; null: within the period")
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
     objects = InUseQuerySet.as_manager()
@@ -239,7 +239,7 @@ class MeasurementPeriod(models.Model):
     every_s = models.PositiveIntegerField()
     packet_bytes = ArrayField(models.IntegerField(), default=list)
     started_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True, help_text="Null while it lasts.")
+    ended_at = models.DateTimeField(null=True, help_text="Null while active.")
 
     class Meta:
         db_table = "measurement_period"
@@ -261,10 +261,8 @@ class Slot(models.Model):
     ends_at = models.DateTimeField()
     outcome = models.TextField(null=True, choices=[(outcome.value, outcome.value) for outcome in Outcome])
     detail = models.TextField(blank=True)
-    served = models.JSONField(
-        null=True, help_text="as probes.throughput.spec.ServerReport; null where nothing was reported"
-    )
-    carried_bytes = models.BigIntegerField(null=True, help_text="what the test sent; null where it has no figures")
+    served = models.JSONField(null=True, help_text="as probes.throughput.spec.ServerReport; null without a report")
+    carried_bytes = models.BigIntegerField(null=True, help_text="bytes sent by the test; null without figures")
 
     objects = SlotQuerySet.as_manager()
 

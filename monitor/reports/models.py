@@ -21,12 +21,12 @@ class Subscriber(models.Model):
     name = models.TextField(blank=True, help_text="of the site or group; empty for the mesh")
     format = models.TextField(help_text="html or pdf")
     numbers = models.TextField(help_text="language of numbers, as monitor.reports.numbers")
-    zone = models.TextField(help_text="time zone, as Europe/Zurich")
+    zone = models.TextField(help_text="time zone, such as Europe/Zurich")
     weekday = models.SmallIntegerField(validators=[MinValueValidator(0), MaxValueValidator(6)])
     hour = models.SmallIntegerField(validators=[MinValueValidator(0), MaxValueValidator(23)])
     token = models.TextField(unique=True)
     subscribed_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True, help_text="null while reports are sent")
+    ended_at = models.DateTimeField(null=True, help_text="null while active")
 
     class Meta:
         db_table = "report_subscriber"
@@ -55,7 +55,7 @@ class Delivery(models.Model):
     """
 
     subscriber = models.ForeignKey(Subscriber, on_delete=models.CASCADE, related_name="deliveries")
-    period = models.TextField(help_text="as 2026-W47, or two days as 2026-11-01_2026-11-30")
+    period = models.TextField(help_text="2026-W47, or two days: 2026-11-01_2026-11-30")
     due_at = models.DateTimeField()
     attempts = models.SmallIntegerField(default=0)
     handed_at = models.DateTimeField(null=True)

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
             name="UserToken",
             fields=[
                 ID,
-                ("name", models.TextField(help_text="what it is for, in its owner's words")),
+                ("name", models.TextField(help_text="its purpose, as given by its owner")),
                 ("digest", models.TextField(unique=True)),
                 ("created_at", models.DateTimeField()),
                 ("revoked_at", models.DateTimeField(null=True)),

@@ -31,12 +31,12 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "dropped",
-                    models.IntegerField(help_text="results that the agent's spool had to drop, ever"),
+                    models.IntegerField(help_text="results dropped by the agent's spool, total"),
                 ),
                 (
                     "health",
                     models.JSONField(
-                        help_text="as probes.site.health.Health; null where the agent told none",
+                        help_text="as probes.site.health.Health; null if not reported",
                         null=True,
                     ),
                 ),
@@ -45,7 +45,7 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         db_default=[],
                         default=list,
-                        help_text="of the last hour: [seconds since the epoch, packets its interfaces dropped]",
+                        help_text="last hour of [seconds since the epoch, packets dropped by its interfaces]",
                     ),
                 ),
             ],
@@ -72,12 +72,12 @@ class Migration(migrations.Migration):
                 ("instance_start", models.BigIntegerField(null=True)),
                 (
                     "held_since",
-                    models.DateTimeField(help_text="since when that start has held it", null=True),
+                    models.DateTimeField(help_text="time since which that start has held it", null=True),
                 ),
                 ("refused_at", models.DateTimeField(null=True)),
                 (
                     "refused_from",
-                    models.TextField(help_text="its address, as far as it is known", null=True),
+                    models.TextField(help_text="its address, null if unknown", null=True),
                 ),
                 (
                     "site",
@@ -110,7 +110,7 @@ class Migration(migrations.Migration):
                 ("used_at", models.DateTimeField(null=True)),
                 (
                     "replaces_tokens",
-                    models.BooleanField(help_text="with it the site's earlier tokens are revoked"),
+                    models.BooleanField(help_text="enrolling with it revokes the site's earlier tokens"),
                 ),
                 (
                     "site",

@@ -29,15 +29,15 @@ class Migration(migrations.Migration):
                 ("cause", models.TextField()),
                 (
                     "opened_at",
-                    models.DateTimeField(help_text="When it was found; of one that has reopened, for the first time."),
+                    models.DateTimeField(help_text="Time of detection; after a reopening, of the first."),
                 ),
                 ("closed_at", models.DateTimeField(null=True)),
                 ("summary", models.TextField()),
-                ("closing", models.TextField(blank=True, help_text="Why it was closed; empty while it is open.")),
+                ("closing", models.TextField(blank=True, help_text="Reason of the resolution; empty while open.")),
                 ("acknowledged_at", models.DateTimeField(null=True)),
                 ("acknowledged_by", models.TextField(blank=True)),
-                ("correction", models.TextField(blank=True, help_text="What results that came late say of it.")),
-                ("is_pending", models.BooleanField(default=False, help_text="Found, and not yet confirmed.")),
+                ("correction", models.TextField(blank=True, help_text="Correction by results that arrived late.")),
+                ("is_pending", models.BooleanField(default=False, help_text="Detected, not yet confirmed.")),
                 ("reopened_at", models.DateTimeField(null=True)),
                 ("reopenings", models.IntegerField(default=0)),
                 ("told_at", models.DateTimeField(null=True)),
@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         db_default=[],
                         default=list,
-                        help_text="What speaks for the cause and against others, as shares.Share.",
+                        help_text="Bad paths by place, as evidence of the cause: a list of detect.shares.Share.",
                     ),
                 ),
                 (
@@ -62,15 +62,13 @@ class Migration(migrations.Migration):
                     models.BooleanField(
                         db_default=False,
                         default=False,
-                        help_text="Since people were told, so that others may want to know.",
+                        help_text="Has grown since the last notification, so that further routes may match.",
                     ),
                 ),
                 (
                     "merged_into",
                     models.ForeignKey(
-                        help_text=(
-                            "The incident that has had all of this one since it ended, since one cause explains both."
-                        ),
+                        help_text=("The incident that it was merged into, as a single cause explains both."),
                         null=True,
                         on_delete=models.SET_NULL,
                         related_name="parts",
@@ -105,11 +103,11 @@ class Migration(migrations.Migration):
                 ("path", models.ForeignKey(on_delete=models.PROTECT, related_name="+", to="mesh.path")),
                 ("rule", models.TextField()),
                 ("sentence", models.TextField()),
-                ("since", models.DateTimeField(help_text="When the trouble began, as far as the rule could tell.")),
+                ("since", models.DateTimeField(help_text="Beginning of the trouble, as estimated by the rule.")),
                 (
                     "figures",
                     models.JSONField(
-                        help_text="What the rule needs to tell whether it is over; each rule has its own."
+                        help_text="Figures by which the rule decides whether the finding is over, by rule."
                     ),
                 ),
                 ("is_over", models.BooleanField(default=False)),
@@ -147,7 +145,10 @@ class Migration(migrations.Migration):
                         ]
                     ),
                 ),
-                ("note", models.TextField(blank=True, help_text="What was found, who it was, why it is over.")),
+                (
+                    "note",
+                    models.TextField(blank=True, help_text="The finding, the user, or the reason of the resolution."),
+                ),
                 ("incident", models.ForeignKey(on_delete=models.CASCADE, related_name="turns", to="alerts.incident")),
             ],
             options={
@@ -180,20 +181,25 @@ class Migration(migrations.Migration):
                 ID,
                 ("kind", models.TextField(choices=[("silence", "Silence"), ("maintenance", "Maintenance")])),
                 ("starts_at", models.DateTimeField()),
-                ("ends_at", models.DateTimeField(help_text="Of the first time.")),
-                ("every_s", models.IntegerField(help_text="From one start to the next; null: once.", null=True)),
-                ("until", models.DateTimeField(help_text="When a recurring one ends for good.", null=True)),
+                ("ends_at", models.DateTimeField(help_text="End of the first occurrence.")),
+                (
+                    "every_s",
+                    models.IntegerField(help_text="Interval between starts; null if it does not repeat.", null=True),
+                ),
+                ("until", models.DateTimeField(help_text="End of the repetition.", null=True)),
                 ("reason", models.TextField(blank=True)),
                 ("made_by", models.TextField()),
                 ("made_at", models.DateTimeField()),
-                ("ended_at", models.DateTimeField(help_text="When somebody ended it early.", null=True)),
+                ("ended_at", models.DateTimeField(help_text="Time at which it was ended early.", null=True)),
                 ("group", models.ForeignKey(null=True, on_delete=models.CASCADE, related_name="+", to="mesh.group")),
                 ("path", models.ForeignKey(null=True, on_delete=models.CASCADE, related_name="+", to="mesh.path")),
                 ("site", models.ForeignKey(null=True, on_delete=models.CASCADE, related_name="+", to="mesh.site")),
                 (
                     "revision",
                     models.IntegerField(
-                        db_default=0, default=0, help_text="How often it was changed: a change names the one it saw."
+                        db_default=0,
+                        default=0,
+                        help_text="Number of changes; a change must name the revision that it is based on.",
                     ),
                 ),
             ],
@@ -216,7 +222,7 @@ class Migration(migrations.Migration):
                 ID,
                 ("at", models.DateTimeField()),
                 ("who", models.TextField()),
-                ("what", models.TextField(help_text="As in `acknowledged incident 12`.")),
+                ("what", models.TextField(help_text="The action, such as `acknowledged incident 12`.")),
                 (
                     "incident",
                     models.ForeignKey(null=True, on_delete=models.SET_NULL, related_name="deeds", to="alerts.incident"),
@@ -260,16 +266,16 @@ class Migration(migrations.Migration):
                     "incident",
                     models.ForeignKey(on_delete=models.CASCADE, related_name="notifications", to="alerts.incident"),
                 ),
-                ("reopening", models.IntegerField(default=0, help_text="After how many reopenings of the incident.")),
+                ("reopening", models.IntegerField(default=0, help_text="Number of reopenings before it.")),
                 (
                     "state",
                     models.TextField(
                         choices=[
-                            ("waiting", "waits to be sent"),
-                            ("sending", "is being sent"),
-                            ("sent", "was sent"),
-                            ("dead", "was given up"),
-                            ("dropped", "was dropped by hand"),
+                            ("waiting", "queued"),
+                            ("sending", "sending"),
+                            ("sent", "sent"),
+                            ("dead", "failed"),
+                            ("dropped", "dropped"),
                         ],
                         db_default="waiting",
                         default="waiting",
@@ -277,7 +283,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "is_digest",
-                    models.BooleanField(db_default=False, default=False, help_text="With all else that is due then."),
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Sent in a digest with all other notifications due at that time.",
+                    ),
                 ),
                 ("claimed_at", models.DateTimeField(null=True)),
             ],
@@ -304,7 +314,10 @@ class Migration(migrations.Migration):
                         on_delete=models.CASCADE, primary_key=True, related_name="+", serialize=False, to="mesh.path"
                     ),
                 ),
-                ("judged_s", models.FloatField(help_text="When the burst began, in seconds since the epoch.")),
+                (
+                    "judged_s",
+                    models.FloatField(help_text="Start of the newest evaluated burst, in seconds since the epoch."),
+                ),
             ],
             options={"db_table": "judged_path"},
         ),

@@ -39,33 +39,33 @@ SITE = ("site", models.ForeignKey(db_index=False, on_delete=models.PROTECT, rela
 BURST_SUMMARY = [
     ("path_id", models.IntegerField()),
     ("packet_bytes", models.IntegerField()),
-    ("bursts", models.IntegerField(help_text="measured, own tests left out")),
+    ("bursts", models.IntegerField(help_text="measured, except during throughput tests")),
     ("bursts_all_lost", models.IntegerField()),
     ("bursts_none_lost", models.IntegerField()),
     ("bursts_during_test", models.IntegerField()),
     ("bursts_not_measured", models.IntegerField()),
     (
         "bursts_planned",
-        models.IntegerField(help_text="by the mesh, to the period's end; null without a plan", null=True),
+        models.IntegerField(help_text="planned by the mesh, to the end of the period; null without a plan", null=True),
     ),
     ("bursts_duplicated", models.IntegerField(db_default=0, help_text="with any duplicate")),
     ("bursts_reordered", models.IntegerField(db_default=0, help_text="with any reply out of order")),
     ("sent", models.IntegerField()),
     ("received", models.IntegerField()),
-    ("late", models.IntegerField(db_default=0, help_text="of the lost, those answered after the timeout")),
+    ("late", models.IntegerField(db_default=0, help_text="lost packets with a reply after the timeout")),
     ("duplicates", models.IntegerField()),
     ("reordered", models.IntegerField()),
     (
         "losses_followed",
-        models.IntegerField(db_default=0, help_text="losses with a packet after them in their burst"),
+        models.IntegerField(db_default=0, help_text="losses followed by a packet of their burst"),
     ),
     (
         "losses_paired",
-        models.IntegerField(db_default=0, help_text="of those, the ones with that packet lost too"),
+        models.IntegerField(db_default=0, help_text="losses followed by a loss"),
     ),
     (
         "loss_max_ratio",
-        RealField(help_text="of an hour's bursts the worst, of anything longer its worst hour", null=True),
+        RealField(help_text="of the worst burst of an hour; of longer periods, of the worst hour", null=True),
     ),
     ("rtt_min_ms", RealField(null=True)),
     ("rtt_p25_ms", RealField(null=True)),
@@ -75,22 +75,22 @@ BURST_SUMMARY = [
     ("rtt_p95_ms", RealField(null=True)),
     ("rtt_max_ms", RealField(null=True)),
     ("rtt_avg_ms", models.FloatField(null=True)),
-    ("rtt_iqr_ms", models.FloatField(help_text="mean of the bursts' inter-quartile ranges", null=True)),
-    ("ipdv_ms", RealField(help_text="inter-quartile range of the signed differences", null=True)),
+    ("rtt_iqr_ms", models.FloatField(help_text="mean of the interquartile ranges of bursts", null=True)),
+    ("ipdv_ms", RealField(help_text="interquartile range of the signed differences of consecutive RTTs", null=True)),
     (
         "received_avg_ratio",
-        models.FloatField(help_text="mean of the bursts' received over sent", null=True),
+        models.FloatField(help_text="mean of received / sent of bursts", null=True),
     ),
     ("received_max_ratio", models.FloatField(null=True)),
     (
         "rate_avg_per_ms",
-        models.FloatField(help_text="mean of 1 over the bursts' mean round trips", null=True),
+        models.FloatField(help_text="mean of 1 / mean RTT of bursts", null=True),
     ),
     ("rate_max_per_ms", models.FloatField(null=True)),
     ("estimate_bps", models.FloatField(null=True)),
     ("estimate_is_floor", models.BooleanField(null=True)),
-    ("rtt_sketch", models.BinaryField(help_text="as monitor.analysis.sketches, in ms", null=True)),
-    ("ipdv_sketch", models.BinaryField(help_text="of the signed differences, in ms", null=True)),
+    ("rtt_sketch", models.BinaryField(help_text="monitor.analysis.sketches, in ms", null=True)),
+    ("ipdv_sketch", models.BinaryField(help_text="of the signed differences of consecutive RTTs, in ms", null=True)),
 ]
 THROUGHPUT_SUMMARY = [
     ("path_id", models.IntegerField()),
@@ -103,7 +103,7 @@ THROUGHPUT_SUMMARY = [
     ("throughput_avg_bps", models.FloatField(null=True)),
     (
         "throughput_sketch",
-        models.BinaryField(help_text="as monitor.analysis.sketches, in bit/s", null=True),
+        models.BinaryField(help_text="monitor.analysis.sketches, in bit/s", null=True),
     ),
 ]
 BURST_SUMMARY_INDEXES = {
@@ -178,30 +178,32 @@ class Migration(migrations.Migration):
                 (
                     "rtts_ms",
                     ArrayField(
-                        base_field=RealField(null=True), help_text="in the order of sending, null where lost", size=None
+                        base_field=RealField(null=True), help_text="in sending order, null for lost packets", size=None
                     ),
                 ),
                 ("clock_source", models.TextField(null=True)),
                 (
                     "errors",
                     models.JSONField(
-                        help_text="ICMP errors as probes.ping.spec.IcmpError; null where none came", null=True
+                        help_text="ICMP errors, as probes.ping.spec.IcmpError; null without any", null=True
                     ),
                 ),
                 (
                     "late",
-                    models.SmallIntegerField(db_default=0, help_text="of the lost, those answered after the timeout"),
+                    models.SmallIntegerField(db_default=0, help_text="lost packets with a reply after the timeout"),
                 ),
                 ("path_mtu_bytes", models.IntegerField(null=True)),
                 (
                     "rate_limited",
-                    models.BooleanField(help_text="the loss grows with our own rate; null where not known", null=True),
+                    models.BooleanField(
+                        help_text="ICMP rate limiting: loss grows with our own rate; null if unknown", null=True
+                    ),
                 ),
                 ("stamps_lost", models.SmallIntegerField(db_default=0)),
                 ("ttl_changes", models.SmallIntegerField(db_default=0)),
                 (
                     "waited",
-                    models.SmallIntegerField(db_default=0, help_text="requests that found our send buffer full"),
+                    models.SmallIntegerField(db_default=0, help_text="requests delayed by a full send buffer"),
                 ),
             ],
             options={"db_table": "burst", "indexes": [models.Index(fields=["measured_at"], name="burst_by_time")]},
@@ -227,21 +229,19 @@ class Migration(migrations.Migration):
                 ("detail", models.TextField(null=True)),
                 (
                     "average_bps",
-                    models.FloatField(help_text="of the whole test, what the tool omitted left out", null=True),
+                    models.FloatField(help_text="of the whole test, without the tool's omitted seconds", null=True),
                 ),
-                ("steady_s", models.FloatField(help_text="null where throughput_bps is the average", null=True)),
+                ("steady_s", models.FloatField(help_text="null if throughput_bps is the average", null=True)),
                 ("protocol", models.TextField(db_default="tcp", help_text="tcp or udp")),
-                ("asked_bps", models.FloatField(help_text="the rate that the sender was told to keep to", null=True)),
+                ("asked_bps", models.FloatField(help_text="requested sending rate", null=True)),
                 (
                     "verdict",
-                    models.TextField(help_text="what limited it, as monitor.analysis.transfer.Verdict", null=True),
+                    models.TextField(help_text="its bottleneck, as monitor.analysis.transfer.Verdict", null=True),
                 ),
                 ("sentence", models.TextField(help_text="the verdict with its evidence, in words", null=True)),
                 (
                     "diagnosis",
-                    models.JSONField(
-                        help_text="the rest of it, as monitor.archive.diagnosis.findings.Findings", null=True
-                    ),
+                    models.JSONField(help_text="details, as monitor.archive.diagnosis.findings.Findings", null=True),
                 ),
                 ("transfer", models.JSONField(help_text="as probes.throughput.spec.Transfer", null=True)),
             ],
@@ -262,23 +262,29 @@ class Migration(migrations.Migration):
                 ("tool", models.TextField(help_text="fetch or iperf3")),
                 ("streams", models.SmallIntegerField()),
                 ("file_bytes", models.BigIntegerField(null=True)),
-                ("moved_bytes", models.BigIntegerField(help_text="of the file, in the time that it had", null=True)),
-                ("moving_s", models.FloatField(help_text="until the last byte had arrived", null=True)),
+                (
+                    "moved_bytes",
+                    models.BigIntegerField(help_text="bytes of the file within the permitted time", null=True),
+                ),
+                ("moving_s", models.FloatField(help_text="time until the last byte arrived", null=True)),
                 (
                     "syncing_s",
-                    models.FloatField(help_text="from then on, until the receiver's disk had all", null=True),
+                    models.FloatField(help_text="from then on, until the receiver's disk had all bytes", null=True),
                 ),
-                ("disk_to_disk_bps", models.FloatField(help_text="of both times together", null=True)),
+                ("disk_to_disk_bps", models.FloatField(help_text="over both times together", null=True)),
                 ("memory_to_memory_bps", models.FloatField(null=True)),
                 ("read_bps", models.FloatField(help_text="of the sender's disk alone", null=True)),
                 (
                     "read_cached_ratio",
-                    models.FloatField(help_text="of the file that memory still held then", null=True),
+                    models.FloatField(help_text="share of the file that was still in memory", null=True),
                 ),
-                ("write_bps", models.FloatField(help_text="of the receiver's disk alone, until it had all", null=True)),
+                (
+                    "write_bps",
+                    models.FloatField(help_text="of the receiver's disk alone, including the sync", null=True),
+                ),
                 (
                     "is_verified",
-                    models.BooleanField(help_text="checksums are alike; null where nobody looked", null=True),
+                    models.BooleanField(help_text="checksums match; null if not compared", null=True),
                 ),
                 ("verdict", models.TextField(null=True)),
                 ("sentence", models.TextField(null=True)),
@@ -380,7 +386,7 @@ class Migration(migrations.Migration):
                 ("accepted", models.IntegerField()),
                 ("refused", models.IntegerField()),
                 ("queued", models.IntegerField(help_text="results left in the agent's spool")),
-                ("dropped", models.IntegerField(help_text="results that the agent's spool had to drop, ever")),
+                ("dropped", models.IntegerField(help_text="results dropped by the agent's spool, total")),
                 SITE,
             ],
             options={
@@ -413,7 +419,7 @@ class Migration(migrations.Migration):
                 ID,
                 ("spool", models.TextField()),
                 ("day", models.DateField()),
-                ("sequences", MultirangeField(help_text="of numbers in the agent's spool")),
+                ("sequences", MultirangeField(help_text="sequence numbers of the agent's spool")),
                 SITE,
             ],
             options={
@@ -441,8 +447,8 @@ class Migration(migrations.Migration):
             name="AgentGap",
             fields=[
                 ID,
-                ("test", models.TextField(blank=True, help_text="empty for all")),
-                ("every_s", models.IntegerField(default=0, help_text="0 for all")),
+                ("test", models.TextField(blank=True, help_text="empty for all tests")),
+                ("every_s", models.IntegerField(default=0, help_text="0 for all periods")),
                 ("reason", models.TextField()),
                 ("since", models.DateTimeField()),
                 ("until", models.DateTimeField()),
@@ -467,7 +473,7 @@ class Migration(migrations.Migration):
                 ("every_s", models.IntegerField()),
                 ("day", models.DateField()),
                 ("outcome", models.TextField()),
-                ("cycles", MultirangeField(help_text="of numbers of cycles")),
+                ("cycles", MultirangeField(help_text="cycle numbers")),
             ],
             options={"db_table": "cycle_day"},
         ),
@@ -486,7 +492,7 @@ class Migration(migrations.Migration):
             name="SweepCell",
             fields=[
                 ID,
-                ("place", models.SmallIntegerField(help_text="in the order of running")),
+                ("place", models.SmallIntegerField(help_text="rank in the order of running")),
                 ("parameters", models.JSONField(help_text="as monitor.mesh.schedule.on_demand.Settings")),
                 ("slot_id", models.BigIntegerField(null=True)),
                 ("outcome", models.TextField(null=True)),
@@ -512,17 +518,17 @@ class Migration(migrations.Migration):
             name="CentreSample",
             fields=[
                 ("at", models.DateTimeField(primary_key=True, serialize=False)),
-                ("since", models.DateTimeField(help_text="from when on deliveries are counted: the sample before")),
-                ("accepted", models.IntegerField(help_text="results that came in this time and were stored")),
+                ("since", models.DateTimeField(help_text="start of the counts: the previous sample")),
+                ("accepted", models.IntegerField(help_text="results stored since then")),
                 ("refused", models.IntegerField()),
-                ("newest_measured_at", models.DateTimeField(help_text="of all results", null=True)),
-                ("queued", models.BigIntegerField(help_text="results in all agents' spools, as they last said")),
+                ("newest_measured_at", models.DateTimeField(help_text="newest of all results", null=True)),
+                ("queued", models.BigIntegerField(help_text="results in all agents' spools, by their last reports")),
                 (
                     "queue_length",
-                    models.IntegerField(help_text="tasks that wait in Redis; null while it is away", null=True),
+                    models.IntegerField(help_text="tasks queued in Redis; null while Redis is unreachable", null=True),
                 ),
-                ("hours_waiting", models.IntegerField(help_text="hours that wait for their summary")),
-                ("waited_s", models.FloatField(help_text="the longest of them; 0 where none waits")),
+                ("hours_waiting", models.IntegerField(help_text="pending rollups")),
+                ("waited_s", models.FloatField(help_text="age of the oldest; 0 without any")),
                 ("database_bytes", models.BigIntegerField()),
             ],
             options={"db_table": "centre_sample"},

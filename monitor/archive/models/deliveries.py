@@ -19,7 +19,7 @@ class ReceivedBatch(models.Model):
     accepted = models.IntegerField()
     refused = models.IntegerField()
     queued = models.IntegerField(help_text="results left in the agent's spool")
-    dropped = models.IntegerField(help_text="results that the agent's spool had to drop, ever")
+    dropped = models.IntegerField(help_text="results dropped by the agent's spool, total")
 
     class Meta:
         db_table = "received_batch"
@@ -55,7 +55,7 @@ class CycleDay(models.Model):
     every_s = models.IntegerField()
     day = models.DateField()
     outcome = models.TextField()
-    cycles = MultirangeField(help_text="of numbers of cycles")
+    cycles = MultirangeField(help_text="cycle numbers")
 
     class Meta:
         db_table = "cycle_day"
@@ -66,8 +66,8 @@ class AgentGap(models.Model):
     or of all tests."""
 
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
-    test = models.TextField(blank=True, help_text="empty for all")
-    every_s = models.IntegerField(default=0, help_text="0 for all")
+    test = models.TextField(blank=True, help_text="empty for all tests")
+    every_s = models.IntegerField(default=0, help_text="0 for all periods")
     reason = models.TextField()
     since = models.DateTimeField()
     until = models.DateTimeField()
@@ -99,7 +99,7 @@ class DeliveredDay(models.Model):
     site = models.ForeignKey("mesh.Site", on_delete=models.PROTECT, related_name="+", db_index=False)
     spool = models.TextField()
     day = models.DateField()
-    sequences = MultirangeField(help_text="of numbers in the agent's spool")
+    sequences = MultirangeField(help_text="sequence numbers of the agent's spool")
 
     class Meta:
         db_table = "delivered_day"

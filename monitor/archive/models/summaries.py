@@ -22,22 +22,26 @@ class BurstSummary(models.Model):
 
     path_id = models.IntegerField()
     packet_bytes = models.IntegerField()
-    bursts = models.IntegerField(help_text="measured, own tests left out")
+    bursts = models.IntegerField(help_text="measured, except during throughput tests")
     bursts_all_lost = models.IntegerField()
     bursts_none_lost = models.IntegerField()
     bursts_during_test = models.IntegerField()
     bursts_not_measured = models.IntegerField()
-    bursts_planned = models.IntegerField(null=True, help_text="by the mesh, to the period's end; null without a plan")
+    bursts_planned = models.IntegerField(
+        null=True, help_text="planned by the mesh, to the end of the period; null without a plan"
+    )
     bursts_duplicated = models.IntegerField(db_default=0, help_text="with any duplicate")
     bursts_reordered = models.IntegerField(db_default=0, help_text="with any reply out of order")
     sent = models.IntegerField()
     received = models.IntegerField()
-    late = models.IntegerField(db_default=0, help_text="of the lost, those answered after the timeout")
+    late = models.IntegerField(db_default=0, help_text="lost packets with a reply after the timeout")
     duplicates = models.IntegerField()
     reordered = models.IntegerField()
-    losses_followed = models.IntegerField(db_default=0, help_text="losses with a packet after them in their burst")
-    losses_paired = models.IntegerField(db_default=0, help_text="of those, the ones with that packet lost too")
-    loss_max_ratio = RealField(null=True, help_text="of an hour's bursts the worst, of anything longer its worst hour")
+    losses_followed = models.IntegerField(db_default=0, help_text="losses followed by a packet of their burst")
+    losses_paired = models.IntegerField(db_default=0, help_text="losses followed by a loss")
+    loss_max_ratio = RealField(
+        null=True, help_text="of the worst burst of an hour; of longer periods, of the worst hour"
+    )
     rtt_min_ms = RealField(null=True)
     rtt_p25_ms = RealField(null=True)
     rtt_median_ms = RealField(null=True)
@@ -46,16 +50,16 @@ class BurstSummary(models.Model):
     rtt_p95_ms = RealField(null=True)
     rtt_max_ms = RealField(null=True)
     rtt_avg_ms = models.FloatField(null=True)
-    rtt_iqr_ms = models.FloatField(null=True, help_text="mean of the bursts' inter-quartile ranges")
-    ipdv_ms = RealField(null=True, help_text="inter-quartile range of the signed differences")
-    received_avg_ratio = models.FloatField(null=True, help_text="mean of the bursts' received over sent")
+    rtt_iqr_ms = models.FloatField(null=True, help_text="mean of the interquartile ranges of bursts")
+    ipdv_ms = RealField(null=True, help_text="interquartile range of the signed differences of consecutive RTTs")
+    received_avg_ratio = models.FloatField(null=True, help_text="mean of received / sent of bursts")
     received_max_ratio = models.FloatField(null=True)
-    rate_avg_per_ms = models.FloatField(null=True, help_text="mean of 1 over the bursts' mean round trips")
+    rate_avg_per_ms = models.FloatField(null=True, help_text="mean of 1 / mean RTT of bursts")
     rate_max_per_ms = models.FloatField(null=True)
     estimate_bps = models.FloatField(null=True)
     estimate_is_floor = models.BooleanField(null=True)
-    rtt_sketch = models.BinaryField(null=True, help_text="as monitor.analysis.sketches, in ms")
-    ipdv_sketch = models.BinaryField(null=True, help_text="of the signed differences, in ms")
+    rtt_sketch = models.BinaryField(null=True, help_text="monitor.analysis.sketches, in ms")
+    ipdv_sketch = models.BinaryField(null=True, help_text="of the signed differences of consecutive RTTs, in ms")
 
     class Meta:
         abstract = True
@@ -119,7 +123,7 @@ class ThroughputSummary(models.Model):
     throughput_median_bps = models.FloatField(null=True)
     throughput_max_bps = models.FloatField(null=True)
     throughput_avg_bps = models.FloatField(null=True)
-    throughput_sketch = models.BinaryField(null=True, help_text="as monitor.analysis.sketches, in bit/s")
+    throughput_sketch = models.BinaryField(null=True, help_text="monitor.analysis.sketches, in bit/s")
 
     class Meta:
         abstract = True

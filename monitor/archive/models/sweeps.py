@@ -22,7 +22,7 @@ class SweepCell(models.Model):
     has ended; figures are null unless measured. Cells outlive their slots and raw tests."""
 
     sweep = models.ForeignKey(ThroughputSweep, on_delete=models.CASCADE, related_name="cells", db_index=False)
-    place = models.SmallIntegerField(help_text="in the order of running")
+    place = models.SmallIntegerField(help_text="rank in the order of running")
     parameters = models.JSONField(help_text="as monitor.mesh.schedule.on_demand.Settings")
     slot_id = models.BigIntegerField(null=True)
     outcome = models.TextField(null=True)

@@ -9,14 +9,14 @@ class CentreSample(models.Model):
     """Load of the centre, sampled each minute by its worker; the newest row also shows when Celery beat last worked."""
 
     at = models.DateTimeField(primary_key=True)
-    since = models.DateTimeField(help_text="from when on deliveries are counted: the sample before")
-    accepted = models.IntegerField(help_text="results that came in this time and were stored")
+    since = models.DateTimeField(help_text="start of the counts: the previous sample")
+    accepted = models.IntegerField(help_text="results stored since then")
     refused = models.IntegerField()
-    newest_measured_at = models.DateTimeField(null=True, help_text="of all results")
-    queued = models.BigIntegerField(help_text="results in all agents' spools, as they last said")
-    queue_length = models.IntegerField(null=True, help_text="tasks that wait in Redis; null while it is away")
-    hours_waiting = models.IntegerField(help_text="hours that wait for their summary")
-    waited_s = models.FloatField(help_text="the longest of them; 0 where none waits")
+    newest_measured_at = models.DateTimeField(null=True, help_text="newest of all results")
+    queued = models.BigIntegerField(help_text="results in all agents' spools, by their last reports")
+    queue_length = models.IntegerField(null=True, help_text="tasks queued in Redis; null while Redis is unreachable")
+    hours_waiting = models.IntegerField(help_text="pending rollups")
+    waited_s = models.FloatField(help_text="age of the oldest; 0 without any")
     database_bytes = models.BigIntegerField()
 
     class Meta:

@@ -118,12 +118,12 @@ class Migration(migrations.Migration):
                 RETIRED_AT,
                 (
                     "priority",
-                    models.SmallIntegerField(db_default=0, help_text="of throughput tests: the greater gets the time"),
+                    models.SmallIntegerField(db_default=0, help_text="of throughput tests: higher goes first"),
                 ),
                 (
                     "slip_s",
                     models.PositiveIntegerField(
-                        help_text="how late its slots may begin; null: within the period", null=True
+                        help_text="maximum delay of its slots; null: within the period", null=True
                     ),
                 ),
             ],
@@ -166,7 +166,7 @@ class Migration(migrations.Migration):
                 ("every_s", models.PositiveIntegerField()),
                 ("packet_bytes", ArrayField(base_field=models.IntegerField(), default=list, size=None)),
                 ("started_at", models.DateTimeField()),
-                ("ended_at", models.DateTimeField(help_text="Null while it lasts.", null=True)),
+                ("ended_at", models.DateTimeField(help_text="Null while active.", null=True)),
                 (
                     "measurement",
                     models.ForeignKey(on_delete=models.PROTECT, related_name="periods", to="mesh.measurement"),
@@ -212,12 +212,12 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "carried_bytes",
-                    models.BigIntegerField(help_text="what the test sent; null where it has no figures", null=True),
+                    models.BigIntegerField(help_text="bytes sent by the test; null without figures", null=True),
                 ),
                 (
                     "served",
                     models.JSONField(
-                        help_text="as probes.throughput.spec.ServerReport; null where nothing was reported", null=True
+                        help_text="as probes.throughput.spec.ServerReport; null without a report", null=True
                     ),
                 ),
             ],

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 ("name", models.TextField(blank=True, help_text="of the site or group; empty for the mesh")),
                 ("format", models.TextField(help_text="html or pdf")),
                 ("numbers", models.TextField(help_text="language of numbers, as monitor.reports.numbers")),
-                ("zone", models.TextField(help_text="time zone, as Europe/Zurich")),
+                ("zone", models.TextField(help_text="time zone, such as Europe/Zurich")),
                 (
                     "weekday",
                     models.SmallIntegerField(
@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
                 ),
                 ("token", models.TextField(unique=True)),
                 ("subscribed_at", models.DateTimeField()),
-                ("ended_at", models.DateTimeField(help_text="null while reports are sent", null=True)),
+                ("ended_at", models.DateTimeField(help_text="null while active", null=True)),
             ],
             options={
                 "db_table": "report_subscriber",
@@ -63,7 +63,7 @@ class Migration(migrations.Migration):
             name="Delivery",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("period", models.TextField(help_text="as 2026-W47, or two days as 2026-11-01_2026-11-30")),
+                ("period", models.TextField(help_text="2026-W47, or two days: 2026-11-01_2026-11-30")),
                 ("due_at", models.DateTimeField()),
                 ("attempts", models.SmallIntegerField(default=0)),
                 ("handed_at", models.DateTimeField(null=True)),
