@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from monitor.alerts.models import Notification
 from monitor.alerts.notify.deliver import dead_letters, drop, retry
+from probes.quantities import counted
 from probes.subcommands import add_subcommand
 
 HELP = "list, retry or drop notifications that could not be delivered"
@@ -38,9 +39,9 @@ def run(command: BaseCommand, options: Mapping[str, Any]) -> None:
     numbers = None if options["every"] else options["numbers"]
     _check(numbers or ())
     if options["letters"] == "retry":
-        command.stdout.write(f"{retry(numbers, timezone.now())} queued for retry")
+        command.stdout.write(f"{counted(retry(numbers, timezone.now()), 'dead letter')} queued for retry")
     else:
-        command.stdout.write(f"{drop(numbers)} dropped")
+        command.stdout.write(f"{counted(drop(numbers), 'dead letter')} dropped")
 
 
 def _check(numbers: Sequence[int]) -> None:
@@ -57,9 +58,9 @@ def _list(command: BaseCommand, *, as_json: bool) -> None:
     for letter in rows:
         command.stdout.write(
             f"{letter.pk}: incident {letter.incident_id} {letter.change} ({letter.incident.cause}), "
-            f"channel {letter.channel}, {letter.attempts} attempts: {letter.problem}"
+            f"channel {letter.channel}, {counted(letter.attempts, 'attempt')}: {letter.problem}"
         )
-    command.stdout.write(f"{len(rows)} dead letter{'' if len(rows) == 1 else 's'}")
+    command.stdout.write(counted(len(rows), "dead letter"))
 
 
 def _as_json(letter: Notification) -> dict[str, Any]:

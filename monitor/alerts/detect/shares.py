@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from monitor.mesh.queries import MeasuredPath
+from probes.quantities import counted
 
 ELSEWHERE = "elsewhere"
 
@@ -28,7 +29,7 @@ class Share:
     @property
     def text(self) -> str:
         """For example `paths to cern: normal (10 paths)`."""
-        paths = f"{self.known} path{'' if self.known == 1 else 's'}"
+        paths = counted(self.known, "path")
         if self.bad:
             return f"{self.where}: {self.bad} of {paths} bad"
         return f"all other paths normal ({paths})" if self.where == ELSEWHERE else f"{self.where}: normal ({paths})"

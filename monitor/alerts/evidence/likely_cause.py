@@ -13,6 +13,7 @@ from monitor.alerts.detect.rules.finding import AlertRule, Effect
 from monitor.alerts.evidence.facts import AgentFacts, Direction, Facts, PeriodFigures
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
+from probes.quantities import counted
 
 UNKNOWN = "Undetermined: the measurements fit several causes."
 NOT_YET = "Pending: evidence is being gathered."
@@ -90,7 +91,7 @@ def _interrupted(facts: Facts, rule: AlertRule) -> str | None:
     if facts.routers:
         router = facts.routers[0]
         said = router.name.replace("_", " ")
-        return f"The path is interrupted at {router.router}, which answers {said} ({router.count:,} times)."
+        return f"The path is interrupted at {router.router}, which replies {said} ({counted(router.count, 'time')})."
     back = [path.back.after for path in facts.paths if path.back is not None and path.back.after.sent]
     if back and all(figures.lost < figures.sent for figures in back):
         return (

@@ -12,6 +12,7 @@ from monitor.alerts.evidence.evidence import Evidence, PathEvidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
+from probes.quantities import counted
 
 WIDTH = 26
 
@@ -22,7 +23,7 @@ def ticket_text(incident: Incident, evidence: Evidence) -> str:
     for path in evidence.paths:
         lines += ["", *_path(path)]
     if evidence.paths_left_out:
-        lines += ["", f"and {evidence.paths_left_out} more paths"]
+        lines += ["", f"and {counted(evidence.paths_left_out, 'more path')}"]
     lines += [line for title, part in _parts(evidence) if part for line in ("", title, *(f"  {item}" for item in part))]
     lines += ["", *_notes(evidence)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -97,7 +98,7 @@ def _parts(evidence: Evidence) -> Iterator[tuple[str, list[str]]]:
     yield (
         "ICMP errors from routers since the beginning:",
         [
-            f"{error.path}: {error.router} {error.name.replace('_', ' ')}, {error.count:,} times"
+            f"{error.path}: {error.router} {error.name.replace('_', ' ')}, {counted(error.count, 'time')}"
             for error in evidence.routers
         ],
     )

@@ -77,7 +77,7 @@ def body(incident: Incident, change: str, evidence: Evidence) -> str:
     """The rest of a message, as plain text."""
     lines = [_state(incident, change)]
     if change == IncidentChange.CLOSED:
-        lines.append(f"Reason: {incident.closing}.")
+        lines.append(f"Resolved: {incident.closing}.")
     if change == IncidentChange.CORRECTED or incident.correction:
         lines.append(f"Correction: {incident.correction}.")
     lines.append(f"Likely cause: {evidence.likely}")

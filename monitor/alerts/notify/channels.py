@@ -89,8 +89,12 @@ def send(
             failed = failed or bool(answer.problem)
         code = process.wait()
         if noted < len(messages) and not failed:
-            late = f"it took longer than {limit_s:g} s; whether the message arrived is not known"
-            note(SendResult(messages[noted].key, late if is_late.is_set() else f"its process ended with code {code}"))
+            late = f"timed out after {limit_s:g} s; the message may have arrived"
+            note(
+                SendResult(
+                    messages[noted].key, late if is_late.is_set() else f"the sender process exited with code {code}"
+                )
+            )
     finally:
         hung.cancel()
         process.kill()

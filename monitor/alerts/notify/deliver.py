@@ -35,7 +35,7 @@ MESSAGES_PER_RUN = 50
 MESSAGES_PER_CHANNEL = 10
 LEASE_S = 120
 """A SENDING row older than this is orphaned."""
-NO_CHANNEL = "SOUNDINGS_NOTIFY_URLS has no channel of this name"
+NO_CHANNEL = "SOUNDINGS_NOTIFY_URLS has no channel with this name"
 _KEY = 0x50_4E_44_4E_4F_54_49_46
 """Key of the advisory lock: unique in this database."""
 
@@ -110,20 +110,20 @@ def _jobs(rows: Sequence[Notification], now: datetime) -> list[_Job]:
             continue
         if not _still_holds(row):
             Notification.objects.filter(pk=row.pk).update(
-                state=DeliveryState.DROPPED, problem="it had reopened by then"
+                state=DeliveryState.DROPPED, problem="not sent: the incident had reopened"
             )
             continue
         try:
             jobs.append(_Job(row.channel, (row,), composer.change_message(row)))
         except Exception:
-            log.exception("the message that incident %d %s cannot be written", row.incident_id, row.change)
-            _fail((row,), "the message cannot be written; the log of the worker has the reason", now)
+            log.exception("incident %d: composing the message of %s failed", row.incident_id, row.change)
+            _fail((row,), "composing the message failed; the reason is in the worker's log", now)
     for channel, of_channel in digests.items():
         try:
             jobs.append(_Job(channel, tuple(of_channel), composer.digest_message(of_channel)))
         except Exception:
-            log.exception("the digest for channel %s cannot be written", channel)
-            _fail(of_channel, "the digest cannot be written; the log of the worker has the reason", now)
+            log.exception("channel %s: composing the digest failed", channel)
+            _fail(of_channel, "composing the digest failed; the reason is in the worker's log", now)
     return jobs
 
 
@@ -152,8 +152,8 @@ def _sent(jobs: Sequence[_Job], now: datetime) -> int:
                 lambda answer: answers.put((of[answer.key], answer.problem)),
                 channels.SEND_LIMIT_S,
             )
-        except Exception as error:  # a fault of ours, which must not keep the other channels from their messages
-            log.exception("channel %s cannot be sent to", channel)
+        except Exception as error:  # a bug, which must not block the other channels
+            log.exception("channel %s: sending failed", channel)
             answers.put((of_channel[channel][0], f"{type(error).__name__} while sending"))
         finally:
             answers.put(channel)
@@ -209,7 +209,7 @@ def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
             problem=problem,
         )
         log.error(
-            "channel %s: notification that incident %d %s failed (attempt %d of %d): %s; %s",
+            "channel %s: notification of incident %d (%s) failed, attempt %d of %d: %s; %s",
             row.channel,
             row.incident_id,
             row.change,
@@ -223,7 +223,7 @@ def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
 def send_test_message(name: str, now: datetime) -> str:
     """Send a test message through a channel; returns the error, or an empty string.
 
-    Raises `KeyError` if there is no channel of this name.
+    Raises `KeyError` if there is no channel with this name.
     """
     answers: list[SendResult] = []
     channels.send(notify_routes.channels()[name], [Composer(now).sample_message(name)], answers.append)

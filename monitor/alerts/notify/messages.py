@@ -18,6 +18,7 @@ from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident, IncidentChange, Notification, Severity
 from monitor.alerts.notify.channels import Message
+from probes.quantities import counted
 
 SCHEMA = "soundings.incident"
 VERSION = 1
@@ -31,7 +32,7 @@ class Composer:
 
     def __init__(self, now: datetime) -> None:
         self._now = now
-        self._known: dict[int, tuple[Incident, Evidence]] = {}
+        self._loaded: dict[int, tuple[Incident, Evidence]] = {}
 
     def change_message(self, notification: Notification) -> Message:
         """The message of a change of an incident."""
@@ -53,10 +54,9 @@ class Composer:
         worst = max((Severity(incident.severity) for incident, _ in with_evidence), key=lambda severity: severity.rank)
         lines = [line for pair in with_evidence for line in _digest_lines(*pair)]
         key = f"digest-{min(notification.pk for notification in notifications)}"
-        plural = "" if len(ids) == 1 else "s"
         return Message(
             key=key,
-            title=f"Digest {self._now:%Y-%m-%d %H:%M} UTC: {len(ids)} incident{plural}, {len(lasting)} still open",
+            title=f"Digest {self._now:%Y-%m-%d %H:%M} UTC: {counted(len(ids), 'incident')}, {len(lasting)} still open",
             body="\n".join(lines).strip(),
             severity=str(worst) if lasting else GOOD,
             payload=self._payload(key, "digest", incidents=[as_json(*pair) for pair in with_evidence]),
@@ -64,9 +64,9 @@ class Composer:
 
     def sample_message(self, channel: str) -> Message:
         """A test message."""
-        body = f"This is a test of the channel {channel}, sent by hand. Nothing is wrong."
+        body = f"Test message for channel {channel}, sent manually. There is no incident."
         key = f"test-{self._now:%Y%m%dT%H%M%S}"
-        return Message(key, "TEST from Soundings: nothing is wrong", body, "notice", self._payload(key, "test"))
+        return Message(key, "TEST from Soundings: no incident", body, "notice", self._payload(key, "test"))
 
     def _payload(self, key: str, event: str, **rest: Any) -> dict[str, Any]:
         return {
@@ -74,12 +74,12 @@ class Composer:
         }  # fmt: skip
 
     def _incident(self, incident_id: int) -> tuple[Incident, Evidence]:
-        if incident_id not in self._known:
+        if incident_id not in self._loaded:
             incident = queries.incident_with_paths(incident_id)
             if incident is None:
                 raise LookupError(f"incident {incident_id}")
-            self._known[incident_id] = incident, self._evidence(incident)
-        return self._known[incident_id]
+            self._loaded[incident_id] = incident, self._evidence(incident)
+        return self._loaded[incident_id]
 
     def _evidence(self, incident: Incident) -> Evidence:
         """The evidence, gathered now if missing; on failure the message is sent without it."""
@@ -133,7 +133,7 @@ def _digest_lines(incident: Incident, evidence: Evidence) -> list[str]:
         state = f"resolved at {incident.closed_at:%Y-%m-%d %H:%M} UTC, after {words.open_duration(incident)}"
     else:
         state = f"acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else "still open"
-    times = f", {incident.reopenings + 1} times" if incident.reopenings else ""
+    times = f", opened {incident.reopenings + 1} times" if incident.reopenings else ""
     head = f"{incident.severity}: {words.headline(incident, evidence)}"
     return [head, f"  {state}{times}", f"  {evidence.likely}", f"  {words.link(incident.pk)}", ""]
 

@@ -46,8 +46,8 @@ def main() -> int:
             problem = ""
         except MessageRejected as error:
             problem = scrubbed(str(error), url)
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises, of which the text may hold secrets
-            problem = f"{type(error).__name__} in the channel's plugin"
+        except Exception as error:  # noqa: BLE001 - plugins raise anything, and its text may hold secrets
+            problem = f"{type(error).__name__} in Apprise's plugin"
         print(json.dumps({"key": message["key"], "problem": problem}), flush=True)
         if problem:
             break
@@ -60,7 +60,7 @@ def scrubbed(text: str, url: str) -> str:
     words = {parts.query, parts.fragment, parts.path, parts.username or "", parts.password or ""}
     words |= set(re.split(r"[/?&=;,#]", f"{parts.path}/{parts.query}/{parts.fragment}"))
     if parts.scheme not in ("webhook+http", "webhook+https", "json", "jsons", "mailto", "mailtos"):
-        words.add(parts.netloc)  # of many services the place of the host holds a token
+        words.add(parts.netloc)  # URLs of many services have a token instead of the host
     words |= {unquote(word) for word in words}
     for word in sorted(words, key=len, reverse=True):
         if len(word) >= LEAST_SECRET:
@@ -79,7 +79,7 @@ def post(url: str, payload: dict[str, Any]) -> None:
     """POST the payload as JSON; raises `MessageRejected` for anything but an answer of 2xx."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise MessageRejected("the URL is none; write webhook+https://host/path")
+        raise MessageRejected("not a valid URL; write webhook+https://host/path")
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Soundings",
@@ -94,7 +94,7 @@ def post(url: str, payload: dict[str, Any]) -> None:
     except urllib.error.HTTPError as error:
         raise MessageRejected(f"the server answered {error.code} {error.reason}") from error
     except http.client.HTTPException as error:
-        raise MessageRejected(f"what answered is no HTTP server: {type(error).__name__}") from error
+        raise MessageRejected(f"the response is not HTTP: {type(error).__name__}") from error
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise MessageRejected(f"the server cannot be reached: {reason or type(error).__name__}") from error
@@ -118,7 +118,7 @@ def _authorization(user: str | None, password: str | None) -> dict[str, str]:
 
 
 def _by_apprise(url: str, message: dict[str, Any]) -> None:
-    import apprise  # a tenth of a second, which a webhook need not wait for
+    import apprise  # takes 0.1 s, which webhooks are spared
 
     types = {
         "good": apprise.NotifyType.SUCCESS,
@@ -129,7 +129,7 @@ def _by_apprise(url: str, message: dict[str, Any]) -> None:
     with apprise.LogCapture(level=logging.DEBUG, fmt="%(levelname)s %(message)s") as said:  # type: ignore[no-untyped-call]
         sender = apprise.Apprise()
         if not sender.add(url):
-            raise MessageRejected("Apprise does not understand the URL; compare it with its list of services")
+            raise MessageRejected("Apprise does not support this URL; see its list of services")
         taken = sender.notify(
             title=message["title"],
             body=message["body"],
@@ -138,7 +138,7 @@ def _by_apprise(url: str, message: dict[str, Any]) -> None:
         )
         if not taken:
             reasons = "; ".join(match[1].strip() for match in _REASON.finditer(said.getvalue()))
-            raise MessageRejected(reasons[:LONGEST_REASON] or "the service refused it or could not be reached")
+            raise MessageRejected(reasons[:LONGEST_REASON] or "the service rejected the message or is unreachable")
 
 
 if __name__ == "__main__":

@@ -25,14 +25,16 @@ def check_channels(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     for place, word in enumerate(settings.NOTIFY_URLS, start=1):
         if ":" not in named(word)[1] or "://" not in word:
             hint = "write name=URL, as in oncall=slack://…, with spaces or lines between the channels"
-            problems.append(Error(f"{VARIABLE}: word {place} is no URL", hint=hint, id="alerts.E001"))
+            problems.append(Error(f"{VARIABLE}: entry {place} is not a URL", hint=hint, id="alerts.E001"))
     names = Counter(named(word)[0] for word in settings.NOTIFY_URLS)
     for name, count in names.items():
         if count > 1:
-            hint = "give each channel a name of its own"
-            problems.append(Error(f'{VARIABLE}: {count} channels are called "{name}"', hint=hint, id="alerts.E002"))
+            hint = "channel names must be unique"
+            problems.append(Error(f'{VARIABLE}: {count} channels have the name "{name}"', hint=hint, id="alerts.E002"))
     file = os.environ.get(f"{VARIABLE}_FILE")
     if file and Path(file).exists() and Path(file).stat().st_mode & OTHERS:
         hint = f"its URLs hold passwords: chmod 600 {file}"
-        problems.append(CheckMessage(WARNING, f"{VARIABLE}_FILE={file} can be read by others", hint, id="alerts.W001"))
+        problems.append(
+            CheckMessage(WARNING, f"{VARIABLE}_FILE={file} is readable by other users", hint, id="alerts.W001")
+        )
     return problems

@@ -13,9 +13,9 @@ from monitor.alerts.notify.system_checks import check_channels
     [
         (["log://"], []),
         (["a=json://host/?b=c", "b=json://host/"], []),
-        (["a=json://secret/", "a=json://secret/2"], ['SOUNDINGS_NOTIFY_URLS: 2 channels are called "a"']),
-        (["a=json://secret/", "secret"], ["SOUNDINGS_NOTIFY_URLS: word 2 is no URL"]),
-        (["a=", "json://host/"], ["SOUNDINGS_NOTIFY_URLS: word 1 is no URL"]),
+        (["a=json://secret/", "a=json://secret/2"], ['SOUNDINGS_NOTIFY_URLS: 2 channels have the name "a"']),
+        (["a=json://secret/", "secret"], ["SOUNDINGS_NOTIFY_URLS: entry 2 is not a URL"]),
+        (["a=", "json://host/"], ["SOUNDINGS_NOTIFY_URLS: entry 1 is not a URL"]),
     ],
 )
 def test_each_word_is_a_channel_and_each_name_is_there_once(settings, urls, problems):
