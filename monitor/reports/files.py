@@ -1,7 +1,7 @@
-"""Where written reports lie, and how they are written: HTML or PDF by the file's ending, whole or not at all.
+"""Files of reports: their paths, and writing them atomically, as HTML or PDF by suffix.
 
 Celery's reports of the whole mesh are in the folder `settings.REPORT_DIR`, `2026-W47.html` and `2026-W47.pdf`; those of
-a site or a group have its name behind.
+a site or a group end with its name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WrittenReport:
 
     @property
     def pdf(self) -> Path | None:
-        """The PDF of the same report, if there is any."""
+        """The PDF of the same report, if it exists."""
         beside = self.path.with_suffix(".pdf")
         return beside if beside.exists() else None
 
@@ -40,7 +40,7 @@ def report_path(period: Period, scope: ReportScope, suffix: str = ".html") -> Pa
 
 
 def written_reports() -> list[WrittenReport]:
-    """The weekly reports of the whole mesh that there are, newest week first."""
+    """The existing weekly reports of the whole mesh, newest week first."""
     reports = []
     for path in Path(settings.REPORT_DIR).glob("*-W??.html"):
         try:

@@ -34,7 +34,7 @@ MAILS_PER_RUN = 50
 log = logging.getLogger("monitor.reports")
 
 Reports = dict[tuple[ReportScope, Period, str], Report]
-"""Reports of this run, as many recipients get the same."""
+"""Reports of this run: many recipients get the same."""
 
 
 class MailRejected(Exception):
@@ -42,7 +42,7 @@ class MailRejected(Exception):
 
 
 class MailServerUnreachable(MailRejected):
-    """The server cannot be reached, or does not let us in."""
+    """The server cannot be reached, or rejects the login."""
 
 
 class MailUnconfirmed(Exception):
@@ -138,7 +138,7 @@ def _send(delivery: Delivery, made: Reports, now: datetime) -> None:
     try:
         connection.open()
     except (OSError, smtplib.SMTPException) as error:
-        raise MailServerUnreachable(f"the mail server cannot be used: {error}") from error
+        raise MailServerUnreachable(f"mail server unavailable: {error}") from error
     try:
         _hand_over(delivery, mail, now)
     finally:
@@ -147,13 +147,13 @@ def _send(delivery: Delivery, made: Reports, now: datetime) -> None:
 
 def _hand_over(delivery: Delivery, mail: EmailMultiAlternatives, now: datetime) -> None:
     if not Delivery.objects.filter(pk=delivery.pk, handed_at=None).update(handed_at=now):
-        raise MailUnconfirmed("another worker has handed it over")
+        raise MailUnconfirmed("another worker has sent it")
     try:
         mail.send()
     except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused, smtplib.SMTPNotSupportedError) as error:
-        raise MailRejected(f"the mail server refused it: {error}") from error
+        raise MailRejected(f"the mail server rejected the mail: {error}") from error
     except (OSError, smtplib.SMTPException) as error:
-        raise MailUnconfirmed(f"the mail server was lost while it took the mail: {error}") from error
+        raise MailUnconfirmed(f"connection to the mail server lost while sending: {error}") from error
 
 
 def _message(delivery: Delivery, made: Reports, now: datetime) -> EmailMultiAlternatives:
@@ -179,7 +179,7 @@ def _message(delivery: Delivery, made: Reports, now: datetime) -> EmailMultiAlte
 def _note_failure(delivery: Delivery, problem: str) -> None:
     Delivery.objects.filter(pk=delivery.pk, sent_at=None).update(handed_at=None, problem=problem)
     attempt = delivery.attempts + 1
-    what_next = "no more attempts" if attempt == MAX_ATTEMPTS else "will be retried"
+    next_step = "no more attempts" if attempt == MAX_ATTEMPTS else "will be retried"
     log.error(
         "report %s was not sent to %s (attempt %d of %d): %s; %s",
         delivery.period,
@@ -187,14 +187,14 @@ def _note_failure(delivery: Delivery, problem: str) -> None:
         attempt,
         MAX_ATTEMPTS,
         problem,
-        what_next,
+        next_step,
     )
 
 
 def _note_doubt(delivery: Delivery, problem: str) -> None:
     Delivery.objects.filter(pk=delivery.pk).update(problem=problem)
     log.error(
-        "report %s may or may not have been sent to %s: %s; it is not tried again, so that none is sent twice",
+        "report %s may have been sent to %s: %s; not retried, so that it is not sent twice",
         delivery.period,
         delivery.subscriber.recipient,
         problem,

@@ -43,40 +43,43 @@ class Subscription:
     hour: int
 
 
-def subscribe(wish: Subscription, now: datetime) -> Subscriber:
+def subscribe(subscription: Subscription, now: datetime) -> Subscriber:
     """A new subscription. Raises `SubscriptionError`, and `monitor.reports.contents.collect.UnknownScope`."""
     try:
-        validate_email(wish.recipient)
+        validate_email(subscription.recipient)
     except ValidationError as error:
-        raise SubscriptionError(f'"{wish.recipient}" is not a mail address; write it as name@example.org') from error
-    check_scope(wish.scope)
+        raise SubscriptionError(
+            f'"{subscription.recipient}" is not a mail address; write it as name@example.org'
+        ) from error
+    check_scope(subscription.scope)
     try:
         with transaction.atomic():
             return Subscriber.objects.create(
-                recipient=wish.recipient,
-                scope=wish.scope.kind,
-                name=wish.scope.name,
-                format=wish.format,
-                numbers=wish.numbers,
-                zone=wish.zone,
-                weekday=wish.weekday,
-                hour=wish.hour,
+                recipient=subscription.recipient,
+                scope=subscription.scope.kind,
+                name=subscription.scope.name,
+                format=subscription.format,
+                numbers=subscription.numbers,
+                zone=subscription.zone,
+                weekday=subscription.weekday,
+                hour=subscription.hour,
                 token=secrets.token_urlsafe(TOKEN_BYTES),
                 subscribed_at=now,
             )
     except IntegrityError as error:
         raise SubscriptionError(
-            f"{wish.recipient} has the report of {wish.scope} already; unsubscribe first to change how it comes"
+            f"{subscription.recipient} is already subscribed to the report of {subscription.scope}; to change the "
+            "subscription, unsubscribe first"
         ) from error
 
 
 def active() -> QuerySet[Subscriber]:
-    """Those who get reports, by recipient."""
+    """Active subscriptions."""
     return Subscriber.objects.filter(ended_at=None)
 
 
 def subscribers_of(scope: ReportScope) -> QuerySet[Subscriber]:
-    """Those who get the report of this scope."""
+    """Active subscriptions to the report of this scope."""
     return active().filter(scope=scope.kind, name=scope.name)
 
 
@@ -86,12 +89,12 @@ def unsubscribe(recipient: str, scope: ReportScope, now: datetime) -> bool:
 
 
 def unsubscribe_by_token(token: str, now: datetime) -> bool:
-    """End the subscription that this link is of; false if it had ended or never was."""
+    """End the subscription of an unsubscribe link; false if it has ended or never existed."""
     return _end(active().filter(token=token), now)
 
 
 def link(subscriber: Subscriber) -> str:
-    """Where the recipient ends it."""
+    """The unsubscribe link of a subscription."""
     return f"{settings.PUBLIC_URL}{reverse('unsubscribe', args=[subscriber.token])}"
 
 

@@ -200,7 +200,7 @@ class Improvement(StrEnum):
 
     RECEIVE_BUFFER = "raise the receive buffer"
     SEND_BUFFER = "raise the send buffer"
-    LOSS = "remove the loss on the way"
+    LOSS = "reduce the loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class Report:
 
     @property
     def until(self) -> datetime:
-        """End of the data in it."""
+        """End of its data."""
         return min(self.period.until, max(self.written_at, self.period.since))
 
     @property

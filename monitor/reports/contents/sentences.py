@@ -30,7 +30,7 @@ Rule = Callable[[Report, Numbers], Sentence | None]
 def summary_sentences(report: Report, numbers: Numbers) -> tuple[Sentence, ...]:
     """The sentences of the summary, in their order."""
     if not report.paths:
-        words = "No pings were planned and none were measured in this period."
+        words = "No pings were planned or measured in this period."
         return (Sentence("nothing", words, {"paths": 0}),)
     candidates = (rule(report, numbers) for rule in RULES)
     return tuple(sentence for sentence in candidates if sentence is not None)
@@ -77,7 +77,7 @@ def met_of(state: ScopeFigures) -> tuple[int, int]:
 
 
 def the_time_before(report: Report) -> str:
-    return "the week before" if report.period.week is not None else "the time before"
+    return "the week before" if report.period.week is not None else "the period before"
 
 
 def _worse(report: Report, numbers: Numbers) -> Sentence | None:
@@ -146,10 +146,14 @@ def _levels(report: Report, numbers: Numbers) -> Sentence | None:
         return None
     missed = [path.name for path in judged if not all(target.is_kept for target in path.targets)]
     if not missed:
-        words = f"All {paths(len(judged), numbers)} with a service level kept it."
+        words = (
+            "The only path with a service level met it."
+            if len(judged) == 1
+            else f"All {paths(len(judged), numbers)} with a service level met it."
+        )
     else:
         words = (
-            f"{numbers.count(len(missed))} of {paths(len(judged), numbers)} missed their service level: "
+            f"{numbers.count(len(missed))} of {paths(len(judged), numbers)} missed the service level: "
             f"{listed(missed, numbers)}."
         )
     return Sentence("service levels", words, {"judged": len(judged), "missed": len(missed)})
@@ -162,7 +166,7 @@ def _dead(report: Report, numbers: Numbers) -> Sentence | None:
 
 def _silent(report: Report, numbers: Numbers) -> Sentence | None:
     names = [path.name for path in report.paths if path.sent == 0]
-    return _path_sentence("no data", "No data of", names, numbers)
+    return _path_sentence("no data", "No data for", names, numbers)
 
 
 def _thin(report: Report, numbers: Numbers) -> Sentence | None:
@@ -192,18 +196,18 @@ def _advice(report: Report, numbers: Numbers) -> Sentence | None:
 
 
 def _where(measure: Improvement) -> str:
-    return " to " if measure is Improvement.LOSS else " at "
+    return " toward " if measure is Improvement.LOSS else " at "
 
 
 def advice_words(report: Report, numbers: Numbers) -> list[str]:
-    """Each advice: `raise the receive buffer at fnal, to 4.2 MB at least: 4 paths, about 2.5 times (…)`."""
+    """Each advice: `raise the receive buffer at fnal to at least 4.2 MB: 4 paths, about 2.5 times (…)`."""
     lines = []
     for advice in report.advice:
         needed = ""
         if advice.window_bytes is not None:
-            needed = f", to {numbers.size(advice.window_bytes)} at least"
+            needed = f" to at least {numbers.size(advice.window_bytes)}"
         elif advice.loss_ratio is not None:
-            needed = f", to {numbers.percent(advice.loss_ratio)} at most"
+            needed = f" to at most {numbers.percent(advice.loss_ratio)}"
         lines.append(
             f"{advice.measure.capitalize()}{_where(advice.measure)}{advice.site}{needed}: "
             f"{paths(len(advice.paths), numbers)}, about {numbers.times(advice.times)} times "

@@ -40,7 +40,7 @@ class Row:
 
 
 SIGNS = {Goal.MET: "", Goal.MISSED: "●", Goal.UNDETERMINED: "○", Goal.NO_DATA: "–"}
-SIGN_WORDS = "● missed the goal of under 0.1% loss, ○ undetermined: too few packets, – no data"
+SIGN_WORDS = "● 0.1% loss or more, ○ undetermined (too few packets), – no data"
 
 
 def row(path: PathReport, report: Report, numbers: Numbers) -> Row:
@@ -105,7 +105,7 @@ def _loss_before(path: PathReport, report: Report, numbers: Numbers) -> str:
 def _nothing_before(path: PathReport, report: Report) -> str:
     is_new = path.began_at is not None and path.began_at >= report.period.since
     when = "week" if report.period.week is not None else "period"
-    return f"new this {when}" if is_new else f"no data the {when} before"
+    return f"new this {when}" if is_new else f"no data in the {when} before"
 
 
 def _rtt(path: PathReport, numbers: Numbers) -> TextCell:

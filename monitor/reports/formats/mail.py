@@ -55,7 +55,7 @@ def message(report: Report, numbers: Numbers, *, to: str, format_: Format, unsub
 
 def html(report: Report, numbers: Numbers, unsubscribe: str, *, has_attachment: bool = False) -> str:
     """The HTML of the mail."""
-    view = _shortened(view_of(report, numbers), report)
+    view = _shortened(view_of(report, numbers))
     most = sorted(zip(report.paths, view.rows, strict=True), key=lambda pair: _trouble(pair[0]))[:MOST_PATHS]
     rows = [
         (row, _bars(row.loss_days), _bars(row.rtt_days_ms)) for _, row in sorted(most, key=lambda pair: pair[0].name)
@@ -81,7 +81,7 @@ def _trouble(path: PathReport) -> tuple[bool, float]:
     return path.sent > 0 and path.lost == 0, -(path.lost / path.sent) if path.sent else 0.0
 
 
-def _shortened(view: View, report: Report) -> View:
+def _shortened(view: View) -> View:
     return replace(
         view,
         changes=view.changes[:MOST_LINES],
@@ -91,12 +91,13 @@ def _shortened(view: View, report: Report) -> View:
         ),
         coverage=view.coverage[:MOST_LINES],
         throughput_only=view.throughput_only[:MOST_LINES],
-        notices=(*view.notices, *_left_out(view, report)),
+        sparkline_days=SPARKLINE_DAYS,
+        notices=(*view.notices, *_left_out(view)),
     )
 
 
-def _left_out(view: View, report: Report) -> tuple[str, ...]:
+def _left_out(view: View) -> tuple[str, ...]:
     lists = (view.changes, view.budgets, view.incidents, view.coverage, view.throughput_only)
     if not any(len(lines) > MOST_LINES for lines in lists):
         return ()
-    return (f"Of long lists this mail has the first {MOST_LINES}; the whole report is {report.period}.",)
+    return (f"Lists show their first {MOST_LINES} entries; the PDF format lists all.",)

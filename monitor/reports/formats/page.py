@@ -16,7 +16,7 @@ HEADS = {
     "levels": ("target", "met on", ""),
     "budgets": ("path", "figure", "target", "actual", "error budget used"),
     "extremes": ("path", "loss", "RTT"),
-    "verdicts": ("limit", "paths", "for example"),
+    "verdicts": ("bottleneck", "paths", "example"),
     "scores": ("model", "paths", "estimate / measured, median", "within a factor of two", "correct bounds"),
     "coverage": ("test", "outcome", "count", ""),
 }

@@ -25,6 +25,7 @@ from monitor.reports.contents.report import (
     TargetResult,
 )
 from monitor.reports.contents.sentences import advice_words, change_figures, met_of, the_time_before
+from monitor.reports.contents.sentences import paths as number_of_paths
 from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, row
 from monitor.reports.numbers import Numbers
 
@@ -119,7 +120,7 @@ def view_of(report: Report, numbers: Numbers) -> View:
         throughput_only=tuple((path.name, measured(path, numbers)) for path in report.throughput_only),
         signs=SIGN_WORDS,
         zone=report.period.zone.key,
-        sizes=" and ".join(str(size) for size in report.packet_sizes) or "no",
+        sizes=" and ".join(str(size) for size in report.packet_sizes),
     )
 
 
@@ -193,11 +194,11 @@ def _changes_note(report: Report, numbers: Numbers) -> str:
     changes = report.changes
     if not changes.tests:
         return "No tests: they need 3 days of data in the period and 14 in the eight weeks before it."
-    skipped = f"; {numbers.count(changes.not_tested)} paths have too few days" if changes.not_tested else ""
+    skipped = f"; too few days on {number_of_paths(changes.not_tested, numbers)}" if changes.not_tested else ""
     return (
         f"{numbers.count(changes.tests)} tests of the days against those of the eight weeks before{skipped}. "
-        "p is the probability of such a change by noise alone; corrected for the number of tests (Benjamini and "
-        f"Hochberg), and listed up to {numbers.percent(FALSE_SHARE)}."
+        "p is the probability of such a change by noise alone; changes with p up to "
+        f"{numbers.percent(FALSE_SHARE)}, corrected for the number of tests (Benjamini–Hochberg), are listed."
     )
 
 

@@ -99,7 +99,7 @@ def test_a_wrong_password_is_reported_and_the_mail_waits(served, subscriber):
     served.use(IN_THE_ADDRESS)
 
     assert sent == 0
-    assert problem.startswith("the mail server cannot be used: (535,")
+    assert problem.startswith("mail server unavailable: (535,")
     assert "wrong" not in problem
     assert send_due(MONDAY_7 + timedelta(seconds=FIRST_RETRY_S)) == 1
 

@@ -121,7 +121,7 @@ def test_a_path_without_data_is_no_data_and_never_zero(paths):
 
     assert (shown.loss.value, shown.loss.tone, shown.rtt.value) == ("no data", "gap", "no data")
     assert (shown.coverage.value, shown.coverage.note, shown.coverage.tone) == ("0%", "0 of 10,080", "gap")
-    assert "No data of 1 path: cern → slac." in text_of()
+    assert "No data for 1 path: cern → slac." in text_of()
 
 
 def test_a_path_that_could_not_be_measured_is_no_data_too(paths):
@@ -136,7 +136,7 @@ def test_a_new_path_has_no_week_before(paths):
     make_hours(paths["cern → slac"], WEEK.since)
     Measurement.objects.filter(path=paths["cern → slac"]).update(started_at=WEEK.since + timedelta(days=2))
 
-    assert line("slac → cern").loss.note.endswith("; no data the week before")
+    assert line("slac → cern").loss.note.endswith("; no data in the week before")
     assert line("cern → slac").loss.note.endswith("; new this week")
 
 
@@ -238,7 +238,7 @@ def test_the_incidents_of_the_week_are_told_and_others_are_not(paths):
 def test_an_empty_installation_has_a_report():
     text = text_of()
 
-    assert "No pings were planned and none were measured in this period." in text
+    assert "No pings were planned or measured in this period." in text
     assert "0%" not in text.partition("Method")[0]
 
 
@@ -257,7 +257,7 @@ def test_more_paths_than_are_named_are_counted():
     make_mesh(["anl", "cern", "desy", "slac"], BEFORE.since)
 
     assert sentences(report())["no data"] == (
-        "No data of 12 paths: anl → cern, anl → desy, anl → slac, cern → anl, cern → desy and 7 more."
+        "No data for 12 paths: anl → cern, anl → desy, anl → slac, cern → anl, cern → desy and 7 more."
     )
 
 
@@ -487,7 +487,7 @@ def test_service_levels_say_what_of_their_error_budget_was_used(paths):
         }
     )
     assert [kept.target for kept in one.targets if kept.is_kept] == [ServiceTarget.AVAILABILITY]
-    assert sentences(found)["service levels"] == "1 of 1 path missed their service level: slac → cern."
+    assert sentences(found)["service levels"] == "1 of 1 path missed the service level: slac → cern."
 
 
 def test_one_family_only_is_said(paths):
@@ -534,7 +534,7 @@ def test_what_limits_and_what_would_gain_most(paths):
     assert advice.times == pytest.approx(rate_bps / 2e6, rel=1e-3)
     assert advice.window_bytes == pytest.approx(rate_bps / 8 * 0.1, rel=1e-3)
     text = text_of()
-    assert "Raise the receive buffer at cern, to 680 kB at least: 1 path, about 27 times (slac → cern)." in text
+    assert "Raise the receive buffer at cern to at least 680 kB: 1 path, about 27 times (slac → cern)." in text
     assert "window-limited 1 slac → cern: window-limited at 2 Mbit/s: the receiver's window is 25 kB" in text
 
 

@@ -29,6 +29,7 @@ from monitor.reports.subscribers import (
     subscribers_of,
     unsubscribe,
 )
+from probes.quantities import counted
 from probes.subcommands import add_subcommand
 
 T = TypeVar("T")
@@ -154,7 +155,7 @@ class Command(BaseCommand):
         sent, recipients = send_now(period, scope, now)
         if not recipients:
             raise CommandError(f"the report of {scope} has no subscribers; add them with manage.py report subscribe")
-        self.stdout.write(f"{sent} of {recipients} sent")
+        self.stdout.write(f"{sent} of {counted(recipients, 'mail')} sent")
         failed = Delivery.objects.filter(period=str(period), subscriber__in=subscribers_of(scope), sent_at=None)
         problems = [
             f"{delivery.subscriber.recipient}: {delivery.problem}" for delivery in failed.select_related("subscriber")
@@ -229,8 +230,8 @@ def _last(delivery: Delivery | None) -> str:
     if delivery.sent_at is not None:
         return f"{delivery.period} sent {delivery.sent_at:%Y-%m-%d %H:%M} UTC"
     if delivery.handed_at is not None:
-        return f"{delivery.period} may have been sent: {delivery.problem or 'the sender stopped meanwhile'}"
-    return f"{delivery.period} not sent after {delivery.attempts} attempts: {delivery.problem or 'pending'}"
+        return f"{delivery.period} may have been sent: {delivery.problem or 'the sender stopped while sending'}"
+    return f"{delivery.period} not sent after {counted(delivery.attempts, 'attempt')}: {delivery.problem or 'pending'}"
 
 
 def _period(now: datetime, *, week: Week | None, first: date | None, last: date | None, zone: ZoneInfo) -> Period:
