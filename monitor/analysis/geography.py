@@ -1,4 +1,4 @@
-"""How far apart two places are, on a round Earth."""
+"""Great-circle distance between two places."""
 
 from __future__ import annotations
 

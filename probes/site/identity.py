@@ -1,4 +1,4 @@
-"""Who an agent is to the centre: the data folder that it works in, and which of that folder's starts it is.
+"""Identity of an agent at the centre: the random ID of its data folder, and the number of its latest start.
 
 A folder draws the name of its instance when it is first used; its starts are numbered upwards, by the clock where that
 does not go back. The centre gives a token to the first instance that shows it, and to its latest start. So a second

@@ -1,8 +1,7 @@
-"""`--metrics ADDRESS:PORT`: how this agent is, over HTTP for a Prometheus of its site. Off unless it is asked for.
+"""`--metrics ADDRESS:PORT`: metrics of this agent for Prometheus, over HTTP. Off by default.
 
-Read from the agent's files when it is scraped, as `probes.site.status` reads them, and again after a few seconds at the
-earliest; nothing is asked of the centre. It is plain HTTP without a password: an address on loopback, or on a network
-that only those reach who may know.
+They are read from the agent's files at each scrape, as by `probes.site.status`, and cached for a few seconds; the
+centre is not contacted. It is plain HTTP without a password: use an address on loopback or on a trusted network.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ Labels = Mapping[str, str]
 
 @contextlib.contextmanager
 def served(given: str, data: Path) -> Iterator[str]:
-    """Serve `/metrics` at ADDRESS:PORT while the context lasts; its URL. Raises `SettingsError` where nobody can listen
-    there."""
+    """Serve `/metrics` at ADDRESS:PORT while the context lasts; yields its URL. Raises `SettingsError` if listening
+    fails."""
     address, port = parse_address(given)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(AgentCollector(data))
@@ -89,9 +88,9 @@ class AgentCollector(Collector):
 
 
 def families(status: AgentStatus) -> Iterator[Metric]:
-    """All that is known of an agent. `site` is a label of each, empty before there is a plan."""
+    """All metrics of an agent. Each has the label `site`, empty before there is a plan."""
     site = {"site": status.plan.site if status.plan is not None else ""}
-    yield gauge("up", "Whether the agent works and the centre takes its results", site, status.works)
+    yield gauge("up", "Whether the agent works and the centre accepts its results", site, status.works)
     if status.plan is not None:
         targets = sum(len(kind.targets(task)) for kind, task in status.plan.cycles if not kind.one_at_a_time)
         yield gauge("plan_info", "Version of the plan", {**site, "version": status.plan.version}, 1)

@@ -1,4 +1,4 @@
-"""The plan of this site: pulled from the centre when it changed, kept on disk, read from there by who measures.
+"""The plan of this site: fetched from the centre when it changes, stored on disk, and read there by the runners.
 
 The file is replaced as a whole, so a reader sees the old plan or the new one. The agent starts from it when the centre
 is unreachable. A running measurement keeps the plan that it began with; a new plan applies from the next cycle.

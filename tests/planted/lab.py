@@ -71,7 +71,7 @@ def table() -> Table:
     reason = namespaces_available()
     if reason is not None:
         raise RuntimeError(f"the lab cannot run here: {reason}")
-    shown = Table(("planted", "should be", "found", "after bursts", "allowed"))
+    shown = Table(("planted", "expected", "detected", "after bursts", "allowed"))
     step = math.ceil(WITHIN * detector.AFTER)
     proof = theory.bursts_above(0.1, THRESHOLD, PACKETS, THRESHOLD_SIZE, 0.9, MIN_LOSSY_BURSTS_TO_FIRE)
     cases = [
@@ -86,9 +86,9 @@ def table() -> Table:
             planted = [Stage(settings, bursts)] if rule else [Stage(settings, 1), Stage(QUIET, 20)]
             alarms, found = replayed(measured(lab, [Stage(QUIET, CLEAN_BURSTS), *planted]))
         after = [number - CLEAN_BURSTS + 1 for number in found]
-        rules = ", ".join(alarm.rule for alarm in alarms) or "nothing"
+        rules = ", ".join(alarm.rule for alarm in alarms) or "none"
         shown.rows.append(
-            (what, rule or "nothing", rules, ", ".join(map(str, after)) or "-", f"{bursts}" if rule else "-")
+            (what, rule or "none", rules, ", ".join(map(str, after)) or "-", f"{bursts}" if rule else "-")
         )
         if [alarm.rule for alarm in alarms] != ([rule] if rule else []):
             shown.failures.append(f"{what}: found {rules}")

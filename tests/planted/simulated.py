@@ -1,7 +1,7 @@
 """Planted faults on many paths at once, in arrays, through the snapshot and the rules that run live.
 
 Each table has what is measured beside what `theory` reckons; `failures` of it say what did not come out as it must:
-found by half of the paths, and by nine of ten, within 1.5 times the samples that the test's power allows; blips and
+detected by half of the paths, and by nine of ten, within 1.5 times the samples that the test's power allows; blips and
 quiet paths no more alarms than stated.
 """
 
@@ -54,7 +54,15 @@ class Sizes:
 def loss_regression(sizes: Sizes) -> Table:
     """Loss that rises, on each path by itself."""
     table = Table(
-        ("loss", "power ½: bursts", "found by half", "power 0.9", "found by 9 of 10", "found in 4 h", "bound for any")
+        (
+            "loss",
+            "power ½: bursts",
+            "detected by half",
+            "power 0.9",
+            "detected by 9 of 10",
+            "detected in 4 h",
+            "bound for any test",
+        )
     )
     size = counts.LOSS_REGRESSION.alarms_an_hour / (LOOKS_AN_HOUR * windows.WINDOWS)
     for before, after in ((0.0, 0.003), (0.001, 0.01), (0.01, 0.03)):
@@ -73,7 +81,15 @@ def loss_regression(sizes: Sizes) -> Table:
 def loss_above(sizes: Sizes) -> Table:
     """Loss that rises above the threshold, on each path by itself, from none and from as much as is allowed."""
     table = Table(
-        ("loss", "power ½: bursts", "found by half", "power 0.9", "found by 9 of 10", "found in 10 h", "bound for any")
+        (
+            "loss",
+            "power ½: bursts",
+            "detected by half",
+            "power 0.9",
+            "detected by 9 of 10",
+            "detected in 10 h",
+            "bound for any test",
+        )
     )
     for before, after in ((0.0, 0.02), (0.0, 0.03), (0.0, 0.05), (0.0, 0.1), (0.01, 0.02), (0.01, 0.03)):
         random = np.random.default_rng(4)
@@ -93,7 +109,7 @@ def loss_above(sizes: Sizes) -> Table:
 
 def round_trips(sizes: Sizes) -> Table:
     """Round trips that rise by a step, on paths of 20 and of 160 ms: as the rule is by default, and each change."""
-    table = Table(("round trip", "rule", "power: bursts", "found by half", "found by 9 of 10", "found in 1 h"))
+    table = Table(("RTT", "rule", "power: bursts", "detected by half", "detected by 9 of 10", "detected in 1 h"))
     cases = [(20.0, step, {}) for step in (2.0, 5.0, 20.0)]
     cases += [(160.0, 20.0, {})] + [(160.0, step, {"rtt": {"every_change": True}}) for step in (2.0, 5.0)]
     allowed = detector.AFTER
@@ -112,7 +128,7 @@ def round_trips(sizes: Sizes) -> Table:
 def throughput_falls(sizes: Sizes) -> Table:
     """Measured throughput that falls, a test an hour, with rates that scatter by 8%."""
     table = Table(
-        ("throughput", "power ½: tests", "found by half", "power 0.9", "found by 9 of 10", "found in 24 tests")
+        ("throughput", "power ½: tests", "detected by half", "power 0.9", "detected by 9 of 10", "detected in 24 tests")
     )
     spread, hours, before = 0.08, 24, ranks.LONGEST
     for ratio in (0.8, 0.5):
@@ -139,12 +155,21 @@ def causes(sizes: Sizes) -> Table:
     """Trouble in one place of a mesh of six sites: how many incidents opened, how many of them were one in the end, and
     in how many rounds that one names the place."""
     table = Table(
-        ("trouble", "should be", "+20 ms: opened", "left", "named so", "loss 0.1 to 3%: opened", "left", "named so")
+        (
+            "trouble",
+            "expected",
+            "+20 ms: opened",
+            "left",
+            "named right",
+            "loss 0.1 to 3%: opened",
+            "left",
+            "named right",
+        )
     )
     pinged = paths.full_mesh(["cern", "desy", "fnal", "in2p3", "kek", "slac"])
     places: dict[str, tuple[str, Callable[[str, str], bool]]] = {
         "the site cern, both directions": ("cern", lambda a, b: "cern" in (a, b)),
-        "what the agent of cern sends and hears": ("cern outbound", lambda a, b: a == "cern"),
+        "all measurements of the agent of cern": ("cern outbound", lambda a, b: a == "cern"),
         "one path, one direction or both": ("cern ↔ slac", lambda a, b: {a, b} == {"cern", "slac"}),
     }
     rounds = 3
@@ -160,7 +185,7 @@ def causes(sizes: Sizes) -> Table:
                 left.update(alarm.cause for alarm in alarms if not alarm.is_part)
             cells += [f"{opened / rounds:.1f}", f"{left.total() / rounds:.1f}", f"{left[should]} of {rounds}"]
             if (left.total(), left[should]) != (rounds, rounds):
-                table.failures.append(f"{place}, {what}: {dict(left)}, should be {should} {rounds} times")
+                table.failures.append(f"{place}, {what}: {dict(left)}, expected {should} {rounds} times")
         table.rows.append((place, should, *cells))
     return table
 
@@ -192,8 +217,8 @@ def blips(sizes: Sizes) -> Table:
     half = np.zeros(cycles)
     half[at] = 0.5
     cases: dict[str, dict[str, Any]] = {
-        "a cycle that loses everything": {"loss": one},
-        "a cycle that loses half": {"loss": half},
+        "a cycle with 100% loss": {"loss": one},
+        "a cycle with 50% loss": {"loss": half},
         "five minutes of +50 ms": {"rtt": bump},
         "one cycle of +500 ms": {"rtt": 500.0 * one},
     }
@@ -206,7 +231,7 @@ def blips(sizes: Sizes) -> Table:
         alarms = len(_incidents(scope, source, _cycles(BEFORE_CYCLES, cycles)))
         table.rows.append((name, f"{sizes.paths}", f"{alarms}"))
         if alarms:
-            table.failures.append(f"{name}: {alarms} alarms, where there should be none")
+            table.failures.append(f"{name}: {alarms} alarms, expected none")
     return table
 
 

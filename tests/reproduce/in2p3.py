@@ -60,7 +60,7 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
     streams, product_kb = knee(rates_mbps)
     table.rows.append(
         (
-            "knee", f"{product_kb / BDP_KB:.0%}", "2,200 KB, one stream",
+            "sweet spot", f"{product_kb / BDP_KB:.0%}", "2,200 KB, 1 stream",
             f"{product_kb:,} KB, {streams} stream{'s'[: streams > 1]}", *("–" for _ in STREAMS[1:]),
         )
     )  # fmt: skip

@@ -48,7 +48,7 @@ class Block:
 
 def reproduce(lab: RunningLab, say: Say) -> Table:
     """Both ways with blocks, and the first without. Failures: not an event a block, or as many without the pauses."""
-    table = Table(("", "published", "blocks, as there", "one endless block", "the other way, blocks"))
+    table = Table(("", "published", "blocks, as published", "an endless block", "reverse, blocks"))
     say("  ORNL to NERSC, in blocks")
     there = measure(lab, _run(QUEUE_BYTES, START_UP_S + MEASURED_S, BLOCK_BYTES), say)
     say("  ORNL to NERSC, one endless block")
@@ -56,11 +56,11 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
     say("  NERSC to ORNL, in blocks")
     back = measure(lab, _run(LARGE_QUEUE_BYTES, START_UP_S + OTHER_WAY_S, BLOCK_BYTES), say)
     for name, published, value in (
-        ("Mbit/s", "71 the other way", lambda found: f"{found.rate_bps * SCALE / 1e6:.0f}"),
+        ("Mbit/s", "71 in reverse", lambda found: f"{found.rate_bps * SCALE / 1e6:.0f}"),
         ("blocks of 32 MB", "32", lambda found: f"{_blocks_sent(found):.1f}"),
         ("loss events", "33", lambda found: str(len(events(found)))),
         ("blocks that begin with one", "each", lambda found: f"{len(hits(found))} of {len(blocks(found))}"),
-        ("segments sent again", "2,233", lambda found: f"{found.resent:,}"),
+        ("segments retransmitted", "2,233", lambda found: f"{found.resent:,}"),
         ("for each 32 MB", "70", lambda found: f"{found.resent / _blocks_sent(found):.0f}"),
         ("MB between events", "30", _between),
         ("pause before a block, ms", "200", lambda found: _mean([1e3 * one.pause_s for one in blocks(found)])),

@@ -126,6 +126,14 @@ def test_the_architecture_page_names_functions():
     assert len(names) > 20
 
 
+def test_each_question_of_the_index_has_a_place_in_the_code():
+    index = (ROOT / "docs/architecture.md").read_text().split("## Where is it?")[1]
+    rows = [line.strip("| ").split(" | ") for line in index.splitlines() if line.startswith("| ")][1:]
+
+    assert len(rows) >= 22
+    assert [question for question, place in rows if not re.search(r"`(?:probes|monitor)[./]", place)] == []
+
+
 def _leads_somewhere(document, link):
     path, _, anchor = link.partition("#")
     target = document.parent / path if path else document

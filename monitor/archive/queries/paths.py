@@ -1,4 +1,4 @@
-"""Queries of single paths: summaries, series, raw bursts, packet sizes, loss windows, failures.
+"""Queries of single paths: summaries, series, raw bursts (and the columns of their CSV), packet sizes, failures.
 
 In: periods as aware times, half open [since, until), and path ids. Out: frozen records with units in their names, None
 where not measured. Each function runs a statement of sql/. Summaries come from whole hours or days, as in
@@ -129,7 +129,8 @@ STEPS = (
 
 @dataclass(frozen=True, slots=True)
 class RawBurst:
-    """A raw burst; `rtts_ms` in the order of sending, None where lost."""
+    """A raw burst; `rtts_ms` in the order of sending, None where lost. The burst CSV has a column for each field, taken
+    from the column of the same name of `monitor.archive.models.Burst`."""
 
     at: datetime
     packet_bytes: int

@@ -163,7 +163,7 @@ def _warn_of_lag(marks: list[Mark], now: datetime) -> None:
     lag = max((now - marked_at for _, _, marked_at in marks), default=timedelta())
     if lag > LAG_TO_WARN_OF:
         logger.warning(
-            "summaries lag %.0f s behind what was delivered; is the worker overloaded, or was it down?",
+            "rollups lag %.0f s behind deliveries; is the worker overloaded, or was it down?",
             lag.total_seconds(),
         )
 

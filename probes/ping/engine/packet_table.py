@@ -1,4 +1,4 @@
-"""The state of each packet of a session (`PacketTable`), and the final results (`EchoResults`).
+"""The packets of a session (`PacketTable`), and whether each was answered in time, late or lost (`EchoResults`).
 
 Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
 Times are monotonic nanoseconds; 0 if not set yet.
@@ -137,7 +137,8 @@ class PacketTable:
         return int(np.max(self.arrived_ns - self.called_ns, where=answered, initial=0))
 
     def results(self, rank_of_target: Int64s, timeout_ns: int, realtime_offset_ns: int) -> EchoResults:
-        """The results in the order of the targets."""
+        """Decide whether each packet was answered in time, late or lost; returns the results in the order of the
+        targets."""
         answered = self.replies > 0
         stamped = (self.stamped_ns > 0) & (~answered | (self.stamped_ns <= self.arrived_ns))
         sent_ns = np.where(stamped, self.stamped_ns, self.called_ns)

@@ -24,7 +24,7 @@ import msgspec
 
 try:
     import zstandard
-except ImportError:  # an agent of little more than probes/ and msgspec
+except ImportError:  # optional dependency of a minimal agent
     zstandard = None  # type: ignore[assignment]
 
 from probes.site.delivery.centre_clock import CentreClock
@@ -45,27 +45,27 @@ from probes.site.wire import (
 )
 
 TIMEOUT_S = 30.0
-"""Without anything coming or going; an exchange as a whole may take four times as long."""
+"""Timeout of an idle connection; a whole exchange may take four times as long."""
 MAX_ANSWER_BYTES = 64 * 2**20
 ZSTD_LEVEL = 1
 AnswerT = TypeVar("AnswerT")
 ADVICE = {
     400: "it cannot parse the request. Are agent and centre of the same version?",
     401: "it does not know this site's token; put the right token in the token file",
-    403: "it does not allow this site; ask its operator",
+    403: "this site is not permitted; ask the operator of the centre",
     404: "there is no centre at this address; check --centre",
-    409: "another agent works for this site; all is kept meanwhile",
-    413: "the batch is too large for it",
+    409: "another agent works for this site; results are kept",
+    413: "the batch is too large",
     415: "it cannot decompress the request; it will be retried. Are agent and centre of the same version?",
-    426: "it and this agent are too far apart in version; all is kept",
+    426: "unsupported protocol version; results are kept",
     422: "it cannot parse the request. Are agent and centre of the same version?",
-    429: "it wants to be asked less often",
+    429: "rate limit exceeded",
     503: "it cannot store now",
 }
 
 
 NOT_OURS = (401, 403, 409, 426)
-"""It answers, and takes nothing from this agent until somebody mends that."""
+"""Statuses with which the centre accepts nothing from this agent until a person fixes the reason."""
 
 
 class CentreError(Exception):
@@ -127,7 +127,7 @@ class Centre:
         headers, body = encode_batch(batch)
         receipt = _decoded(self._request("POST", "/api/agent/results", headers, body)[1], Receipt)
         if receipt.number != batch.number:
-            raise CentreError(f"batch {batch.number}: the receipt is for batch {receipt.number}; sent again")
+            raise CentreError(f"batch {batch.number}: the receipt is for batch {receipt.number}; will be retried")
         return receipt
 
     def welcome(self) -> Welcome:
@@ -156,10 +156,10 @@ class Centre:
             if end.is_over:
                 raise TimeoutError
         except ssl.SSLCertVerificationError as error:
-            raise BadCertificate(f"centre {self.url}: its certificate is not good: {error.verify_message}") from error
+            raise BadCertificate(f"centre {self.url}: its certificate is invalid: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
             if end.is_over or isinstance(error, TimeoutError):
-                raise CentreTimeout(f"centre {self.url} cannot be reached: it takes too long") from error
+                raise CentreTimeout(f"centre {self.url} cannot be reached: timeout") from error
             raise CentreUnreachable(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
         except SettingsError as error:
             raise CentreError(str(error)) from error
@@ -175,7 +175,7 @@ class Centre:
             self.refusal = DatedMessage(at=datetime.now(UTC), message=f"{answer.status} {answer.reason}: {reason}")
         raise CentreError(
             f"centre {self.url} answered {answer.status} {answer.reason}: "
-            f"{ADVICE.get(answer.status, 'sent again later')}{_said(content)}",
+            f"{ADVICE.get(answer.status, 'will be retried')}{_said(content)}",
             status=answer.status,
             reason=_reason(content),
             retry_after_s=retry_after_s(answer.getheader("Retry-After")),
@@ -244,7 +244,7 @@ def _reason(content: bytes) -> str | None:
 def _said(content: bytes) -> str:
     """The beginning of the answer's body, for the error message."""
     text = " ".join(content[:300].decode(errors="replace").split())
-    return f" (it said: {text})" if text else ""
+    return f" ({text})" if text else ""
 
 
 def retry_after_s(header: str | None) -> float | None:

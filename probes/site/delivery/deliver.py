@@ -195,7 +195,9 @@ class DeliveryLoop:
     def _halve(self, batch: Batch, reason: str) -> None:
         kept = self._spool.halve_batch(batch.number, reason)
         self._max_results = max(1, len(batch.results) // 2)
-        logger.warning("deliver: batch %d of %d results: %s; now %d", batch.number, len(batch.results), reason, kept)
+        logger.warning(
+            "deliver: batch %d of %d results: %s; halved to %d", batch.number, len(batch.results), reason, kept
+        )
 
     def _give_up(self, batch: Batch, error: CentreError) -> None:
         self._is_after_outage = True
@@ -204,7 +206,7 @@ class DeliveryLoop:
             self._take_smaller(batch, is_stored=False if error.status == TOO_SLOW else None)
         pause_s = self._back_off.failed(error.retry_after_s)
         logger.warning(
-            "deliver: batch %d (%d results, %d more wait): %s; retry in %.0f s",
+            "deliver: batch %d (%d results, %d more in the backlog): %s; retry in %.0f s",
             batch.number,
             len(batch.results),
             batch.queued,
@@ -217,5 +219,5 @@ class DeliveryLoop:
         (None), only when it times out again."""
         self._max_results = max(1, self._max_results // 2)
         if (is_stored is False or self._timed_out == batch.number) and len(batch.results) > 1:
-            self._spool.halve_batch(batch.number, "it takes too long")
+            self._spool.halve_batch(batch.number, "it timed out")
         self._timed_out = batch.number

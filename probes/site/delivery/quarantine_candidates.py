@@ -1,4 +1,4 @@
-"""Results that may be why the centre answers 5xx to their batch: tried alone, again and again, between others.
+"""Results suspected of causing 5xx answers to their batch: each is retried alone, between other results.
 
 Only the centre's answers tell a result that it cannot take from a centre that takes nothing. So a failure counts
 against a result only where it was alone in its batch, and where the centre has taken another result since the failure

@@ -1,4 +1,4 @@
-"""The agent's ledger of cycles: each that was planned leaves a result, or lies in a gap that says why not.
+"""The agent's ledger of cycles: each planned cycle has a result, or lies in a gap with its reason.
 
 Functions on the spool's own SQLite file, called by `probes.site.spool.spool` within its transactions: results and
 ledger survive a crash together. A cycle is claimed when it begins; the cycles since the previous claim that did not

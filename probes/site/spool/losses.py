@@ -1,4 +1,4 @@
-"""The results that the spool did not keep or the centre did not take: counts of dropped results, and the quarantine.
+"""Lost results: counts of results dropped by the spool, and the quarantine of results that the centre rejected.
 
 Functions on the connection, called by `probes.site.spool.spool` within its transactions. A dropped result leaves a
 count by kind and reason; a quarantined result is kept with the reason, the newest 10,000 of them.

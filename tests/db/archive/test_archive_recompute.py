@@ -47,7 +47,7 @@ def test_it_tells_what_it_computed_and_repairs_it(mesh, capsys):
 def test_paths_can_be_named(mesh, capsys):
     told = recompute(capsys, "--from", "2026-01-01", "--to", "2027-01-01", "--path", str(mesh.slac_anl.pk))
 
-    assert told == "recomputed: 3 hours, 3 days, 1 months, 1 years\n"
+    assert told == "recomputed: 3 hours, 3 days, 1 month, 1 year\n"
 
 
 def test_times_may_have_an_offset(mesh, capsys):

@@ -480,7 +480,7 @@ def test_a_rollup_that_lags_says_so(mesh, caplog):
     with caplog.at_level(logging.WARNING):
         roll_up(NOW + timedelta(minutes=10))
 
-    assert "summaries lag 600 s behind" in caplog.text
+    assert "rollups lag 600 s behind" in caplog.text
 
 
 def test_a_rollup_takes_the_same_statements_for_any_number_of_hours(mesh, django_assert_num_queries):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +109,14 @@ def test_the_pdf_prints_in_black(made_pdf):
 
     assert colours
     assert all(len(set(colour)) == 1 for colour in colours)
+
+
+def test_the_mail_states_the_days_of_its_sparklines(report):
+    html = mail.html(report, ENGLISH, "https://example.org/unsubscribe/token/")
+    bars = re.findall(r"white-space:nowrap\">([^<]+)</span>", html)
+
+    assert {len(line) for line in bars} == {14}
+    assert "sparklines show the last 14 days" in html
 
 
 def test_a_large_mesh_stays_within_the_sizes(report):

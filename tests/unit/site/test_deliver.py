@@ -206,7 +206,7 @@ def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypa
     [
         ((400, b"bad"), "cannot parse the request"),
         ((401, b"no"), "does not know this site's token"),
-        ((403, b"no"), "does not allow this site"),
+        ((403, b"no"), "not permitted"),
         ((404, b""), "check --centre"),
         ((500, b"<html>oops</html>"), "answered 500"),
         ((503, b"", [("Retry-After", "7")]), "cannot store now"),
@@ -602,7 +602,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path, server):
     server.socket = context.wrap_socket(server.socket, server_side=True)
     (tmp_path / "token").write_text(TOKEN)
 
-    with pytest.raises(CentreError, match="certificate is not good"):
+    with pytest.raises(CentreError, match="certificate is invalid"):
         Centre(f"https://localhost:{server.server_port}", tmp_path / "token").plan(None)
     assert server.requests == []
 

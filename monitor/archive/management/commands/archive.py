@@ -91,8 +91,8 @@ class Command(BaseCommand):
             for step in recompute(since, until, timezone.now(), path_ids):
                 done[step.what] += step.count
                 show(", ".join(f"{count:,} {unit}" for unit, count in done.items()))
-        summaries = {unit: done[unit] for unit in ("hours", "days", "months", "years")}
-        self.stdout.write("recomputed: " + ", ".join(f"{count:,} {unit}" for unit, count in summaries.items()))
+        summaries = [counted(done[f"{unit}s"], unit) for unit in ("hour", "day", "month", "year")]
+        self.stdout.write("recomputed: " + ", ".join(summaries))
 
     def _back_up(self, file: Path, *, force: bool) -> None:
         if file != STANDARD:

@@ -18,6 +18,7 @@ from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.schedule.slots import plan_slots
+from probes.quantities import counted
 from probes.subcommands import add_subcommand
 from probes.toml.lines import suggestion
 
@@ -64,7 +65,7 @@ class Command(BaseCommand):
         if as_json:
             self.stdout.write(json.dumps({"problems": [], "warnings": warnings, "contents": counts}))
             return
-        text = ", ".join(_count(count, kind) for kind, count in counts.items())
+        text = ", ".join(counted(count, kind) for kind, count in counts.items())
         self.stdout.write(f"{file}: OK: {text}")
 
     def _apply(self, document: MeshDocument, warnings: Sequence[str], *, as_json: bool) -> None:
@@ -123,9 +124,4 @@ def _total(changes: MeshChanges) -> str:
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(_count(count, kind) for kind, count in counts.items()) or "nothing"
-
-
-def _count(number: int, word: str) -> str:
-    plural = {"mesh": "meshes"}.get(word, f"{word}s")
-    return f"{number} {word if number == 1 else plural}"
+    return ", ".join(counted(count, kind) for kind, count in counts.items()) or "nothing"

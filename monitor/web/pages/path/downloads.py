@@ -1,8 +1,8 @@
-"""The figures of a path's charts as comma-separated values: intervals, bursts,
-throughput tests, and changes.
+"""CSV downloads of a path: intervals, bursts, throughput tests, and changes.
 
-Times are UTC, figures unrounded in the units of their names; unknown values are empty. The users' API has all but
-the bursts as JSON.
+A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `ThroughputPoint`, `PathChange`. Times are
+UTC, figures unrounded in the units of their names; unknown values are empty. The users' API has all but the bursts as
+JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from monitor.web.request.window import shown_period
 
 @require_safe
 def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each step of the charts, with its length and the size of its packets."""
+    """A row for each interval of the charts, with its length and packet size."""
     path = _path(path_id)
     shown, size = shown_period(request, timezone.now()), _size(request)
     series = path_series(path_id, size, shown.since, shown.until)
@@ -40,7 +40,8 @@ def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each burst of a day at most: its RTTs in the order of sending, empty for a lost packet."""
+    """A row for each burst of at most a day, a column for each field of `RawBurst`. RTTs are in the order of sending,
+    empty if lost."""
     path = _path(path_id)
     shown, size = shown_period(request, timezone.now()), _size(request)
     if not shown.has_bursts:
@@ -51,7 +52,7 @@ def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 
 @require_safe
 def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
-    """A row for each throughput test, the failed ones included."""
+    """A row for each throughput test, failed tests included."""
     path = _path(path_id)
     shown = shown_period(request, timezone.now())
     tests = throughput_series(path_id, shown.since, shown.until)
