@@ -14,7 +14,7 @@ from datetime import datetime
 from monitor.alerts.backtest.replay import Alarm, Replay, moments
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.detect.sources import PastStoredSource
+from monitor.alerts.detect.sources import STORED
 from monitor.alerts.evaluate import scope_now
 from monitor.archive.upkeep.status import span
 
@@ -52,7 +52,7 @@ def replay(
         raise NoBurstsError("no path is measured; apply a mesh.toml with manage.py mesh apply")
     if every_s is None:
         every_s = max(SHORTEST_S, float(min(path.every_s for path in scope.pinged.values())))
-    runner = Replay(scope, PastStoredSource(), rules)
+    runner = Replay(scope, STORED, rules)
     measured_path_s = 0.0
     for now in moments(since, until, every_s):
         snapshot = runner.at(now)

@@ -130,7 +130,7 @@ class RecordedSource:
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         hours = int((until - since) / HOUR)
         ends = [until - number * HOUR for number in range(hours)]
-        running = [number for number, end in enumerate(ends) if end - HOUR < now < end]
+        running = [number for number, end in enumerate(ends) if end - HOUR <= now < end]
         columns = self._hours_between(since, until)
         for number in running:
             so_far = self.recent_counts(now, (now - ends[number] + HOUR).total_seconds(), 1)

@@ -1,6 +1,6 @@
-"""The sources of a snapshot's measurements: the archive as it is now, or as it was at a moment of the past.
+"""The sources of a snapshot's measurements: the archive, up to the given moment, which is now or in the past.
 
-Each has the queries of `monitor.archive.queries.for_alerts`. `monitor.alerts.backtest.recorded` is a third source:
+It has the queries of `monitor.archive.queries.for_alerts`. `monitor.alerts.backtest.recorded` is another source:
 arrays instead of a database.
 """
 
@@ -43,7 +43,11 @@ class Source(Protocol):
 
 
 class StoredSource:
-    """The archive as it is."""
+    """The archive up to a moment, whatever was measured later.
+
+    The rollup of the hour that is running at the moment may include later data: in a backtest, or of an agent whose
+    clock is ahead. That hour is counted from the raw bursts before the moment.
+    """
 
     recent_counts = staticmethod(for_alerts.recent_counts)
     baseline_counts = staticmethod(for_alerts.baseline_counts)
@@ -52,24 +56,16 @@ class StoredSource:
     recent_round_trips = staticmethod(for_alerts.recent_round_trips)
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
-        return for_alerts.hourly_counts(since, until)
-
-    def agents(self, now: datetime) -> Mapping[str, float]:
-        contacts = {contact.site_id: contact.received_at for contact in agent_contacts() if contact.received_at <= now}
-        sites = Site.objects.filter(pk__in=contacts).values_list("pk", "name")
-        return {name: contacts[site_id].timestamp() for site_id, name in sites}
-
-
-class PastStoredSource(StoredSource):
-    """The archive as it was at the given moment. The rollup of the hour that was running then includes later data by
-    now, so that hour is counted from the raw bursts before the moment."""
-
-    def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         running = until - for_alerts.HOUR
         whole = for_alerts.hourly_counts(since, running)
         so_far = for_alerts.recent_counts(now, (now - running).total_seconds(), 1) if now > running else {}
         whole["step"] = whole["step"] + 1
         return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
+
+    def agents(self, now: datetime) -> Mapping[str, float]:
+        contacts = {contact.site_id: contact.received_at for contact in agent_contacts() if contact.received_at <= now}
+        sites = Site.objects.filter(pk__in=contacts).values_list("pk", "name")
+        return {name: contacts[site_id].timestamp() for site_id, name in sites}
 
 
 STORED = StoredSource()

@@ -10,7 +10,7 @@ import pytest
 from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
 from monitor.alerts.detect.baselines import baselines_at
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.sources import STORED, PastStoredSource
+from monitor.alerts.detect.sources import STORED
 from monitor.alerts.evaluate import findings, scope_now, snapshot_at
 from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.rollup.recompute import recompute
@@ -44,41 +44,61 @@ def drawn():
 
 
 @pytest.fixture
-def both(drawn):
-    """The archive and the arrays, and the scope."""
+def paths():
     rules: dict[str, dict[str, object]] = {name: {} for name in RULES} | {"loss": {"window_s": 2000}}
     paths = list(make_mesh(["slac", "cern"], NOW - timedelta(days=60), **rules).values())
+    tcp = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    Measurement.objects.create(path=paths[0], test=tcp, started_at=NOW - timedelta(days=60))
+    return paths
+
+
+TESTS = [(NOW - timedelta(hours=number + 0.5), 1e9 + number) for number in range(70)]
+
+
+@pytest.fixture
+def both(paths, drawn):
+    """The archive and the arrays, and the scope."""
+    store(paths, drawn, TESTS)
+    return recorded(paths, drawn, TESTS), scope_now()
+
+
+def store(paths, bursts, tests):
+    """Put these bursts and tests into the archive, in place of all others."""
+    Burst.objects.all().delete()
+    ThroughputTest.objects.all().delete()
     Burst.objects.bulk_create(
         Burst(
             path_id=paths[path].pk, packet_bytes=size, measured_at=at, outcome="measured", sent=10,
             received=int((~np.isnan(rtts)).sum()), duplicates=int(doubled), reordered=int(swapped), during_test=False,
-            ttl=57, rtts_ms=[None if np.isnan(one) else float(one) for one in rtts],
+            ttl=57, rtts_ms=[None if np.isnan(rtt) else float(rtt) for rtt in rtts],
         )
-        for path, at, size, rtts, swapped, doubled in drawn
+        for path, at, size, rtts, swapped, doubled in bursts
     )  # fmt: skip
-    for _ in recompute(NOW - timedelta(days=3), NOW + timedelta(hours=1), NOW + timedelta(hours=1), None):
-        pass
-    tcp = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
-    Measurement.objects.create(path=paths[0], test=tcp, started_at=NOW - timedelta(days=60))
-    rates = [1e9 + number for number in range(70)]
-    times = [NOW - timedelta(hours=number + 0.5) for number in range(70)]
     ThroughputTest.objects.bulk_create(
         ThroughputTest(
             path_id=paths[0].pk, measured_at=at, test="tcp", outcome="measured", streams=1, throughput_bps=rate
         )
-        for at, rate in zip(times, rates, strict=True)
+        for at, rate in tests
     )
-    bursts = RecordedBursts.from_columns(
-        [paths[row[0]].pk for row in drawn],
-        [row[1].timestamp() for row in drawn],
-        np.array([row[3] for row in drawn]),
-        [row[2] for row in drawn],
-        reordered=[int(row[4]) for row in drawn],
-        duplicated=[int(row[5]) for row in drawn],
+    for _ in recompute(NOW - timedelta(days=3), NOW + timedelta(hours=1), NOW + timedelta(hours=1), None):
+        pass
+
+
+def recorded(paths, bursts, tests):
+    """These bursts and tests as arrays."""
+    columns = RecordedBursts.from_columns(
+        [paths[row[0]].pk for row in bursts],
+        [row[1].timestamp() for row in bursts],
+        np.array([row[3] for row in bursts]),
+        [row[2] for row in bursts],
+        reordered=[int(row[4]) for row in bursts],
+        duplicated=[int(row[5]) for row in bursts],
         ttl=57,
     )
-    tests = MeasuredTests(np.full(70, paths[0].pk), np.array([at.timestamp() for at in times]), np.array(rates))
-    return RecordedSource(bursts, tests), scope_now()
+    measured = MeasuredTests(
+        np.full(len(tests), paths[0].pk), np.array([at.timestamp() for at, _ in tests]), np.array([r for _, r in tests])
+    )
+    return RecordedSource(columns, measured)
 
 
 def snapshots_of(source, scope, now):
@@ -90,7 +110,7 @@ def test_the_snapshot_of_arrays_is_that_of_the_archive(both):
     recorded, scope = both
     fired = set()
     for now in (NOW, NOW - LATER, NOW - timedelta(hours=20)):
-        ours, theirs = snapshots_of(recorded, scope, now), snapshots_of(PastStoredSource(), scope, now)
+        ours, theirs = snapshots_of(recorded, scope, now), snapshots_of(STORED, scope, now)
         is_the_same(ours, theirs)
         from_arrays, from_archive = (
             {(finding.rule, finding.path_id) for finding in findings(snapshot, scope)} for snapshot in (ours, theirs)
@@ -121,13 +141,32 @@ def is_the_same(ours, theirs):
     np.testing.assert_allclose(ours.daily_estimates_bps, theirs.daily_estimates_bps, rtol=1e-3)
 
 
-def test_a_snapshot_holds_nothing_younger_than_its_moment(both):
-    """The summary of the hour has by now what came later; the hour as it ran then has not."""
-    _, scope = both
-    then = NOW - LATER
+WHOLE_HOUR = NOW.replace(hour=9, minute=0, second=0)
+MIDNIGHT = NOW.replace(hour=0, minute=0, second=0)
 
-    as_it_was = snapshots_of(PastStoredSource(), scope, then).hourly["bursts"][:, 0]
-    as_it_is = snapshots_of(STORED, scope, then).hourly["bursts"][:, 0]
 
-    assert as_it_was.tolist() == [2.0, 2.0]
-    assert (as_it_is > as_it_was).all()
+@pytest.mark.parametrize("then", [NOW - LATER, WHOLE_HOUR, MIDNIGHT], ids=["within an hour", "whole hour", "midnight"])
+def test_data_after_a_moment_changes_nothing_about_it(paths, drawn, then):
+    """All that was measured later is shuffled, and half of it is missing: live and replay see the same as before."""
+    scope, rate_after = scope_now(), 1e6
+    later = [row for row in drawn if row[1] >= then]
+    order = np.random.default_rng(8).permutation(len(later))
+    shuffled = [row for row in drawn if row[1] < then] + [
+        (1 - path, at, size, *later[order[number]][3:])
+        for number, (path, at, size, *_) in enumerate(later)
+        if number % 2
+    ]
+    other_tests = [(at, rate_after if at >= then else rate) for at, rate in TESTS]
+    assert len(later) > 10
+    in_arrays = [
+        snapshots_of(recorded(paths, *data), scope, then) for data in ((drawn, TESTS), (shuffled, other_tests))
+    ]
+    store(paths, drawn, TESTS)
+    in_archive = [snapshots_of(STORED, scope, then)]
+    store(paths, shuffled, other_tests)
+    in_archive.append(snapshots_of(STORED, scope, then))
+
+    for before, after in (in_arrays, in_archive):
+        is_the_same(before, after)
+        assert findings(before, scope) == findings(after, scope)
+    is_the_same(*(snapshots[0] for snapshots in (in_arrays, in_archive)))
