@@ -8,7 +8,7 @@ arrive together after the agent was cut off.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -35,8 +35,28 @@ FIGURES = {
 
 
 @dataclass(frozen=True, slots=True)
+class RecentBursts:
+    """Answered bursts of the same path, oldest first: times, `FIGURES`, and RTTs of shape (bursts, packets), NaN where
+    lost."""
+
+    at_s: Floats
+    values_ms: Mapping[str, Floats]
+    rtts_ms: Floats
+
+    def newest(self, count: int) -> RecentBursts:
+        """At most this many bursts."""
+        return self.part(max(len(self.at_s) - count, 0), len(self.at_s))
+
+    def part(self, first: int, end: int) -> RecentBursts:
+        """The bursts with these numbers."""
+        values_ms = {name: column[first:end] for name, column in self.values_ms.items()}
+        return RecentBursts(self.at_s[first:end], values_ms, self.rtts_ms[first:end])
+
+
+@dataclass(frozen=True, slots=True)
 class TripWindows:
-    """Windows of shape (windows, WINDOW), oldest burst first; `levels` are those of the newest bursts of watched paths.
+    """Windows of shape (windows, WINDOW), oldest burst first. `bursts` are those of all paths, one path after the
+    other; `spans` has the first and the end of each path's.
 
     `judged_s` is the time of each path's newest burst here: later bursts are new in the next evaluation.
     """
@@ -45,8 +65,14 @@ class TripWindows:
     at_s: Floats
     ttl: Floats
     values_ms: Mapping[str, Floats]
-    levels: Mapping[int, Mapping[str, Floats]]
     judged_s: Mapping[int, float]
+    bursts: RecentBursts
+    spans: Mapping[int, tuple[int, int]]
+
+    def bursts_of(self, path_id: int) -> RecentBursts | None:
+        """The recent bursts of a path that has new ones or is watched; None of any other path."""
+        span = self.spans.get(path_id)
+        return None if span is None else self.bursts.part(*span)
 
 
 def trip_windows(
@@ -57,7 +83,7 @@ def trip_windows(
     watched: set[int],
     source: Source,
 ) -> TripWindows:
-    """The windows of the paths that have answered since they were judged and of the `watched`, and the levels of these.
+    """The windows and bursts of the paths that have answered since they were judged, and of the `watched`.
 
     `answered_s` is when each path answered last. A path that was never judged begins with its newest burst.
     """
@@ -70,7 +96,8 @@ def trip_windows(
     since_s = [judged_s.get(path.path_id, now.timestamp()) - (WINDOW + SPARE_CYCLES) * path.every_s for path in due]
     sizes = [path.packet_bytes or 0 for path in due]
     trips = source.recent_round_trips([path.path_id for path in due], sizes, since_s, now)
-    return windows_of(trips.path_id.astype(np.int64), trips.at_s, trips.ttl, figures(trips.rtts_ms), judged_s, watched)
+    bursts = RecentBursts(trips.at_s, figures(trips.rtts_ms), trips.rtts_ms)
+    return windows_of(trips.path_id.astype(np.int64), trips.ttl, bursts, judged_s)
 
 
 def figures(rtts_ms: Floats) -> dict[str, Floats]:
@@ -90,33 +117,23 @@ def figures(rtts_ms: Floats) -> dict[str, Floats]:
     }
 
 
-def windows_of(
-    path_id: Ints,
-    at_s: Floats,
-    ttl: Floats,
-    values_ms: Mapping[str, Floats],
-    judged_s: Mapping[int, float],
-    watched: Collection[int],
-) -> TripWindows:
+def windows_of(path_id: Ints, ttl: Floats, bursts: RecentBursts, judged_s: Mapping[int, float]) -> TripWindows:
     """Windows of bursts that lie together by path, in the order of time."""
     starts = np.flatnonzero(np.diff(path_id, prepend=-1))
     ends = np.append(starts, len(path_id))[1:]
-    bursts, ids = ends - starts, path_id[starts].tolist()
+    counts, ids = ends - starts, path_id[starts].tolist()
     judged = np.array([judged_s.get(path, np.nan) for path in ids])
-    is_new = at_s > np.repeat(judged, bursts)
+    is_new = bursts.at_s > np.repeat(judged, counts)
     is_new[ends[np.isnan(judged)] - 1] = True
-    is_full = np.arange(len(path_id)) - np.repeat(starts, bursts) >= WINDOW - 1
+    is_full = np.arange(len(path_id)) - np.repeat(starts, counts) >= WINDOW - 1
     last = np.flatnonzero(is_new & is_full)
     window = last[:, np.newaxis] + np.arange(1 - WINDOW, 1)
     return TripWindows(
         path_id=path_id[last],
-        at_s=at_s[window],
+        at_s=bursts.at_s[window],
         ttl=ttl[window],
-        values_ms={name: column[window] for name, column in values_ms.items()},
-        levels={
-            path: {name: column[max(start, end - AFTER) : end] for name, column in values_ms.items()}
-            for path, start, end in zip(ids, starts.tolist(), ends.tolist(), strict=True)
-            if path in watched
-        },
-        judged_s=dict(zip(ids, at_s[ends - 1].tolist(), strict=True)),
+        values_ms={name: column[window] for name, column in bursts.values_ms.items()},
+        judged_s=dict(zip(ids, bursts.at_s[ends - 1].tolist(), strict=True)),
+        bursts=bursts,
+        spans=dict(zip(ids, zip(starts.tolist(), ends.tolist(), strict=True), strict=True)),
     )

@@ -22,6 +22,7 @@ from monitor.analysis.alarms import ranks
 from monitor.archive.periods import start_of
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.for_alerts import COUNTS, TIMES
+from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
@@ -31,7 +32,8 @@ Key = tuple[int, str]
 
 RECENT_S = 3600
 RECENT_STEPS = 12
-"""Counts of the last hour come in twelve steps; where cycles are longer than 15 minutes, of the last four cycles."""
+"""Counts of the last hour come in twelve steps; where cycles are longer than 15 minutes, of the last four cycles, a day
+at most."""
 
 RECENT_CYCLES = 4
 
@@ -125,7 +127,8 @@ def take_snapshot(
     `watched` are loaded even without new bursts. `baselines` of the same hour are used again instead of being loaded.
     """
     rows = {path_id: row for row, path_id in enumerate(paths)}
-    step_s = max(RECENT_S, RECENT_CYCLES * max((path.every_s for path in paths.values()), default=0)) / RECENT_STEPS
+    slowest_s = max((path.every_s for path in paths.values()), default=0)
+    step_s = min(max(RECENT_S, RECENT_CYCLES * slowest_s), LONGEST_RAW.total_seconds()) / RECENT_STEPS
     recent = _by_path(source.recent_counts(now, step_s, RECENT_STEPS), (*COUNTS, *TIMES), rows, RECENT_STEPS)
     if baselines is None or baselines.hour != start_of("hour", now):
         baselines = baselines_at(now, source)

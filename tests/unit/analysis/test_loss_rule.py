@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from monitor.alerts.detect.rules import loss as rules
 from monitor.alerts.detect.rules.loss import LossCounts, LossRule
+from monitor.alerts.detect.rules.windows import CLEAR_CHANCE, FiredLevel, Windows, clearing
 from monitor.analysis import binomial
 from tests.planted import paths, simulated
 
+PATH = paths.apart(1)[1]
 SIZE = 6e-8
 """About what a path with a cycle a minute is allowed at each comparison."""
 
@@ -99,16 +101,32 @@ def test_packets_lost_each_for_itself_count_as_many_as_they_are():
         (0, 200, 200, True),
         (0, 100, 200, True),
         (0, 99, 200, False),  # under half of the packets that fired
-        (0, 100, 5000, True),  # a hundred are always enough
+        (0, 1000, 5000, False),
         (1, 200, 200, True),
         (2, 200, 200, False),  # 1%: between half the threshold and firing
         (0, 0, 200, False),  # no data is not clear
     ],
 )
 def test_clear_needs_half_the_threshold_and_enough_packets(lost, sent, sent_when_fired, clear):
-    window = judged(lost, sent)
+    """A fifth was lost when it fired, over ten minutes; a longer window still holds that."""
+    lengths = Windows({"bursts": np.array([sent, sent])}, (600.0, 6000.0))
+    is_low = np.array([judged(lost, sent).is_low, False])
+    fired = FiredLevel(0.0, 600.0, 0.2, sent_when_fired)
 
-    assert (window.is_enough(sent_when_fired) and window.is_low) is clear
+    place = clearing(lengths, is_low, np.array([lost, lost]), np.array([sent, sent]), fired, PATH, paths.BEGAN)
+
+    assert (place == 0) is clear
+
+
+@pytest.mark.parametrize(("lost", "sent", "ratio"), [(0, 100, 0.02), (1, 600, 0.02), (2, 200, 0.05), (3, 1000, 0.015)])
+def test_clear_needs_a_loss_improbable_at_the_level_that_fired(lost, sent, ratio):
+    chance = math.fsum(math.comb(sent, k) * ratio**k * (1 - ratio) ** (sent - k) for k in range(lost + 1))
+    lengths = Windows({"bursts": np.array([sent, 0])}, (600.0, 6000.0))
+    columns = (np.array([True, False]), np.array([lost, 0.0]), np.array([sent, 0.0]))
+
+    place = clearing(lengths, *columns, FiredLevel(0.0, 600.0, ratio, sent), PATH, paths.BEGAN)
+
+    assert (place == 0) is (chance <= CLEAR_CHANCE)
 
 
 def test_the_sentence_gives_the_figures_the_bound_and_the_threshold():
@@ -157,8 +175,8 @@ def test_loss_that_passes_the_threshold_by_little_is_found_in_hours():
     assert len(paths_found) >= 36
 
 
-def test_loss_is_over_after_no_less_than_window_s():
-    """It fires over longer than that, as loss that passes the threshold by little does."""
+def test_loss_is_over_after_no_less_than_it_took_to_fire():
+    """It fires over longer than `window_s`, as loss that passes the threshold by little does."""
     ratio = np.r_[np.zeros(60), np.full(360, 0.02)]
     window_s = 7200
 
@@ -166,7 +184,7 @@ def test_loss_is_over_after_no_less_than_window_s():
 
     fired = [one for alarm in alarms for one in alarm.ever.values() if one.figures["window_s"] > window_s]
     assert fired
-    assert all(one.figures["clear_s"] == window_s for one in fired)
+    assert all(one.figures["clear_s"] == one.figures["window_s"] for one in fired)
 
 
 def test_windows_begin_at_half_of_window_s():

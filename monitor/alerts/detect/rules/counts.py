@@ -5,22 +5,31 @@ before those; if the same hours of the week are proven to be worse, against them
 alarms are in `monitor.analysis.alarms.rises`. Besides being significant, a rise must matter: `least_rise_ratio`, of
 packets for loss, of bursts for the others.
 
-A path is normal again when its ratio is at most half way from the baseline to the ratio that fired, in at least half as
-many bursts as had fired or a hundred, over a window as long as the firing window, from half an hour to an hour. Data
-before the end of its incident cannot fire again.
+A path is normal again when its ratio is at most half way from the baseline to the ratio that fired, over a window as
+long as the firing window, half an hour at least, and with so few events that the ratio that fired is improbable
+(`windows.clearing`). A window whose last hour is back already does not fire. Data before the end of its incident cannot
+fire again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.rules.finding import LOSSY, AlertRule, BadBursts, Effect, RuleFinding
-from monitor.alerts.detect.rules.windows import Windows, looks_an_hour, pooled, unjudged
+from monitor.alerts.detect.rules.windows import (
+    CLEAR_SHARE,
+    FiredLevel,
+    Windows,
+    clearing,
+    looks_an_hour,
+    pooled,
+    unjudged,
+)
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import rises
@@ -28,14 +37,14 @@ from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity, Share
 from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 LEAST_BASE_BURSTS = 100
 """A path with fewer has no baseline."""
 
-CLEAR_SHARE_OF_BURSTS = 0.5
-BURSTS_ENOUGH_TO_CLEAR = 100
 LEAST_STEPS_TO_CLEAR = 6
 CLEAR_SHARE_OF_RISE = 0.5
+BURSTS_ENOUGH_TO_BE_PAST = 100
 
 
 class RegressionRule(RuleSettings, frozen=True, kw_only=True):
@@ -99,26 +108,43 @@ class Rise(AlertRule):
         strongest = np.where(hit, chances, np.inf).argmin(axis=1)
         ids = list(snapshot.paths)
         candidates = (
-            self._finding(snapshot, ids[row], row, int(strongest[row]), windows, float(chances[row, strongest[row]]))
+            self._finding(snapshot, ids[row], row, int(strongest[row]), windows, float(scatter[row]), chances)
             for row in np.flatnonzero(hit.any(axis=1)).tolist()
         )
-        return [finding for finding in candidates if self.over(finding.path_id, finding.figures, snapshot) is None]
+        return [finding for finding in candidates if not self._is_past(finding.path_id, finding.figures, snapshot)]
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
+        row, path = snapshot.rows[path_id], snapshot.paths[path_id]
+        windows = pooled(snapshot, ("bursts", self._event, "sent", "received"), row)
+        hits, of = self._ratio_columns(windows.sums)
+        fired_s = max(float(figures["window_s"]), LEAST_STEPS_TO_CLEAR * snapshot.step_s)
+        bursts = float(figures["bursts"])
+        if "events" in figures:
+            events, trials = windows.sums[self._event], windows.sums["bursts"]
+            until_s = datetime.fromisoformat(figures["until"]).timestamp()
+            fired = FiredLevel(until_s, fired_s, figures["events"] / bursts, bursts, figures["dispersion"])
+        else:  # of an old version, which stored the packets only
+            events, trials = hits, of
+            fired = FiredLevel(0.0, fired_s, float(figures["ratio"]), float(figures["of"]))
+        place = clearing(windows, _are_low(hits, of, figures), events, trials, fired, path, snapshot.now)
+        if place is None:
+            return None
+        figure = self._shown(float(hits[place]), float(of[place]))
+        return f"{self.words} {figure} in {shown.duration(windows.lasting_s[place])}"
+
+    def _is_past(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> bool:
+        """Whether the bursts of the last hour at most show already that it is over: it ended before it was proven."""
         row = snapshot.rows[path_id]
         steps = int(np.clip(np.ceil(figures["window_s"] / snapshot.step_s), LEAST_STEPS_TO_CLEAR, RECENT_STEPS))
-        hits, of = (float(column[row, :steps].sum()) for column in self._ratio_columns(snapshot.recent))
+        hits, of = (column[row, :steps].sum() for column in self._ratio_columns(snapshot.recent))
         bursts = float(snapshot.recent["bursts"][row, :steps].sum())
-        if bursts < min(CLEAR_SHARE_OF_BURSTS * figures["bursts"], BURSTS_ENOUGH_TO_CLEAR):
-            return None
-        ratio, base, fired = hits / max(of, 1.0), float(figures["base_ratio"]), float(figures["ratio"])
-        if ratio > base + CLEAR_SHARE_OF_RISE * (fired - base):
-            return None
-        return f"{self.words} {self._shown(hits, of)} in {shown.duration(steps * snapshot.step_s)}"
+        enough = min(CLEAR_SHARE * figures["bursts"], BURSTS_ENOUGH_TO_BE_PAST)
+        return bool(bursts >= enough and _are_low(hits, of, figures))
 
     def _finding(
-        self, snapshot: Snapshot, path_id: int, row: int, window: int, of: Windows, chance: float
+        self, snapshot: Snapshot, path_id: int, row: int, window: int, of: Windows, dispersion: float, chances: Floats
     ) -> RuleFinding:
+        chance = float(chances[row, window])
         hits, number = (float(column[row, window]) for column in self._ratio_columns(of.sums))
         base_hits, base_of = (float(column[row]) for column in self._ratio_columns(snapshot.baseline))
         lasting_s = of.lasting_s[window]
@@ -135,10 +161,13 @@ class Rise(AlertRule):
             since=snapshot.now - timedelta(seconds=lasting_s),
             figures={
                 "window_s": lasting_s,
+                "until": snapshot.now.isoformat(),
                 "hits": hits,
                 "of": number,
                 "ratio": hits / max(number, 1.0),
                 "bursts": float(of.sums["bursts"][row, window]),
+                "events": float(of.sums[self._event][row, window]),
+                "dispersion": dispersion,
                 "base_hits": base_hits,
                 "base_of": base_of,
                 "base_ratio": base_hits / max(base_of, 1.0),
@@ -154,6 +183,12 @@ class Rise(AlertRule):
     def _shown(self, hits: float, of: float) -> str:
         unit = "packets" if self._event == "lossy" else "bursts"
         return f"{shown.loss(round(hits), round(of))} ({shown.count(round(hits))} of {shown.count(round(of))} {unit})"
+
+
+def _are_low(hits: Floats, of: Floats, figures: Mapping[str, Any]) -> Bools:
+    """Which ratios are at most half way from the baseline to the ratio that fired."""
+    base, fired = float(figures["base_ratio"]), float(figures["ratio"])
+    return np.asarray(_ratio(hits, of) <= base + CLEAR_SHARE_OF_RISE * (fired - base))
 
 
 def _ratio(hits: Floats, of: Floats) -> Floats:

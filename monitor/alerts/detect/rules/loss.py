@@ -14,16 +14,16 @@ A path fires when both hold in any of its windows:
     size. So a single lost packet never fires.
 A path that fired is clear when both hold:
   - its pooled loss is at or below half the threshold (hysteresis: between half the threshold and firing, nothing
-    changes), over `window_s` or, if longer, a window as long as the firing window, an hour at most;
-  - the window holds at least half as many packets as the firing window; a hundred are always enough. A handful of
-    packets after a gap clears nothing; with cycles so long that an hour has fewer, the window is longer.
-Data before the end of an incident cannot fire again. A path without packets in the window has no data: it neither fires
-nor clears.
+    changes), over `window_s` or, if longer, a window as long as the firing window;
+  - the window holds at least half as many packets as the firing window, since a handful of packets after a gap clears
+    nothing, and so few lost ones that the loss that fired is improbable (`windows.clearing`).
+A window whose last hour is clear already does not fire. Data before the end of an incident cannot fire again. A path
+without packets in the window has no data: it neither fires nor clears.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, cast
@@ -32,7 +32,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.alerts.detect.rules.finding import LOSSY, NOT_FIRED, AlertRule, Effect, LateResults, RuleFinding
-from monitor.alerts.detect.rules.windows import WINDOWS, Windows, looks_an_hour, pooled, unjudged
+from monitor.alerts.detect.rules.windows import (
+    CLEAR_SHARE,
+    WINDOWS,
+    FiredLevel,
+    Windows,
+    clearing,
+    looks_an_hour,
+    pooled,
+    unjudged,
+)
 from monitor.alerts.detect.snapshot import RECENT_S, Snapshot
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
@@ -52,15 +61,15 @@ CONFIDENCE = 0.95
 
 MIN_LOSSY_BURSTS_TO_FIRE = 3
 CLEAR_SHARE_OF_THRESHOLD = 0.5
-CLEAR_SHARE_OF_PACKETS = 0.5
-PACKETS_ENOUGH_TO_CLEAR = 100
+PACKETS_ENOUGH_TO_BE_PAST = 100
 BEFORE_LOOKS_COUNTED = 0.05
 """The probability of error for findings of an old version, which did not store it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossCounts:
-    """The counts of a window; `chance` is the probability of as much loss if the true loss is the threshold."""
+    """The counts of a window; `chance` is the probability of as much loss if the true loss is the threshold, `together`
+    the number of packets lost per loss event (`binomial.clustering`)."""
 
     window_s: float
     sent: int
@@ -68,14 +77,11 @@ class LossCounts:
     lossy_bursts: int
     threshold_ratio: float
     chance: float
+    together: float
 
     def fires(self, most_chance: float) -> bool:
         """Whether the loss is significantly above the threshold, with at most this probability of error."""
         return self.lossy_bursts >= MIN_LOSSY_BURSTS_TO_FIRE and self.chance <= most_chance
-
-    def is_enough(self, sent_when_fired: int) -> bool:
-        """Whether there are enough packets to clear a path that fired on `sent_when_fired`."""
-        return self.sent > 0 and self.sent >= min(CLEAR_SHARE_OF_PACKETS * sent_when_fired, PACKETS_ENOUGH_TO_CLEAR)
 
     @property
     def is_low(self) -> bool:
@@ -105,7 +111,8 @@ def loss_window(counts: Iterable[float], threshold_ratio: float, window_s: float
     bursts, lossy, sent, received = counts
     lost = sent - received
     chance = float(chances(bursts, lossy, sent, lost, threshold_ratio))
-    return LossCounts(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance)
+    together = float(binomial.clustering(bursts, lossy, sent, lost)) if lost else 1.0
+    return LossCounts(window_s, round(sent), round(lost), round(lossy), threshold_ratio, chance, together)
 
 
 class LossRule(RuleSettings, frozen=True, kw_only=True):
@@ -160,28 +167,49 @@ class Threshold(AlertRule):
         ]
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
-        threshold_ratio, sent = float(figures["threshold_ratio"]), int(figures["sent"])
-        clear_s = figures.get("clear_s", figures["window_s"])
-        windows = (
-            loss_window(*window) for window in self._newest(snapshot.rows[path_id], clear_s, threshold_ratio, snapshot)
+        row, path = snapshot.rows[path_id], snapshot.paths[path_id]
+        # Findings of old versions have a `clear_s` of an hour at most.
+        fired_s = max(float(figures.get("clear_s", 0.0)), float(figures["window_s"]))
+        windows = self._lengths(row, fired_s, snapshot)
+        sent, threshold_ratio = windows.sums["sent"], float(figures["threshold_ratio"])
+        lost = sent - windows.sums["received"]
+        judged = _judged_period(figures)
+        fired = FiredLevel(
+            0.0 if judged is None else judged[1].timestamp(),
+            fired_s,
+            figures["lost"] / figures["sent"],
+            float(figures["sent"]),
+            float(figures.get("together", 1.0)),
         )
-        first = next((window for window in windows if window.is_enough(sent)), None)
-        return None if first is None or not first.is_low else describe_clear(first, snapshot.now)
+        is_low = lost <= CLEAR_SHARE_OF_THRESHOLD * threshold_ratio * sent
+        place = clearing(windows, is_low, lost, sent, fired, path, snapshot.now)
+        if place is None:
+            return None
+        counts = (float(windows.sums[name][place]) for name in COUNTS)
+        return describe_clear(loss_window(counts, threshold_ratio, windows.lasting_s[place]), snapshot.now)
 
     def windows_s(self, settings: Mapping[int, RuleSettings]) -> set[float]:
         return {float(cast("LossRule", rule).window_s) for rule in settings.values()}
 
     @staticmethod
-    def _newest(
-        row: int, window_s: float, threshold_ratio: float, snapshot: Snapshot
-    ) -> Iterator[tuple[list[float], float, float]]:
-        """The arguments of `loss_window` for a path: the window of this length, then longer windows."""
-        own = snapshot.newest_counts(window_s, row)
-        yield [float(own.counts[name]) for name in COUNTS], threshold_ratio, own.window_s
-        longer = pooled(snapshot, COUNTS, row)
-        for place, lasting_s in enumerate(longer.lasting_s):
-            if lasting_s > own.window_s:
-                yield [float(longer.sums[name][place]) for name in COUNTS], threshold_ratio, lasting_s
+    def _lengths(row: int, window_s: float, snapshot: Snapshot) -> Windows:
+        """The windows of a path of any length, and the window of this length if the snapshot has it."""
+        all_lengths, own = pooled(snapshot, COUNTS, row), snapshot.newest_counts(window_s, row)
+        if own.window_s < window_s:
+            return all_lengths
+        sums = {name: np.append(all_lengths.sums[name], own.counts[name]) for name in COUNTS}
+        return Windows(sums, (*all_lengths.lasting_s, own.window_s))
+
+    @staticmethod
+    def _is_past(finding: RuleFinding, least_s: float, snapshot: Snapshot) -> bool:
+        """Whether the packets of the last hour at most, but of `least_s`, show already that it is over: it ended before
+        it was proven."""
+        window_s = max(least_s, min(float(finding.figures["window_s"]), snapshot.recent_s))
+        newest = snapshot.newest_counts(window_s, snapshot.rows[finding.path_id])
+        counts = (float(newest.counts[name]) for name in COUNTS)
+        window = loss_window(counts, float(finding.figures["threshold_ratio"]), newest.window_s)
+        enough = min(CLEAR_SHARE * finding.figures["sent"], PACKETS_ENOUGH_TO_BE_PAST)
+        return window.sent >= enough and window.is_low
 
     @staticmethod
     def _windows_of(rule: LossRule, windows: Windows, snapshot: Snapshot) -> Windows:
@@ -207,7 +235,7 @@ class Threshold(AlertRule):
             counts = (float(column[place, window]) for column in (bursts, lossy, sent, received))
             proof = loss_window(counts, rule.above_ratio, windows.lasting_s[window])
             findings.append(self._finding(path_ids[place], proof, float(allowed[rows[place]]), rule.window_s, snapshot))
-        return [finding for finding in findings if self.over(finding.path_id, finding.figures, snapshot) is None]
+        return [finding for finding in findings if not self._is_past(finding, rule.window_s, snapshot)]
 
     def _finding(
         self, path_id: int, proof: LossCounts, most_chance: float, clear_s: float, snapshot: Snapshot
@@ -220,10 +248,11 @@ class Threshold(AlertRule):
             since=snapshot.now - timedelta(seconds=proof.window_s),
             figures={
                 "window_s": proof.window_s,
-                "clear_s": max(clear_s, min(proof.window_s, snapshot.recent_s)),
+                "clear_s": max(clear_s, proof.window_s),
                 "until": snapshot.now.isoformat(),
                 "sent": proof.sent,
                 "lost": proof.lost,
+                "together": proof.together,
                 "loss_lower_ratio": proof.lower_ratio,
                 "threshold_ratio": proof.threshold_ratio,
                 "chance": proof.chance,

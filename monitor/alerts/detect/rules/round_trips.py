@@ -23,6 +23,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel, RuleFinding
+from monitor.alerts.detect.rules.windows import bursts_to_clear
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -113,10 +114,10 @@ class RttStep(AlertRule):
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         before, after = float(figures["before_ms"]), float(figures["after_ms"])
         since = datetime.fromisoformat(figures["since"])
-        levels = snapshot.trips.levels.get(path_id)
-        if levels is None or len(levels[figures["figure"]]) < AFTER:
+        bursts = snapshot.trips.bursts_of(path_id)
+        if bursts is None or len(bursts.at_s) < bursts_to_clear(AFTER, snapshot.paths[path_id].every_s):
             return None
-        level = float(np.median(levels[figures["figure"]]))
+        level = float(np.median(bursts.newest(AFTER).values_ms[figures["figure"]]))
         if (after - level) * np.sign(after - before) >= CLEAR_SHARE_OF_RISE * abs(after - before):
             return f"{self.words} {shown.milliseconds(level)} again"
         if snapshot.now - since >= NEW_NORMAL_AFTER:

@@ -1,0 +1,130 @@
+"""A finding is over once its trouble is, at every interval of pings, and not before: troubles planted in drawn bursts,
+judged by the rules that run live."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from monitor.alerts.backtest.recorded import HourlyPast, RecordedBursts, RecordedSource
+from monitor.alerts.detect.baselines import baselines_at
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.evaluate import snapshot_at
+from monitor.archive.periods import start_of
+from tests.planted import paths
+from tests.planted.paths import BEGAN, PACKETS, PAST_HOURS
+
+PATH = 1
+QUIET_H = 1
+TROUBLE_H = 15
+AFTER_H = 32
+HOUR = timedelta(hours=1)
+EVENT = {"loss": "lost", "loss_regression": "lost", "reordering": "reordered", "duplicates": "duplicated"}
+
+
+class Trouble:
+    """A path without events, except for a trouble of TROUBLE_H hours, and an evaluation at any moment."""
+
+    def __init__(self, rule: str, every_s: int, ratio: float, seed: int = 1, slower_s: int | None = None) -> None:
+        """After the trouble its pings come every `slower_s` seconds, if given."""
+        self.rule, self.every_s = rule, every_s
+        self.begins = BEGAN + QUIET_H * HOUR
+        self.ends = self.begins + TROUBLE_H * HOUR
+        random = np.random.default_rng(seed)
+        until_s = self.ends.timestamp() + AFTER_H * 3600.0
+        at_s = np.concatenate(
+            [
+                np.arange(BEGAN.timestamp(), self.ends.timestamp(), every_s),
+                np.arange(self.ends.timestamp(), until_s, slower_s or every_s),
+            ]
+        )
+        is_bad = (at_s >= self.begins.timestamp()) & (at_s < self.ends.timestamp())
+        rtts = 20.0 + random.exponential(0.3, (len(at_s), PACKETS))
+        happens = random.random((len(at_s), PACKETS)) < np.where(is_bad, ratio, 0.0)[:, np.newaxis]
+        if EVENT[rule] == "lost":
+            rtts[happens] = np.nan
+        events = {name: happens.any(axis=1) if EVENT[rule] == name else 0 for name in ("reordered", "duplicated")}
+        bursts = RecordedBursts.from_columns(np.full(len(at_s), PATH), at_s, rtts, ttl=57.0, **events)
+        of_hour = np.full((1, PAST_HOURS), 3600.0 / every_s)
+        past = HourlyPast(
+            BEGAN - PAST_HOURS * HOUR,
+            {"bursts": of_hour, "sent": PACKETS * of_hour, "received": PACKETS * of_hour},
+        )
+        self.source = RecordedSource(bursts, past=past)
+        now_every_s = {False: every_s, True: slower_s or every_s}
+        self.scopes = {late: paths.scope(paths.paths([("a", "b")], every_s=now_every_s[late])) for late in now_every_s}
+
+    def snapshot(self, now: datetime):
+        baselines = baselines_at(start_of("hour", now), self.source)
+        return snapshot_at(now, self.scopes[now >= self.ends], {}, (), baselines, self.source)
+
+    def first(self):
+        """When the rule fires first, and its figures; None if it does not while the trouble lasts."""
+        scope = self.scopes[False]
+        for now in self.moments(self.begins, self.ends, 90):
+            for finding in RULES[self.rule].judge(self.snapshot(now), scope.settings[self.rule]):
+                return now, finding.figures
+        return None
+
+    def moments(self, since: datetime, until: datetime, most: int):
+        """Half a cycle after some cycle, at most so many."""
+        cycles = int((until - since).total_seconds() / self.every_s)
+        for number in sorted({int(place) for place in np.linspace(1, cycles - 1, min(most, cycles - 1))}):
+            yield since + timedelta(seconds=(number + 0.5) * self.every_s)
+
+    def is_over(self, now: datetime, figures) -> bool:
+        return RULES[self.rule].over(PATH, figures, self.snapshot(now)) is not None
+
+
+def latest_end(trouble: Trouble, figures) -> datetime:
+    """After a clean window as long as the one that fired, it is over; half an hour and `window_s` are the shortest, six
+    steps where cycles are long, and windows of hours end with the running hour."""
+    least_s = max(1800.0, 2 * trouble.every_s)
+    return trouble.ends + timedelta(seconds=max(figures["window_s"], least_s) + 2 * trouble.every_s) + HOUR
+
+
+@pytest.mark.parametrize("rule", EVENT)
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(every_s=st.sampled_from([10, 20, 60, 120, 300, 600, 900, 1800, 3600]), ratio=st.sampled_from([0.05, 0.3, 0.9]))
+def test_a_trouble_at_any_ping_interval_ends_its_finding(rule, every_s, ratio):
+    trouble = Trouble(rule, every_s, ratio)
+    fired = trouble.first()
+    assume(fired is not None)
+    found_at, figures = fired
+
+    too_early = [now for now in trouble.moments(found_at, trouble.ends, 15) if trouble.is_over(now, figures)]
+
+    assert too_early == []
+    assert trouble.is_over(latest_end(trouble, figures), figures)
+
+
+@pytest.mark.parametrize("rule", EVENT)
+@pytest.mark.parametrize("every_s", [10, 300, 3600])
+def test_every_ping_interval_detects_a_trouble(rule, every_s):
+    """Otherwise the test above would say nothing."""
+    assert Trouble(rule, every_s, 0.9).first() is not None
+
+
+@pytest.mark.parametrize("rule", EVENT)
+def test_an_hourly_path_that_took_half_a_day_to_fire_closes(rule):
+    """Thirteen bursts in thirteen hours: the last hour has a single one."""
+    trouble = Trouble(rule, 3600, 0.9)
+    _, figures = trouble.first()
+    long_fired = dict(figures) | {"window_s": 12.5 * 3600, "bursts": 13, "sent": 130, "of": 13, "events": 12}
+
+    assert not trouble.is_over(trouble.ends - timedelta(minutes=1), long_fired)
+    assert trouble.is_over(trouble.ends + 14 * HOUR, long_fired)
+
+
+@pytest.mark.parametrize("rule", EVENT)
+def test_a_finding_ends_after_a_change_to_a_slower_schedule(rule):
+    """No window of hourly pings holds half of the bursts that fired at ten a minute."""
+    trouble = Trouble(rule, 10, 0.3, slower_s=3600)
+    _, figures = trouble.first()
+    long_fired = dict(figures) | {"window_s": 3600.0, "bursts": 360.0, "sent": 3600, "of": 3600.0}
+
+    assert trouble.is_over(trouble.ends + 14 * HOUR, long_fired)
