@@ -40,6 +40,7 @@ RETIRED = "retired, no longer measured"
 _KEY = 0x50_4E_44_4E_45_56_41_4C
 """Key of the advisory lock: unique in this database."""
 SWITCHED_OFF = "rule removed from mesh.toml"
+LIMIT_CHANGED = "limit changed in mesh.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,5 +226,7 @@ def reason_for_end(
         return f"{path}: {RETIRED}"
     if rule not in RULES or path_id not in scope.settings[rule]:
         return f"{path}: {SWITCHED_OFF}"
+    if RULES[rule].is_allowed(figures, scope.settings[rule][path_id]):
+        return f"{path}: {LIMIT_CHANGED}"
     reason = RULES[rule].over(path_id, figures, snapshot)
     return None if reason is None else f"{path}: {reason}"

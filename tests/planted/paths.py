@@ -61,9 +61,11 @@ def scope(
     tested = tested or {}
     settings = {
         name: alert_rules.settings_for(
-            alerts or {}, name, {key: one.place for key, one in (tested if name == "throughput" else pinged).items()}
+            alerts or {},
+            name,
+            {key: path.place for key, path in (tested if rule.trouble.needs_tests else pinged).items()},
         )
-        for name in RULES
+        for name, rule in RULES.items()
     }
     return RuleScope(dict(pinged), dict(tested), settings)
 

@@ -36,6 +36,23 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
     enabled: Annotated[bool, meaning("Whether the rule is on.")] = True
     severity: RuleSeverity = "warning"
 
+    @property
+    def is_on(self) -> bool:
+        return self.enabled
+
+
+class LimitSettings(RuleSettings, frozen=True, kw_only=True):
+    """Keys of a rule with an absolute limit: it is off where none is set."""
+
+    @property
+    def limit(self) -> float | None:
+        """The limit, None where none is set."""
+        return None
+
+    @property
+    def is_on(self) -> bool:
+        return self.enabled and self.limit is not None
+
 
 RULES: dict[str, type[RuleSettings]] = {}
 """Settings of each rule by the name of its table; `monitor.alerts` registers its rules."""
@@ -97,7 +114,7 @@ def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Plac
                 *(special[name] for special, here in zip(specials, holds, strict=True) if here),
             ]
             made[holds] = RULES[name](**{key: value for layer in layers for key, value in layer.items()})
-        if made[holds].enabled:
+        if made[holds].is_on:
             settings[path_id] = made[holds]
     return settings
 

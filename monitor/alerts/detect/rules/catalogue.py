@@ -8,9 +8,11 @@ from __future__ import annotations
 from monitor.alerts.detect.rules.counts import DUPLICATES, LOSS_REGRESSION, REORDERING
 from monitor.alerts.detect.rules.estimate import ESTIMATE
 from monitor.alerts.detect.rules.finding import AlertRule, RemovedRule
+from monitor.alerts.detect.rules.limits import RTT_MEDIAN, RTT_MINIMUM, RTT_P95
 from monitor.alerts.detect.rules.loss import Threshold
 from monitor.alerts.detect.rules.reach import NO_DATA, UNREACHABLE
 from monitor.alerts.detect.rules.round_trips import DRIFT, JITTER, RTT
+from monitor.alerts.detect.rules.score_limits import MOS, THROUGHPUT_LIMIT
 from monitor.alerts.detect.rules.throughput import THROUGHPUT
 from monitor.mesh.document import alert_rules
 
@@ -19,7 +21,8 @@ LOSS = Threshold()
 RULES: dict[str, AlertRule] = {
     rule.name: rule
     for rule in (
-        UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, DRIFT, JITTER, THROUGHPUT, ESTIMATE, REORDERING, DUPLICATES, NO_DATA
+        UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, RTT_MEDIAN, RTT_P95, RTT_MINIMUM, DRIFT, JITTER, MOS, THROUGHPUT,
+        THROUGHPUT_LIMIT, ESTIMATE, REORDERING, DUPLICATES, NO_DATA,
     )
 }  # fmt: skip
 

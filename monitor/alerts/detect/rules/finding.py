@@ -125,6 +125,11 @@ class AlertRule(ABC):
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         """Why a path that fired with these figures is normal again, in words; None while it is not, or unknown."""
 
+    def is_allowed(self, figures: Mapping[str, Any], settings: RuleSettings) -> bool:
+        """Whether mesh.toml has a limit now that is less strict than that of these figures: the finding ends, and fires
+        again if the path is beyond the new limit too."""
+        return False
+
     def windows_s(self, settings: Mapping[int, RuleSettings]) -> set[float]:
         """Lengths of the windows whose counts the snapshot needs besides the usual ones."""
         return set()

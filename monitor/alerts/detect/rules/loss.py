@@ -188,6 +188,9 @@ class Threshold(AlertRule):
         counts = (float(windows.sums[name][place]) for name in COUNTS)
         return describe_clear(loss_window(counts, threshold_ratio, windows.lasting_s[place]), snapshot.now)
 
+    def is_allowed(self, figures: Mapping[str, Any], settings: RuleSettings) -> bool:
+        return cast("LossRule", settings).above_ratio > float(figures["threshold_ratio"])
+
     def windows_s(self, settings: Mapping[int, RuleSettings]) -> set[float]:
         return {float(cast("LossRule", rule).window_s) for rule in settings.values()}
 
