@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.planted import lab, simulated
+from tests.planted import drops, lab, simulated
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
@@ -21,6 +21,7 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
     "threshold": simulated.loss_above,
     "round-trips": simulated.round_trips,
     "throughput": simulated.throughput_falls,
+    "drops": drops.table,
     "causes": simulated.causes,
     "blips": simulated.blips,
     "quiet": simulated.quiet,

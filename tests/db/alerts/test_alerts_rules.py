@@ -463,8 +463,9 @@ class TestThroughput:
         self.measure(path, [*usual, 470, 471, 472, 473, 474])
         (finding,) = found()
 
-        assert finding.figures["after_bps"] == 472e6
-        assert finding.sentence.startswith("throughput 472 Mbit/s over IPv4, median of the last 5 tests since ")
+        assert finding.figures["after_bps"] == 474e6
+        assert finding.figures["level_bps"] == 472e6
+        assert finding.sentence.startswith("throughput 474 Mbit/s over IPv4 in the newest test, −50% from 943 Mbit/s; ")
 
     def test_tests_that_failed_are_no_low_throughput(self, path):
         self.measure(path, [*(940 + number % 7 for number in range(48)), None, None, None, None, None, None])

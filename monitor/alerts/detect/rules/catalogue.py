@@ -13,7 +13,7 @@ from monitor.alerts.detect.rules.loss import Threshold
 from monitor.alerts.detect.rules.reach import NO_DATA, UNREACHABLE
 from monitor.alerts.detect.rules.round_trips import DRIFT, JITTER, RTT
 from monitor.alerts.detect.rules.score_limits import MOS, THROUGHPUT_LIMIT
-from monitor.alerts.detect.rules.throughput import THROUGHPUT
+from monitor.alerts.detect.rules.throughput import THROUGHPUT, THROUGHPUT_DROP
 from monitor.mesh.document import alert_rules
 
 LOSS = Threshold()
@@ -22,7 +22,7 @@ RULES: dict[str, AlertRule] = {
     rule.name: rule
     for rule in (
         UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, RTT_MEDIAN, RTT_P95, RTT_MINIMUM, DRIFT, JITTER, MOS, THROUGHPUT,
-        THROUGHPUT_LIMIT, ESTIMATE, REORDERING, DUPLICATES, NO_DATA,
+        THROUGHPUT_LIMIT, THROUGHPUT_DROP, ESTIMATE, REORDERING, DUPLICATES, NO_DATA,
     )
 }  # fmt: skip
 

@@ -1,8 +1,14 @@
-"""A fall of the measured throughput: a rank test of a path's newest tests against those before, per path and family.
+"""A fall of the measured throughput, per path and family: a notice at the second low test, and its proof.
 
-The number of tests it takes follows from the power of the test: with hourly tests and forty before, a fall by half is
-significant after four. Besides being significant, the median must be below `below_ratio` of the median before. It is
-over when the median of the last three tests is back above half way, or after a week at the new level.
+`throughput_drop` fires at the second consecutive test below `below_ratio` of the lowest of the 48 tests before. That is
+quick and no proof: docs/method/planted.md counts its false alarms.
+
+`throughput` is a rank test of a path's newest tests against those before. The number of tests it takes follows from the
+power of the test: with hourly tests and forty before, a fall by half is significant after five. Besides being
+significant, the median must be below `below_ratio` of the median before. Its finding joins the incident of the notice.
+
+Both are over when the median of three later tests is back above half way, or after a week at the new level. All rates
+that are shown are those of a test: of two middle ones, a median is the lower.
 """
 
 from __future__ import annotations
@@ -12,18 +18,35 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
-from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings
+from monitor.mesh.document.alert_rules import OpenRatio, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
 
 ALARMS_AN_HOUR = 2e-5
 CLEAR_TESTS = 3
 CLEAR_SHARE_OF_FALL = 0.5
 NEW_NORMAL_AFTER = timedelta(days=7)
+
+
+DROP_TESTS = 2
+DROP_BEFORE = 48
+"""Chosen by counting: docs/method/planted.md."""
+LEAST_BEFORE = 8
+
+Floats = NDArray[np.float64]
+
+
+class DropRule(RuleSettings, frozen=True, kw_only=True):
+    """Two consecutive tests are below `below_ratio` of the lowest of the 48 before."""
+
+    severity: RuleSeverity = "notice"
+
+    below_ratio: Annotated[OpenRatio, meaning("Ratio to the lowest test before below which an incident opens.")] = 0.5
 
 
 class ThroughputRule(RuleSettings, frozen=True, kw_only=True):
@@ -33,14 +56,85 @@ class ThroughputRule(RuleSettings, frozen=True, kw_only=True):
     below_ratio: Annotated[OpenRatio, meaning("Ratio to the baseline median below which an incident opens.")] = 0.85
 
 
-class ThroughputDrop(AlertRule):
+class _Fall(AlertRule):
+    """A rule that compares the newest tests of a path with those before."""
+
+    words = "throughput"
+    trouble = Trouble.THROUGHPUT
+    effect = Effect.LOW_THROUGHPUT
+
+    def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
+        row = snapshot.test_rows[path_id]
+        fired_s = datetime.fromisoformat(figures["found"]).timestamp()
+        if not snapshot.tested_at_s[row, -CLEAR_TESTS] >= fired_s:  # NaN is not
+            return None
+        level = _middle(snapshot.tests_bps[row, -CLEAR_TESTS:])
+        if _is_back(level, figures):
+            return f"throughput {shown.bit_rate(level)}, median of the last {CLEAR_TESTS} tests"
+        if snapshot.now.timestamp() - fired_s >= NEW_NORMAL_AFTER.total_seconds():
+            return f"throughput {shown.bit_rate(level)} for a week: accepted as the new baseline"
+        return None
+
+    def _finding(
+        self, snapshot: Snapshot, path_id: int, newest: int, before_bps: float, why: str, **figures: float
+    ) -> RuleFinding:
+        """A finding on the `newest` tests; `why` follows the newest rate and its change from `before_bps`."""
+        row, path = snapshot.test_rows[path_id], snapshot.tested_paths[path_id]
+        now_bps = float(snapshot.tests_bps[row, -1])
+        since = datetime.fromtimestamp(float(snapshot.tested_at_s[row, -newest]), UTC)
+        return RuleFinding(
+            rule=self.name,
+            path_id=path_id,
+            path=path.name,
+            sentence=(
+                f"throughput {shown.bit_rate(now_bps)} over IPv{path.family} in the newest test, "
+                f"{_change(now_bps / before_bps)} from {shown.bit_rate(before_bps)}; {why}, since "
+                f"{since:%Y-%m-%d %H:%M} UTC"
+            ),
+            since=since,
+            figures={
+                "before_bps": before_bps,
+                "after_bps": now_bps,
+                "level_bps": _middle(snapshot.tests_bps[row, -newest:]),
+                "tests": newest,
+                "found": snapshot.now.isoformat(),
+                **figures,
+            },
+        )
+
+
+class ThroughputDrop(_Fall):
+    """A sudden fall that two tests show."""
+
+    name = "throughput_drop"
+    settings = DropRule
+
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
+        if not settings or not snapshot.tested_paths:
+            return []
+        rates, ids, findings = snapshot.tests_bps, list(snapshot.tested_paths), []
+        before = rates[:, -DROP_TESTS - DROP_BEFORE : -DROP_TESTS]
+        lowest = np.fmin.reduce(before, axis=1, initial=np.inf)
+        is_known = (~np.isnan(before)).sum(axis=1) >= LEAST_BEFORE
+        highest = rates[:, -DROP_TESTS:].max(axis=1)  # NaN with fewer tests
+        for row in np.flatnonzero(is_known & (highest < lowest)).tolist():
+            rule = cast("DropRule | None", settings.get(ids[row]))
+            if rule is not None and highest[row] < rule.below_ratio * lowest[row]:
+                tests = int((~np.isnan(before[row])).sum())
+                why = (
+                    f"{DROP_TESTS} tests in a row below {shown.percent(rule.below_ratio)} of the lowest of the {tests} "
+                    f"before, {shown.bit_rate(float(lowest[row]))}"
+                )
+                usual = _middle(before[row])
+                findings.append(self._finding(snapshot, ids[row], DROP_TESTS, usual, why, tests_before=tests))
+        return findings
+
+
+class ThroughputFall(_Fall):
     """A significant fall of the measured throughput."""
 
     name = "throughput"
     settings = ThroughputRule
-    words = "throughput"
-    trouble = Trouble.THROUGHPUT
-    effect = Effect.LOW_THROUGHPUT
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.tested_paths:
@@ -52,46 +146,35 @@ class ThroughputDrop(AlertRule):
         findings = []
         for row in np.flatnonzero(falls.chance <= ALARMS_AN_HOUR * every_s / 3600.0).tolist():
             rule = cast("ThroughputRule | None", settings.get(ids[row]))
-            if rule is not None and ratio[row] < rule.below_ratio:
-                findings.append(self._finding(snapshot, ids[row], row, falls))
+            if rule is None or ratio[row] >= rule.below_ratio:
+                continue
+            count, before = int(falls.count[row]), int(falls.before[row])
+            usual = _middle(snapshot.tests_bps[row, -count - before : -count])
+            why = f"the last {count} tests are significantly lower than the {before} before"
+            finding = self._finding(
+                snapshot, ids[row], count, usual, why, tests_before=before, chance=float(falls.chance[row])
+            )
+            if not _is_back(_middle(snapshot.tests_bps[row, -CLEAR_TESTS:]), finding.figures):
+                findings.append(finding)
         return findings
 
-    def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
-        before, after = float(figures["before_bps"]), float(figures["after_bps"])
-        row = snapshot.test_rows[path_id]
-        last = snapshot.tests_bps[row, -CLEAR_TESTS:]
-        fired_s = datetime.fromisoformat(figures["found"]).timestamp()
-        if np.isnan(last).any() or not snapshot.tested_at_s[row, -CLEAR_TESTS] >= fired_s:
-            return None
-        level = float(np.median(last))
-        if level >= after + CLEAR_SHARE_OF_FALL * (before - after):
-            return f"throughput {shown.bit_rate(level)}, median of the last {CLEAR_TESTS} tests"
-        if snapshot.now.timestamp() - fired_s >= NEW_NORMAL_AFTER.total_seconds():
-            return f"throughput {shown.bit_rate(level)} for a week: accepted as the new baseline"
-        return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, row: int, falls: ranks.FallTests) -> RuleFinding:
-        path, count = snapshot.tested_paths[path_id], int(falls.count[row])
-        before, after = float(falls.before_median[row]), float(falls.newest_median[row])
-        since = datetime.fromtimestamp(float(snapshot.tested_at_s[row, -count]), UTC)
-        return RuleFinding(
-            rule=self.name,
-            path_id=path_id,
-            path=path.name,
-            sentence=(
-                f"throughput {shown.bit_rate(after)} over IPv{path.family}, median of the last {count} tests since "
-                f"{since:%Y-%m-%d %H:%M} UTC, was {shown.bit_rate(before)} in the {int(falls.before[row])} before"
-            ),
-            since=since,
-            figures={
-                "before_bps": before,
-                "after_bps": after,
-                "tests": count,
-                "tests_before": int(falls.before[row]),
-                "chance": float(falls.chance[row]),
-                "found": snapshot.now.isoformat(),
-            },
-        )
+def _is_back(level_bps: float, figures: Mapping[str, Any]) -> bool:
+    """Whether this rate is above half way from the level that fired to that before."""
+    before, after = float(figures["before_bps"]), float(figures.get("level_bps", figures["after_bps"]))
+    return level_bps >= after + CLEAR_SHARE_OF_FALL * (before - after)
 
 
-THROUGHPUT = ThroughputDrop()
+def _change(ratio: float) -> str:
+    """The change to this ratio of a rate, in percent: −90%."""
+    return f"{ratio - 1.0:+.0%}".replace("-", "\u2212")
+
+
+def _middle(rates_bps: Floats) -> float:
+    """The median, of two middle rates the lower: a rate that was measured."""
+    ordered = np.sort(rates_bps[~np.isnan(rates_bps)])
+    return float(ordered[(len(ordered) - 1) // 2])
+
+
+THROUGHPUT = ThroughputFall()
+THROUGHPUT_DROP = ThroughputDrop()

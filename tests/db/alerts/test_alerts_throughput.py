@@ -1,0 +1,131 @@
+"""A sudden fall of throughput, from stored tests to the incident: a notice first, the proof later; and a limit."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence.words import headline
+from monitor.alerts.incidents import lifecycle
+from monitor.alerts.models import Incident
+from monitor.archive.models import ThroughputTest
+from monitor.mesh.document.reader import parse
+from monitor.mesh.models import Kind, Measurement, Mesh
+from monitor.mesh.models import Test as MeshTest
+from tests.db.alert_rows import make_bursts, make_mesh, only
+from tests.db.alerts.test_toy_rule import MESH
+
+NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+USUAL = [30.2, 29.7, 31.4, 28.8, 30.9, 30.4, 29.1, 32.0, 30.0, 27.9, 31.1, 30.6] * 2
+RATE = re.compile(r"([0-9.]+) Mbit/s")
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def confirmed_at_once(monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+
+
+@pytest.fixture
+def path():
+    path = make_mesh(["nersc", "cern"], NOW - timedelta(days=60), throughput={}, throughput_drop={})["nersc → cern"]
+    tcp = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    Measurement.objects.create(path=path, test=tcp, started_at=NOW - timedelta(days=60))
+    return path
+
+
+def measure(path, rates_mbps, first_at):
+    ThroughputTest.objects.bulk_create(
+        ThroughputTest(
+            path_id=path.pk, measured_at=first_at + number * HOUR, test="tcp", outcome="measured", streams=1,
+            throughput_bps=rate * 1e6,
+        )
+        for number, rate in enumerate(rates_mbps)
+    )  # fmt: skip
+
+
+def test_a_fall_to_a_tenth_is_a_notice_at_the_second_test(path):
+    measure(path, USUAL, NOW - 24 * HOUR)
+    measure(path, [3.1], NOW)
+    assert evaluate(NOW + timedelta(minutes=1)).opened == 0, "a single test is no fall"
+    measure(path, [2.9], NOW + HOUR)
+
+    assert evaluate(NOW + HOUR + timedelta(minutes=1)).opened == 1
+
+    incident = Incident.objects.get()
+    assert (incident.rule, incident.severity) == ("throughput_drop", "notice")
+    assert headline(incident).startswith("throughput 2.9 Mbit/s (was 30.2 Mbit/s) on ")
+    assert "2.9 Mbit/s over IPv4 in the newest test, −90% from 30.2 Mbit/s; " in incident.summary
+    assert "27.9 Mbit/s" in incident.summary, "the lowest of those before"
+
+
+def test_the_rank_test_proves_the_fall_in_the_same_incident(path):
+    measure(path, USUAL, NOW - 24 * HOUR)
+    low = [3.1, 2.9, 3.3, 3.0, 2.8, 3.2, 3.4, 2.7]
+    measure(path, low, NOW)
+
+    for number in range(len(low)):
+        evaluate(NOW + number * HOUR + timedelta(minutes=1))
+
+    incident = Incident.objects.get()
+    assert incident.closed_at is None
+    assert set(incident.paths.values_list("rule", flat=True)) == {"throughput", "throughput_drop"}
+    assert incident.severity == "warning"
+
+
+def test_every_rate_that_is_told_is_that_of_a_test(path):
+    measure(path, USUAL, NOW - 24 * HOUR)
+    measure(path, [3.12, 2.94, 3.36, 3.02, 2.85, 3.23], NOW)
+    for number in range(6):
+        evaluate(NOW + number * HOUR + timedelta(minutes=1))
+    measure(path, [30.3, 30.7, 29.9], NOW + 6 * HOUR)
+    evaluate(NOW + 9 * HOUR)
+
+    incident = Incident.objects.get()
+    texts = [incident.summary, headline(incident), incident.closing, *(row.sentence for row in incident.paths.all())]
+    told = {float(rate) for text in texts for rate in RATE.findall(text)}
+    measured = ThroughputTest.objects.values_list("throughput_bps", flat=True)
+    assert incident.closed_at is not None
+    assert len(told) >= 3
+    assert told <= {float(f"{rate / 1e6:.3g}") for rate in measured}
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        [*USUAL, 3.0, 30.0, 3.0, 30.0, 3.0],  # never two in a row
+        [*USUAL[:7], 3.0, 2.9],  # too few before
+        [*USUAL, 18.0, 17.0],  # to 60%
+        [*USUAL[:12], 3.5, *USUAL[:10], 3.0, 2.9],  # not below half of the lowest before
+    ],
+)
+def test_without_two_tests_far_below_all_before_there_is_no_notice(path, rates):
+    Mesh.objects.update(alerts=only(throughput_drop={}))
+    measure(path, rates, NOW - (len(rates) - 1) * HOUR)
+
+    assert evaluate(NOW + timedelta(minutes=1)).opened == 0
+
+
+def test_a_limit_in_mesh_toml_opens_and_ends_an_incident():
+    """The file as an operator writes it; 20 ms on a path that has never been faster."""
+    text = MESH + '[alerts.rtt_median]\nabove_ms = 15\n[[alerts.for]]\nto = "slac"\nrtt_median = { above_ms = 30 }\n'
+    paths = make_mesh(["slac", "cern"], NOW - timedelta(days=60))
+    keys = parse(text.encode().replace(b'"slac"', b'"here"'), "mesh.toml").alerts
+    keys["for"] = [dict(table) | {"to": "slac"} for table in keys["for"]]
+    Mesh.objects.update(alerts=only() | keys)
+    for path in paths.values():
+        make_bursts(path, [0] * 30, NOW - timedelta(minutes=30))
+
+    assert evaluate(NOW).opened == 1
+
+    incident = Incident.objects.get()
+    assert [(row.rule, str(row.path)) for row in incident.paths.all()] == [("rtt_median", "slac → cern")]
+    assert incident.summary.startswith("slac → cern: median RTT 20.00 ms, limit 15.00 ms (")
+    Mesh.objects.update(alerts=only(rtt_median={"above_ms": 25}))
+    assert evaluate(NOW + timedelta(seconds=10)).closed == 1
+    assert "limit changed in mesh.toml" in Incident.objects.get().closing
