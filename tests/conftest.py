@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from django.conf import settings as django_settings
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -21,6 +22,11 @@ settings.load_profile("soundings")
 
 END_TO_END = "tests/e2e/"
 SHARED = "tests/e2e/lab/"
+
+
+def pytest_configure() -> None:
+    """A hash of a password takes half a second by design; hundreds of tests make one."""
+    django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 class ByStack(LoadFileScheduling):  # type: ignore[misc]

@@ -31,7 +31,6 @@ def redis_url(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def counted(settings, redis_url, monkeypatch):
     settings.CELERY_BROKER_URL = redis_url
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # fast
     # A hundredth as fast, so that no try comes back while the test runs.
     for name in ("LOGIN", "LOGIN_OF_ACCOUNT_FROM_ADDRESS", "LOGIN_OF_DEVICE", "LOGIN_OF_ACCOUNT"):
         rate = getattr(rate_limits, name)
