@@ -135,12 +135,12 @@ def addresses_of(stack: RunningStack) -> dict[str, str]:
     lasts = urlencode({"since": f"{since:%Y-%m-%dT%H:%M}", "until": f"{datetime.now(UTC):%Y-%m-%dT%H:%M}"})
     [incident, *_] = stack.get("incidents?state=open")
     return {
-        "grid": "/?period=hour",
+        "grid": "/",
         "path": f"/paths/{known}/?{lasts}",
         "incident": f"/incidents/{incident['id']}/",
         "site": f"/sites/{LOSSY[1]}/?period=hour",
         "throughput": "/throughput/?period=hour",
-        "map": "/map/?period=hour",
+        "map": "/map/",
         "report": f"/reports/{datetime.now(UTC):%G-W%V}",
     }
 

@@ -313,14 +313,14 @@ def test_the_grid_shows_the_metric_period_and_size_that_were_chosen(browser, ser
         visit.open(served)
         before = page.locator("#matrix caption").inner_text()
         page.get_by_role("group", name="metric").get_by_role("link", name="median RTT").click()
-        page.get_by_role("group", name="last").get_by_role("link", name="hour").click()
+        page.get_by_role("group", name="period").get_by_role("link", name="hour").click()
         page.get_by_role("group", name="packet").get_by_role("link", name="1000 B").click()
         page.wait_for_url("**size=1000**")
         after = page.locator("#matrix caption").inner_text()
         chosen = page.locator("#choices [aria-current=true]").all_inner_texts()
 
     assert before.startswith("Loss from each site")
-    assert "in the last day, packets of 100 bytes" in before
+    assert "in the last 10 min or three cycles, whichever is longer, packets of 100 bytes" in before
     assert after.startswith("Median RTT from each site")
     assert "in the last hour, packets of 1000 bytes" in after
     assert chosen == ["median RTT", "hour", "value", "1000 B"]

@@ -58,27 +58,30 @@ def loss_chart(series: Series, window: TimeAxis, bound_s: int = 0) -> Spec:
 
 
 def _loss_steps(series: Series, bound_s: int) -> Iterator[tuple[SeriesPoint, datetime]]:
-    """Each step with loss, and runs of steps without, as a point with its end."""
+    """Each step with loss, and adjacent steps without as points with their ends: at least `bound_s` long where there
+    are enough of them."""
     step = timedelta(seconds=series.step_s)
-    run: list[SeriesPoint] = []
+    clean: list[SeriesPoint] = []
     for point in series.points:
         if point.sent == 0:
             continue
         is_clean = point.received == point.sent
-        adjoins = bool(run) and run[-1].at + step == point.at and _bucket(run[0], bound_s) == _bucket(point, bound_s)
-        if run and not (is_clean and adjoins):
-            yield _pooled_point(run[0].at, run), run[-1].at + step
-            run = []
+        if clean and not (is_clean and clean[-1].at + step == point.at):
+            yield from _clean_parts(clean, step, bound_s)
+            clean = []
         if is_clean:
-            run.append(point)
+            clean.append(point)
         else:
             yield point, point.at + step
-    if run:
-        yield _pooled_point(run[0].at, run), run[-1].at + step
+    yield from _clean_parts(clean, step, bound_s)
 
 
-def _bucket(point: SeriesPoint, bound_s: int) -> float:
-    return point.at.timestamp() // bound_s
+def _clean_parts(steps: list[SeriesPoint], step: timedelta, bound_s: int) -> Iterator[tuple[SeriesPoint, datetime]]:
+    """Adjacent steps as parts of about the same length, none shorter than `bound_s` if there are several."""
+    parts = max(1, len(steps) * round(step.total_seconds()) // bound_s) if steps else 0
+    for part in range(parts):
+        members = steps[len(steps) * part // parts : len(steps) * (part + 1) // parts]
+        yield _pooled_point(members[0].at, members), members[-1].at + step
 
 
 def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: TimeAxis) -> Spec:

@@ -236,3 +236,15 @@ def test_requests_do_not_share_rows():
 def test_a_spec_is_strict_json():
     for spec in all_charts().values():
         json.dumps(spec, allow_nan=False)
+
+
+def test_steps_without_loss_share_a_bound_of_at_least_its_length():
+    clean, lossy = [point(minute) for minute in range(13)], point(13, received=9)
+
+    spec = loss_chart(series(*clean, lossy, point(14), point(20)), window(30), 300)
+
+    # 13 minutes are two parts of 6 and 7, of 60 and 70 packets; one minute after the loss stays alone, as after a gap.
+    found = [((row["t"] - START_MS) // MINUTE_MS, (row["t2"] - START_MS) // MINUTE_MS) for row in rows(spec, "steps")]
+    assert found == [(0, 6), (6, 13), (13, 14), (14, 15), (20, 21)]
+    assert [row["bound"] for row in rows(spec, "steps")] == [3 / 60, 3 / 70, None, 0.3, 0.3]
+    assert [row["ratio"] for row in rows(spec, "steps")] == [None, None, 0.1, None, None]
