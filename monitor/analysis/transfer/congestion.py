@@ -61,6 +61,9 @@ shows a queue, in longer intervals three do."""
 BOUND = 0.67
 """Share of the steady time in which the congestion window must be in flight to be the limit."""
 
+STILL = 0.5
+"""Share of the steady time in which the window stands still above which it does not grow back after a loss."""
+
 AFTER_CUT = 0.5
 """Share of the steady time after the loss that cut the window: before that, the window grew freely."""
 
@@ -175,15 +178,18 @@ def cut_by_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     window = signs.window
     if _is_bbr(recording) or not (window.bound_ratio >= BOUND and window.after_cut_ratio >= AFTER_CUT):
         return None
+    if window.still_ratio >= STILL:
+        return None
     if window.cut_in_start and not signs.loses_later:
         how = (
             f"{_segments(signs)} retransmitted after slow start cut the congestion window to"
             f" {size_text(signs.cwnd_bytes)}, which grows back slowly; run a longer test"
         )
     else:
+        each = f" of {signs.median_group:.0f} segments each" if signs.interval_s <= FINE_INTERVAL_S else ""
         how = (
-            f"{loss_events_text(signs)} of {signs.median_group:.0f} segments each, {percent(signs.resent_ratio)} of"
-            f" all, keep the congestion window at {size_text(signs.cwnd_bytes)}; {_cause_text(signs)}"
+            f"{loss_events_text(signs)}{each}, {percent(signs.resent_ratio)} of all segments, keep the congestion"
+            f" window at {size_text(signs.cwnd_bytes)}; {_cause_text(signs)}"
         )
     return TransferFinding(
         Verdict.LOSS,

@@ -16,6 +16,7 @@ from monitor.analysis.transfer.congestion import (
     BUFFER_BINDS,
     BUSY,
     DUPLICATES,
+    FINE_INTERVAL_S,
     LEAST_LOSS_EVENTS,
     cut_by_loss,
     heavy_loss,
@@ -69,6 +70,9 @@ retransmission timeout."""
 WINDOW_OPEN = 0.8
 """Share of the steady time in which the congestion window is not used up, or stands still, above which another window
 binds."""
+
+LEAST_STILL_S = 5.0
+"""Minimum time for which the window stands still: CUBIC's plateau takes 2 to 3 s."""
 
 STEADY_DEVIATION = 0.25
 """Maximum deviation of the rate behind a window; writes of a megabyte give 0.15 at 80 Mbit/s and a second."""
@@ -253,7 +257,8 @@ def _rate_requested(signs: Signs, recording: Recording) -> TransferFinding | Non
 def _window_open(signs: Signs, recording: Recording) -> TransferFinding | None:
     """A steady rate below what the congestion window allows, where the peer's window or the kernel is not known."""
     open_ratio, still_ratio = signs.window.open_ratio, signs.window.still_ratio
-    if not (open_ratio >= WINDOW_OPEN or still_ratio >= WINDOW_OPEN) or not _may_be_window(signs, recording):
+    stands_still = still_ratio >= WINDOW_OPEN and still_ratio * signs.steady_s >= LEAST_STILL_S
+    if not (open_ratio >= WINDOW_OPEN or stands_still) or not _may_be_window(signs, recording):
         return None
     in_flight = flight_bytes(signs)
     peer_known = not math.isnan(signs.peer_window_bytes)
@@ -328,13 +333,13 @@ JUDGES: tuple[Judge, ...] = (
 
 
 def _undetermined(signs: Signs) -> TransferFinding:
-    if signs.loss_events >= LEAST_LOSS_EVENTS and signs.median_group >= LEAST_GROUP:
+    if signs.loss_events >= LEAST_LOSS_EVENTS and signs.interval_s > FINE_INTERVAL_S:
+        reason = f"{loss_events_text(signs)}, whose cause intervals of {signs.interval_s:.2g} s do not show"
+    elif signs.loss_events >= LEAST_LOSS_EVENTS and signs.median_group >= LEAST_GROUP:
         reason = (
             f"{loss_events_text(signs)} of {signs.median_group:.0f} segments each, without a visible queue, but too"
             " irregular for a policer; run a longer test"
         )
-    elif signs.loss_events >= LEAST_LOSS_EVENTS:
-        reason = f"{loss_events_text(signs)}, whose cause intervals of {signs.interval_s:.2g} s do not show"
     elif signs.loss_events:
         reason = f"{loss_events_text(signs)}, too few to find the cause"
     elif math.isnan(signs.cwnd_bytes):

@@ -3,9 +3,10 @@
 In: the `IntervalSeries` of a test, its steady intervals. Out: `WindowUse`.
 
 Linux grows the congestion window only while it is used up, in slow start to at most twice the bytes in flight
-(tcp_is_cwnd_limited). A window that stands still without a loss, or that is larger than the flight, thus shows that
-something else binds: the receiver's window, the send buffer, or the application. BBR sets its window to twice the
-flight, so that its window shows nothing.
+(tcp_is_cwnd_limited). A window that stands still, or that is larger than the flight, thus shows that something else
+binds: the receiver's window, the send buffer, or the application. CUBIC's own window stands still for some seconds
+about its plateau (0.4 segments within a second of it), Reno's never. BBR sets its window to twice the flight, so that
+its window shows nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ QUEUE_CORRELATION = 0.8
 class WindowUse:
     """Shares of the steady time; NaN is unknown.
 
-    `open_ratio`: the window was larger than the flight. `still_ratio`: the window stood still, never having been cut.
+    `open_ratio`: the window was larger than the flight. `still_ratio`: the window was that of the interval before.
     `bound_ratio`: the window was in flight. `after_cut_ratio`: the time after a loss first cut it, 0 without a cut;
     `cut_in_start` whether that loss ended slow start. `fills_queue`: RTT and window grew in step while the rate that
     they give was steady to within `fill_deviation_ratio`.
@@ -63,7 +64,7 @@ def window_use(series: IntervalSeries, steady: Bools, slow_start_end_s: float) -
     implied_bps = implied_bps[defined & np.isfinite(implied_bps) & (implied_bps > 0.0)]
     return WindowUse(
         open_ratio=_share(series, defined, over_flight >= OPEN),
-        still_ratio=_share(series, defined, _stands_still(series)),
+        still_ratio=_share(series, defined, np.append([False], np.diff(series.cwnd_bytes) == 0.0)),
         bound_ratio=_share(series, defined, (over_flight < OPEN) & (over_flight >= OVERUSED)),
         after_cut_ratio=_share(series, defined, after_cut),
         cut_in_start=cut_at < defined.size and bool(series.start_s[cut_at] <= slow_start_end_s + 1e-6),
@@ -81,14 +82,6 @@ def _smoothed_bps(series: IntervalSeries) -> Floats:
     )
     rates: Floats = moved * 8.0 / widths_s
     return rates
-
-
-def _stands_still(series: IntervalSeries) -> Bools:
-    """Where the window is that of the interval before, and has never been larger."""
-    largest = np.fmax.accumulate(series.cwnd_bytes)
-    still = np.zeros(series.cwnd_bytes.size, dtype=np.bool_)
-    still[1:] = np.diff(series.cwnd_bytes) == 0.0
-    return np.asarray(still & (series.cwnd_bytes >= largest))
 
 
 def _first_cut(series: IntervalSeries, slow_start_end_s: float) -> int:
