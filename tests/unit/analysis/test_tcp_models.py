@@ -196,13 +196,49 @@ def test_both_forms_of_pftk_agree_up_to_ten_percent_loss(loss):
     assert pftk_short_bps(100, loss, 300) == pytest.approx(pftk_bps(100, loss, 300), rel=0.2)
 
 
-@given(st.floats(1e-8, 0.02), RTTS_MS)
-def test_renos_limit_is_pftks_with_what_was_resent_taken_off(loss, rtt_ms):
-    rto_ms = rtt_ms + 200
+# Transfers of Linux over the lab's path: sender, RTT seen by it, loss counted by the relay, Mbit/s of a stream with
+# segments of 1,448 bytes. Those up to 1% of loss are from docs/method/reproduce.md.
+MEASURED = [
+    ("reno", 10.6, 0.00103, 44.66),
+    ("reno", 51.1, 0.00087, 9.78),
+    ("reno", 11.2, 0.00942, 13.00),
+    ("cubic", 10.9, 0.00899, 12.71),
+    ("reno", 52.6, 0.00995, 2.72),
+    ("cubic", 103.9, 0.01133, 1.32),
+    ("reno", 179.7, 0.01077, 0.79),
+    ("reno", 1.48, 0.0199, 62.55),
+    ("reno", 1.54, 0.0510, 31.03),
+    ("reno", 1.65, 0.0965, 8.527),
+    ("reno", 2.97, 0.2014, 0.836),
+    ("reno", 5.84, 0.0233, 15.25),
+    ("reno", 5.96, 0.0508, 9.839),
+    ("reno", 5.99, 0.0971, 4.048),
+    ("reno", 7.25, 0.2171, 0.850),
+    ("reno", 53.5, 0.0179, 1.974),
+    ("reno", 56.7, 0.0555, 0.955),
+    ("reno", 55.0, 0.1099, 0.618),
+    ("reno", 56.5, 0.1707, 0.420),
+    ("cubic", 1.90, 0.0492, 12.17),
+    ("cubic", 2.66, 0.1011, 3.359),
+    ("cubic", 2.30, 0.1844, 0.663),
+    ("cubic", 22.6, 0.0534, 2.339),
+    ("cubic", 23.6, 0.1232, 1.080),
+    ("cubic", 22.0, 0.2452, 0.404),
+]
 
-    expected_bps = pftk_short_bps(rtt_ms, loss, rto_ms, packets_per_ack=1) * (1 - loss)
 
-    assert loss_limit_bps(CongestionControl.RENO, rtt_ms, loss) == pytest.approx(expected_bps, rel=0.025)
+@pytest.mark.parametrize(("control", "rtt_ms", "loss", "measured_mbps"), MEASURED)
+def test_the_loss_limit_is_what_linux_reaches_in_the_lab(control, rtt_ms, loss, measured_mbps):
+    modelled_bps = loss_limit_bps(CongestionControl(control), rtt_ms, loss, mss_bytes=1448)
+
+    assert measured_mbps * 1e6 / 2 < modelled_bps < measured_mbps * 1e6 * 2
+
+
+@given(st.floats(1e-8, 1e-4), st.floats(1, 2000))
+def test_renos_limit_is_pftks_where_timeouts_are_rare(loss, rtt_ms):
+    expected_bps = pftk_short_bps(rtt_ms, loss, rtt_ms, packets_per_ack=1)
+
+    assert loss_limit_bps(CongestionControl.RENO, rtt_ms, loss) == pytest.approx(expected_bps, rel=0.04)
 
 
 @given(CONTROLS, RTTS_MS, LOSSES, st.floats(1.01, 10))
