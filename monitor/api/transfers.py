@@ -74,7 +74,7 @@ class LimitOut(Schema):
 
 
 class EstimateOut(Schema):
-    """The minimum of the limits. `sign` is about, at least, at most, or between `low_bps` and `high_bps`, where
+    """The minimum of the limits. `sign` is about, at most, or between `low_bps` and `high_bps`, where
     `throughput_bps` is null; it is null without a known limit."""
 
     throughput_bps: float | None
@@ -87,6 +87,43 @@ class EstimateOut(Schema):
     packets_to_tell: int | None
     reno_index_bps: float | None
     reno_index_sign: str | None
+
+
+class PathStateOut(Schema):
+    """The pings of half an hour: median RTT, counts, and the usual TTL of the replies."""
+
+    rtt_ms: float | None
+    lost: int
+    sent: int
+    ttl: int | None
+
+
+class ForecastScoreOut(Schema):
+    """Forecasts of the path's earlier tests: how many, within a factor of two of the test, with the test in the 80%
+    interval, and the root mean square of the relative errors."""
+
+    forecasts: int
+    within_two: int
+    covered: int
+    rmsre: float
+
+
+class ForecastOut(Schema):
+    """The forecast of a test at `until`, with its 80% interval: the median of `tests` tests from `oldest_at` to
+    `newest_at`, `uncorrected_bps`, corrected for the `changes` of the path since (RTT, loss, route). `then` are the
+    pings before the newest of the tests, `now` those before `until`. `score` is null before the second test."""
+
+    throughput_bps: float
+    low_bps: float
+    high_bps: float
+    tests: int
+    oldest_at: datetime
+    newest_at: datetime
+    changes: list[str]
+    then: PathStateOut
+    now: PathStateOut
+    uncorrected_bps: float
+    score: ForecastScoreOut | None
 
 
 class CalibrationOut(Schema):
@@ -103,8 +140,9 @@ class CalibrationOut(Schema):
 
 
 class PathEstimateOut(Schema):
-    """The expected TCP throughput of a path, and its inputs. `estimate` is the result; if a calibration is used,
-    `uncalibrated` is the result without it. `congestion_control` is that of the tests."""
+    """The expected TCP throughput of a path, and its inputs. `forecast` is the result for a path with tests, else null.
+    `estimate` is the result of the model alone; if a calibration is used, `uncalibrated` is that without it.
+    `congestion_control` is that of the tests."""
 
     path_id: int
     packet_bytes: int
@@ -117,6 +155,7 @@ class PathEstimateOut(Schema):
     capacity_bps: float | None
     congestion_control: str | None
     streams: int
+    forecast: ForecastOut | None
     estimate: EstimateOut
     uncalibrated: EstimateOut | None
     calibration: CalibrationOut | None
@@ -179,6 +218,7 @@ def get_estimate(
         "capacity_bps": made.transfer.capacity_bps,
         "congestion_control": made.sender,
         "streams": made.transfer.streams,
+        "forecast": None if made.forecast is None else asdict(made.forecast),
         "estimate": _estimate(made.estimate),
         "uncalibrated": None if made.uncalibrated is None else _estimate(made.uncalibrated),
         "calibration": None if made.calibration is None else _calibration(made.calibration),

@@ -1,10 +1,12 @@
 """TCP throughput from loss, window and capacity of a path. Pure functions on numbers.
 
 `models` has the published formulas, `timing` durations and buffers, `estimates` the binding limit and advice,
-`calibration` the correction by a path's own tests. The names for other packages are exported here.
+`calibration` the loss that TCP sees. `forecasts` predicts the next test of a path from its earlier tests, `corrections`
+their correction after a change of the path. The names for other packages are exported here.
 """
 
 from monitor.analysis.tcp.calibration import LEAST_STRETCHES, Calibration, MeasuredDay, calibrate, stretches
+from monitor.analysis.tcp.corrections import PathState, TransferKind, corrected_bps
 from monitor.analysis.tcp.estimates import estimate, needs
 from monitor.analysis.tcp.figures import (
     FigureError,
@@ -18,6 +20,7 @@ from monitor.analysis.tcp.figures import (
     ThroughputLimit,
     TransferSettings,
 )
+from monitor.analysis.tcp.forecasts import Forecast, ForecastScore, PastTest, PathChange, forecast, replayed
 from monitor.analysis.tcp.models import (
     MSS_BYTES,
     CongestionControl,
@@ -52,23 +55,31 @@ __all__ = [
     "Calibration",
     "CongestionControl",
     "FigureError",
+    "Forecast",
+    "ForecastScore",
     "LimitName",
     "Loss",
     "MeasuredDay",
+    "PastTest",
+    "PathChange",
+    "PathState",
     "Rtt",
     "Sign",
     "SpeedUp",
     "StreamRequirements",
     "ThroughputEstimate",
     "ThroughputLimit",
+    "TransferKind",
     "TransferSettings",
     "average_window",
     "buffer_bytes",
     "buffer_delay_ratio",
     "calibrate",
+    "corrected_bps",
     "cubic_window",
     "efficiency_ratio",
     "estimate",
+    "forecast",
     "from_typed",
     "highspeed_increase_and_decrease",
     "highspeed_window",
@@ -79,6 +90,7 @@ __all__ = [
     "needs",
     "recovery_s",
     "reno_window",
+    "replayed",
     "scalable_window",
     "slow_start_s",
     "streams_needed",

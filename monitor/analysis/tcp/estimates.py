@@ -7,12 +7,17 @@ which names it and its valid range. The error of estimates is not here, but in `
 Each limit has a sign, and so has their minimum:
   - with some of the packets lost, loss gives a rate (about); with none lost, a floor (at least); with all of them lost,
     a ceiling (at most). Floor and ceiling use the 95% confidence bound of the loss;
-  - an unknown window or capacity can only lower the estimate: "about" becomes "at most";
+  - an unknown window or capacity can only lower the estimate: "about" becomes "at most", and a floor alone gives no
+    estimate;
   - a floor above window and capacity shows that loss does not bind. A floor below them leaves open which limit binds:
     the answer is then between the two.
 
-The 80% interval goes from the 10th to the 90th percentile. That of the loss is Clopper and Pearson's; it is
-combined with those of the RTT and of a calibration as independent errors of a product, by adding squares of logarithms.
+The 80% interval goes from the 10th to the 90th percentile. That of the loss is Clopper and Pearson's, that of window
+and capacity the share that transfers attain of them; it is combined with those of the RTT and of a calibration as
+independent errors of a product, by adding squares of logarithms.
+
+BBR keeps its rate under loss: it delivers 1 - p of window or capacity. Above 5% of loss the interval reaches down to
+the rate of a sender that reacts to it.
 """
 
 from __future__ import annotations
@@ -23,6 +28,9 @@ from dataclasses import dataclass
 from monitor.analysis.loss import ZERO_LOSS_BOUND
 from monitor.analysis.tcp.calibration import Calibration
 from monitor.analysis.tcp.figures import (
+    ATTAINED_HIGH,
+    ATTAINED_LOW,
+    BBR_UNHARMED_RATIO,
     FigureError,
     LimitName,
     Loss,
@@ -116,21 +124,40 @@ class _Seen:
 
 
 def _limits(seen: _Seen) -> tuple[ThroughputLimit, ...]:
-    limits = []
     transfer, loss = seen.transfer, seen.loss
-    if transfer.window_bytes is not None:
-        limits.append(_window_limit(seen.rtt, transfer.window_bytes * transfer.streams))
-    if loss.ratio > 0.0 or loss.none_of_some:
-        limits.append(_loss_limit(seen))
-    if transfer.capacity_bps is not None:
-        capacity_bps = transfer.capacity_bps
-        limits.append(ThroughputLimit(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, capacity_bps, capacity_bps))
-    return tuple(limits)
+    window = (
+        None if transfer.window_bytes is None else _window_limit(seen.rtt, transfer.window_bytes * transfer.streams)
+    )
+    capacity = None if transfer.capacity_bps is None else _capacity_limit(transfer.capacity_bps)
+    if transfer.is_bbr and loss.ratio < 1.0:
+        return tuple(_despite_loss(limit, seen) for limit in (window, capacity) if limit is not None)
+    by_loss = _loss_limit(seen) if loss.ratio > 0.0 or loss.none_of_some else None
+    return tuple(limit for limit in (window, by_loss, capacity) if limit is not None)
 
 
 def _window_limit(rtt: Rtt, window_bytes: float) -> ThroughputLimit:
-    rate_bps, low_bps, high_bps = window_limit_bps(window_bytes, [rtt.median_ms, rtt.high_ms, rtt.low_ms]).tolist()
+    rate_bps, slow_bps, fast_bps = window_limit_bps(window_bytes, [rtt.median_ms, rtt.high_ms, rtt.low_ms]).tolist()
+    low_bps = _joined(rate_bps, slow_bps, rate_bps * ATTAINED_LOW)
+    high_bps = _joined(rate_bps, fast_bps, rate_bps * ATTAINED_HIGH)
     return ThroughputLimit(LimitName.WINDOW, Sign.ABOUT, rate_bps, low_bps, high_bps)
+
+
+def _capacity_limit(capacity_bps: float) -> ThroughputLimit:
+    low_bps, high_bps = capacity_bps * ATTAINED_LOW, capacity_bps * ATTAINED_HIGH
+    return ThroughputLimit(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, low_bps, high_bps)
+
+
+def _despite_loss(limit: ThroughputLimit, seen: _Seen) -> ThroughputLimit:
+    """Limit of a BBR sender at this loss."""
+    ratio, low_bps, high_bps = seen.loss.ratio, limit.low_bps, limit.high_bps
+    assert low_bps is not None
+    assert high_bps is not None
+    low_bps *= 1.0 - ratio
+    if ratio > BBR_UNHARMED_RATIO:
+        low_bps = min(low_bps, seen.by_loss_bps(seen.rtt.median_ms, ratio))
+    return ThroughputLimit(
+        limit.name, limit.sign, limit.throughput_bps * (1.0 - ratio), low_bps, high_bps * (1.0 - ratio)
+    )
 
 
 def _loss_limit(seen: _Seen) -> ThroughputLimit:
@@ -166,7 +193,7 @@ def _least(limits: tuple[ThroughputLimit, ...], *, complete: bool) -> Least:
     caps = [limit for limit in limits if limit.sign is not Sign.AT_LEAST]
     floor = _floor(limits)
     if not caps:
-        return (None, None, None, None, None) if floor is None else (floor, Sign.AT_LEAST, floor, None, None)
+        return None, None, None, None, None
     least = min(caps, key=lambda limit: limit.throughput_bps)
     rate_bps, high_bps = least.throughput_bps, min(cap.high_bps for cap in caps if cap.high_bps is not None)
     if floor is not None and floor < rate_bps:

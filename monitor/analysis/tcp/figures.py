@@ -25,6 +25,14 @@ TAIL_CONFIDENCE = 0.9
 LEAST_LOSS_RATIO = 1e-15
 """Minimum loss ratio above 0: at 100 Gbit/s a packet in three years."""
 
+ATTAINED_LOW, ATTAINED_HIGH = 0.7, 1.05
+"""Share of a window or capacity limit that transfers attain, 80% interval. Published paths attained 0.71 to 0.95 of it
+(docs/method/estimate.md); CUBIC is at 0.7 after a loss (RFC 9438, section 4.6)."""
+
+BBR_UNHARMED_RATIO = 0.05
+"""Maximum loss at which BBR delivers capacity × (1 - loss): Cardwell and others, "BBR: congestion-based congestion
+control", ACM Queue 14 (2016), figure 8."""
+
 MOST_MSS_BYTES = 65_495
 """An IPv4 packet of 65,535 bytes less 40 of headers."""
 
@@ -154,13 +162,15 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSettings:
-    """Parameters of a transfer. The window is that of each stream; None is unknown."""
+    """Parameters of a transfer. The window is that of each stream; None is unknown. With `is_bbr` the sender is BBR,
+    which keeps its rate under loss, and `control` the model that bounds it from below."""
 
     mss_bytes: float = MSS_BYTES
     window_bytes: float | None = None
     capacity_bps: float | None = None
     control: CongestionControl = CongestionControl.CUBIC
     streams: int = 1
+    is_bbr: bool = False
 
     def __post_init__(self) -> None:
         wanted = f"give the payload of a segment in bytes, 1 to {MOST_MSS_BYTES:,}; on Ethernet it is 1460"
@@ -206,9 +216,9 @@ class ThroughputEstimate:
     `throughput_bps` is None where the inputs allow no single figure: then either `sign` is BETWEEN and `low_bps` and
     `high_bps` are its bounds, or `sign` is None and no limit is known. Otherwise `low_bps` and `high_bps` are the 80%
     interval, None at an open end. `binding` is the limit that binds, None where undetermined. `not_known` names the
-    unknown limits, each of which can only lower the estimate; with AT_LEAST, which is used where only loss is known,
-    they are not considered. `packets_to_tell` is the number of packets without a loss that would show that loss does
-    not bind, where that is open.
+    unknown limits, each of which can only lower the estimate, so that it is never a lower bound while one is unknown.
+    `packets_to_tell` is the number of packets without a loss that would show that loss does not bind, where that is
+    open.
 
     `reno_index_bps` is the Mathis formula as in PingER's tables (C = 1, a single stream), an index for comparing paths
     and years, not an estimate: a bound where none or all were lost, None where the loss is exactly 0.

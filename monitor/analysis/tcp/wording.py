@@ -6,9 +6,11 @@ In: a `ThroughputEstimate` and its inputs. Out: short English text.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 from monitor.analysis import figures
 from monitor.analysis.tcp.calibration import LEAST_LOST, LEAST_STRETCHES, Calibration
+from monitor.analysis.tcp.corrections import PathState
 from monitor.analysis.tcp.figures import (
     LimitName,
     Loss,
@@ -19,6 +21,7 @@ from monitor.analysis.tcp.figures import (
     ThroughputEstimate,
     TransferSettings,
 )
+from monitor.analysis.tcp.forecasts import Forecast, ForecastScore, PathChange
 
 
 def headline(answer: ThroughputEstimate) -> str:
@@ -29,18 +32,76 @@ def headline(answer: ThroughputEstimate) -> str:
         return f"between {rate(answer.low_bps)} and {rate(answer.high_bps)}"
     if answer.throughput_bps == 0.0:
         return "0 bit/s: every packet is lost"
-    if answer.sign is Sign.AT_LEAST:
-        return f"at least {rate(answer.throughput_bps)}, considering loss alone"
     held = "" if answer.binding is None else f", limited by {answer.binding}"
     return f"{answer.sign} {rate(answer.throughput_bps)}{held}{interval(answer.low_bps, answer.high_bps, ' (80%: {})')}"
+
+
+def forecast_headline(made: Forecast) -> str:
+    """Throughput forecast from the path's own tests, its interval and the number of tests."""
+    ends = f"{rate(made.low_bps)} to {rate(made.high_bps)}"
+    return f"about {rate(made.throughput_bps)} (80%: {ends}), from {_tests(made.tests)} of this path"
+
+
+def forecast_notes(made: Forecast, until: datetime) -> list[str]:
+    """Age of the tests, changes of the path since, and the score of earlier forecasts."""
+    age = f"the newest {figures.duration((until - made.newest_at).total_seconds())} before {until:%Y-%m-%d %H:%M} UTC"
+    if made.tests == 1:
+        lines = [f"From a single test, {age}."]
+    else:
+        lines = [f"Median of {_tests(made.tests)} since {made.oldest_at:%Y-%m-%d %H:%M} UTC, {age}."]
+    if made.changes:
+        lines.append(_changed(made))
+    lines.append(_scored(made.score))
+    return lines
+
+
+MODEL_ALONE = (
+    "No test of this kind to forecast from: from RTT, loss, window and capacity alone, never compared with a test."
+)
+
+
+def _tests(count: int) -> str:
+    return f"{figures.count(count)} test{'' if count == 1 else 's'}"
+
+
+def _changed(made: Forecast) -> str:
+    words = {
+        PathChange.RTT: f"RTT {_rtt(made.then)}, now {_rtt(made.now)}",
+        PathChange.LOSS: f"loss {_loss(made.then)}, now {_loss(made.now)}",
+        PathChange.ROUTE: f"TTL of replies {made.then.ttl}, now {made.now.ttl}",
+    }
+    differences = "; ".join(words[change] for change in made.changes)
+    return (
+        f"The path changed since: {differences}. Corrected from {rate(made.uncorrected_bps)}, with a wider interval, "
+        "until a test shows the effect."
+    )
+
+
+def _rtt(state: PathState) -> str:
+    return figures.milliseconds(state.rtt_ms)
+
+
+def _loss(state: PathState) -> str:
+    return figures.loss(state.lost, state.sent)
+
+
+def _scored(score: ForecastScore | None) -> str:
+    if score is None:
+        return "No earlier forecast to compare with a test."
+    return (
+        f"Earlier forecasts of this path: {figures.count(score.within_two)} of {figures.count(score.forecasts)} within "
+        f"a factor of two of the next test, {figures.count(score.covered)} with the test in the 80% interval."
+    )
 
 
 def notes(loss_seen: Loss, answer: ThroughputEstimate) -> list[str]:
     """Notes on the estimate, a sentence each."""
     lines = []
+    if answer.sign is None:
+        lines.append("No loss was seen, and window and capacity are unknown: no figure shows the limit.")
     if answer.not_known and answer.throughput_bps:
         lines.append(f"Unknown: {' and '.join(answer.not_known)}, which may limit it further.")
-    if loss_seen.none_of_some:
+    if loss_seen.none_of_some and any(limit.name is LimitName.LOSS for limit in answer.limits):
         lines.append(f"No loss seen; its 95% upper bound is used, {loss(loss_seen.bound_ratio)}.")
     if loss_seen.all_of_some:
         lines.append(f"Every packet was lost; the 95% lower bound of the loss is used, {loss(loss_seen.bound_ratio)}.")

@@ -1,26 +1,36 @@
 """Expected TCP throughput of a path and its bottleneck, from the path's measurements over a period.
 
-In: the path's summary and its throughput tests of the period. Out: a `ThroughputEstimate` of `monitor.analysis.tcp`
-with its inputs:
+In: the path's summary and its throughput tests of the period. Out: a `PathEstimate`: the forecast from the path's tests
+up to the end of the period, where there are any, and the estimate of the model, a `ThroughputEstimate` of
+`monitor.analysis.tcp`, with its inputs:
 
   - RTT and loss are the pings', bursts during throughput tests excluded;
   - the window is the largest that the receiver granted to a stream in the tests of the period;
   - the capacity is that of `monitor.archive.queries.throughput.transfers.backgrounds`: measured, and at least that of
     the best test;
-  - congestion control and streams are those of the newest test, or of those before the period. BBR does not react to
-    loss, so its loss is taken as zero;
-  - the loss is calibrated by tests of that kind in the eight weeks before the period, where that would have helped.
+  - congestion control and streams are those of the newest test, or of those before the period;
+  - the loss is calibrated by tests of that kind in the eight weeks before the period, where that would have helped;
+  - the Mathis (Reno) index is that of the summary, as everywhere.
 On-demand tests are excluded, except that a faster on-demand test raises the capacity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.analysis.sketches import RTT_MS, Sketches
-from monitor.analysis.tcp import Loss, Rtt, ThroughputEstimate, TransferSettings, estimate
+from monitor.analysis.tcp import (
+    Forecast,
+    Loss,
+    Rtt,
+    Sign,
+    ThroughputEstimate,
+    TransferKind,
+    TransferSettings,
+    estimate,
+)
 from monitor.archive.periods import cover
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.calibrations import (
@@ -32,6 +42,7 @@ from monitor.archive.queries.throughput.calibrations import (
     is_bbr,
     newest_kind,
 )
+from monitor.archive.queries.throughput.forecasts import path_forecast
 from monitor.archive.queries.throughput.series import ThroughputPoint
 from monitor.archive.queries.throughput.transfers import backgrounds
 from monitor.archive.statements import run_statement, statement
@@ -46,8 +57,9 @@ class PathEstimate:
     """An estimate with its inputs. `sender` is the congestion control of the tests, None where no test reports it;
     where it has no model, that of `transfer` differs.
 
-    `estimate` is the answer; where a calibration is used, `uncalibrated` is the answer without it. `calibration` is the
-    available calibration, used or not; None where no test before the period qualifies.
+    `forecast` is the answer for a path with tests, at `until`; None without tests. `estimate` is the answer of the
+    model alone; where a calibration is used, `uncalibrated` is that without it. `calibration` is the available
+    calibration, used or not; None where no test before the period qualifies.
     """
 
     estimate: ThroughputEstimate
@@ -57,6 +69,8 @@ class PathEstimate:
     sender: str | None
     uncalibrated: ThroughputEstimate | None = None
     calibration: PathCalibration | None = None
+    forecast: Forecast | None = None
+    until: datetime | None = None
 
 
 def path_estimate(
@@ -72,19 +86,48 @@ def path_estimate(
     sender, streams = _kind(measured, days)
     background = backgrounds([(summary.path_id, until)])[summary.path_id, until]
     rtt = _round_trip(summary, since, until)
-    loss = Loss(0.0) if is_bbr(sender) else Loss.counted(summary.lost, summary.sent)
+    loss = Loss.counted(summary.lost, summary.sent)
     transfer = TransferSettings(
         window_bytes=max((test.peer_window_bytes for test in measured if test.peer_window_bytes), default=None),
         capacity_bps=background.capacity_bps,
         control=control_of(sender),
         streams=streams,
+        is_bbr=is_bbr(sender),
     )
     learnt = calibration(days, sender, streams)
-    raw, used = estimate(rtt, loss, transfer), None if learnt is None else learnt.used
-    if used is None:
-        return PathEstimate(raw, rtt, loss, transfer, sender, calibration=learnt)
-    answer = estimate(rtt, loss, transfer, calibration=used)
-    return PathEstimate(answer, rtt, loss, transfer, sender, uncalibrated=raw, calibration=learnt)
+    used = None if learnt is None else learnt.used
+    raw = _with_index(estimate(rtt, loss, transfer), summary)
+    return PathEstimate(
+        raw if used is None else _with_index(estimate(rtt, loss, transfer, calibration=used), summary),
+        rtt,
+        loss,
+        transfer,
+        sender,
+        uncalibrated=None if used is None else raw,
+        calibration=learnt,
+        forecast=path_forecast(summary.path_id, summary.packet_bytes, until, sender, _transfer_kind(transfer)),
+        until=until,
+    )
+
+
+def _transfer_kind(transfer: TransferSettings) -> TransferKind:
+    return TransferKind(
+        control=transfer.control,
+        streams=transfer.streams,
+        is_bbr=transfer.is_bbr,
+        window_bytes=transfer.window_bytes,
+        capacity_bps=transfer.capacity_bps,
+    )
+
+
+def _with_index(answer: ThroughputEstimate, summary: PathSummary) -> ThroughputEstimate:
+    """The answer with the Mathis (Reno) index of the summary, which is from the mean RTT."""
+    sign = Sign.AT_LEAST if summary.estimate_is_floor else Sign.ABOUT
+    return replace(
+        answer,
+        reno_index_bps=summary.estimate_bps,
+        reno_index_sign=None if summary.estimate_bps is None else sign,
+    )
 
 
 def _kind(tests: Sequence[ThroughputPoint], days: Sequence[DayOfTests]) -> tuple[str | None, int]:

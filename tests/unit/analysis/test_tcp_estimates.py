@@ -58,7 +58,7 @@ def test_the_estimate_is_the_least_of_the_limits_that_are_known(given_figures):
     found = estimate(rtt, loss, transfer)
 
     caps = [one.throughput_bps for one in found.limits if one.sign is not Sign.AT_LEAST]
-    if found.throughput_bps is not None and found.sign is not Sign.AT_LEAST:
+    if found.throughput_bps is not None:
         assert found.throughput_bps == min(caps)
     if found.binding is not None:
         assert limit(found, found.binding).throughput_bps == found.throughput_bps
@@ -71,8 +71,8 @@ def test_the_ends_lie_on_their_sides_and_every_figure_is_finite(given_figures):
     ends = [end for end in (found.low_bps, found.throughput_bps, found.high_bps) if end is not None]
     assert ends == sorted(ends)
     assert all(math.isfinite(end) for end in ends)
-    assert (found.sign is None) == (not found.limits)
-    assert (found.sign is Sign.BETWEEN) == (found.throughput_bps is None and bool(found.limits))
+    assert (found.sign is None) == all(one.sign is Sign.AT_LEAST for one in found.limits)
+    assert (found.sign is Sign.BETWEEN) == (found.throughput_bps is None and found.sign is not None)
 
 
 @given(figures())
@@ -154,19 +154,75 @@ def test_the_limit_that_binds_is_named(transfer, binding, throughput_bps):
     assert found.throughput_bps == pytest.approx(throughput_bps)
 
 
-def test_without_loss_seen_and_nothing_else_known_loss_gives_a_floor():
-    found = estimate(Rtt(100), Loss.counted(0, 300), TransferSettings())
+@pytest.mark.parametrize("sent", [300, 30_000_000])
+def test_loss_alone_gives_no_lower_bound(sent):
+    found = estimate(Rtt(100), Loss.counted(0, sent), TransferSettings())
 
-    assert found.sign is Sign.AT_LEAST
-    assert found.throughput_bps == loss_limit_bps(CongestionControl.CUBIC, 100, 3 / 300)
-    assert (found.high_bps, found.binding, found.advice) == (None, None, None)
+    assert (found.sign, found.throughput_bps, found.low_bps, found.high_bps) == (None, None, None, None)
+    assert (found.binding, found.advice) == (None, None)
+    assert found.not_known == (LimitName.WINDOW, LimitName.CAPACITY)
+
+
+@given(figures())
+def test_nothing_is_a_lower_bound_while_a_limit_is_unknown(given_figures):
+    found = estimate(*given_figures)
+
+    if found.not_known:
+        assert found.sign in (None, Sign.AT_MOST) or found.throughput_bps == 0.0
+    assert found.sign is not Sign.AT_LEAST
+
+
+@given(figures())
+def test_no_figure_has_an_interval_of_zero_width(given_figures):
+    rtt, loss, transfer = given_figures
+    assume(loss.sent is not None or loss.ratio == 0.0)
+
+    found = estimate(rtt, loss, transfer)
+
+    if found.low_bps is not None and found.high_bps is not None and found.throughput_bps != 0.0:
+        assert found.low_bps < found.high_bps
+
+
+# China Clipper, SC2000, ORNL and SLAC as in TestPublishedPaths below, and the link of Sunnyvale to Geneva: what the
+# transfers got, in Mbit/s.
+@pytest.mark.parametrize(
+    ("rtt_ms", "window_bytes", "capacity_mbps", "published_mbps"),
+    [(175, 2048 * 1024, 100, 75), (50, 2e6, 622, 240), (102, 2e6, 100, 71), (180, 120e6, 2500, 2380)],
+)
+def test_published_transfers_lie_in_the_interval(rtt_ms, window_bytes, capacity_mbps, published_mbps):
+    transfer = TransferSettings(window_bytes=window_bytes, capacity_bps=capacity_mbps * 1e6)
+
+    found = estimate(Rtt(rtt_ms), Loss(0.0), transfer)
+
+    assert found.low_bps < published_mbps * 1e6 < found.high_bps
+
+
+def test_bbr_delivers_what_the_loss_leaves_of_the_capacity():
+    bbr = dataclasses.replace(ALL_KNOWN, is_bbr=True, capacity_bps=5e7)
+
+    found = estimate(Rtt(100), Loss.counted(30, 1000), bbr)
+
+    assert (found.binding, found.throughput_bps) == (LimitName.CAPACITY, pytest.approx(0.97 * 5e7))
+    assert found.low_bps < 0.8 * found.throughput_bps
+
+
+def test_bbr_under_heavy_loss_may_get_as_little_as_cubic():
+    bbr = dataclasses.replace(ALL_KNOWN, is_bbr=True)
+
+    found = estimate(Rtt(100), Loss.counted(68, 1000), bbr)
+
+    assert found.low_bps == loss_limit_bps(CongestionControl.CUBIC, 100, 0.068)
+    assert found.high_bps > 0.9 * found.throughput_bps
 
 
 def test_without_loss_it_lies_between_the_floor_and_other_limits():
     found = estimate(Rtt(100), Loss.counted(0, 300), ALL_KNOWN)
 
     assert (found.sign, found.throughput_bps, found.binding) == (Sign.BETWEEN, None, None)
-    assert (found.low_bps, found.high_bps) == (loss_limit_bps(CongestionControl.CUBIC, 100, 0.01), 8e7)
+    assert (found.low_bps, found.high_bps) == (
+        loss_limit_bps(CongestionControl.CUBIC, 100, 0.01),
+        pytest.approx(8e7 * 1.05),
+    )
 
 
 def test_as_many_packets_as_said_tell_whether_loss_limits():

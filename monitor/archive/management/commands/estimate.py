@@ -75,10 +75,7 @@ class Command(BaseCommand):
             console = Console(file=cast("IO[str]", self.stdout), width=width, highlight=False)
             _print(console, rtt, loss, transfer, answer)
         if answer.sign is None:
-            raise CommandError(
-                "no estimate: no loss and no other limit given; give --window-bytes, "
-                "--capacity-mbps, or --sent, the sample size of the loss"
-            )
+            raise CommandError("no estimate: no loss and no other limit given; give --window-bytes or --capacity-mbps")
 
 
 def _number(text: str) -> float:
@@ -105,7 +102,7 @@ def _as_json(rtt: Rtt, loss: Loss, transfer: TransferSettings, answer: Throughpu
         "rtt_p90_ms": rtt.p90_ms,
         "loss_ratio": loss.ratio,
         "sent": loss.sent,
-        **asdict(transfer),
+        **{name: value for name, value in asdict(transfer).items() if name != "is_bbr"},
     }
     requirements = needs(rtt, transfer, answer)
     return {"given": given, **asdict(answer), "at_this_rate": None if requirements is None else asdict(requirements)}

@@ -20,10 +20,7 @@ from monitor.analysis.tcp import (
 from monitor.archive.queries.path_estimates import PathEstimate
 from monitor.web.pages.path.transfer import EstimateView, estimate_view
 
-NOTHING_LIMITS = (
-    "No estimate: a loss of 0 is no limit, and there is no other limit. Give a window, a capacity, or the sample size "
-    "of the loss."
-)
+NOTHING_LIMITS = "No estimate: a loss of 0 is no limit, and there is no other limit. Give a window or a capacity."
 
 
 class LossField(forms.FloatField):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monitor.analysis import figures
-from monitor.analysis.tcp import LimitName, wording
+from monitor.analysis.tcp import Forecast, LimitName, ThroughputEstimate, wording
 from monitor.analysis.transfer import EvidenceFigure
 from monitor.archive.diagnosis.findings import Findings
 from monitor.archive.queries.path_estimates import PathEstimate
@@ -68,13 +68,30 @@ def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this 
     ]
     index = wording.signed(result.reno_index_bps, result.reno_index_sign)
     limits.append(("Mathis (Reno)", index, "", "Mathis, C = 1, one stream: for comparison only"))
+    model = (*wording.notes(made.loss, result), *_calibration_facts(made), *_sender_facts(made))
+    advice = None if made.forecast is not None and not _agree(made.forecast, result) else result.advice
     return EstimateView(
-        headline=wording.headline(result),
-        notes=(*wording.notes(made.loss, result), *_calibration_facts(made), *_sender_facts(made)),
+        headline=wording.headline(result) if made.forecast is None else wording.forecast_headline(made.forecast),
+        notes=(*_forecast_notes(made), *model),
         limits=tuple(limits),
-        advice=() if result.advice is None else tuple(wording.advice_rows(result.advice, made.loss, made.transfer)),
-        target="" if result.advice is None else wording.rate(result.advice.target_bps),
+        advice=() if advice is None else tuple(wording.advice_rows(advice, made.loss, made.transfer)),
+        target="" if advice is None else wording.rate(advice.target_bps),
     )
+
+
+def _agree(forecast: Forecast, model: ThroughputEstimate) -> bool:
+    """Whether advice from the model applies: its figure is in the interval of the forecast."""
+    return model.throughput_bps is not None and forecast.low_bps <= model.throughput_bps <= forecast.high_bps
+
+
+def _forecast_notes(made: PathEstimate) -> tuple[str, ...]:
+    """Basis of the headline. A calculated estimate has no end of a period, and no tests to speak of."""
+    if made.until is None:
+        return ()
+    if made.forecast is None:
+        return (wording.MODEL_ALONE,)
+    alone = f"From RTT, loss, window and capacity alone: {wording.headline(made.estimate)}."
+    return (*wording.forecast_notes(made.forecast, made.until), alone)
 
 
 def _calibration_facts(made: PathEstimate) -> tuple[str, ...]:
@@ -90,7 +107,7 @@ def _sender_facts(made: PathEstimate) -> tuple[str, ...]:
     if made.sender is None or made.sender == made.transfer.control:
         return ()
     if made.sender.startswith("bbr"):
-        return ("Tests use BBR, which does not react to loss, so loss is not treated as a limit.",)
+        return ("Tests use BBR, which keeps its rate up to a loss of about 5%.",)
     return (f"Tests use {made.sender}, for which there is no model; estimated as {made.transfer.control}.",)
 
 

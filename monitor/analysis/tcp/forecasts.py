@@ -1,0 +1,273 @@
+"""Forecast of a path's next TCP throughput test from its earlier tests.
+
+In: tests of a path with the same congestion control and streams, oldest first, each with the pings before it, and the
+pings before the moment of the forecast. Out: a `Forecast`: the median of recent tests, its 80% interval from the errors
+of earlier forecasts of the same path, and the score of those. Later data is never used: the forecast of test 20 is
+computed from tests 1 to 19.
+
+  1. Tests on a path that was alike: RTT within a quarter, loss not significantly different, same route. Without any,
+     the newest tests, corrected for the change of the path.
+  2. Of those only the tests since the last level shift: three or more that all lie beyond the ten before and differ by
+     30% in the median (after He, Dovrolis and Ammar, "On the predictability of large transfer TCP throughput", SIGCOMM
+     2005, section 5.2). An outlier among them does not move a median.
+  3. The median of the last ten, five or three, whichever had the smallest mean error so far.
+  4. The interval: the 10% and 90% quantiles of log(test / forecast) of earlier forecasts. With fewer than nine errors
+     they do not reach the tenths; a spread of 25% is then assumed, with the weight of four errors (Vazhkudai and
+     Schopf, "Predicting sporadic grid data transfers" (2002) have errors of 15 to 25%).
+  5. After a change of the path the interval is wider, and includes the figure without the correction.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+import numpy as np
+
+from monitor.analysis.binomial import lower_bound, upper_bound
+from monitor.analysis.tcp.corrections import NOT_PINGED, PathState, TransferKind, corrected_bps
+from monitor.analysis.tcp.models import Bools
+
+MOST_TESTS = 10
+"""Tests in a median."""
+LENGTHS = (10, 5, 3)
+LEAST_GAIN = 0.95
+"""A shorter median is only used if its mean error is below this share of the error of the longer."""
+COMPARED_TESTS = 20
+"""Tests among which those on an alike path are looked for."""
+
+SHIFT_TESTS = 3
+SHIFT_LOG = math.log(1.3)
+
+RTT_LOG = math.log(1.25)
+LEAST_RTT_MS = 2.0
+"""A smaller difference is not a change; below it, an RTT is queueing and timing of hosts."""
+LOSS_CONFIDENCE = 0.995
+"""On each side of the intervals that must not overlap where loss changed: 99%."""
+
+LOW, HIGH = 0.1, 0.9
+LEAST_ERRORS = 9
+MOST_ERRORS = 50
+ASSUMED_LOG, ASSUMED_WEIGHT = 0.25, 4
+SPREAD_OF_80 = 1.2816
+LEAST_WIDTH_LOG = math.log(1.005)
+"""Minimum distance of an end from the figure: a rate is measured to three digits."""
+CHANGED_WIDTH_LOG = math.log(1.5)
+"""Minimum distance of an end from the figure after a change of the path."""
+
+
+class PathChange(StrEnum):
+    """Differences between the path at the tests and now."""
+
+    RTT = "RTT"
+    LOSS = "loss"
+    ROUTE = "route"
+
+
+@dataclass(frozen=True, slots=True)
+class PastTest:
+    """A throughput test, and its path before it."""
+
+    at: datetime
+    throughput_bps: float
+    state: PathState = NOT_PINGED
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastScore:
+    """Forecasts of earlier tests: how many, within a factor of two of the test, and with the test in the interval.
+
+    `rmsre` is the root mean square of (forecast - test) / the smaller of the two (He and others, section 3).
+    """
+
+    forecasts: int
+    within_two: int
+    covered: int
+    rmsre: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The next test's throughput with its 80% interval.
+
+    `tests` is the number of tests in the median, from `oldest_at` to `newest_at`. `changes` says how the path differs
+    from that of these tests, and `uncorrected_bps` is their median. `score` is None before the second test.
+    """
+
+    throughput_bps: float
+    low_bps: float
+    high_bps: float
+    tests: int
+    oldest_at: datetime
+    newest_at: datetime
+    changes: tuple[PathChange, ...]
+    then: PathState
+    now: PathState
+    uncorrected_bps: float
+    score: ForecastScore | None
+
+
+def forecast(tests: Sequence[PastTest], now: PathState, kind: TransferKind) -> Forecast | None:
+    """Forecast a test at this state of the path; None without tests. Rates must be above 0."""
+    if not tests:
+        return None
+    replay = _Replay(tests, now, kind)
+    logs = [replay.result(number) for number in range(1, len(tests) + 1)]
+    last = logs[-1]
+    return Forecast(
+        throughput_bps=math.exp(last.middle),
+        low_bps=math.exp(last.low),
+        high_bps=math.exp(last.high),
+        tests=len(last.basis),
+        oldest_at=tests[last.basis[0]].at,
+        newest_at=tests[last.basis[-1]].at,
+        changes=last.changes,
+        then=tests[last.basis[-1]].state,
+        now=now,
+        uncorrected_bps=math.exp(last.uncorrected),
+        score=_score(logs[:-1], replay.rates[1:]),
+    )
+
+
+def replayed(tests: Sequence[PastTest], kind: TransferKind) -> list[tuple[float, float, float]]:
+    """(forecast, low, high) in bit/s of each test from the second on, each from the tests before it."""
+    if not tests:
+        return []
+    replay = _Replay(tests, NOT_PINGED, kind)
+    results = [replay.result(number) for number in range(1, len(tests))]
+    return [(math.exp(result.middle), math.exp(result.low), math.exp(result.high)) for result in results]
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A forecast in logarithms, and the indices of the tests it is from."""
+
+    middle: float
+    low: float
+    high: float
+    uncorrected: float
+    basis: tuple[int, ...]
+    changes: tuple[PathChange, ...]
+
+
+class _Replay:
+    """Forecasts of tests 1, 2, … in order, each with the errors of those before it."""
+
+    def __init__(self, tests: Sequence[PastTest], now: PathState, kind: TransferKind) -> None:
+        self._states = [*(test.state for test in tests), now]
+        self._kind = kind
+        self.rates = [math.log(test.throughput_bps) for test in tests]
+        self._differences = _differences(self._states)
+        self._differs = np.logical_or.reduce(list(self._differences.values()))
+        self._errors: list[float] = []
+        self._errors_of_lengths: list[tuple[float, ...]] = []
+
+    def result(self, number: int) -> _Result:
+        """Forecast of a test from those before it; called in order, as each needs the errors of the earlier."""
+        alike, changes = self._alike(number)
+        since_shift = alike[_shift([self.rates[test] for test in alike]) :]
+        medians = [statistics.median(self.rates[test] for test in since_shift[-length:]) for length in LENGTHS]
+        choice = self._choice()
+        basis, uncorrected = since_shift[-LENGTHS[choice] :], medians[choice]
+        then, now = self._states[basis[-1]], self._states[number]
+        moved = 0.0
+        if changes:
+            moved = math.log(corrected_bps(math.exp(uncorrected), then, now, self._kind)) - uncorrected
+        low, high = _spread(self._errors[-MOST_ERRORS:])
+        if changes:
+            low, high = (_widened(end, moved, changes) for end in (low, high))
+        middle = uncorrected + moved
+        if number < len(self.rates):
+            actual = self.rates[number]
+            self._errors.append(actual - middle)
+            self._errors_of_lengths.append(tuple(abs(actual - median) for median in medians))
+        return _Result(middle, middle + low, middle + high, uncorrected, tuple(basis), changes)
+
+    def _alike(self, number: int) -> tuple[list[int], tuple[PathChange, ...]]:
+        """The newest tests on a path as it is at this test; or those on a path as at the newest, and the changes."""
+        recent = range(max(0, number - COMPARED_TESTS), number)
+        alike = [test for test in recent if not self._differs[test, number]]
+        if alike:
+            return alike, ()
+        newest = number - 1
+        changes = tuple(change for change, differs in self._differences.items() if differs[newest, number])
+        return [test for test in recent if not self._differs[test, newest]], changes
+
+    def _choice(self) -> int:
+        """Index of the length with the smallest mean error so far; the longest where it is as good."""
+        errors = self._errors_of_lengths[-COMPARED_TESTS:]
+        if len(errors) < LEAST_ERRORS:
+            return 0
+        totals = [sum(error[choice] for error in errors) for choice in range(len(LENGTHS))]
+        best = min(range(len(LENGTHS)), key=totals.__getitem__)
+        return best if totals[best] < LEAST_GAIN * totals[0] else 0
+
+
+def _differences(states: Sequence[PathState]) -> dict[PathChange, Bools]:
+    """Which states differ from which; a missing figure does not."""
+    rtts_ms = np.array([math.nan if state.rtt_ms is None else state.rtt_ms for state in states])
+    lost, sent = (np.array([getattr(state, name) for state in states], dtype=np.float64) for name in ("lost", "sent"))
+    low, high = lower_bound(lost, sent, LOSS_CONFIDENCE), upper_bound(lost, sent, LOSS_CONFIDENCE)
+    ttls = np.array([math.nan if state.ttl is None else state.ttl for state in states])
+    with np.errstate(invalid="ignore"):
+        apart_ms = np.abs(rtts_ms[:, None] - rtts_ms)
+        rtt = (np.abs(np.log(rtts_ms[:, None] / rtts_ms)) > RTT_LOG) & (apart_ms > LEAST_RTT_MS)
+        more = low[:, None] > high
+        route = np.abs(ttls[:, None] - ttls) > 0
+    return {PathChange.RTT: rtt, PathChange.LOSS: more | more.T, PathChange.ROUTE: route}
+
+
+def _shift(rates: Sequence[float]) -> int:
+    """Index of the first test since the last level shift, 0 without."""
+    for start in range(len(rates) - SHIFT_TESTS, SHIFT_TESTS - 1, -1):
+        before, after = _trimmed(rates[max(0, start - MOST_TESTS) : start]), _trimmed(rates[start:])
+        beyond = after[-1] < before[0] or after[0] > before[-1]
+        if beyond and abs(statistics.median(after) - statistics.median(before)) > SHIFT_LOG:
+            return start
+    return 0
+
+
+def _trimmed(rates: Sequence[float]) -> list[float]:
+    """In order, without the extremes where there are enough: an outlier neither makes nor hides a shift."""
+    ordered = sorted(rates)
+    return ordered[1:-1] if len(ordered) > 2 * SHIFT_TESTS else ordered
+
+
+def _spread(errors: Sequence[float]) -> tuple[float, float]:
+    """The 80% interval of log(test / forecast)."""
+    if len(errors) >= LEAST_ERRORS:
+        ordered = sorted(errors)
+        return min(_quantile(ordered, LOW), -LEAST_WIDTH_LOG), max(_quantile(ordered, HIGH), LEAST_WIDTH_LOG)
+    squares = sum(error**2 for error in errors) + ASSUMED_WEIGHT * ASSUMED_LOG**2
+    half = SPREAD_OF_80 * math.sqrt(squares / (ASSUMED_WEIGHT + len(errors)))
+    return -half, half
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Weibull's plotting positions: of n errors and the next, each rank is equally likely."""
+    place = min(max(share * (len(ordered) + 1) - 1, 0.0), len(ordered) - 1.0)
+    below = min(int(place), len(ordered) - 2)
+    return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])
+
+
+def _widened(end: float, moved: float, changes: Sequence[PathChange]) -> float:
+    """An end after a change: the correction's size is a further error. A route may change anything: twice as wide."""
+    own = 2.0 * end if PathChange.ROUTE in changes else end
+    return math.copysign(max(CHANGED_WIDTH_LOG, math.hypot(own, moved)), end)
+
+
+def _score(results: Sequence[_Result], rates: Sequence[float]) -> ForecastScore | None:
+    if not results:
+        return None
+    errors = [abs(result.middle - rate) for result, rate in zip(results, rates, strict=True)]
+    return ForecastScore(
+        forecasts=len(results),
+        # Within rounding of a logarithm.
+        within_two=sum(error <= math.log(2.0) + 1e-9 for error in errors),
+        covered=sum(result.low <= rate <= result.high for result, rate in zip(results, rates, strict=True)),
+        rmsre=math.sqrt(statistics.fmean(math.expm1(error) ** 2 for error in errors)),
+    )

@@ -1,0 +1,75 @@
+"""Forecast of a path's next throughput test from its tests of the eight weeks before a moment.
+
+In: a path, a packet size of its pings, the moment and the kind of transfer. Out: a `Forecast` of
+`monitor.analysis.tcp.forecasts`, which has the method. Only data from before the moment is read, and of each test only
+the pings before it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from monitor.analysis.tcp import Forecast, PastTest, PathState, TransferKind, forecast, replayed
+from monitor.archive.queries.throughput.calibrations import LOOKBACK
+from monitor.archive.statements import records, run_statement
+from monitor.mesh.document.entries import ON_DEMAND
+
+MOST_TESTS = 60
+"""Enough for the errors of fifty forecasts."""
+
+Replayed = tuple[float, float, float, float]
+"""Forecast, low and high end of its interval, and the test, in bit/s."""
+
+
+def path_forecast(
+    path_id: int, packet_bytes: int, until: datetime, sender: str | None, kind: TransferKind
+) -> Forecast | None:
+    """Forecast a test at `until`; None without tests of this kind. `sender` is the congestion control of the tests."""
+    _, rows = run_statement(
+        "tests_of_kind",
+        path_id=path_id,
+        since=until - LOOKBACK,
+        until=until,
+        on_demand=ON_DEMAND,
+        congestion_control=sender,
+        streams=kind.streams,
+        most=MOST_TESTS,
+    )
+    if not rows:
+        return None
+    tests = list(reversed(rows))
+    *states, now = _states(path_id, packet_bytes, [*(at for at, _ in tests), until])
+    past = [PastTest(at, rate_bps, state) for (at, rate_bps), state in zip(tests, states, strict=True)]
+    return forecast(past, now, kind)
+
+
+def forecasts_of_tests(path_ids: Sequence[int], since: datetime, until: datetime) -> list[Replayed]:
+    """The tests of these paths that began in the period, each with its forecast from the tests before it.
+
+    Of each path the newest `MOST_TESTS` tests are read, without the pings before them.
+    """
+    _, rows = run_statement(
+        "newest_tcp_tests",
+        path_ids=list(path_ids),
+        since=since - LOOKBACK,
+        until=until,
+        on_demand=ON_DEMAND,
+        most=MOST_TESTS,
+    )
+    kinds: dict[tuple[int, str | None, int], list[PastTest]] = defaultdict(list)
+    for path_id, sender, streams, at, throughput_bps in rows:
+        kinds[path_id, sender, streams].append(PastTest(at, throughput_bps))
+    return [
+        (*made, test.throughput_bps)
+        for tests in kinds.values()
+        for made, test in zip(replayed(tests, TransferKind()), tests[1:], strict=True)
+        if test.at >= since
+    ]
+
+
+def _states(path_id: int, packet_bytes: int, moments: Sequence[datetime]) -> list[PathState]:
+    """Pings in the half hour before each moment."""
+    rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=list(moments))
+    return records(PathState, *rows)

@@ -1,0 +1,176 @@
+"""The forecast of a path from its own tests: what page and API say when the path changed after the tests.
+
+A path of 20 ms has hourly BBR tests of 45 Mbit/s, and ten pings a minute. In the planted fault one ping in five is lost
+from `FAULT` on, and a test made since gets 0.225 Mbit/s.
+"""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from monitor.analysis.tcp import PathChange, Sign
+from monitor.archive.models import Burst
+from monitor.archive.queries.path_estimates import path_estimate
+from monitor.archive.queries.paths import path_summaries
+from monitor.archive.queries.throughput.series import throughput_series
+from tests.db.pages_mesh import HOUR, NOW, hour, throughput
+
+pytestmark = pytest.mark.django_db
+FAULT = NOW - timedelta(minutes=40)
+TEST_SINCE = NOW - timedelta(minutes=8)
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+
+
+def ping(path, at, lost=0, rtt_ms=20.0, ttl=60):
+    return Burst(
+        path_id=path.pk, packet_bytes=100, measured_at=at, outcome="measured", sent=10, received=10 - lost,
+        duplicates=0, reordered=0, during_test=False, ttl=ttl, rtts_ms=[rtt_ms] * (10 - lost) + [None] * lost,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def path(paths):
+    """A day of tests on a clean path; the summary of the hour has loss at its end."""
+    path = paths["slac", "cern"]
+    bursts = []
+    for back in range(24, 0, -1):
+        at = NOW - back * timedelta(hours=1) - timedelta(minutes=10)
+        throughput(path, at, 45e6, congestion_control="bbr", verdict="bottleneck queue")
+        bursts += [ping(path, at - minute * MINUTE) for minute in range(1, 31)]
+    Burst.objects.bulk_create(bursts)
+    hour(path, 3000, 2796, 20.0, estimate_bps=232e3, estimate_is_floor=False)
+    return path
+
+
+def lose(path):
+    Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
+    minutes = int((NOW - FAULT) / MINUTE)
+    Burst.objects.bulk_create(ping(path, FAULT + minute * MINUTE, lost=2) for minute in range(minutes))
+
+
+def estimated(path, until=NOW):
+    [summary] = path_summaries(until - DAY, until, packet_bytes=100, path_ids=[path.pk])
+    return path_estimate(summary, throughput_series(path.pk, until - DAY, until), until - DAY, until)
+
+
+def page_of(client, path):
+    return client.get(f"/paths/{path.pk}/?period=day&size=100", headers={"host": "localhost"}).content.decode()
+
+
+def verdict_of(html):
+    return re.search(r'class="verdict">([^<]*)', html)[1]
+
+
+def test_the_test_since_the_loss_is_the_forecast(client, path, at_noon):
+    lose(path)
+    throughput(path, TEST_SINCE, 0.225e6, congestion_control="bbr", verdict="random loss")
+
+    made = estimated(path).forecast
+    html = page_of(client, path)
+
+    assert (made.throughput_bps, made.tests, made.newest_at) == (pytest.approx(0.225e6), 1, TEST_SINCE)
+    assert made.low_bps < 0.225e6 < made.high_bps
+    assert verdict_of(html).startswith("about 225 kbit/s (80%: ")
+    assert "From a single test, the newest 8 min before" in html
+
+
+def test_before_the_next_test_the_loss_widens_the_forecast(client, path, at_noon):
+    before = estimated(path).forecast
+    lose(path)
+
+    made = estimated(path).forecast
+    html = page_of(client, path)
+
+    assert before.changes == ()
+    assert before.throughput_bps == pytest.approx(45e6)
+    assert made.changes == (PathChange.LOSS,)
+    assert (made.now.lost, made.now.sent, made.then.lost, made.then.sent) == (60, 300, 0, 300)
+    assert made.throughput_bps < 45e6 / 2
+    assert made.high_bps / made.low_bps > 4 * before.high_bps / before.low_bps
+    assert re.search(r"The path changed since: loss (&lt;|<) 1%, now 20%\.", html)
+    assert re.search(r"Median of 10 tests since 2026-11-21 \d\d:\d\d UTC, the newest [\d. hmin]+ before", html)
+
+
+def test_the_page_scores_earlier_forecasts(client, path, at_noon):
+    html = page_of(client, path)
+
+    assert "Earlier forecasts of this path: 23 of 23 within a factor of two of the next test, 23 with" in html
+
+
+def test_later_data_changes_no_forecast(path):
+    earlier = NOW - timedelta(hours=6)
+    hour(path, 600, 600, 20.0, hour=HOUR - timedelta(hours=8))
+    before = estimated(path, until=earlier).forecast
+
+    lose(path)
+    throughput(path, earlier + MINUTE, 1e6, congestion_control="bbr")
+
+    assert estimated(path, until=earlier).forecast == before
+
+
+def test_a_new_route_and_rtt_are_named(path):
+    Burst.objects.bulk_create(ping(path, NOW - minute * MINUTE, rtt_ms=80.0, ttl=55) for minute in range(1, 6))
+    made = estimated(path).forecast
+
+    assert made.changes == (PathChange.RTT, PathChange.ROUTE)
+    assert (made.then.rtt_ms, made.now.rtt_ms) == (20.0, 80.0)
+    # Twice the tests for half of the change, on a scale of logarithms; the tests as they were are in the interval.
+    assert made.throughput_bps == pytest.approx(22.5e6)
+    assert made.low_bps * 1.9 < made.throughput_bps < made.high_bps / 1.9
+
+
+def test_a_path_without_tests_says_that_the_model_is_alone(client, paths, at_noon):
+    path = paths["slac", "cern"]
+    hour(path, 10_000, 9_900, 100.0)
+
+    html = page_of(client, path)
+
+    assert estimated(path).forecast is None
+    assert "No test of this kind to forecast from" in html
+    assert verdict_of(html).startswith("at most ")
+
+
+def test_loss_under_bbr_lowers_the_models_own_interval(path):
+    made = estimated(path)
+
+    # 204 of 3,000 lost: 6.8%.
+    assert made.loss.ratio == pytest.approx(0.068)
+    assert made.estimate.sign is Sign.AT_MOST
+    assert made.estimate.low_bps < 0.5 * made.estimate.throughput_bps < made.estimate.high_bps
+
+
+def test_tile_and_table_have_the_same_mathis_index(client, path, at_noon):
+    html = page_of(client, path)
+
+    tile = re.search(r"Mathis \(Reno\) estimate</dt><dd>([^<]*)</dd>", html)[1]
+    row = re.search(r"<tr><td>Mathis \(Reno\)</td><td class=\"number\">([^<]*)", html)[1]
+    assert tile.strip() == row.strip() == figure_of(path)
+
+
+def figure_of(path):
+    """Mathis from the pooled loss and the mean RTT of the summary (C = 1, 1460 bytes)."""
+    index_bps = 1460 * 8 / (0.020 * (204 / 3000) ** 0.5)
+    return f"{index_bps / 1e6:.2f} Mbit/s"
+
+
+def test_the_api_has_the_forecast_beside_the_model(client, path):
+    lose(path)
+    address = f"/api/v1/paths/{path.pk}/estimate"
+    parameters = {"since": (NOW - DAY).isoformat(), "until": NOW.isoformat(), "size": 100}
+
+    answer = client.get(address, parameters, headers={"host": "localhost"}).json()
+
+    forecast = answer["forecast"]
+    assert forecast["changes"] == ["loss"]
+    assert forecast["low_bps"] < forecast["throughput_bps"] < forecast["uncorrected_bps"]
+    assert forecast["score"]["forecasts"] == 23
+    assert answer["estimate"]["limits"][0]["name"] == "capacity"
+
+
+def test_on_demand_tests_and_other_senders_do_not_count(path):
+    throughput(path, HOUR, 90e6, congestion_control="bbr", test="on-demand")
+    throughput(path, NOW - timedelta(hours=30), 5e6, congestion_control="cubic")
+
+    assert estimated(path).forecast.throughput_bps == pytest.approx(45e6)

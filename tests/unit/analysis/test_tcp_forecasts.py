@@ -1,0 +1,236 @@
+"""Forecasts of a path's next test: their score on series of others and on simulated ones, and changes of the path.
+
+Expected corrections are Mathis' (1997): throughput of Reno goes with 1/RTT and 1/sqrt(loss), and a window's with 1/RTT.
+"""
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.analysis.tcp import (
+    CongestionControl,
+    PastTest,
+    PathChange,
+    PathState,
+    TransferKind,
+    corrected_bps,
+    forecast,
+    mathis_bps,
+    replayed,
+)
+from tests.forecasts import BEGAN_AT, heavy_tails, pooled, real, scored, simulated
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+CLEAN = PathState(rtt_ms=20.0, lost=0, sent=300, ttl=60)
+LOSSY = PathState(rtt_ms=20.0, lost=60, sent=300, ttl=60)
+RENO = TransferKind(control=CongestionControl.RENO)
+BBR = TransferKind(is_bbr=True, capacity_bps=45e6)
+
+
+def past_tests(*rates_mbps, state=CLEAN):
+    count = len(rates_mbps)
+    return [
+        PastTest(NOW - timedelta(hours=count - number), rate_mbps * 1e6, state)
+        for number, rate_mbps in enumerate(rates_mbps)
+    ]
+
+
+def width(made):
+    return math.log(made.high_bps / made.low_bps)
+
+
+def test_simulated_series_reach_the_promised_score():
+    scores = list(simulated())
+    together = pooled(scores)
+
+    assert together.within_two_ratio >= 0.95
+    assert 0.77 <= together.covered_ratio <= 0.83
+    assert together.rmsre <= together.rmsre_of_ten
+    # On a full link the noise is below the minimum width of an interval.
+    assert all(0.72 <= score.covered_ratio <= 0.88 for score in scores if score.name != "full link")
+
+
+def test_series_of_others_reach_the_promised_score():
+    scores = list(real())
+    together = pooled(scores)
+
+    assert len(scores) == 3
+    assert together.within_two_ratio >= 0.95
+    assert 0.77 <= together.covered_ratio <= 0.83
+    # Three low tests in a row, of which the next is high again, are taken for a new level.
+    assert together.rmsre <= together.rmsre_of_ten * 1.02
+
+
+def test_few_tests_have_an_interval_that_holds_too():
+    random, covered = np.random.default_rng(3), []
+    for _ in range(200):
+        rates = 20e6 * np.exp(0.25 * random.standard_normal(7))
+        tests = [PastTest(BEGAN_AT + timedelta(hours=hour), float(rate)) for hour, rate in enumerate(rates)]
+        covered += [low <= test.throughput_bps <= high for (_, low, high), test in zip(
+            replayed(tests, RENO), tests[1:], strict=True
+        )]  # fmt: skip
+
+    assert 0.74 < np.mean(covered) < 0.88
+
+
+def test_later_tests_change_no_earlier_forecast():
+    rates = heavy_tails(np.random.default_rng(1))[:60]
+    shuffled = np.concatenate((rates[:30], np.random.default_rng(2).permutation(rates[30:])))
+
+    before, after = (replayed(past_tests(*series), RENO)[:29] for series in (rates, shuffled))
+
+    assert before == after
+
+
+def test_an_outlier_does_not_move_the_forecast():
+    made = forecast(past_tests(*[50, 51, 49] * 5, 3, 50), CLEAN, RENO)
+
+    assert made.throughput_bps == pytest.approx(50e6, rel=0.02)
+
+
+def test_three_tests_at_a_new_level_are_the_forecast():
+    made = forecast(past_tests(*[50, 51, 49] * 5, 20, 21, 20.5), CLEAN, RENO)
+
+    assert made.throughput_bps == pytest.approx(20.5e6)
+    assert made.tests == 3
+
+
+def test_equal_tests_still_have_an_interval():
+    made = forecast(past_tests(*[94.1] * 30), CLEAN, RENO)
+
+    assert made.low_bps < made.throughput_bps < made.high_bps
+    assert made.high_bps / made.low_bps < 1.02
+
+
+def test_a_test_since_the_loss_began_outweighs_those_before():
+    tests = [*past_tests(*[45] * 9), PastTest(NOW, 0.225e6, LOSSY)]
+
+    made = forecast(tests, LOSSY, BBR)
+
+    assert (made.throughput_bps, made.tests, made.changes) == (pytest.approx(0.225e6), 1, ())
+    assert made.oldest_at == made.newest_at == NOW
+    assert made.low_bps < 0.225e6 < made.high_bps
+
+
+def test_tests_from_before_a_loss_are_corrected_and_wider():
+    tests = past_tests(*[45, 44, 46] * 5)
+
+    before, since = forecast(tests, CLEAN, BBR), forecast(tests, LOSSY, BBR)
+
+    assert since.changes == (PathChange.LOSS,)
+    assert since.uncorrected_bps == pytest.approx(45e6)
+    assert since.throughput_bps < 0.5 * before.throughput_bps
+    assert width(since) > 4 * width(before)
+    assert since.low_bps < since.throughput_bps < 45e6 < since.high_bps * 1.1
+
+
+def test_tests_on_a_path_as_now_count_alone():
+    lossy = past_tests(2, 2.1, 1.9, state=LOSSY)
+    clean = past_tests(*[45, 44, 46])
+
+    made = forecast([*clean, *lossy], CLEAN, RENO)
+
+    assert (made.throughput_bps, made.tests, made.changes) == (pytest.approx(45e6), 3, ())
+
+
+def test_a_new_route_doubles_the_interval():
+    tests = past_tests(*[45, 30, 60, 40, 52] * 4)
+
+    before, since = (forecast(tests, replace(CLEAN, ttl=ttl), RENO) for ttl in (60, 57))
+
+    assert since.changes == (PathChange.ROUTE,)
+    assert since.throughput_bps == before.throughput_bps
+    assert width(since) == pytest.approx(2 * width(before))
+
+
+def test_a_forecast_is_scored_against_each_next_test():
+    made = forecast(past_tests(10, 10, 30, 10, 10), CLEAN, RENO)
+
+    # From 10: 10, 30 (a factor of 3), 10 and 10.
+    assert (made.score.forecasts, made.score.within_two, made.score.covered) == (4, 3, 3)
+    assert made.score.rmsre == pytest.approx(math.sqrt(2**2 / 4))
+
+
+def test_the_first_test_has_no_score_and_none_no_forecast():
+    assert forecast(past_tests(10), CLEAN, RENO).score is None
+    assert forecast([], CLEAN, RENO) is None
+    assert replayed([], RENO) == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(1e3, 1e11), st.none() | st.floats(0.1, 1000), st.integers(0, 300), st.none() | st.integers(1, 255)
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    st.booleans(),
+    st.none() | st.floats(1e4, 1e9),
+)
+def test_the_ends_lie_apart_on_both_sides(figures, is_bbr, window_bytes):
+    tests = [
+        PastTest(NOW + timedelta(hours=hour), rate_bps, PathState(rtt_ms, lost, 300, ttl))
+        for hour, (rate_bps, rtt_ms, lost, ttl) in enumerate(figures)
+    ]
+
+    made = forecast(tests, tests[0].state, TransferKind(is_bbr=is_bbr, window_bytes=window_bytes))
+
+    assert 0 < made.low_bps < made.throughput_bps < made.high_bps < math.inf
+
+
+def test_four_times_the_loss_halves_a_loss_limited_rate():
+    then, now = PathState(50.0, 30, 30_000), PathState(50.0, 120, 30_000)
+    tested_bps = float(mathis_bps(50.0, 0.001, constant=1.22))
+
+    expected_bps = float(mathis_bps(50.0, 0.004, constant=1.22))
+
+    assert corrected_bps(tested_bps, then, now, RENO) == pytest.approx(expected_bps, rel=0.1)
+    assert corrected_bps(expected_bps, now, then, RENO) == pytest.approx(tested_bps, rel=0.1)
+
+
+def test_twice_the_rtt_halves_a_window_limited_rate():
+    kind = TransferKind(window_bytes=1e6)
+
+    now = corrected_bps(79e6, PathState(100.0, 0, 300), PathState(200.0, 0, 300), kind)
+
+    assert now == pytest.approx(39.5e6)
+
+
+def test_loss_below_the_model_does_not_touch_a_slower_rate():
+    # The model allows Reno 40 Mbit/s at 0.1% and 10 ms; the tests were held at 1 Mbit/s by something else.
+    then, now = PathState(10.0, 0, 30_000), PathState(10.0, 30, 30_000)
+
+    assert corrected_bps(1e6, then, now, RENO) == 1e6
+
+
+def test_bbr_delivers_what_a_small_loss_leaves():
+    now = PathState(20.0, 15, 300)
+
+    assert corrected_bps(45e6, CLEAN, now, BBR) == pytest.approx(45e6 * 0.95)
+
+
+def test_no_correction_exceeds_the_capacity():
+    kind = TransferKind(control=CongestionControl.RENO, capacity_bps=50e6)
+    then, now = PathState(50.0, 300, 30_000), PathState(50.0, 0, 30_000)
+
+    assert corrected_bps(2e6, then, now, kind) <= 50e6
+
+
+def test_total_loss_leaves_almost_nothing():
+    now = PathState(None, 300, 300)
+
+    assert corrected_bps(45e6, CLEAN, now, RENO) < 0.1e6
+    assert corrected_bps(45e6, CLEAN, now, BBR) < 5e6
+
+
+def test_a_series_without_noise_is_scored_exactly():
+    score = scored("constant", [np.full(20, 5.0)])
+
+    assert (score.forecasts, score.within_two_ratio, score.rmsre_of_ten) == (10, 1.0, 0.0)
+    assert score.rmsre < 1e-9
