@@ -7,7 +7,7 @@ number of queries does not depend on the number of paths.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -21,6 +21,7 @@ from monitor.archive.queries import for_reports
 from monitor.archive.queries.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
 from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_tests
+from monitor.archive.queries.throughput.forecasts import Replayed, forecasts_of_tests
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
@@ -34,6 +35,9 @@ DAYS_BEFORE = 56
 """The days before a period that define a path's noise: eight weeks."""
 
 SPARKLINE_DAYS = 28
+
+MOST_FORECAST_PATHS = 200
+"""Paths whose forecasts are scored: 12,000 forecasts at most, which show the same as more."""
 
 Key = tuple[int, int]
 """Path and packet size."""
@@ -82,6 +86,7 @@ class Material:
     verdicts: Mapping[int, for_reports.TransferVerdict]
     capacities: Mapping[int, float]
     days_of_tests: Mapping[int, list[DayOfTests]]
+    forecasts: Sequence[Replayed]
     coverage: tuple[LedgerLine, ...]
     incidents: tuple[Incident, ...]
 
@@ -125,6 +130,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         tests_below=_tests_below(since, until, levels, throughput),
         verdicts=_by_path(for_reports.transfer_verdicts(since, until, list(told))),
         days_of_tests=days_of_tests(since, sizes),
+        forecasts=forecasts_of_tests(sorted(throughput)[:MOST_FORECAST_PATHS], since, until),
         capacities={
             capacity.path_id: capacity.capacity_bps for capacity in for_reports.capacities(since, until, list(told))
         },

@@ -60,6 +60,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         incidents=tuple(_incident(incident, material.now) for incident in material.incidents),
         advice=throughput.advice(everything, limits),
         scores=throughput.scores(everything, limits, throughput.calibrated(everything, material.days_of_tests)),
+        forecasts=throughput.forecast_result(material.forecasts),
         coverage=_coverage(material),
         sentences=(),
     )

@@ -233,6 +233,16 @@ class ModelScore:
 
 
 @dataclass(frozen=True, slots=True)
+class ForecastResult:
+    """Tests of the period that were forecast from earlier tests of their path: how many, within a factor of two of the
+    forecast, and in its 80% interval."""
+
+    tests: int
+    within_two: int
+    covered: int
+
+
+@dataclass(frozen=True, slots=True)
 class CoverageLine:
     """Number of planned measurements of a test with the same outcome and reason, in the terms of the ledger."""
 
@@ -268,6 +278,7 @@ class Report:
     incidents: tuple[IncidentReport, ...]
     advice: tuple[SiteAdvice, ...]
     scores: tuple[ModelScore, ...]
+    forecasts: ForecastResult
     coverage: tuple[CoverageLine, ...]
     sentences: tuple[Sentence, ...]
 

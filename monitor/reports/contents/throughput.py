@@ -5,7 +5,7 @@ If a window is the bottleneck, the path could reach the limit by its loss (witho
 and needs a buffer for that rate. If loss is the bottleneck, the advice is for twice the throughput.
 
 Paths whose loss was calibrated by tests of the eight weeks before are scored again, with and without the calibration;
-the report's own tests are not used for it.
+the report's own tests are not used for it. Forecasts of tests are scored apart, each from the tests before it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from monitor.analysis.tcp import (
 )
 from monitor.analysis.transfer import Verdict
 from monitor.archive.queries.throughput.calibrations import DayOfTests, calibration, control_of, newest_kind
-from monitor.reports.contents.report import Improvement, ModelScore, PathReport, SiteAdvice
+from monitor.archive.queries.throughput.forecasts import Replayed
+from monitor.reports.contents.report import ForecastResult, Improvement, ModelScore, PathReport, SiteAdvice
 
 MOST_ADVICE = 3
 LEAST_TIMES = 1.1
@@ -172,12 +173,11 @@ def _by(path: PathReport, transfer: TransferSettings, used: Calibration | None) 
 def scores(
     paths: Iterable[PathReport], limits: Mapping[int, PathLimit], by_tests: Mapping[int, CalibratedLimit]
 ) -> tuple[ModelScore, ...]:
-    """Accuracy of three estimates against the tests: the Mathis (Reno) index, CUBIC with the capacity where known, and
-    the calibrated estimate of the paths that have it."""
+    """Accuracy of the model against the tests: for CUBIC, with the capacity where known, and calibrated for the paths
+    that have a calibration. The Mathis (Reno) index is no estimate, and is not scored."""
     measured = [(path, path.throughput_bps) for path in paths if path.throughput_bps]
     learnt = [(by_tests[path.path_id], rate_bps) for path, rate_bps in measured if path.path_id in by_tests]
     return (
-        _score("Mathis (Reno) index", [(_reno(path), rate_bps) for path, rate_bps in measured]),
         _score("CUBIC", [(_as_estimate(limits.get(path.path_id)), rate_bps) for path, rate_bps in measured]),
         _score("calibrated", [(_as_estimate(calibration.limit), rate_bps) for calibration, rate_bps in learnt]),
         _score(
@@ -187,13 +187,16 @@ def scores(
     )
 
 
+def forecast_result(forecasts: Sequence[Replayed]) -> ForecastResult:
+    """Count the tests near their forecast."""
+    return ForecastResult(
+        tests=len(forecasts),
+        within_two=sum(made_bps <= 2.0 * test_bps <= 4.0 * made_bps for made_bps, _, _, test_bps in forecasts),
+        covered=sum(low_bps <= test_bps <= high_bps for _, low_bps, high_bps, test_bps in forecasts),
+    )
+
+
 Estimated = tuple[float, Sign] | None
-
-
-def _reno(path: PathReport) -> Estimated:
-    if path.summary is None or path.summary.estimate_bps is None:
-        return None
-    return path.summary.estimate_bps, Sign.AT_LEAST if path.summary.estimate_is_floor else Sign.ABOUT
 
 
 def _as_estimate(limit: PathLimit | None) -> Estimated:

@@ -17,7 +17,6 @@ HEADS = {
     "budgets": ("path", "figure", "target", "actual", "error budget used"),
     "extremes": ("path", "loss", "RTT"),
     "verdicts": ("bottleneck", "paths", "example"),
-    "scores": ("model", "paths", "estimate / measured, median", "within a factor of two", "correct bounds"),
     "coverage": ("test", "outcome", "count", ""),
 }
 

@@ -16,7 +16,6 @@ from monitor.reports.contents.collect import SPARKLINE_DAYS
 from monitor.reports.contents.report import (
     FigureChange,
     IncidentReport,
-    ModelScore,
     PathReport,
     Report,
     ScopeFigures,
@@ -30,6 +29,9 @@ from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, r
 from monitor.reports.numbers import Numbers
 
 MOST_EXTREMES = 5
+LEAST_SCORED = 5
+"""Forecasts or estimates below which their score says nothing."""
+LEAST_RIGHT_RATIO = 0.5
 Line = tuple[str, ...]
 """The cells of a row of a small table."""
 
@@ -79,7 +81,8 @@ class View:
     incidents: tuple[Event, ...]
     advice: tuple[str, ...]
     verdicts: tuple[Line, ...]
-    scores: tuple[Line, ...]
+    scores: tuple[str, ...]
+    is_tested: bool
     coverage: tuple[Line, ...]
     rows: tuple[Row, ...]
     throughput_only: tuple[tuple[str, TextCell], ...]
@@ -114,7 +117,8 @@ def view_of(report: Report, numbers: Numbers) -> View:
         incidents=tuple(_event(incident, report, numbers) for incident in report.incidents),
         advice=tuple(advice_words(report, numbers)),
         verdicts=_verdicts(report, numbers),
-        scores=tuple(_score(score, numbers) for score in report.scores if score.figures or score.bounds),
+        scores=_scores(report, numbers),
+        is_tested=any(path.throughput_bps for path in (*report.paths, *report.throughput_only)),
         coverage=_coverage(report, numbers),
         rows=tuple(row(path, report, numbers) for path in report.paths),
         throughput_only=tuple((path.name, measured(path, numbers)) for path in report.throughput_only),
@@ -291,14 +295,23 @@ def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _score(score: ModelScore, numbers: Numbers) -> Line:
-    return (
-        score.model,
-        numbers.count(score.figures),
-        "none" if score.median_ratio is None else f"{numbers.times(score.median_ratio)} times",
-        f"{numbers.count(score.within_two)} of {numbers.count(score.figures)}",
-        f"{numbers.count(score.bounds_held)} of {numbers.count(score.bounds)}",
-    )
+def _scores(report: Report, numbers: Numbers) -> tuple[str, ...]:
+    """How far forecasts and model can be relied on; nothing of a few figures, or of a model that is mostly wrong."""
+    made = report.forecasts
+    sentences = []
+    if made.tests >= LEAST_SCORED:
+        sentences.append(
+            f"Forecasts from the earlier tests of each path: {numbers.count(made.within_two)} of "
+            f"{numbers.count(made.tests)} tests were within a factor of two, {numbers.count(made.covered)} in the 80% "
+            "interval."
+        )
+    for score in report.scores:
+        if score.figures >= LEAST_SCORED and score.within_two >= LEAST_RIGHT_RATIO * score.figures:
+            sentences.append(
+                f"Estimates from loss, RTT and capacity alone ({score.model}): {numbers.count(score.within_two)} of "
+                f"{numbers.count(score.figures)} paths were within a factor of two of their tests."
+            )
+    return tuple(sentences)
 
 
 def _coverage(report: Report, numbers: Numbers) -> tuple[Line, ...]:
