@@ -12,6 +12,7 @@ from dashboards.panels import (
     GREEN,
     GREY,
     ORANGE,
+    PURPLE,
     RED,
     Panel,
     assemble,
@@ -90,7 +91,8 @@ def _coverage() -> TimeSeries:
         "Not measured: the agent reported why. Not reported: scheduled, but no result received. By hour, or by day "
         "for periods longer than two days. Gaps: no rollup."
     )
-    return bars(panel, {"Measured": GREEN, "Not measured": ORANGE, "Not reported": GREY})
+    colours = {"Measured": GREEN, "During throughput test": PURPLE}
+    return bars(panel, {**colours, "Not measured": ORANGE, "Not reported": GREY})
 
 
 def _completeness() -> TimeSeries:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Any, Generic
 
 from probes.contract import Deadline, Probe, ResultT, SpecT
 
@@ -23,7 +23,10 @@ class Choice(Generic[SpecT, ResultT]):
             all_reasons += reasons
         return list(dict.fromkeys(all_reasons))
 
-    def run(self, spec: SpecT, deadline: Deadline) -> ResultT:
-        """Measure with the first tool that can run. If none can, the last tool raises the error."""
+    def run(self, spec: SpecT, deadline: Deadline, *options: Any) -> ResultT:
+        """Measure with the first tool that can run. If none can, the last tool raises the error. `options` are
+        further arguments that all these tools take."""
         usable = (tool for tool in self._tools if not tool.can_run(spec))
-        return next(usable, self._tools[-1]).run(spec, deadline)
+        tool: Any = next(usable, self._tools[-1])
+        result: ResultT = tool.run(spec, deadline, *options)
+        return result

@@ -130,6 +130,10 @@ class Slot(Protocol):
     def spec(self) -> Any: ...
 
 
+LoadPeriods = Callable[[], Sequence[tuple[datetime, datetime]]]
+"""Returns the periods of the tests that loaded this host, a running test's up to now; both ends belong to a period."""
+
+
 class FarEnd(Protocol):
     """The listening end of a slot."""
 
@@ -189,6 +193,11 @@ def nothing_to_check(limits: Any, tasks: Sequence[Any]) -> Iterable[CheckResult]
     return ()
 
 
+def run_probe(probe: Probe[SpecT, ResultT], spec: SpecT, deadline: Deadline, load_periods: LoadPeriods) -> ResultT:
+    """Run a probe that does not know which packets are under load."""
+    return probe.run(spec, deadline)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A kind of measurement, as the agent runs it.
@@ -228,9 +237,12 @@ class CycleKind(Kind):
     `length_s(task)` is the usual length of a run, `longest_s(spec)` its deadline.
 
     `forbids(limits, task, targets, load)` gives the kind's own rule against each target or None;
-    `not_measured(task, target, at, outcome, detail)` the results of a target without figures. `sending_s(spec)` is
-    how long each result was measured for, None if until the run ended. `packets_sent` counts a result's packets where
-    the limits count them.
+    `not_measured(task, target, at, outcome, detail)` the results of a target without figures. `packets_sent` counts a
+    result's packets where the limits count them.
+
+    `run(probe, spec, deadline, load_periods)` runs the probe, which may tell the packets sent during our own throughput
+    tests apart; `is_under_load(result)` then says whether all packets of a result were. Without it a result is under
+    load if such a test ran at any moment of the run.
     """
 
     schedule: ClassVar[Literal["cycle", "slot"]] = "cycle"
@@ -242,7 +254,8 @@ class CycleKind(Kind):
     longest_s: Callable[[Any], float]
     not_measured: Callable[[Any, Target, datetime, Outcome, str], tuple[Result, ...]]
     forbids: Callable[[Any, Any, Sequence[Target], Load], list[str | None]] = nothing_forbidden
-    sending_s: Callable[[Any], float] | None = None
+    run: Callable[[Any, Any, Deadline, LoadPeriods], Any] = run_probe
+    is_under_load: Callable[[Any], bool] | None = None
     packets_sent: Callable[[Any], int] | None = None
 
 

@@ -3,10 +3,10 @@
 SELECT
     path.source AS "Site",
     SUM(bursts_planned)::float8 AS "Planned",
-    SUM(bursts + bursts_during_test)::float8 AS "Measured",
+    SUM(bursts_counted)::float8 AS "Measured",
     SUM(bursts_not_measured)::float8 AS "Not measured",
     CASE WHEN SUM(bursts_planned) > 0 THEN
-        LEAST(SUM(bursts + bursts_during_test)::float8 / SUM(bursts_planned), 1)
+        LEAST(SUM(bursts_counted)::float8 / SUM(bursts_planned), 1)
     END AS "Coverage"
 FROM reporting.ping
 INNER JOIN reporting.path USING (path_id)

@@ -16,7 +16,7 @@ pooled AS (
         COUNT(DISTINCT path_id) FILTER (WHERE sent > 0) AS paths,
         SUM(sent) AS sent,
         SUM(received) AS received,
-        SUM(bursts + bursts_during_test) AS bursts,
+        SUM(bursts_counted) AS bursts,
         SUM(bursts_planned) AS planned
     FROM reporting.ping
     WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())

@@ -7,7 +7,7 @@ WITH ping AS (
         SUM(received) AS received,
         MIN(rtt_min_ms) AS rtt_min_ms,
         SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms,
-        SUM(bursts + bursts_during_test) AS bursts,
+        SUM(bursts_counted) AS bursts,
         SUM(bursts_planned) AS planned
     FROM reporting.ping
     WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())

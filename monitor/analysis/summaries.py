@@ -27,7 +27,6 @@ class BurstFigures:
 
     losses_followed: Ints
     losses_paired: Ints
-    loss_max_ratio: Floats
     rtt_min_ms: Floats
     rtt_p25_ms: Floats
     rtt_median_ms: Floats
@@ -66,7 +65,6 @@ def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups:
     return BurstFigures(
         losses_followed=_packets(of_burst, followed, groups),
         losses_paired=_packets(of_burst, followed & lost[:, 1:], groups),
-        loss_max_ratio=1.0 - grouped_minima(of_burst, shares, groups),
         rtt_min_ms=least,
         rtt_p25_ms=p25_ms,
         rtt_median_ms=median_ms,

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from probes.choice import Choice
-from probes.contract import Deadline, NoRoute, ProbeError
+from probes.contract import Deadline, LoadPeriods, NoRoute, ProbeError
 from probes.ping.cycle import PingCycle
 from probes.ping.engine.plain import PlainChannel
 from probes.ping.icmp import kernel
@@ -50,7 +50,9 @@ def problems(spec: PingSpec) -> list[str]:
     return reasons
 
 
-def measure(spec: PingSpec, deadline: Deadline, *, plain: bool = False) -> tuple[Burst, ...]:
+def measure(
+    spec: PingSpec, deadline: Deadline, *, plain: bool = False, load_periods: LoadPeriods | None = None
+) -> tuple[Burst, ...]:
     """Measure all targets at once. Returns a burst for each target and size, in the order of the spec.
 
     Sends in batches with kernel timestamps, which needs 64-bit Linux; with `plain` sockets, works on any system.
@@ -62,7 +64,7 @@ def measure(spec: PingSpec, deadline: Deadline, *, plain: bool = False) -> tuple
         raise ProbeError("; ".join(wrong), permanent=True)
     now = datetime.now(UTC)
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
-    with PingCycle(spec, answers, now, plain=plain) as cycle:
+    with PingCycle(spec, answers, now, plain=plain, load_periods=load_periods) as cycle:
         cycle.run(deadline)
         return cycle.bursts()
 
@@ -100,9 +102,9 @@ class IcmpProbe:
             return [*problems(spec), f"ping: {' and '.join(missing)} not available on this system or in its sandbox"]
         return [*problems(spec), *_socket_problems(spec, Channel)]
 
-    def run(self, spec: PingSpec, deadline: Deadline) -> tuple[Burst, ...]:
+    def run(self, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods | None = None) -> tuple[Burst, ...]:
         """As `measure`."""
-        return measure(spec, deadline)
+        return measure(spec, deadline, load_periods=load_periods)
 
 
 class PlainIcmpProbe:
@@ -112,9 +114,9 @@ class PlainIcmpProbe:
         """Reasons it cannot run, each with a fix."""
         return [*problems(spec), *_socket_problems(spec, PlainChannel)]
 
-    def run(self, spec: PingSpec, deadline: Deadline) -> tuple[Burst, ...]:
+    def run(self, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods | None = None) -> tuple[Burst, ...]:
         """As `measure`, plain."""
-        return measure(spec, deadline, plain=True)
+        return measure(spec, deadline, plain=True, load_periods=load_periods)
 
 
 def _socket_problems(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:

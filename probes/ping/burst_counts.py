@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import socket
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,22 +15,32 @@ import numpy.typing as npt
 
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bools, Int64s
-from probes.ping.engine.packet_table import EchoResults
+from probes.ping.engine.packet_table import EchoErrors, EchoResults
 from probes.ping.icmp.icmp_errors import name_of
 from probes.ping.spec import IcmpError, Stamp
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 Counts = list[list[int]]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class BurstCounts:
-    """The counts of all bursts of a session, as nested lists indexed by target and size."""
+    """The counts of all bursts of a session, as nested lists indexed by target and size.
 
-    def __init__(self, results: EchoResults, sizes: int, family: int = 4) -> None:
+    Packets `under_load` are in no count, only in `loaded_rtts_ms`; a burst with no other packet is counted as it is.
+    """
+
+    def __init__(self, results: EchoResults, sizes: int, family: int = 4, under_load: Bools | None = None) -> None:
         def by_size(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
             return values.reshape(len(values), sizes, -1)
 
         self._family = family
+        self.started_at_ns: Counts = _first(by_size(results.sent_at_ns), by_size(results.sent)).tolist()
+        self._loaded: dict[tuple[int, int], tuple[float | None, ...]] = {}
+        if under_load is not None and under_load.any():
+            results = self._without(results, by_size(under_load), by_size(results.sent))
         self._sent = by_size(results.sent)
         rtt_ms = by_size(results.rtt_ms)
         in_time = ~np.isnan(rtt_ms)
@@ -40,7 +53,6 @@ class BurstCounts:
         self.waited: Counts = by_size(results.waited & results.sent).sum(axis=2).tolist()
         self.duplicates: Counts = np.maximum(by_size(results.replies) - 1, 0).sum(axis=2).tolist()
         self.reordered: Counts = reordered(by_size(results.arrived_ns), in_time).tolist()
-        self.started_at_ns: Counts = _first(by_size(results.sent_at_ns), self._sent).tolist()
         refused_errno = by_size(results.refused_errno)
         self.refused_errno: Counts = _first(refused_errno, refused_errno != 0).tolist()
         hop_limit = by_size(results.hop_limit)
@@ -50,6 +62,28 @@ class BurstCounts:
         self.stamps_lost: Counts = (in_time & ~stamped).sum(axis=2).tolist()
         self._hardware: list[list[bool]] = np.all(by_size(results.hardware_stamped) | ~in_time, axis=2).tolist()
         self._errors = self._group_errors(results, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
+
+    def _without(self, results: EchoResults, under_load: Bools, sent: Bools) -> EchoResults:
+        """The results without the packets under load, whose RTTs are kept, except in bursts that have no others."""
+        whole = (under_load == sent).all(axis=2) & sent.any(axis=2)
+        for row, column in np.argwhere(whole).tolist():
+            self._loaded[row, column] = ()
+        apart = under_load & ~whole[..., np.newaxis]
+        rtt_ms = results.rtt_ms.reshape(sent.shape).round(6)
+        for row, column in np.argwhere(apart.any(axis=2)).tolist():
+            rtts_ms = rtt_ms[row, column][apart[row, column]].tolist()
+            self._loaded[row, column] = tuple(None if math.isnan(rtt) else rtt for rtt in rtts_ms)
+        left_out = apart.reshape(results.sent.shape)
+        about = results.errors
+        counted = ~left_out[about.target, about.turn]
+        return replace(
+            results,
+            sent=results.sent & ~left_out,
+            rtt_ms=np.where(left_out, np.nan, results.rtt_ms),
+            late=results.late & ~left_out,
+            replies=np.where(left_out, 0, results.replies),
+            errors=EchoErrors(*(getattr(about, column.name)[counted] for column in fields(about))),
+        )
 
     def _group_errors(self, results: EchoResults, count: int) -> dict[tuple[int, int], list[IcmpError]]:
         """ICMP errors of each burst, identical errors counted together, without those about answered requests."""
@@ -84,6 +118,10 @@ class BurstCounts:
             rtts_ms = [rtt for rtt, sent in zip(rtts_ms, self._sent[row, column].tolist(), strict=True) if sent]
         return tuple(None if math.isnan(rtt) else rtt for rtt in rtts_ms)
 
+    def loaded_rtts_ms(self, row: int, column: int) -> tuple[float | None, ...] | None:
+        """As `rtts_ms`, of the packets under load; empty if the burst has no others, None if it has none of them."""
+        return self._loaded.get((row, column))
+
     def ttl(self, row: int, column: int) -> int | None:
         """Remaining TTL of the first reply in time."""
         hop_limit = self._hop_limit[row][column]
@@ -100,6 +138,24 @@ class BurstCounts:
     def errors(self, row: int, column: int) -> tuple[IcmpError, ...]:
         """ICMP errors about the requests of a burst."""
         return tuple(self._errors.get((row, column), ()))
+
+
+def sent_within(results: EchoResults, periods: Sequence[tuple[datetime, datetime]]) -> Bools:
+    """The packets that were sent in any of these periods, their ends included."""
+    within = np.zeros_like(results.sent)
+    times_ns = results.sent_at_ns
+    if not results.sent.any():
+        return within
+    first_ns, last_ns = times_ns[results.sent].min(), times_ns.max()
+    for since, until in periods:
+        since_ns, until_ns = _nanoseconds(since), _nanoseconds(until)
+        if since_ns <= last_ns and until_ns >= first_ns:
+            within |= (times_ns >= since_ns) & (times_ns <= until_ns)
+    return within & results.sent
+
+
+def _nanoseconds(at: datetime) -> int:
+    return (at - EPOCH) // MICROSECOND * 1000
 
 
 def reordered(arrived_ns: Int64s, in_time: Bools) -> Int64s:

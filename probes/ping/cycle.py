@@ -19,11 +19,12 @@ from math import ceil
 from pathlib import Path
 from types import TracebackType
 
-from probes.contract import Deadline, NoRoute, NotPermitted, Outcome, ProbeError
+from probes.contract import Deadline, LoadPeriods, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
 from probes.ping.addresses import SocketAddress, is_own, path_mtu_bytes
-from probes.ping.burst_counts import BurstCounts
-from probes.ping.engine.packet_table import SendPattern
+from probes.ping.arrays import Bools
+from probes.ping.burst_counts import BurstCounts, sent_within
+from probes.ping.engine.packet_table import EchoResults, SendPattern
 from probes.ping.engine.plain import PlainChannel
 from probes.ping.engine.session import CORE_PACKETS_PER_S, PingSession, run_sessions
 from probes.ping.icmp.channel import Channel
@@ -78,11 +79,19 @@ class PingCycle:
     """The sockets and sessions of a ping cycle. A context manager that closes the sockets."""
 
     def __init__(
-        self, spec: PingSpec, answers: Mapping[Name, Resolution], now: datetime, *, plain: bool = False
+        self,
+        spec: PingSpec,
+        answers: Mapping[Name, Resolution],
+        now: datetime,
+        *,
+        plain: bool = False,
+        load_periods: LoadPeriods | None = None,
     ) -> None:
-        """`plain`: use portable sockets instead of Linux batches and kernel timestamps."""
+        """`plain`: use portable sockets instead of Linux batches and kernel timestamps. `load_periods` is called once
+        the requests are sent; those sent in such a period are told apart."""
         self._spec = spec
         self._plain = plain
+        self._load_periods = load_periods
         self._now = now
         self._addresses: dict[int, SocketAddress] = {}
         self._bursts: dict[int, list[Burst]] = {}
@@ -110,9 +119,7 @@ class PingCycle:
         """Send all requests and await the replies; then check for rate limiting if the spec says so."""
         spec = self._spec
         run_sessions([shared.session for shared in self._sockets], deadline, spec.timeout_s)
-        self._counts = [
-            BurstCounts(shared.session.results(), len(spec.packet_bytes), shared.family) for shared in self._sockets
-        ]
+        self._counts = [self._count(shared) for shared in self._sockets]
         if spec.check_rate_limit and rate_limit.can_detect(spec.spacing_s, spec.min_spacing_s):
             for shared, counts in zip(self._sockets, self._counts, strict=True):
                 self._check_rate(shared, counts, deadline)
@@ -164,6 +171,13 @@ class PingCycle:
             spec.packet_bytes, spec.count, spec.spacing_s, spec.timeout_s, spec.late_s, spec.priming_bytes
         )
 
+    def _count(self, shared: _SharedSocket) -> BurstCounts:
+        results = shared.session.results()
+        return BurstCounts(results, len(self._spec.packet_bytes), shared.family, self._under_load(results))
+
+    def _under_load(self, results: EchoResults) -> Bools:
+        return sent_within(results, () if self._load_periods is None else self._load_periods())
+
     def _check_rate(self, shared: _SharedSocket, counts: BurstCounts, deadline: Deadline) -> None:
         """Detect targets whose loss grows with our rate, among those with partial loss."""
         spec = self._spec
@@ -179,7 +193,11 @@ class PingCycle:
         for _ in range(rate_limit.ROUNDS):
             session = PingSession(shared.channel, [shared.addresses[row] for row in suspects], pattern)
             run_sessions([session], deadline, spec.timeout_s)
-            faster = BurstCounts(session.results(), 1, shared.family)
+            results = session.results()
+            if self._under_load(results).any():
+                # The load would lose packets too, and look like a rate limit.
+                return
+            faster = BurstCounts(results, 1, shared.family)
             for place, row in enumerate(suspects):
                 sent, received = faster.sent[place][0], faster.received[place][0]
                 slow_sent, slow_received = sum(counts.sent[row]), sum(counts.received[row])
@@ -197,6 +215,7 @@ class PingCycle:
                 yield self._unmeasured(index, size, _refusal(refused), self._path_mtu_bytes(index, refused, errors))
                 continue
             rtts_ms = counts.rtts_ms(row, column)
+            loaded_rtts_ms = counts.loaded_rtts_ms(row, column)
             yield Burst(
                 target=target.address,
                 address=self._addresses[index][0],
@@ -219,7 +238,8 @@ class PingCycle:
                 errors=errors,
                 path_mtu_bytes=self._path_mtu_bytes(index, refused, errors),
                 rate_limited=self._rate_limited.get(index),
-                detail=self._notes(index, sent, rtts_ms, refused, dropped),
+                loaded_rtts_ms=loaded_rtts_ms,
+                detail=self._notes(index, sent + len(loaded_rtts_ms or ()), rtts_ms, refused, dropped),
             )
 
     def _path_mtu_bytes(self, index: int, refused: int, errors: tuple[IcmpError, ...]) -> int | None:
@@ -244,7 +264,7 @@ class PingCycle:
             notes.append(f"{self._spec.count - sent} of {self._spec.count} requests were not sent: {why}")
         if None in rtts_ms and dropped > 0:
             notes.append(f"receive buffer overflow on this host dropped {dropped} messages; some loss may be local")
-        if self._plain and rtts_ms.count(None) < sent:
+        if self._plain and rtts_ms.count(None) < len(rtts_ms):
             notes.append(PLAIN_NOTE)
         return "; ".join(notes) or None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from probes.contract import CheckResult, Command, CycleKind, Load, Outcome, Probe, Target
+from probes.contract import CheckResult, Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target
 from probes.ping.limits import InFlight, PingLimits
 from probes.ping.rate_limit import longest_s as check_length_s
 from probes.ping.spec import Burst, PingSpec, PingTask
@@ -36,6 +36,11 @@ def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
         min_spacing_s=min_spacing_s,
         check_rate_limit=planned_spec.check_rate_limit and planned_spec.duration_s + check_s <= task.every_s,
     )
+
+
+def _run(probe: Any, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods) -> tuple[Burst, ...]:
+    bursts: tuple[Burst, ...] = probe.run(spec, deadline, load_periods)
+    return bursts
 
 
 def _longest_s(spec: PingSpec) -> float:
@@ -89,7 +94,8 @@ KIND = CycleKind(
     longest_s=_longest_s,
     not_measured=_not_measured,
     forbids=_forbids,
-    sending_s=lambda spec: (spec.count - 1) * spec.spacing_s + spec.timeout_s,
+    run=_run,
+    is_under_load=lambda burst: burst.is_under_load,
     check=_check,
     command=Command("probes.ping.command", "measure packet loss and RTT to hosts, without a centre"),
 )

@@ -104,6 +104,11 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag
     timestamp was missing. `clock_source` is the kernel's clock source. `waited` counts requests delayed by a full send
     buffer. `path_mtu_bytes` is set if a request exceeded the path MTU. `rate_limited`: whether loss grows with our own
     rate; None if not checked or undetermined.
+
+    `loaded_rtts_ms` are the requests sent while a throughput test of ours ran from or to this host. They are left out
+    of all other fields, so that `sent` counts the others; None if there are none. If all requests of the burst were
+    sent so, `loaded_rtts_ms` is empty, the other fields are theirs, and the burst is delivered with `during_test`, as
+    by agents that do not tell packets apart.
     """
 
     target: str
@@ -127,4 +132,10 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag
     errors: Annotated[tuple[IcmpError, ...], Meta(max_length=MAX_ICMP_ERRORS)] = ()
     path_mtu_bytes: PositiveCount | None = None
     rate_limited: bool | None = None
+    loaded_rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] | None = None
     detail: Text | None = None
+
+    @property
+    def is_under_load(self) -> bool:
+        """Whether all requests were sent while a throughput test of ours ran."""
+        return self.loaded_rtts_ms == ()

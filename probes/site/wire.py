@@ -111,10 +111,11 @@ else:
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A result to be delivered. `sequence` is its number in the agent's spool; `during_test`: a throughput
-    test ran on this host during the measurement. `clock_off_s` is the offset of this site's clock from the
-    centre's at that time, where it exceeded a second. `cycle` is that of the test which this is a result
-    of, repeated every `every_s` seconds: the one that was to begin at `cycle * every_s` since the epoch, by the
-    centre's clock. A throughput or disk-to-disk test has its slot instead."""
+    test ran on this host during the measurement, for a burst while all its packets were sent (agents that do not tell
+    packets apart: any of them). `clock_off_s` is the offset of this site's clock from the centre's at that time, where
+    it exceeded a second. `cycle` is that of the test which this is a result of, repeated every `every_s` seconds: the
+    one that was to begin at `cycle * every_s` since the epoch, by the centre's clock. A throughput or disk-to-disk test
+    has its slot instead."""
 
     sequence: SequenceNumber
     path_id: int

@@ -42,7 +42,8 @@ class SizeLoss:
 
 @dataclass(frozen=True, slots=True)
 class PeriodFigures:
-    """A path over a period. Bursts during a throughput test are counted in `bursts_during_test` and nowhere else.
+    """A path over a period, without packets sent during a throughput test. Bursts without any other packet are counted
+    in `bursts_during_test` and nowhere else.
 
     Loss is pooled over all packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
     smallest packets; `ipdv_ms` is the interquartile range of the differences of consecutive RTTs (RFC 3393, RFC 5481).

@@ -33,7 +33,7 @@ MICROSECOND = timedelta(microseconds=1)
 HEAD = {"path_id": ">i4", "measured_us": ">i8", "packet_bytes": ">i4", "sent": ">i2", "received": ">i2"}
 """First columns of a row: fixed width, never null; `measured_us` is the column `measured_at`."""
 FIRST = ("path_id", "measured_at", "packet_bytes", "sent", "received", "during_test")
-LAST = ("detail", "errors", "rtts_ms")
+LAST = ("detail", "errors", "loaded_rtts_ms", "rtts_ms")
 """Columns with an encoding of their own; between them come all others, `COMMON`."""
 BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
 END = struct.pack("!h", -1)
@@ -173,7 +173,10 @@ def _json(errors: tuple[IcmpError, ...]) -> bytes:
 
 def _rare(burst: Burst) -> bytes:
     """Encode the columns that are empty in most bursts."""
-    return NOTHING_RARE if burst.detail is None and not burst.errors else _text(burst.detail) + _json(burst.errors)
+    if burst.detail is None and burst.loaded_rtts_ms is None and not burst.errors:
+        return NOTHING_RARE
+    loaded = NULL if burst.loaded_rtts_ms is None else _array(burst.loaded_rtts_ms)
+    return _text(burst.detail) + _json(burst.errors) + loaded
 
 
 ENCODERS: dict[type[Field[Any, Any]], Callable[[Any], bytes]] = {
@@ -192,7 +195,7 @@ COMMON = {
 COLUMNS = (*FIRST, *COMMON, *LAST)
 common_of: Callable[[Burst], tuple[Any, ...]] = attrgetter(*COMMON)
 DURING_TEST, NOT_DURING_TEST = ENCODERS[BooleanField](True), ENCODERS[BooleanField](False)
-NOTHING_RARE = _text(None) + _json(())
+NOTHING_RARE = _text(None) + _json(()) + NULL
 
 
 def round_trips(bursts: Sequence[Burst]) -> list[bytes]:
@@ -203,7 +206,7 @@ def round_trips(bursts: Sequence[Burst]) -> list[bytes]:
         if burst.received == burst.sent > 0:
             complete.setdefault(burst.sent, []).append(place)
         else:
-            packed[place] = _with_losses(burst.rtts_ms)
+            packed[place] = _array(burst.rtts_ms)
     for length, places in complete.items():
         arrays = _complete(length, [bursts[place].rtts_ms for place in places])
         for place, array in zip(places, arrays, strict=True):
@@ -211,9 +214,13 @@ def round_trips(bursts: Sequence[Burst]) -> list[bytes]:
     return packed
 
 
-def _with_losses(rtts_ms: tuple[float | None, ...]) -> bytes:
+def _array(rtts_ms: tuple[float | None, ...]) -> bytes:
+    """Encode RTTs of which some may be lost."""
+    length = len(rtts_ms)
+    if length and None not in rtts_ms:
+        return _complete(length, [rtts_ms])[0]
     elements = b"".join([NULL if rtt_ms is None else struct.pack("!if", 4, rtt_ms) for rtt_ms in rtts_ms])
-    return _array_head(len(rtts_ms), len(elements), has_nulls=True) + elements
+    return _array_head(length, len(elements), has_nulls=True) + elements
 
 
 def _complete(length: int, bursts: list[tuple[float | None, ...]]) -> list[bytes]:

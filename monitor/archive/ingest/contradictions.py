@@ -27,6 +27,7 @@ def in_burst(burst: Burst) -> str | None:
         or burst.received + lost != sent
         or burst.late > lost
         or (burst.outcome is MEASURED) != (sent > 0)
+        or not (burst.loaded_rtts_ms is None or sent > 0)
         or not (burst.address is None or is_address(burst.address))
         or not (burst.clock_source is None or "\0" not in burst.clock_source)
         or burst.errors
@@ -44,6 +45,8 @@ def _reason_in_burst(burst: Burst, lost: int) -> str | None:
         return "measured, but nothing was sent"
     if burst.outcome is not MEASURED and burst.sent > 0:
         return f"{burst.outcome}, but {burst.sent} were sent"
+    if burst.loaded_rtts_ms is not None and burst.sent == 0:
+        return f"{burst.outcome}, but with loaded_rtts_ms"
     if burst.received != burst.sent - lost:
         return f"received {burst.received}, but {burst.sent - lost} RTTs"
     if burst.late > lost:
@@ -52,6 +55,10 @@ def _reason_in_burst(burst: Burst, lost: int) -> str | None:
         return f"address {burst.address!r} is not an IP address"
     if burst.clock_source is not None and "\0" in burst.clock_source:
         return "clock_source holds a NUL character"
+    return _reason_in_errors(burst)
+
+
+def _reason_in_errors(burst: Burst) -> str | None:
     for error in burst.errors:
         if error.count > burst.sent:
             return f"{error.count} times the ICMP error {error.name!r} for {burst.sent} sent"

@@ -42,6 +42,11 @@ class Burst(models.Model):
     path_mtu_bytes = models.IntegerField(null=True)
     address = models.GenericIPAddressField(null=True)
     detail = models.TextField(null=True)
+    loaded_rtts_ms = ArrayField(
+        RealField(null=True),
+        null=True,
+        help_text="of packets sent during a throughput test of ours, in no other column; empty where all of them were",
+    )
     rtts_ms = ArrayField(RealField(null=True), help_text="in sending order, null for lost packets")
 
     class Meta:

@@ -11,8 +11,10 @@ from monitor.archive.fields import RealField
 
 
 class BurstSummary(models.Model):
-    """Summary of the bursts of a path and packet size that began within an hour, day, month or year (UTC). Bursts
-    during a throughput test are counted in `bursts_during_test` and excluded from all other columns.
+    """Summary of the bursts of a path and packet size that began within an hour, day, month or year (UTC). Packets
+    sent during a throughput test are counted in the columns `loaded_…` and excluded from all others. Bursts without any
+    other packet are counted in `bursts_during_test`, those with some in `bursts`, and the share of their packets that
+    was excluded in `bursts_excluded`.
 
     Counts are of bursts or of packets as named. RTT columns are null when nothing was received. Quantiles are exact in
     hours; in longer summaries they come from merged sketches and are within 1%. All other columns are exact.
@@ -60,6 +62,12 @@ class BurstSummary(models.Model):
     estimate_is_floor = models.BooleanField(null=True)
     rtt_sketch = models.BinaryField(null=True, help_text="monitor.analysis.sketches, in ms")
     ipdv_sketch = models.BinaryField(null=True, help_text="of the signed differences of consecutive RTTs, in ms")
+    bursts_excluded = models.FloatField(null=True, help_text="of bursts, their shares sent during our own tests, added")
+    loaded_sent = models.IntegerField(null=True, help_text="during our own tests; null where none is known")
+    loaded_received = models.IntegerField(null=True)
+    loaded_rtt_median_ms = RealField(null=True)
+    loaded_rtt_p95_ms = RealField(null=True)
+    loaded_rtt_sketch = models.BinaryField(null=True, help_text="as rtt_sketch")
 
     class Meta:
         abstract = True

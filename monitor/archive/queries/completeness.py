@@ -37,8 +37,8 @@ class SiteDay:
 
 @dataclass(frozen=True, slots=True)
 class SiteCoverage:
-    """Bursts scheduled for a site on a UTC day, packet sizes apart, and bursts measured, those during throughput tests
-    included. The current day counts until its last whole hour."""
+    """Bursts scheduled for a site on a UTC day, packet sizes apart, and bursts measured: those with packets excluded,
+    as sent during throughput tests, by the share of the others. The current day counts until its last whole hour."""
 
     site_id: int
     day: date

@@ -40,8 +40,9 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class PathSummary:
-    """Summary of a path and packet size over a period. Bursts during throughput tests are counted and otherwise
-    excluded.
+    """Summary of a path and packet size over a period. Packets sent during throughput tests are excluded:
+    `bursts_during_test` counts the bursts without any other packet, `bursts_excluded` adds the excluded shares of
+    `bursts`. `monitor.archive.queries.throughput.under_load` has their figures.
 
     Over several hours (up to two days) or days, `rtt_median_ms` is their medians' median weighted by packets received,
     `rtt_p95_ms` their maximum, `ipdv_ms` their mean weighted by bursts. The estimate uses the pooled loss and the mean
@@ -67,6 +68,12 @@ class PathSummary:
     ipdv_ms: float | None
     estimate_bps: float | None
     estimate_is_floor: bool | None
+    bursts_excluded: float = 0.0
+
+    @property
+    def bursts_counted(self) -> int:
+        """Bursts that count; those with excluded packets by the share of the others."""
+        return round(self.bursts - self.bursts_excluded)
 
     @property
     def lost(self) -> int:
@@ -130,7 +137,9 @@ STEPS = (
 @dataclass(frozen=True, slots=True)
 class RawBurst:
     """A raw burst; `rtts_ms` in the order of sending, None where lost. The burst CSV has a column for each field, taken
-    from the column of the same name of `monitor.archive.models.Burst`."""
+    from the column of the same name of `monitor.archive.models.Burst`. `loaded_rtts_ms` are the RTTs of packets sent
+    during a throughput test, which are in no other field; empty where all packets were, None where none was or it is
+    not known."""
 
     at: datetime
     packet_bytes: int
@@ -144,6 +153,7 @@ class RawBurst:
     during_test: bool
     detail: str | None
     rtts_ms: list[float | None]
+    loaded_rtts_ms: list[float | None] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from monitor.archive.models import BurstSummary
 from monitor.archive.periods import Stretch, cover, cover_exactly
 from monitor.archive.statements import optional_list, statement
 
-_SKETCHES = ("rtt_sketch", "ipdv_sketch")
+_SKETCHES = ("rtt_sketch", "ipdv_sketch", "loaded_rtt_sketch")
 COLUMNS = ", ".join(field.attname for field in BurstSummary._meta.fields if field.attname not in _SKETCHES)
 _FIGURE = np.dtype(">f8")
 _QUANTILE, _WEIGHT = np.dtype(">f4"), np.dtype(">i4")
@@ -36,6 +36,23 @@ def pooled(
 ) -> tuple[str, dict[str, Any]]:
     """sql/pooled.sql for this period, and its parameters; `exact` to the hour for periods of any length. `first` is the
     number of its first stretch, where a statement has several periods."""
+    pieces, parameters = pieces_of(
+        since, until, packet_bytes=packet_bytes, path_ids=path_ids, columns=COLUMNS, exact=exact, first=first
+    )
+    return statement("pooled", pieces=pieces, quantile=quantile), parameters
+
+
+def pieces_of(
+    since: datetime,
+    until: datetime,
+    *,
+    packet_bytes: int | None,
+    path_ids: Sequence[int] | None,
+    columns: str,
+    exact: bool = False,
+    first: int = 0,
+) -> tuple[str, dict[str, Any]]:
+    """These columns of the summaries of a period, sql/piece.sql for each stretch, and the parameters; see `pooled`."""
     stretches = (cover_exactly if exact else cover)(since, until) or [Stretch("hour", since, since)]
     parameters: dict[str, Any] = {
         "packet_bytes": packet_bytes,
@@ -44,8 +61,8 @@ def pooled(
     pieces = []
     for number, stretch in enumerate(stretches, first):
         parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
-        pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns=COLUMNS))
-    return statement("pooled", pieces="\nUNION ALL\n".join(pieces), quantile=quantile), parameters
+        pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns=columns))
+    return "\nUNION ALL\n".join(pieces), parameters
 
 
 def quantiles_of(quantiles: Sequence[bytes | None], weights: Sequence[bytes | None]) -> list[float | None]:

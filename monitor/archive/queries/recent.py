@@ -2,8 +2,8 @@
 figures of a path over a stretch of minutes.
 
 In: the beginning of each path's window, its common end, and a packet size. Out: the records of
-`monitor.archive.queries.tables` and `.paths`, which read whole hours. Bursts during throughput tests are counted and
-otherwise excluded. Statements are in sql/.
+`monitor.archive.queries.tables` and `.paths`, which read whole hours. Packets sent during throughput tests are
+excluded. Statements are in sql/.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ COUNTED = frozenset({
 OF_WHOLE_HOURS = frozenset({Metric.ALPHA, Metric.COVERAGE, Metric.THROUGHPUT})
 """Metrics that need more than bursts."""
 
-_FIGURES = tuple(field.name for field in fields(BurstFigures) if not field.name.endswith("_sketch"))
+_OF_ROUND_TRIPS = tuple(field.name for field in fields(BurstFigures) if not field.name.endswith("_sketch"))
+_FIGURES = ("loss_max_ratio", *_OF_ROUND_TRIPS)
 _COUNTS = (
     "bursts", "bursts_all_lost", "bursts_none_lost", "bursts_during_test", "bursts_not_measured", "bursts_duplicated",
     "bursts_reordered", "sent", "received", "late", "duplicates", "reordered",
@@ -94,7 +95,7 @@ def _figures(columns: Columns) -> Columns:
     """The columns computed from single round trips."""
     group, packets, rtts_ms = unpack_groups(columns["packets"], columns["rtts"])
     figures = burst_figures(group, rtts_ms, packets, len(columns["packets"]))
-    return {name: list(nullable(getattr(figures, name))) for name in _FIGURES}
+    return {name: list(nullable(getattr(figures, name))) for name in _OF_ROUND_TRIPS}
 
 
 def _values(metric: Metric, columns: Columns) -> list[float | None]:

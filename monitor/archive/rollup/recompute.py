@@ -22,7 +22,7 @@ import numpy as np
 from django.db import connection, models, transaction
 
 from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Sketches
-from monitor.analysis.summaries import QUANTILE_SHARES, burst_figures
+from monitor.analysis.summaries import QUANTILE_SHARES, burst_figures, grouped_quantiles
 from monitor.archive.columns import nullable
 from monitor.archive.models import (
     BurstDay,
@@ -47,6 +47,7 @@ STORED_EXPRESSIONS = {
     "estimate_bps": "reporting.mathis_estimate_bps(rtt_avg_ms, sent, received)",
     "estimate_is_floor": "reporting.mathis_estimate_is_floor(rtt_avg_ms, sent, received)",
 }
+LOADED_SHARES = (0.5, 0.95)
 RTT_QUANTILES = ("rtt_p25_ms", "rtt_median_ms", "rtt_p75_ms", "rtt_p90_ms", "rtt_p95_ms")
 
 Mark = tuple[int, datetime, datetime]
@@ -215,7 +216,23 @@ def _burst_rows(rows: Columns) -> Columns:
     for field in fields(figures):
         value = getattr(figures, field.name)
         columns[field.name] = value.to_bytes() if isinstance(value, Sketches) else nullable(value)
-    return columns
+    return columns | _loaded_rows(rows)
+
+
+def _loaded_rows(rows: Columns) -> Columns:
+    """Columns of hours computed from the RTTs of packets sent during our own tests."""
+    group, packets, rtts_ms = unpack_groups(rows["loaded_packets"], rows["loaded_rtts"])
+    hours, of_packet = len(rows["packets"]), np.repeat(group, rtts_ms.shape[1])
+    sent = np.bincount(group, weights=packets, minlength=hours)
+    received = np.bincount(group, weights=(~np.isnan(rtts_ms)).sum(axis=1), minlength=hours)
+    median_ms, p95_ms = grouped_quantiles(of_packet, rtts_ms.ravel(), hours, LOADED_SHARES)
+    return {
+        "loaded_sent": [int(count) or None for count in sent],
+        "loaded_received": [int(count) if of else None for count, of in zip(received, sent, strict=True)],
+        "loaded_rtt_median_ms": nullable(median_ms),
+        "loaded_rtt_p95_ms": nullable(p95_ms),
+        "loaded_rtt_sketch": Sketches.of_values(of_packet, rtts_ms.ravel(), hours, RTT_MS).to_bytes(),
+    }
 
 
 def _sketch_columns(rows: Columns) -> Columns:
@@ -224,11 +241,16 @@ def _sketch_columns(rows: Columns) -> Columns:
     least, greatest = (np.array(rows[name], dtype=np.float64) for name in ("rtt_min_ms", "rtt_max_ms"))
     quantiles = rtt.quantiles(QUANTILE_SHARES, RTT_MS).T.clip(least, greatest)
     lower, upper = ipdv.quantiles((0.25, 0.75), IPDV_MS).T
+    loaded = Sketches.of_bytes(rows["loaded_rtt_sketch"])
+    loaded_median_ms, loaded_p95_ms = loaded.quantiles(LOADED_SHARES, RTT_MS).T
     return {
         **{name: nullable(values) for name, values in zip(RTT_QUANTILES, quantiles, strict=True)},
         "ipdv_ms": nullable(upper - lower),
         "rtt_sketch": rtt.to_bytes(),
         "ipdv_sketch": ipdv.to_bytes(),
+        "loaded_rtt_median_ms": nullable(loaded_median_ms),
+        "loaded_rtt_p95_ms": nullable(loaded_p95_ms),
+        "loaded_rtt_sketch": loaded.to_bytes(),
     }
 
 

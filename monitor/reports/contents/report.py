@@ -15,6 +15,7 @@ from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.series import PathThroughput
+from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
 from monitor.reports.periods import Period
 
 GOAL_LOSS_RATIO = 0.001
@@ -95,6 +96,7 @@ class PathReport:
     targets: tuple[TargetResult, ...]
     loss_days: tuple[float | None, ...]
     rtt_days_ms: tuple[float | None, ...]
+    under_load: LatencyUnderLoad | None = None
 
     @property
     def name(self) -> str:
@@ -110,8 +112,8 @@ class PathReport:
 
     @property
     def bursts_measured(self) -> int:
-        """Measured bursts, including those during throughput tests."""
-        return 0 if self.summary is None else self.summary.bursts + self.summary.bursts_during_test
+        """Measured bursts; those with packets excluded, as sent during throughput tests, by the share of the others."""
+        return 0 if self.summary is None else self.summary.bursts_counted
 
     @property
     def throughput_bps(self) -> float | None:

@@ -14,7 +14,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -109,7 +108,7 @@ class Cycles:
         """Run the probe on permitted targets, each given with its entry in the plan."""
         spec = self._permit.spec(kind, task, [target for _, target in permitted])
         try:
-            answer = kind.probe().run(spec, Deadline(kind.longest_s(spec)))
+            answer = kind.run(kind.probe(), spec, Deadline(kind.longest_s(spec)), self._own_tests.periods)
         except ProbeError as error:
             return [
                 result
@@ -125,7 +124,7 @@ class Cycles:
             own = measured[place * per_target : (place + 1) * per_target]
             self._permit.note_sent(kind, target, own)
             for result in own:
-                during_test = self._during_test(kind, spec, result, began_at)
+                during_test = self._is_under_load(kind, result, began_at)
                 renamed = msgspec.structs.replace(result, target=planned.address)
                 results.append(_delivered(kind, task, planned, renamed, during_test=during_test))
         return results
@@ -136,11 +135,10 @@ class Cycles:
         results: Iterable[Result] = kind.not_measured(task, target, self._now(), outcome, detail)
         return [_delivered(kind, task, target, result) for result in results]
 
-    def _during_test(self, kind: CycleKind, spec: Any, result: Result, began_at: datetime) -> bool:
-        if kind.sending_s is None:
+    def _is_under_load(self, kind: CycleKind, result: Result, began_at: datetime) -> bool:
+        if kind.is_under_load is None:
             return self._own_tests.overlap(began_at, self._now())
-        ended_at = result.started_at + timedelta(seconds=kind.sending_s(spec))
-        return self._own_tests.overlap(result.started_at, ended_at)
+        return kind.is_under_load(result)
 
 
 def _delivered(

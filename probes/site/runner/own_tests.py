@@ -1,4 +1,4 @@
-"""Periods of throughput tests on this host, to flag the pings measured during a test."""
+"""Periods of throughput tests on this host, to tell the pings sent during a test apart."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class OwnTests:
         self._ended: list[tuple[datetime, datetime]] = []
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """A test runs for as long as the context is open."""
-        started_at = self._now()
+    def running(self, delay: timedelta = timedelta(0)) -> Iterator[None]:
+        """A test runs from `delay` after now on, for as long as the context is open."""
+        started_at = self._now() + delay
         with self._lock:
             self._running.append(started_at)
         try:
@@ -32,7 +32,14 @@ class OwnTests:
             with self._lock:
                 self._running.remove(started_at)
                 self._ended = [period for period in self._ended if period[1] > ended_at - REMEMBERED]
-                self._ended.append((started_at, ended_at))
+                if started_at <= ended_at:
+                    self._ended.append((started_at, ended_at))
+
+    def periods(self) -> list[tuple[datetime, datetime]]:
+        """The periods of the last hour and longer, those of running tests up to now."""
+        now = self._now()
+        with self._lock:
+            return [*self._ended, *((started_at, now) for started_at in self._running if started_at <= now)]
 
     def overlap(self, since: datetime, until: datetime) -> bool:
         """Whether a test of ours ran at any moment of [since, until]."""

@@ -348,7 +348,8 @@ def test_a_step_in_which_nothing_was_measured_is_a_gap(mesh: MeshOfThree) -> Non
     found = answer("site", "Coverage (bursts)/A", mesh, since=SINCE - timedelta(hours=1))
 
     # 60 + 30 bursts of 120 that the plan asks for.
-    assert found == [(SINCE - timedelta(hours=1), None, None, None), (HOURS[0], 90, 0, 30), (HOURS[1], 90, 0, 30)]
+    nothing = (SINCE - timedelta(hours=1), None, None, None, None)
+    assert found == [nothing, (HOURS[0], 90, 0, 0, 30), (HOURS[1], 90, 0, 0, 30)]
 
 
 def test_the_agent_of_a_site_is_as_it_last_said(mesh: MeshOfThree) -> None:

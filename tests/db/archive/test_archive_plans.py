@@ -28,6 +28,7 @@ from monitor.archive.queries.throughput.series import (
     throughput_series,
     throughput_summaries,
 )
+from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load, under_load
 from monitor.archive.rollup import recompute
 from tests.db.archive.test_archive_hypertables import has_timescaledb
 from tests.db.mesh_of_three import make_mesh
@@ -154,6 +155,9 @@ QUESTIONS = {
     "series of raw": (lambda: path_series(7, 100, END - timedelta(days=1), END), "burst"),
     "raw bursts": (lambda: raw_bursts(7, END - timedelta(hours=5), END), "burst"),
     "loss of ten minutes": (lambda: loss_windows(END - timedelta(minutes=10), END), "burst"),
+    "latency under load of a path": (lambda: path_under_load(7, 100, END - timedelta(hours=9), END), "burst"),
+    "latency under load of all paths": (lambda: under_load(END - timedelta(days=1), END), "burst_hour"),
+    "latency under load over time": (lambda: loaded_series(7, 100, END - timedelta(days=20), END), "burst_hour"),
     "own tests": (lambda: own_test_steps(7, 100, END - timedelta(days=1), END), "burst"),
     "all figures of a day": (lambda: path_summaries(END - timedelta(days=1), END), "burst_hour"),
     "grid of distances": (lambda: tables.grid(Metric.ALPHA, END - timedelta(hours=2), END), "burst_hour"),

@@ -362,6 +362,7 @@ def test_everything_that_a_burst_says_is_stored(mesh):
         errors=(icmp_error(mtu_bytes=1400),),
         path_mtu_bytes=1400,
         rate_limited=False,
+        loaded_rtts_ms=(20.0, None),
         detail="näh \U0001f9ed",
     )
     mesh.slac_cern.family = 6
@@ -377,6 +378,7 @@ def test_everything_that_a_burst_says_is_stored(mesh):
         "during_test": True,
         "errors": [msgspec.to_builtins(icmp_error(mtu_bytes=1400))],
         "rtts_ms": [10.5, None, None],
+        "loaded_rtts_ms": [20.0, None],
     }
     same = {field.name for field in Burst._meta.concrete_fields} - expected.keys()
     assert {name: getattr(row, name) for name in expected} == expected

@@ -70,6 +70,10 @@ def _summary(members):
     own = [one.result for one in members if one.during_test]
     rest = [one.result for one in members if not one.during_test]
     measured = [result for result in rest if result.outcome == Outcome.MEASURED]
+    apart = [result for result in measured if result.loaded_rtts_ms]
+    loaded = [rtt for result in apart for rtt in result.loaded_rtts_ms]
+    loaded += [rtt for result in own if result.loaded_rtts_ms == () for rtt in result.rtts_ms]
+    answered = np.array([rtt for rtt in loaded if rtt is not None], dtype=np.float32).astype(np.float64)
     rtts = np.array([rtt for result in measured for rtt in result.rtts_ms if rtt is not None], dtype=np.float32)
     differences = []
     for result in measured:
@@ -79,7 +83,7 @@ def _summary(members):
     lost = sent - len(rtts)
     expected = {
         "bursts": len(measured),
-        "bursts_all_lost": sum(1 for result in measured if set(result.rtts_ms) == {None}),
+        "bursts_all_lost": sum(1 for result in measured if {*result.rtts_ms, *(result.loaded_rtts_ms or ())} == {None}),
         "bursts_none_lost": sum(1 for result in measured if None not in result.rtts_ms),
         "bursts_during_test": len(own),
         "bursts_not_measured": len(rest) - len(measured),
@@ -91,7 +95,18 @@ def _summary(members):
         "late": sum(result.late for result in measured),
         "losses_followed": sum(1 for result in measured for rtt in result.rtts_ms[:-1] if rtt is None),
         "losses_paired": sum(1 for result in measured for pair in pairwise(result.rtts_ms) if pair == (None, None)),
-        "loss_max_ratio": max((1 - result.received / result.sent for result in measured), default=None),
+        "loss_max_ratio": max(
+            ((result.sent - result.received) / (result.sent + len(result.loaded_rtts_ms or ())) for result in measured),
+            default=None,
+        ),
+        "bursts_excluded": sum(
+            len(result.loaded_rtts_ms) / (result.sent + len(result.loaded_rtts_ms)) for result in apart
+        )
+        or None,
+        "loaded_sent": len(loaded) or None,
+        "loaded_received": len(answered) if loaded else None,
+        "loaded_rtt_median_ms": float(np.percentile(answered, 50)) if len(answered) else None,
+        "loaded_rtt_p95_ms": float(np.percentile(answered, 95)) if len(answered) else None,
         "duplicates": sum(result.duplicates for result in measured),
         "reordered": sum(result.reordered for result in measured),
         "ipdv_ms": float(np.subtract(*np.percentile(differences, [75, 25]))) if differences else None,
@@ -110,7 +125,7 @@ def _summary(members):
 
 DERIVED = {"rtt_iqr_ms", "received_avg_ratio", "received_max_ratio", "rate_avg_per_ms", "rate_max_per_ms"}
 """Held against `pinger` in test_archive_metrics."""
-SKETCHES = {"rtt_sketch", "ipdv_sketch"}
+SKETCHES = {"rtt_sketch", "ipdv_sketch", "loaded_rtt_sketch"}
 
 
 def summaries():
@@ -170,6 +185,7 @@ def test_every_column_of_an_hour_is_what_brute_force_gives(mesh):
             duplicates=int(random.integers(3)),
             reordered=int(random.integers(2)),
             late=rtts.count(None),
+            loaded_rtts_ms=((), None)[number % 2] if number % 17 == 0 else ((300.0, None, 350.0), None)[number % 5 > 0],
         )
         path = mesh.slac_cern if number % 3 else mesh.slac_anl
         results.append(delivered(path, made, number + 1, during_test=number % 17 == 0))
@@ -224,6 +240,43 @@ def test_bursts_during_our_own_tests_are_counted_and_left_out(mesh):
 
     row = BurstHour.objects.get()
     assert (row.bursts, row.bursts_during_test, row.sent, row.received, row.rtt_max_ms) == (1, 1, 2, 2, 10.0)
+
+
+def test_packets_under_load_are_apart_and_the_rest_of_the_burst_counts(mesh):
+    minute = timedelta(minutes=1)
+    results = (
+        delivered(mesh.slac_cern, burst(10.0, 12.0, 11.0, at=HOUR, loaded_rtts_ms=(80.0, None, 60.0)), 1),
+        delivered(mesh.slac_cern, burst(70.0, 90.0, at=HOUR + minute, loaded_rtts_ms=()), 2, during_test=True),
+        # An agent that does not tell packets apart.
+        delivered(mesh.slac_cern, burst(500.0, 11.0, at=HOUR + 2 * minute), 3, during_test=True),
+        delivered(mesh.slac_cern, burst(10.0, 10.0, at=HOUR + 3 * minute), 4),
+    )
+    store(mesh.slac.pk, batch(*results), NOW)
+
+    roll_up(NOW)
+    merge_all(NOW)
+
+    for model in (BurstHour, BurstDay, BurstYear):
+        row = model.objects.get()
+        assert (row.bursts, row.bursts_during_test, row.bursts_excluded) == (2, 2, pytest.approx(0.5))
+        assert (row.sent, row.received, row.rtt_min_ms, row.rtt_max_ms) == (5, 5, 10.0, 12.0)
+        assert (row.loaded_sent, row.loaded_received) == (5, 4)
+        assert row.loaded_rtt_median_ms == pytest.approx(75.0, rel=0.005)
+        assert row.loaded_rtt_p95_ms == pytest.approx(88.5, rel=0.005)
+
+
+def test_a_burst_answered_under_load_only_was_not_unreachable(mesh):
+    results = (
+        delivered(mesh.slac_cern, burst(None, at=HOUR, loaded_rtts_ms=(80.0, 90.0, 85.0)), 1),
+        delivered(mesh.slac_cern, burst(None, at=HOUR + timedelta(minutes=1), loaded_rtts_ms=(None, None)), 2),
+    )
+    store(mesh.slac.pk, batch(*results), NOW)
+
+    roll_up(NOW)
+
+    row = BurstHour.objects.get()
+    assert (row.bursts, row.bursts_all_lost, row.sent, row.received) == (2, 1, 2, 0)
+    assert row.loss_max_ratio == pytest.approx(1 / 3)
 
 
 def test_a_late_burst_opens_its_hour_again_and_no_other(mesh):

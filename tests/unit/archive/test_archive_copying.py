@@ -28,8 +28,10 @@ TYPES = {
     "address": "inet",
     "errors": "jsonb",
     "rtts_ms": "float4",
+    "loaded_rtts_ms": "float4",
 }
 
+ARRAYS = ("rtts_ms", "loaded_rtts_ms")
 small = st.integers(0, 2**15 - 1)
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 round_trips = st.lists(st.one_of(st.none(), st.floats(0.0, 60_000.0)), max_size=20).map(tuple)
@@ -68,6 +70,7 @@ def bursts(draw):
         errors=tuple(draw(st.lists(errors, max_size=2))),
         path_mtu_bytes=draw(st.one_of(st.none(), st.integers(1, 2**31 - 1))),
         rate_limited=draw(st.sampled_from([None, True, False])),
+        loaded_rtts_ms=draw(st.one_of(st.none(), round_trips)),
         detail=draw(st.one_of(st.none(), texts)),
     )
 
@@ -90,8 +93,9 @@ def value_of(one: Delivered, column: str):
         return burst.started_at
     if column == "outcome":
         return burst.outcome.value
-    if column == "rtts_ms":
-        return list(burst.rtts_ms)
+    if column in ARRAYS:
+        rtts_ms = getattr(burst, column)
+        return None if rtts_ms is None else list(rtts_ms)
     if column == "errors":
         return Jsonb(msgspec.to_builtins(burst.errors)) if burst.errors else None
     if column == "address":
@@ -100,7 +104,7 @@ def value_of(one: Delivered, column: str):
 
 
 def by_psycopg(one: Delivered, column: str) -> bytes | None:
-    oid = types[TYPES[column]].array_oid if column == "rtts_ms" else types[TYPES[column]].oid
+    oid = types[TYPES[column]].array_oid if column in ARRAYS else types[TYPES[column]].oid
     transformer = Transformer()
     transformer.set_dumper_types([oid], Format.BINARY)
     (dumped,) = transformer.dump_sequence([value_of(one, column)], [PyFormat.BINARY])

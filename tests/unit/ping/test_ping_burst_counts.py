@@ -1,5 +1,6 @@
 import errno
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.ping.burst_counts import BurstCounts, changes, reordered
+from probes.ping.burst_counts import BurstCounts, changes, reordered, sent_within
 from probes.ping.engine.packet_table import PacketTable, SendPattern
 from probes.ping.icmp.icmp_errors import Errors, name_of
 
@@ -119,6 +120,7 @@ PACKET = st.fixed_dictionaries(
         "waited": st.booleans(),
         "refused": st.sampled_from([0, 0, 0, errno.EHOSTUNREACH, errno.EPERM]),
         "error": st.one_of(st.none(), st.sampled_from([(3, 1, 0), (3, 4, 1400), (11, 0, 0)])),
+        "under_load": st.booleans(),
     }
 )
 
@@ -126,6 +128,7 @@ PACKET = st.fixed_dictionaries(
 @settings(max_examples=200, deadline=None)
 @given(st.data(), st.integers(1, 3), st.integers(1, 2), st.integers(1, 4), st.booleans())
 def test_every_count_is_that_of_a_look_at_each_packet(data, targets, sizes, count, primed):
+    """Those under load are in no count, unless the burst has no others."""
     turns = primed + sizes * count
     total = targets * turns
     packets = data.draw(st.lists(PACKET, min_size=total, max_size=total))
@@ -135,7 +138,12 @@ def test_every_count_is_that_of_a_look_at_each_packet(data, targets, sizes, coun
         packets, asked, targets, SendPattern((100, 1000)[:sizes], count, 1.0, 2.0, 1.0, 56 if primed else None)
     )
 
-    counted = BurstCounts(table.results(rank_of_target, 2 * SECOND, 0), sizes)
+    results = table.results(rank_of_target, 2 * SECOND, 0)
+    loaded = [
+        [packets[turn * targets + rank]["under_load"] for turn in range(primed, turns)] for rank in rank_of_target
+    ]
+
+    counted = BurstCounts(results, sizes, 4, np.array(loaded) & results.sent)
 
     for row, rank in enumerate(rank_of_target.tolist()):
         for column in range(sizes):
@@ -176,6 +184,14 @@ def enter_error(table: PacketTable, packet: int, icmp_type: int, icmp_code: int,
 
 def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, dict]], asked: int) -> None:
     sent = [packet for number, packet in burst if number < asked and not packet["refused"]]
+    apart = [packet for packet in sent if packet["under_load"]]
+    if apart and len(apart) < len(sent):
+        assert counted.loaded_rtts_ms(row, column) == tuple(
+            None if rtt is None else pytest.approx(rtt, abs=1e-9) for rtt in map(round_trip_ms, apart)
+        )
+        sent = [packet for packet in sent if not packet["under_load"]]
+    else:
+        assert counted.loaded_rtts_ms(row, column) == (() if apart else None)
     rtts_ms = [round_trip_ms(packet) for packet in sent]
     in_time = [packet for packet, rtt_ms in zip(sent, rtts_ms, strict=True) if rtt_ms is not None]
     lost_stamps = sum(not by_kernel(packet) for packet in in_time)
@@ -203,6 +219,21 @@ def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, di
         for (kind, code, mtu_bytes), times in told.items()
     }
     assert sum(error.count for error in counted.errors(row, column)) <= len(sent) - len(in_time)
+
+
+def test_a_packet_is_under_load_if_it_was_sent_in_a_period():
+    """Packets leave a microsecond after each full second from the epoch, target 0 at 2, 4, … and target 1 at 1, 3, …"""
+    epoch, microsecond = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+    results = filled_table().results(np.array([1, 0]), 2 * SECOND, 0)
+
+    def seconds_within(*periods: tuple[float, float]) -> set[int]:
+        moments = [tuple(epoch + timedelta(seconds=second) for second in period) for period in periods]
+        return set((results.sent_at_ns[sent_within(results, moments)] // SECOND).tolist())
+
+    assert seconds_within() == set()
+    assert seconds_within((2, 4.5), (4, 5.5), (9.5, 9.9), (11.5, 100)) == {2, 3, 4, 5, 12}
+    at = epoch + timedelta(seconds=3) + microsecond
+    assert sent_within(results, [(at, at)]).sum() == 1
 
 
 def left_after_ns(packet: dict) -> int:

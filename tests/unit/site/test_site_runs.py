@@ -46,14 +46,16 @@ class PingProbe:
     def __init__(self, clock, meanwhile=lambda: None):
         self.clock = clock
         self.meanwhile = meanwhile
+        self.loaded_rtts_ms = None
         self.specs: list[PingSpec] = []
 
     def can_run(self, spec):
         return []
 
-    def run(self, spec, deadline):
+    def run(self, spec, deadline, load_periods):
         self.specs.append(spec)
         self.meanwhile()
+        self.load_periods = load_periods()
         return tuple(
             Burst(
                 target=target.address,
@@ -65,6 +67,7 @@ class PingProbe:
                 sent=1,
                 received=1,
                 rtts_ms=(float(index),),
+                loaded_rtts_ms=self.loaded_rtts_ms,
             )
             for index, target in enumerate(spec.targets)
             for size in spec.packet_bytes
@@ -193,27 +196,31 @@ def test_a_bug_in_the_probe_is_not_stored_as_anything(spool, own_tests, clock):
     assert count_queued(spool) == 0
 
 
-@pytest.mark.parametrize(
-    ("begins_s", "ends_s", "tagged"),
-    [(-20, -1, False), (-20, 0, True), (3, 5, True), (11, 12, True), (12, 13, False)],
-)
-def test_bursts_that_overlap_a_test_of_our_own_are_tagged(spool, own_tests, clock, begins_s, ends_s, tagged):
-    """The burst lasts 9 s of sending and 2 s of waiting from NOW on; both ends count."""
-    clock.now = NOW + timedelta(seconds=begins_s)
+def test_a_ping_probe_learns_the_periods_of_our_own_tests(spool, own_tests, clock):
+    clock.now = NOW - timedelta(seconds=20)
     with own_tests.running():
-        clock.now = NOW + timedelta(seconds=ends_s)
-    clock.now = NOW
+        clock.now = NOW - timedelta(seconds=10)
+    cycles = make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock)
 
-    make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
-
-    assert [one.during_test for one in spooled(spool)] == [tagged]
-
-
-def test_a_test_that_is_still_running_counts(spool, own_tests, clock):
     with own_tests.running():
-        make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+        clock.now = NOW
+        cycles.run(task("192.0.2.1", packet_bytes=(100,)))
 
-    assert [one.during_test for one in spooled(spool)] == [True]
+    before, ten_s = NOW - timedelta(seconds=20), timedelta(seconds=10)
+    assert cycles.probe.load_periods == [(before, before + ten_s), (before + ten_s, NOW)]
+
+
+@pytest.mark.parametrize(("loaded_rtts_ms", "tagged"), [(None, False), ((5.0, None), False), ((), True)])
+def test_a_burst_is_tagged_if_all_its_packets_were_under_load(spool, own_tests, clock, loaded_rtts_ms, tagged):
+    """Others deliver the packets under load apart."""
+    probe = PingProbe(clock)
+    probe.loaded_rtts_ms = loaded_rtts_ms
+
+    with own_tests.running():
+        make_cycles(spool, Limits(), own_tests, probe, now=clock).run(task("192.0.2.1", packet_bytes=(100,)))
+
+    (result,) = spooled(spool)
+    assert (result.during_test, result.result.loaded_rtts_ms) == (tagged, loaded_rtts_ms)
 
 
 class ThroughputProbe:
@@ -436,7 +443,20 @@ def test_a_server_listens_to_the_slots_end_and_reports_no_client(spool, own_test
     assert (told.slot_id, told.path_id, told.test) == (5, 7, "tcp")
     assert (told.result.outcome, told.result.detail, told.result.sends) == (Outcome.MISSED, "nobody came", False)
     assert spool.unfinished_slots() == []
-    assert own_tests.overlap(NOW - timedelta(seconds=2), NOW)
+
+
+@pytest.mark.parametrize(("ends_s", "loaded"), [(-1.5, []), (12, [(-1, 12)])])
+def test_a_server_is_under_load_from_its_slots_begin(spool, own_tests, clock, ends_s, loaded):
+    """It listens from 2 s before, when no client comes; a client's clock may be a second ahead."""
+
+    def serve(spec, deadline):
+        clock.now = NOW + timedelta(seconds=ends_s)
+
+    clock.now = NOW - timedelta(seconds=2)
+
+    make_slots(spool, own_tests, clock, serve=serve).run(slot(role="server"))
+
+    assert [tuple((at - NOW).total_seconds() for at in period) for period in own_tests.periods()] == loaded
 
 
 @pytest.mark.parametrize("reverse", [False, True])

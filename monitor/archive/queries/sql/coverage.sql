@@ -1,7 +1,8 @@
 -- One row for each site and day of [since, until) with bursts planned or measured: the fields of
 -- monitor.archive.queries.completeness.SiteCoverage. Days come from their summaries, the one that runs at `hour` from its hours before
 -- that. Cycles begin at multiples of every_s since the epoch, as monitor.mesh.queries.planned_bursts counts them;
--- the paths of a site that are measured alike are counted together.
+-- the paths of a site that are measured alike are counted together. Bursts with packets sent during our own tests count
+-- by the share of the others.
 WITH plan AS MATERIALIZED (
     SELECT host.site_id, every_s, period.started_at, period.ended_at, sum(cardinality(packet_bytes)) AS bursts
     FROM measurement_period AS period
@@ -25,13 +26,13 @@ planned AS (
 ),
 
 measured AS (
-    SELECT host.site_id, day, sum(bursts)::bigint AS bursts_measured
+    SELECT host.site_id, day, round(sum(bursts))::bigint AS bursts_measured
     FROM (
-        SELECT path_id, day, bursts + bursts_during_test AS bursts
+        SELECT path_id, day, bursts - coalesce(bursts_excluded, 0) AS bursts
         FROM burst_day
         WHERE day >= %(since)s::timestamptz AND day < least(%(until)s::timestamptz, %(today)s::timestamptz)
         UNION ALL
-        SELECT path_id, %(today)s::timestamptz AS day, bursts + bursts_during_test AS bursts
+        SELECT path_id, %(today)s::timestamptz AS day, bursts - coalesce(bursts_excluded, 0) AS bursts
         FROM burst_hour
         WHERE
             hour >= greatest(%(since)s::timestamptz, %(today)s::timestamptz)

@@ -8,6 +8,7 @@ SELECT
     sum(bursts_none_lost) AS bursts_none_lost,
     sum(bursts_during_test) AS bursts_during_test,
     sum(bursts_not_measured) AS bursts_not_measured,
+    sum(bursts_excluded) AS bursts_excluded,
     sum(bursts_planned) AS bursts_planned,
     sum(bursts_duplicated) AS bursts_duplicated,
     sum(bursts_reordered) AS bursts_reordered,

@@ -8,7 +8,7 @@ counted AS (
     SELECT
         wanted.path_id,
         count(*) FILTER (WHERE counts) AS bursts,
-        count(*) FILTER (WHERE counts AND received = 0) AS bursts_all_lost,
+        count(*) FILTER (WHERE counts AND is_all_lost) AS bursts_all_lost,
         count(*) FILTER (WHERE counts AND received = sent) AS bursts_none_lost,
         count(*) FILTER (WHERE during_test) AS bursts_during_test,
         count(*) FILTER (WHERE NOT counts AND NOT during_test) AS bursts_not_measured,
@@ -19,6 +19,10 @@ counted AS (
         coalesce(sum(late) FILTER (WHERE counts), 0) AS late,
         coalesce(sum(duplicates) FILTER (WHERE counts), 0) AS duplicates,
         coalesce(sum(reordered) FILTER (WHERE counts), 0) AS reordered,
+        max((sent - received)::real / nullif(sent + loaded, 0)) FILTER (WHERE counts) AS loss_max_ratio,
+        coalesce(
+            sum(loaded::double precision / (sent + loaded)) FILTER (WHERE counts AND loaded > 0), 0
+        ) AS bursts_excluded,
         {packets} AS packets,
         {rtts} AS rtts
     FROM wanted
@@ -26,7 +30,10 @@ counted AS (
         SELECT
             outcome = 'measured' AND NOT during_test AS counts, during_test, sent, received, duplicates, reordered,
             late, cardinality(rtts_ms)::smallint AS packets,
-            CASE WHEN received = sent THEN rtts_ms ELSE array_replace(rtts_ms, NULL, 'NaN'::real) END AS rtts_ms
+            CASE WHEN received = sent THEN rtts_ms ELSE array_replace(rtts_ms, NULL, 'NaN'::real) END AS rtts_ms,
+            coalesce(cardinality(loaded_rtts_ms), 0) AS loaded,
+            CASE WHEN received = 0 THEN coalesce(cardinality(array_remove(loaded_rtts_ms, NULL)), 0) = 0
+                ELSE FALSE END AS is_all_lost
         FROM burst
         WHERE
             burst.path_id = wanted.path_id AND packet_bytes = %(packet_bytes)s

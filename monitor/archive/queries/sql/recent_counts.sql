@@ -13,12 +13,13 @@ SELECT
     count(*) FILTER (WHERE counts AND duplicates > 0) AS duplicated,
     date_part('epoch', max(measured_at)) AS tried_s,
     date_part('epoch', max(measured_at) FILTER (WHERE was_measured)) AS measured_s,
-    date_part('epoch', max(measured_at) FILTER (WHERE received > 0)) AS answered_s
+    date_part('epoch', max(measured_at) FILTER (WHERE was_answered)) AS answered_s
 FROM (
     SELECT
         path_id, measured_at, sent, received, reordered, duplicates,
         date_bin(make_interval(secs => %(step_s)s), measured_at, %(since)s::timestamptz) AS begins,
         outcome = 'measured' AS was_measured,
+        received > 0 OR coalesce(cardinality(array_remove(loaded_rtts_ms, NULL)), 0) > 0 AS was_answered,
         outcome = 'measured' AND NOT during_test AS counts
     FROM burst
     WHERE measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz

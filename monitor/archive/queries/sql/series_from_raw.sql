@@ -4,7 +4,7 @@
 SELECT
     date_bin(make_interval(secs => %(step_s)s), measured_at, 'epoch') AS at, sum(sent) AS sent,
     sum(received) AS received, count(*) FILTER (WHERE outcome <> 'measured') AS bursts_not_measured,
-    max((sent - received)::real / nullif(sent, 0)) AS loss_max_ratio,
+    max((sent - received)::real / nullif(sent + coalesce(cardinality(loaded_rtts_ms), 0), 0)) AS loss_max_ratio,
     string_agg(int2send(cardinality(rtts_ms)::smallint), '') AS packets,
     string_agg(array_send(
         CASE WHEN received = sent THEN rtts_ms ELSE array_replace(rtts_ms, NULL, 'NaN'::real) END

@@ -34,7 +34,11 @@ counted AS (
         / nullif(sum(bursts - bursts_all_lost), 0) AS rate_avg_per_ms,
         max(rate_max_per_ms) AS rate_max_per_ms,
         string_agg(rtt_sketch, '') AS rtt_sketch,
-        string_agg(ipdv_sketch, '') AS ipdv_sketch
+        string_agg(ipdv_sketch, '') AS ipdv_sketch,
+        sum(bursts_excluded ORDER BY {smaller}) AS bursts_excluded,
+        sum(loaded_sent)::integer AS loaded_sent,
+        sum(loaded_received)::integer AS loaded_received,
+        string_agg(loaded_rtt_sketch, '') AS loaded_rtt_sketch
     FROM marked
     CROSS JOIN LATERAL (
         SELECT *

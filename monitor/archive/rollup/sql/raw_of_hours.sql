@@ -1,6 +1,8 @@
 -- One row for each of the given hours (path_ids[i], hours[i]) and packet size with raw bursts: what can be counted, and
 -- for the rest the round trips of its bursts in the order of time. `packets` has how many each burst sent, `rtts` the
--- bursts' arrays as PostgreSQL sends them, NaN where lost. Bursts that overlap our own tests are counted, no more.
+-- bursts' arrays as PostgreSQL sends them, NaN where lost; `loaded_packets` and `loaded_rtts` those of the packets sent
+-- during our own tests. Bursts without any other packet are counted, no more. A burst is not all lost if a packet under
+-- load was answered, and its loss is of all its packets, so that the few left of it are not the worst loss.
 WITH marked AS (
     SELECT path_id, hour FROM unnest(%(path_ids)s::integer[], %(hours)s::timestamptz[]) AS m (path_id, hour)
 ),
@@ -8,7 +10,13 @@ raw AS (
     SELECT
         path_id, packet_bytes, hour, measured_at, outcome = 'measured' AND NOT during_test AS counts, during_test, sent,
         received, duplicates, reordered, late, cardinality(rtts_ms)::smallint AS packets,
-        CASE WHEN received = sent THEN rtts_ms ELSE array_replace(rtts_ms, NULL, 'NaN'::real) END AS rtts_ms
+        CASE WHEN received = sent THEN rtts_ms ELSE array_replace(rtts_ms, NULL, 'NaN'::real) END AS rtts_ms,
+        CASE WHEN loaded_rtts_ms IS NOT NULL THEN
+            array_replace(CASE WHEN during_test THEN rtts_ms ELSE loaded_rtts_ms END, NULL, 'NaN'::real)
+        END AS loaded_rtts_ms,
+        coalesce(cardinality(loaded_rtts_ms), 0) AS loaded,
+        CASE WHEN received = 0 THEN coalesce(cardinality(array_remove(loaded_rtts_ms, NULL)), 0) = 0
+            ELSE FALSE END AS is_all_lost
     FROM marked
     INNER JOIN burst USING (path_id)
     WHERE
@@ -20,7 +28,7 @@ counted AS (
     SELECT
         path_id, packet_bytes, hour,
         count(*) FILTER (WHERE counts) AS bursts,
-        count(*) FILTER (WHERE counts AND received = 0) AS bursts_all_lost,
+        count(*) FILTER (WHERE counts AND is_all_lost) AS bursts_all_lost,
         count(*) FILTER (WHERE counts AND received = sent) AS bursts_none_lost,
         count(*) FILTER (WHERE during_test) AS bursts_during_test,
         count(*) FILTER (WHERE NOT counts AND NOT during_test) AS bursts_not_measured,
@@ -31,8 +39,13 @@ counted AS (
         coalesce(sum(late) FILTER (WHERE counts), 0) AS late,
         coalesce(sum(duplicates) FILTER (WHERE counts), 0) AS duplicates,
         coalesce(sum(reordered) FILTER (WHERE counts), 0) AS reordered,
+        max((sent - received)::real / nullif(sent + loaded, 0)) FILTER (WHERE counts) AS loss_max_ratio,
+        sum(loaded::double precision / (sent + loaded)) FILTER (WHERE counts AND loaded > 0) AS bursts_excluded,
         string_agg(int2send(packets), '') FILTER (WHERE counts) AS packets,
-        string_agg(array_send(rtts_ms), '') FILTER (WHERE counts) AS rtts
+        string_agg(array_send(rtts_ms), '') FILTER (WHERE counts) AS rtts,
+        string_agg(int2send(cardinality(loaded_rtts_ms)::smallint), '') FILTER (WHERE loaded_rtts_ms IS NOT NULL)
+            AS loaded_packets,
+        string_agg(array_send(loaded_rtts_ms), '') FILTER (WHERE loaded_rtts_ms IS NOT NULL) AS loaded_rtts
     FROM raw
     GROUP BY path_id, packet_bytes, hour
 )
