@@ -16,6 +16,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import SeriesPoint
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint
 from monitor.archive.queries.throughput.transfers import StoredTransfer
+from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, LoadedPoint
 from monitor.overview.changes import PathChangeKind
 from monitor.overview.grid import ComparedPeriod, GridPeriod
 from monitor.overview.path_figures import PathState
@@ -96,8 +97,20 @@ class SeriesPointOut(Schema):
     """A step. Steps without any data are not listed: a gap is the absence of points."""
 
 
+@with_fields_of(LoadedPoint)
+class LoadedPointOut(Schema):
+    """A step with packets sent during a throughput test."""
+
+
+@with_fields_of(LatencyUnderLoad)
+class LatencyUnderLoadOut(Schema):
+    """RTT and loss of the packets sent while a throughput test of ours ran from or to the source host. They are in no
+    other figure."""
+
+
 class SeriesOut(Schema):
-    """RTT, loss and the Mathis estimate of a path and packet size, in steps of `step_s` seconds."""
+    """RTT, loss and the Mathis estimate of a path and packet size, in steps of `step_s` seconds. `under_load` has the
+    packets sent during throughput tests, over all of the period and in the same steps; null without any."""
 
     path_id: int
     packet_bytes: int
@@ -105,6 +118,8 @@ class SeriesOut(Schema):
     since: datetime
     until: datetime
     points: list[SeriesPointOut]
+    under_load: LatencyUnderLoadOut | None
+    under_load_points: list[LoadedPointOut]
 
 
 @with_fields_of(ThroughputPoint)

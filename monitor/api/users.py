@@ -43,6 +43,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
 from monitor.archive.queries.throughput.transfers import transfer_of
+from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load
 from monitor.mesh.models import Path, Site
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, choose_packet_bytes, load_grid
@@ -119,7 +120,13 @@ def get_series(
     since, until = between.resolve_at(timezone.now())
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     series = path_series(path_id, packet_bytes, since, until)
-    return {**asdict(series), "since": since, "until": until}
+    return {
+        **asdict(series),
+        "since": since,
+        "until": until,
+        "under_load": path_under_load(path_id, packet_bytes, since, until),
+        "under_load_points": loaded_series(path_id, packet_bytes, since, until),
+    }
 
 
 @api.get(

@@ -23,6 +23,7 @@ from monitor.archive.queries.paths import PathSummary, path_summaries
 from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_tests
 from monitor.archive.queries.throughput.forecasts import Replayed, forecasts_of_tests
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
+from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, under_load
 from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
@@ -43,6 +44,7 @@ Key = tuple[int, int]
 """Path and packet size."""
 
 Row = TypeVar("Row", PathThroughput, for_reports.TargetCounts, for_reports.TransferVerdict)
+SizedRow = TypeVar("SizedRow", PathSummary, LatencyUnderLoad)
 DayRow = TypeVar("DayRow", for_reports.PathDay, for_reports.PathThroughputDay)
 
 
@@ -89,6 +91,7 @@ class Material:
     forecasts: Sequence[Replayed]
     coverage: tuple[LedgerLine, ...]
     incidents: tuple[Incident, ...]
+    under_load: Mapping[int, LatencyUnderLoad]
 
 
 def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
@@ -136,6 +139,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         },
         coverage=tuple(ledger_of_paths(list(told), since, until)),
         incidents=_incidents(scope, set(paths), since, until),
+        under_load=_by_size(under_load(since, until, path_ids=ids, exact=True), sizes),
     )
 
 
@@ -186,7 +190,7 @@ def _summaries(period: Period, sizes: Mapping[int, int]) -> dict[int, PathSummar
     return _by_size(path_summaries(period.since, period.until, path_ids=list(sizes), exact=True), sizes)
 
 
-def _by_size(summaries: Iterable[PathSummary], sizes: Mapping[int, int]) -> dict[int, PathSummary]:
+def _by_size(summaries: Iterable[SizedRow], sizes: Mapping[int, int]) -> dict[int, SizedRow]:
     return {summary.path_id: summary for summary in summaries if sizes.get(summary.path_id) == summary.packet_bytes}
 
 

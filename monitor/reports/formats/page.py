@@ -17,6 +17,7 @@ HEADS = {
     "budgets": ("path", "figure", "target", "actual", "error budget used"),
     "extremes": ("path", "loss", "RTT"),
     "verdicts": ("bottleneck", "paths", "example"),
+    "under_load": ("path", "idle RTT, median", "under load, median", "95th percentile", "loss under load"),
     "coverage": ("test", "outcome", "count", ""),
 }
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
 from monitor.reports.contents.changes import FALSE_SHARE
 from monitor.reports.contents.collect import SPARKLINE_DAYS
 from monitor.reports.contents.report import (
@@ -29,6 +30,7 @@ from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, r
 from monitor.reports.numbers import Numbers
 
 MOST_EXTREMES = 5
+MOST_UNDER_LOAD = 10
 LEAST_SCORED = 5
 """Forecasts or estimates below which their score says nothing."""
 LEAST_RIGHT_RATIO = 0.5
@@ -83,6 +85,7 @@ class View:
     verdicts: tuple[Line, ...]
     scores: tuple[str, ...]
     is_tested: bool
+    under_load: tuple[Line, ...]
     coverage: tuple[Line, ...]
     rows: tuple[Row, ...]
     throughput_only: tuple[tuple[str, TextCell], ...]
@@ -119,6 +122,7 @@ def view_of(report: Report, numbers: Numbers) -> View:
         verdicts=_verdicts(report, numbers),
         scores=_scores(report, numbers),
         is_tested=any(path.throughput_bps for path in (*report.paths, *report.throughput_only)),
+        under_load=_under_load(report, numbers),
         coverage=_coverage(report, numbers),
         rows=tuple(row(path, report, numbers) for path in report.paths),
         throughput_only=tuple((path.name, measured(path, numbers)) for path in report.throughput_only),
@@ -312,6 +316,30 @@ def _scores(report: Report, numbers: Numbers) -> tuple[str, ...]:
                 f"{numbers.count(score.figures)} paths were within a factor of two of their tests."
             )
     return tuple(sentences)
+
+
+def _under_load(report: Report, numbers: Numbers) -> tuple[Line, ...]:
+    """RTT and loss of pings during throughput tests beside the idle RTT: the paths with the largest increase first,
+    before them those without any reply under load."""
+    increases = []
+    for path in report.paths:
+        loaded, idle_ms = path.under_load, None if path.summary is None else path.summary.rtt_median_ms
+        if loaded is not None and idle_ms is not None:
+            increase_ms = float("inf") if loaded.rtt_p95_ms is None else loaded.rtt_p95_ms - idle_ms
+            increases.append((increase_ms, path.name, idle_ms, loaded))
+    increases.sort(key=lambda increase: (-increase[0], increase[1]))
+    return tuple(
+        (name, numbers.milliseconds(idle_ms), *_loaded_cells(loaded, numbers))
+        for _, name, idle_ms, loaded in increases[:MOST_UNDER_LOAD]
+    )
+
+
+def _loaded_cells(loaded: LatencyUnderLoad, numbers: Numbers) -> Line:
+    rtts_ms = (loaded.rtt_median_ms, loaded.rtt_p95_ms)
+    return (
+        *("no reply" if rtt_ms is None else numbers.milliseconds(rtt_ms) for rtt_ms in rtts_ms),
+        f"{numbers.loss(loaded.lost, loaded.sent)} of {numbers.count(loaded.sent)} packets",
+    )
 
 
 def _coverage(report: Report, numbers: Numbers) -> tuple[Line, ...]:

@@ -103,6 +103,28 @@ def test_a_series_leaves_gaps_out_and_tells_its_step(ask, paths):
     assert series["points"][0]["rtt_median_ms"] == 11.0
 
 
+def test_a_series_has_its_packets_under_load_apart(ask, paths):
+    path = paths["slac", "cern"]
+    burst(path, HOUR, 10.0, 12.0, loaded_rtts_ms=[80.0, None, 90.0])
+    burst(path, HOUR + MINUTE, 100.0, 110.0, loaded_rtts_ms=[], during_test=True)
+    burst(path, HOUR + 2 * MINUTE, 900.0, during_test=True)
+
+    series = ask(f"paths/{path.pk}/series", since=HOUR.isoformat(), until=NOW.isoformat())
+
+    loaded = series["under_load"]
+    assert [(point["at"], point["sent"]) for point in series["points"]] == [("2026-11-21T12:00:00Z", 2)]
+    assert (loaded["sent"], loaded["received"], loaded["rtt_median_ms"]) == (5, 4, 95.0)
+    assert [(point["sent"], point["rtt_median_ms"]) for point in series["under_load_points"]] == [(3, 85.0), (2, 105.0)]
+
+
+def test_a_series_without_packets_under_load_says_so(ask, paths):
+    burst(paths["slac", "cern"], HOUR, 10.0)
+
+    series = ask(f"paths/{paths['slac', 'cern'].pk}/series", since=HOUR.isoformat(), until=NOW.isoformat())
+
+    assert (series["under_load"], series["under_load_points"]) == (None, [])
+
+
 def test_a_total_loss_in_a_series_has_no_round_trip(ask, paths):
     path = paths["slac", "cern"]
     burst(path, HOUR, None, None)

@@ -22,11 +22,24 @@ from monitor.reports.contents.report import Goal, ReportScope, ServiceTarget
 from monitor.reports.files import report_path, write_report, written_reports
 from monitor.reports.formats import page
 from monitor.reports.formats.cells import row
+from monitor.reports.formats.view import view_of
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 from monitor.reports.tasks import write_last_week
 from tests.db.alert_rows import make_mesh
-from tests.db.report_rows import BEFORE, ENGLISH, NOW, UTC, WEEK, Text, hour, make_hours, make_throughput, report
+from tests.db.report_rows import (
+    BEFORE,
+    ENGLISH,
+    NOW,
+    UTC,
+    WEEK,
+    Text,
+    hour,
+    make_hours,
+    make_throughput,
+    report,
+    sketch_of,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -183,13 +196,37 @@ def test_packet_sizes_are_never_mixed_and_the_largest_is_told(paths):
     assert (path.packet_bytes, path.lost, path.sent) == (1000, 100, 100_800)
 
 
-def test_bursts_beside_our_own_tests_count_as_measured_only(paths):
+def test_packets_during_our_own_tests_are_not_covered(paths):
+    """Sixty bursts, of which a fifth of the packets was excluded, and 20 of which no packet counts."""
     make_hours(paths["slac → cern"], WEEK.since, hours=1, during_test=20)
+    BurstHour.objects.update(bursts_excluded=12.0)
 
     shown = line("slac → cern")
 
-    assert shown.coverage.note == "80 of 10,080"
+    assert shown.coverage.note == "48 of 10,080"
     assert shown.loss.note.startswith("0 of 600;")
+
+
+def test_latency_under_load_is_reported_largest_increase_first(paths):
+    for name, loaded_ms in (("slac → cern", 200.0), ("cern → slac", 300.0)):
+        make_hours(paths[name], WEEK.since, hours=2, rtt_ms=160.0)
+        BurstHour.objects.filter(path_id=paths[name].pk, hour=WEEK.since).update(
+            loaded_sent=50, loaded_received=40, loaded_rtt_sketch=sketch_of(loaded_ms, 40)
+        )
+
+    found = view_of(report(), ENGLISH).under_load
+
+    assert [line[0] for line in found] == ["cern → slac", "slac → cern"]
+    rtts_ms = [float(cell.removesuffix(" ms")) for line in found for cell in line[1:4]]
+    assert rtts_ms == pytest.approx([160.0, 300.0, 300.0, 160.0, 200.0, 200.0], rel=0.003)
+    assert {line[4] for line in found} == {"20% of 50 packets"}
+    assert "Latency under load" in text_of()
+
+
+def test_without_tests_nothing_is_said_of_latency_under_load(paths):
+    make_hours(paths["slac → cern"], WEEK.since, hours=1)
+
+    assert "under load" not in text_of()
 
 
 def test_other_weeks_do_not_leak_in(paths):
@@ -295,7 +332,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_paths(django_ass
     for path in make_mesh(["slac", "cern", "fnal", "desy"][:sites], WEEK.since).values():
         make_hours(path, WEEK.since, hours=1)
 
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(20):
         report_of(ReportScope(), WEEK, NOW, ENGLISH)
 
 

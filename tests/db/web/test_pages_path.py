@@ -10,7 +10,9 @@ import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.rollup.recompute import roll_up
 from tests.db.mesh_of_three import batch, delivered
+from tests.db.mesh_of_three import burst as measured
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 from tests.deliveries import store
 from tests.diagnosis.reading import read
@@ -18,7 +20,7 @@ from tests.diagnosis.reading import read
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 RUNS = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
 SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
-PATH_QUERIES = 16
+PATH_QUERIES = 17
 ROUTE_QUERIES = 1
 """The TTLs of replies, asked for where the time is short enough for raw bursts."""
 ESTIMATE_QUERIES = 4
@@ -79,6 +81,26 @@ def test_own_tests_and_failures_are_not_called_missing(page, paths):
         for name in ("no-data", "own-test", "not-measured")
     }
     assert minutes == {"no-data": [], "own-test": [40.0], "not-measured": [20.0]}
+
+
+def test_rtt_under_load_is_a_figure_of_its_own(page, paths):
+    path = paths["slac", "cern"]
+    made = measured(10.0, 12.0, at=HOUR, loaded_rtts_ms=(80.0, None, 90.0))
+    store(path.source.site_id, batch(delivered(path, made, 1)), NOW)
+    roll_up(NOW)
+
+    tiles = dict(re.findall(r"<dt>(.*?)</dt>(.*?)</div>", page(path, "?period=hour"), re.DOTALL))
+
+    assert "85.00 ms" in tiles["RTT under load"]
+    assert "1 of 3 lost" in tiles["RTT under load"]
+    assert "0 of 2 lost" in tiles["loss"]
+    assert "maximum 12.00 ms" in tiles["95th percentile RTT"]
+
+
+def test_without_packets_under_load_there_is_no_figure_of_them(page, paths):
+    hour(paths["slac", "cern"], sent=600, received=600, rtt_ms=10.0)
+
+    assert "under load</dt>" not in page(paths["slac", "cern"])
 
 
 def test_incidents_are_shaded_over_their_time(page, paths):

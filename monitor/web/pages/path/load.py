@@ -35,6 +35,7 @@ from monitor.archive.queries.throughput.series import (
     throughput_summaries,
 )
 from monitor.archive.queries.throughput.transfers import transfer_of
+from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, path_under_load
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
@@ -67,6 +68,7 @@ class PathView:
     until: datetime
     newest_at: datetime | None
     summary: PathSummary | None
+    under_load: LatencyUnderLoad | None
     throughput: PathThroughput | None
     spread: Spread | None
     estimate: EstimateView | None
@@ -124,6 +126,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         until=until,
         newest_at=series.points[-1].at if series.points else None,
         summary=summary,
+        under_load=path_under_load(path_id, size, since, until),
         throughput=_only(throughput_summaries(since, until, path_ids=[path_id])),
         spread=spread(_measured_bps(tests)),
         estimate=None if estimate is None else estimate_view(estimate),
