@@ -6,7 +6,7 @@ In: an incident with its paths, its evidence. Out: a headline, or a few lines. T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,12 @@ CHANGE_WORDS = {
     IncidentChange.CLOSED: "RESOLVED",
 }
 PATHS_NAMED = 5
+LIMIT_UNITS: Mapping[str, Callable[[float], str]] = {
+    "ms": shown.milliseconds,
+    "bps": shown.bit_rate,
+    "mos": "{:.2f}".format,
+}
+"""Units of absolute limits, by the ends of the keys of their findings' figures."""
 
 
 def link(incident_id: int) -> str:
@@ -46,6 +52,9 @@ def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
         return f"{words} {shown.milliseconds(figures['after_ms'])} (was {shown.milliseconds(figures['before_ms'])})"
     if "after_bps" in figures:
         return f"{words} {shown.bit_rate(figures['after_bps'])} (was {shown.bit_rate(figures['before_bps'])})"
+    for unit, text in LIMIT_UNITS.items():
+        if f"limit_{unit}" in figures:
+            return f"{words} {text(figures[f'value_{unit}'])} (limit {text(figures[f'limit_{unit}'])})"
     return words
 
 

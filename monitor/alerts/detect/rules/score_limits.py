@@ -171,7 +171,7 @@ class MosLimit(AlertRule):
             ),
             since=snapshot.now - timedelta(seconds=lasting_s),
             figures={
-                "mos": score,
+                "value_mos": score,
                 "limit_mos": limit,
                 "window_s": lasting_s,
                 "sent": sent,
